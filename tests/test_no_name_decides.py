@@ -37,7 +37,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "ar ngram layerskip specbound",
         "pairs of arms that are worth reading, declared",
     ),
-    "specviz/cli/options.py": ("ngram", "what decodes when nobody says what"),
+    "specviz/commands.py": ("ngram", "what decodes when nobody says what"),
     "specviz/cli/measure/compare.py": ("tokenwise blockwise hsd walk", "what is compared when nobody says what"),
     "specviz/view/panels/lanes/cost.py": ("sps pearl", "names of cost formulas"),
     "app/specviz_app/figures/cost.py": ("sps pearl", "names of cost formulas"),

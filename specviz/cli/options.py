@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from specviz.cli.flags import DEVICE, DRAFT, DTYPE, TARGET, Command, Option, flag, text, with_options
+from specviz.commands import USUAL
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
 from specviz.local_models.found import local_path
@@ -111,7 +112,6 @@ def chosen_method(name: str, verifier: str | None) -> Method:
     return method
 
 
-USUAL = ("draft", "ngram")
 USUAL_HELP = "[default: draft, where there is a draft model, else ngram]"
 
 

@@ -83,6 +83,7 @@ class Catalogue(Event, tag="catalogue", kw_only=True):
     models: Models
     devices: list[str] = []
     chat: bool = False  # whether the target's tokenizer has a chat template
+    talks: bool = False  # whether prompts are messages where nobody says otherwise
 
     def lacks(self, method: str, knobs: Mapping[str, Any]) -> str | None:
         """Why that method cannot run under these knobs, with what mends it; None: it can, or the core will say."""

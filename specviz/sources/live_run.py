@@ -147,6 +147,10 @@ class LiveRun:
     def ready(self) -> None:
         """For a front-end: the catalogue has come."""
 
+    def put_by(self, events: Kept) -> None:
+        """For a front-end: another run begins; these are the events of the one before."""
+        events.close()
+
     def _follow(self, event: Event) -> None:
         if isinstance(event, State):
             if not self.paced:
@@ -155,8 +159,8 @@ class LiveRun:
                 self._start_queued()
             return
         if isinstance(event, Header):
+            self.put_by(self._events)
             self.generation += 1
-            self._events.close()
             self._events, self._recorder, self.edits, self.refusals = Kept(), None, KnobEdits(), []
             self.held = self._begun > 0 and self.started is not None and self.started.paused
             self._began = self._in_run = True

@@ -9,6 +9,7 @@ from specviz.commands import Said, Start
 from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.prepare import wants_chat
+from specviz.engine.run.worker import WorkerLoop
 from specviz.errors import SpecvizError
 from specviz.events import Event, Prefill
 from support.gguf_files import TEMPLATE
@@ -43,6 +44,8 @@ def test_models_with_a_template_answer_and_the_embedded_pair_goes_on(chatty: Pai
     assert embedded.target.tokenizer.chat_template, "it has a template all the same"
     assert not wants_chat(embedded.target, None)
     assert wants_chat(embedded.target, True)
+    told = [WorkerLoop(pair, lambda event: None).catalogue() for pair in (chatty, embedded)]
+    assert [(one.chat, one.talks) for one in told] == [(True, True), (True, False)]
 
 
 def test_the_template_is_part_of_the_prompt_in_the_trace(chatty: Pair) -> None:

@@ -43,8 +43,8 @@ class Script:
         self.closed = True
 
 
-def catalogue() -> ev.Catalogue:
-    """What a real worker would say first."""
+def catalogue(talks: bool = False) -> ev.Catalogue:
+    """What a real worker would say first. `talks`: its model holds conversations."""
     methods = [
         ev.MethodInfo(
             name=m.name,
@@ -56,17 +56,18 @@ def catalogue() -> ev.Catalogue:
         )
         for m in all_methods().values()
     ]
-    return ev.Catalogue(methods=methods, verifiers=[], models=ev.Models(target=ev.ModelInfo(name="table")))
+    models = ev.Models(target=ev.ModelInfo(name="table"))
+    return ev.Catalogue(methods=methods, verifiers=[], models=models, chat=talks, talks=talks)
 
 
 def live_app(script: Script) -> SpecvizApp:
     """The application over a scripted core; nothing is animated."""
-    return SpecvizApp(Library(animate=False), RunFeed(script, "live", animate=False))
+    return SpecvizApp(Library(animate=False, look=list), RunFeed(script, "live", animate=False))
 
 
 def replay_app(path: Path, ascii: bool = False, at: str | None = None) -> SpecvizApp:
     """The application over a recorded run."""
-    library = Library(animate=False, ascii=ascii)
+    library = Library(animate=False, ascii=ascii, look=list)
     return SpecvizApp(library, library.trace(path), at)
 
 

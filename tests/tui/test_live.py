@@ -10,9 +10,9 @@ from specviz import events as ev
 from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens.dialogs import StartScreen
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen
+from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
 from support.live import WIDE, Script, catalogue, live_app, shown
 from support.traces import make_events
@@ -81,7 +81,7 @@ async def test_the_dialog_refuses_nothing_and_wrong_knobs(script: Script) -> Non
         await pilot.press("ctrl+s")
         await pilot.pause()
         assert "at least one token" in shown(app)
-        await pilot.press("a", "tab", "tab", "tab", "tab", *"gama=3", "ctrl+s")
+        await pilot.press("a", *["tab"] * 6, *"gama=3", "ctrl+s")
         await pilot.pause()
         assert "did you mean 'gamma'" in shown(app)
         assert script.commands == []
@@ -363,7 +363,7 @@ async def test_the_dialog_proposes_a_method_that_can_run(script: Script) -> None
         script.play([_lacking("draft"), ev.State(state="idle")])
         await settle(pilot)
         assert isinstance(app.screen, StartScreen)
-        assert app.screen.query_one("#method", Select).value == "adadecode"
+        assert app.screen.query_one("#method", Select).value == "ngram"
 
 
 async def test_a_lost_core_is_told_in_a_panel_and_keeps_its_trace(script: Script) -> None:

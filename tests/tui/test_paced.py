@@ -254,16 +254,19 @@ def test_the_bundled_recording_is_sampled_and_shows_both_ends() -> None:
     assert set(kept) == {True, False}
 
 
+def scripted(*_words: object, **_options: object) -> Script:
+    return Script()
+
+
 def test_a_live_library_is_paced_and_has_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_tui.screens.library.Worker", lambda *_, **_options: Script())
     start = Start(prompt="a")
-    feed = Library(core=WorkerStart(start=start)).live()
+    feed = Library(core=WorkerStart(start=start, begin=scripted)).live()
     assert feed.paced
     assert feed.prelude is not None
-    assert Library(core=WorkerStart()).live().prelude is None  # the dialog opens, nothing else moves
-    assert not Library(core=WorkerStart(start=start, paced=False)).live().paced
+    assert Library(core=WorkerStart(begin=scripted)).live().prelude is None  # the dialog opens, nothing else moves
+    assert not Library(core=WorkerStart(start=start, paced=False, begin=scripted)).live().paced
     monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {PRELUDE: Path("nowhere.sv.jsonl")})
-    assert Library(core=WorkerStart(start=start)).live().prelude is None
+    assert Library(core=WorkerStart(start=start, begin=scripted)).live().prelude is None
 
 
 # On the screen --------------------------------------------------------------------------------------------------

@@ -131,18 +131,21 @@ async def test_with_nothing_named_a_list_opens(
     recorded(tmp_path, "mine", new_tokens=8)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {"chain": chain_trace})
-    app = SpecvizApp(Library(animate=False))
+    app = SpecvizApp(Library(animate=False, look=list))
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()
         assert isinstance(app.screen, PickScreen)
         assert "chain" in shown(app)
         assert "mine" in shown(app)
-        await pilot.press("enter")
+        await app.workers.wait_for_complete()  # the models are looked for
+        await pilot.press("j", "j", "enter")
         await pilot.pause()
         assert isinstance(app.screen, MainScreen)
         assert app.screen.frame is not None
         assert app.screen.frame.round == 1
-        await pilot.press("o", "j", "enter")
+        await pilot.press("o")
+        await app.workers.wait_for_complete()
+        await pilot.press(*"jjj", "enter")
         await pilot.pause()
         assert app.feed.name == "mine"
         await app.workers.wait_for_complete()

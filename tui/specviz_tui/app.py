@@ -16,15 +16,16 @@ from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
 from specviz.errors import SpecvizError
+from specviz.sources.model_names import ModelNames
 from specviz.view.words.palette import no_color
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.common.frame_widget import OpenAsked
+from specviz_tui.common.frame_widget import NeverReady, OpenAsked, Ready
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import screen_keys, style_sheets
-from specviz_tui.screens.dialogs import PickScreen
-from specviz_tui.screens.library import Library
+from specviz_tui.screens.library import FETCH, Library, fetching, model_id
 from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.open import FetchScreen, OpenScreen
 from specviz_tui.screens.page import GuideScreen, pages
 
 _LOOK_MS = 1000  # between two looks, where a hang-up wakes nobody
@@ -49,12 +50,13 @@ class SpecvizApp(App[int]):
         super().__init__(driver_class=driver_class)
         self.no_color = no_color()
         self.feed = feed or library.empty()
+        self._before: RunFeed | None = None  # to go back to when the core on screen cannot load its models
         self._at, self._asks = at, feed is None
         if not library.animate:
             self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
-        return MainScreen(self.feed, self._at)
+        return MainScreen(self.feed, self.library, self._at)
 
     def on_mount(self) -> None:
         """With nothing given, ask what to open."""
@@ -63,29 +65,81 @@ class SpecvizApp(App[int]):
 
     def on_unmount(self) -> None:
         self.feed.close()
+        if self._before is not None:
+            self._before.close()
 
     @on(OpenAsked)
     def ask_what_to_open(self) -> None:
-        """The list of traces, and the core."""
-        choices = self.library.choices()
-        if not choices:
-            self.notify("no traces here, and no engine installed: pip install 'specviz-llm[engine]'", markup=False)
-            return
-        self.push_screen(PickScreen("Open", choices, ""), self._open)
+        """The list of models and traces."""
+        self.push_screen(OpenScreen(self.library), self._open)
 
     def _open(self, choice: str | None) -> None:
         if choice is None:
+            return
+        if choice.startswith(FETCH):
+            self._fetch(choice.removeprefix(FETCH))
             return
         try:
             feed = self.library.open(choice)
         except SpecvizError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        before, self.feed = self.feed, feed
+        feed.talk.spoken = list(self.feed.talk.spoken)
+        self._show(feed)
+
+    def _fetch(self, name: str) -> None:
+        """Get a known model, then start its core."""
+        self.push_screen(FetchScreen(name, fetching(name)), self._fetched)
+
+    def _fetched(self, name: str | None) -> None:
+        if name is None:
+            self.ask_what_to_open()
+        else:
+            self._open(model_id(ModelNames(name)))
+
+    def _show(self, feed: RunFeed) -> None:
+        """Another feed on screen; the one before is let go of when this one turns out to be good."""
+        main = self._main
+        if self._before is not None:
+            self._let_go(self.feed)
+        else:
+            self._before = self.feed
+        self.feed = feed
+        main.show(feed)
+        if not feed.has_core:
+            self.settled()
+
+    @property
+    def _main(self) -> MainScreen:
         main = self.screen_stack[0]
         assert isinstance(main, MainScreen), main
-        main.show(feed)
-        self.run_worker(lambda: before.close(), thread=True)  # a core needs its time to leave
+        return main
+
+    @on(Ready)
+    def settled(self) -> None:
+        """What is on screen works: the feed before it goes."""
+        before, self._before = self._before, None
+        if before is not None:
+            self._let_go(before)
+
+    def _let_go(self, feed: RunFeed) -> None:
+        self.run_worker(lambda: feed.close(), thread=True)  # a core needs its time to leave
+
+    @on(NeverReady)
+    def never_ready(self) -> None:
+        """The core on screen ended before its models were loaded: back to what was there, or out, as one came."""
+        before, self._before = self._before, None
+        if before is None:
+            self.exit(return_code=2)  # the command line prints why
+            return
+        failed, self.feed = self.feed, before
+        self._let_go(failed)
+        before.talk.unsent = before.talk.unsent or failed.talk.unsent
+        self._main.show(before)
+        why = " ".join((failed.failed or "").split())
+        self.notify(f"{failed.names.text} cannot be loaded: {why}", severity="error", timeout=30, markup=False)
+        if not before.has_core:
+            self.ask_what_to_open()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Without colour no colour code is sent at all; in ASCII no cell is anything else."""

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 import streamlit as st
+from msgspec.structs import replace
 
 from specviz.commands import Prompt, Start
 from specviz.errors import SpecvizError
@@ -11,7 +12,9 @@ from specviz.events import MethodInfo
 from specviz.names import LANES
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
-from specviz_app.server.core import ServedRun
+from specviz_app.screens import live_models, live_talk
+from specviz_app.screens.live_models import Picked
+from specviz_app.server.core import ServedRun, proposed
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
@@ -29,41 +32,34 @@ def page() -> None:
     if not server.streams:
         st.info("Live runs need the server's own routes: start the dashboard with `specviz web`.")
         return
-    if core.failed is not None:
-        _failed(core)
-    if not core.loaded:
-        _models(server)
-        return
-    parts.live_tree(server, guard.obeyed(_node_chosen))
-    if core.catalogue is None:
+    with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
+        picked = live_models.boxes(server)
+        method = _method(core, picked) if core.loaded and core.catalogue is not None else None
+        if method is not None:
+            st.selectbox("Pace", PACES, key="pace", bind="query-params", width=178)
+        live_models.load_button(core, picked)
+        live_talk.new_button(core)
+    if core.loaded and core.catalogue is None:
         guard.fragment(_wait, 0.5)(core)
-        return
-    _start_form(server, core)
-    _knobs(core)
-    _why(core)
+    if talks := _talks(core, picked):
+        live_talk.conversation(server, picked, _making(core, method), guard.obeyed(_node_chosen))
+    _tell(core, picked, method)
+    if core.has_core and not talks:
+        parts.live_tree(server, guard.obeyed(_node_chosen), core.dialogue().key)
+        if method is not None:
+            _start_form(server, core, method)
+    if core.has_run:
+        _why(core)
+    if method is not None:
+        _knobs(core, method, open=not talks)
 
 
-def _failed(core: ServedRun) -> None:
-    kept = "The core has ended. Everything that was decoded is kept; load the models again to go on."
-    st.error(kept if core.has_run and core.catalogue else "The models could not be loaded.")
-    st.code(core.failed or "", language=None, wrap_lines=True)
-
-
-def _models(server: Server) -> None:
-    """Which pair to load; the embedded one when nothing is named."""
-    settings = server.settings
-    with st.form("models"):
-        st.markdown("**Load a pair of models.** They run in a process of their own and stay loaded.")
-        named: dict[str, Any] = {"persist_state": "session", "help": "a folder that save_pretrained wrote, or a hub id"}
-        target = st.text_input("Target", settings.model("target"), key="target", placeholder="embedded", **named)
-        draft = st.text_input("Draft model", settings.model("draft"), key="draft", placeholder="embedded", **named)
-        if st.form_submit_button("Load the models", type="primary"):
-            try:
-                server.core.load((target or "").strip(), (draft or "").strip())
-            except SpecvizError as error:
-                st.error(parts.plain(str(error)))
-                return
-            st.rerun()
+def _tell(core: ServedRun, picked: Picked, method: MethodInfo | None) -> None:
+    """What stands in the way, in a line each."""
+    if method is not None and method.missing is not None:
+        st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
+    live_models.tell(core, picked)
+    state.tell()
 
 
 def _wait(core: ServedRun) -> None:
@@ -73,13 +69,13 @@ def _wait(core: ServedRun) -> None:
         st.rerun()
 
 
-def _method(core: ServedRun) -> MethodInfo:
+def _method(core: ServedRun, picked: Picked) -> MethodInfo:
+    """The methods, those that can run first; the others say what they lack when they are chosen."""
     assert core.catalogue is not None
     methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
     start = core.settings.start
-    wanted = start.method if start is not None and start.method in methods else next(iter(methods))
-    usual = methods.get(Start().method)
-    wanted = usual.name if start is None and usual is not None and usual.missing is None else wanted
+    wanted = start.method if start is not None and start.method in methods else Start().method
+    wanted = wanted if start is not None and wanted in methods else proposed(core.catalogue, wanted)
     names = list(methods)
     state.known("method", names)
     name = st.selectbox(
@@ -88,15 +84,42 @@ def _method(core: ServedRun) -> MethodInfo:
         names.index(wanted),
         key="method",
         bind="query-params",
-        format_func=lambda name: name if methods[name].missing is None else f"{name} (not here)",
+        format_func=lambda name: live_talk.usable(methods[name]),
         help="  \n".join(f"{m.name}: {m.help}" for m in methods.values()),
-        width=170,
+        width=178,
     )
-    return methods[name]
+    method = methods[name]
+    if "link-seen" not in st.session_state:
+        st.session_state["link-seen"] = True
+        for problem in sidebar.bad_link(method):
+            state.note(f"{problem}; the link's value is left out")
+    st.session_state["live_method"] = method
+    return method
 
 
-def _start_form(server: Server, core: ServedRun) -> None:
-    """Prompt, method, verifier, pace, and the button."""
+def _talks(core: ServedRun, picked: Picked) -> bool:
+    """Whether prompts are messages: as the switch says, else as the model is."""
+    if not picked.ready or core.catalogue is None:
+        goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))
+        return picked.talks or goes_on
+    return core.catalogue.chat and bool(st.session_state.get("chat", _chat(core)))
+
+
+def _chat(core: ServedRun) -> bool:
+    """Whether a prompt is a message at first: as the command line says, else for every model that was named and knows
+    messages. The embedded one has a template and follows no instructions: it goes on with texts."""
+    start = core.settings.start
+    asked = start.chat if start is not None else None
+    return core.talks if asked is None else asked
+
+
+def _making(core: ServedRun, method: MethodInfo | None) -> live_talk.Making:
+    """The start that the widgets ask for, when it is asked for."""
+    return live_talk.start_before_loading if method is None else lambda: _asked(core, method)
+
+
+def _start_form(server: Server, core: ServedRun, method: MethodInfo) -> None:
+    """The prompt and the button, for texts that are gone on with."""
     start = server.settings.start
     _example()
     if "prompt" not in st.session_state:
@@ -104,32 +127,6 @@ def _start_form(server: Server, core: ServedRun) -> None:
     many = _many()
     st.text_area("Prompt", key="prompt", height=110, on_change="ignore", disabled=bool(many))
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        method = _method(core)
-        if "link-seen" not in st.session_state:
-            st.session_state["link-seen"] = True
-            for problem in sidebar.bad_link(method):
-                state.note(f"{problem}; the link's value is left out")
-        verifiers = [_DEFAULT, *method.verifiers]
-        st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
-        st.selectbox("Pace", PACES, key="pace", bind="query-params", width=190)
-        st.selectbox(
-            "Lanes",
-            LANES,
-            key="lanes",
-            bind="query-params",
-            width=130,
-            help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
-            "same on all, auto measures which is fastest",
-        )
-        if core.catalogue is not None and core.catalogue.chat:
-            st.toggle(
-                "Chat template",
-                _chat(core),
-                key="chat",
-                bind="query-params",
-                help="hand the prompt over as a user's message, in the form that the target was trained on; "
-                "without it the model goes on with the prompt's own text",
-            )
         st.button("Start", type="primary", on_click=guard.obeyed(_start), args=(core, method, many), key="start")
         if core.has_run:
             st.page_link(
@@ -138,20 +135,6 @@ def _start_form(server: Server, core: ServedRun) -> None:
                 icon=":material/account_tree:",
                 query_params={state.SRC: LIVE},
             )
-    if method.missing is not None:
-        st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
-    if problem := st.session_state.pop("start_problem", None):
-        st.error(parts.plain(problem))
-    state.tell()
-    st.session_state["live_method"] = method
-
-
-def _chat(core: ServedRun) -> bool:
-    """Whether a prompt is a message at first: as the command line says, else for every model that was named and knows
-    messages. The embedded one has a template and follows no instructions: it goes on with texts."""
-    start = core.settings.start
-    asked = start.chat if start is not None else None
-    return bool(core.target) if asked is None else asked
 
 
 def _explorer() -> Any:
@@ -207,28 +190,32 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
     """Hand the prompt over, or all of a stream, with every knob as it is set."""
     held = st.session_state
     prompt = held.get("prompt") or ""
+    try:
+        if not prompt and not many:
+            raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
+        start, paced = _asked(core, method)
+        core.start(replace(start, prompt="" if many else prompt, stream=many), paced=paced)
+        held[state.SRC] = LIVE
+    except SpecvizError as error:
+        held[live_models.PROBLEM] = str(error)
+
+
+def _asked(core: ServedRun, method: MethodInfo) -> tuple[Start, bool]:
+    """A start as the widgets have it, without a prompt, and whether rounds wait for the eye. Raises KnobError."""
+    held = st.session_state
     verifier = held.get(f"{method.name}.verifier", _DEFAULT)
     pace = held.get("pace", PACES[0])
     switch = core.catalogue is not None and core.catalogue.chat  # without a template, what --chat asks is refused
     asked = core.settings.start.chat if core.settings.start is not None else None
-    chat = bool(held.get("chat")) if switch else asked
-    try:
-        if not prompt and not many:
-            raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
-        start = Start(
-            prompt="" if many else prompt,
-            stream=many,
-            method=method.name,
-            verifier=None if verifier == _DEFAULT else verifier,
-            knobs=_given(method),
-            chat=chat,
-            paused=pace == PACES[2],
-            lanes=held.get("lanes") or LANES[0],
-        )
-        core.start(start, paced=pace == PACES[0])
-        held[state.SRC] = LIVE
-    except SpecvizError as error:
-        held["start_problem"] = str(error)
+    start = Start(
+        method=method.name,
+        verifier=None if verifier == _DEFAULT else verifier,
+        knobs=_given(method),
+        chat=bool(held.get("chat")) if switch else asked,
+        paused=pace == PACES[2],
+        lanes=held.get("lanes") or LANES[0],
+    )
+    return start, pace == PACES[0]
 
 
 def _given(method: MethodInfo) -> dict[str, Any]:
@@ -237,15 +224,15 @@ def _given(method: MethodInfo) -> dict[str, Any]:
     return {name: value for name, value in sidebar.chosen(method).items() if value != plain[name]}
 
 
-def _knobs(core: ServedRun) -> None:
+def _knobs(core: ServedRun, method: MethodInfo, open: bool) -> None:
     """Every knob of the method, and the button that asks a running run for those that were moved."""
-    method: MethodInfo = st.session_state["live_method"]
     start = core.settings.start
     given = start.knobs if start is not None and start.method == method.name else {}
     running, asked = core.asked()
     if running == method.name:
         sidebar.follow(method, asked)
-    with st.expander("Knobs", expanded=True):
+    with st.expander(f"Knobs of {method.name}", expanded=open):
+        _settings(core, method)
         sidebar.knob_widgets(method, given)
         st.button(
             "Apply at the next round",
@@ -256,6 +243,31 @@ def _knobs(core: ServedRun) -> None:
         )
         if said := st.session_state.pop("apply_said", None):
             parts.say(said)
+
+
+def _settings(core: ServedRun, method: MethodInfo) -> None:
+    """Rule, lanes, and whether a prompt is a message."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        verifiers = [_DEFAULT, *method.verifiers]
+        st.selectbox("Verifier", verifiers, key=f"{method.name}.verifier", bind="query-params", width=190)
+        st.selectbox(
+            "Lanes",
+            LANES,
+            key="lanes",
+            bind="query-params",
+            width=130,
+            help="where drafting runs beside the target's pass, for methods that draft ahead; the text is the "
+            "same on all, auto measures which is fastest",
+        )
+        if core.catalogue is not None and core.catalogue.chat:
+            st.toggle(
+                "Chat template",
+                _chat(core),
+                key="chat",
+                bind="query-params",
+                help="hand the prompt over as a user's message, in the form that the target was trained on; "
+                "without it the model goes on with the prompt's own text",
+            )
 
 
 def _apply(core: ServedRun, method: MethodInfo) -> None:

@@ -1,4 +1,4 @@
-"""`ServedRun`: the one worker of this server, shared by all its browser tabs; `payload`: a frame of it on the wire.
+"""`ServedRun`: the one worker of this server, shared by all its browser tabs.
 
 A thread drains the worker into a player and moves it; nobody else touches that player without the lock. Browsers get
 finished frames (`look`, `look_at`). A page that explores the run takes seconds to be drawn, which may not hold up the
@@ -15,21 +15,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import MissingExtra, SpecvizError
-from specviz.events import Event, Knob
+from specviz.events import Catalogue, Event
+from specviz.local_models.choices import EMBEDDED, model_words
 from specviz.runlog.fold import Run
+from specviz.runlog.spool import Kept
 from specviz.sources import NoSource, Worker
+from specviz.sources.conversation import Spoken
 from specviz.sources.live_run import IdleWords, LiveRun
+from specviz.sources.talking_run import TalkingRun
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Feed, Frame, Options
-from specviz.view.words.numbers import knob
-from specviz.view.words.palette import STYLES, Phase
+from specviz_app.server.past import Dialogue, PastRun
 
 TICK_S = 1 / 30
 MOST = 20_000  # events a tab takes at a time
+MOST_PAST = 24  # runs that are kept when others follow
 MOST_STEPS = 1000  # rounds that one press may ask for
 WORDS = IdleWords("the models are not loaded", "ready", "preparing the run; a method may measure its costs first")
 UPLOAD_MB = 64  # most of an uploaded file
@@ -56,30 +58,47 @@ class Settings:
         return self.argv[self.argv.index(flag) + 1] if flag in self.argv else ""
 
 
-class ServedRun(LiveRun):
-    """Not started until `load`. What is written here may be called from any thread; nothing waits for the worker."""
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The models of a core, as they were asked for (`specviz.local_models.choices`)."""
+
+    target: str = EMBEDDED
+    draft: str = EMBEDDED
+
+
+class ServedRun(TalkingRun):
+    """Not started until `load`. What is written here may be called from any thread; nothing waits for the worker.
+
+    `past`: runs of this server that others followed, by the names under which they can be looked at.
+    """
 
     def __init__(self, settings: Settings, animate: bool = True) -> None:
         self.settings, self.lock = settings, threading.RLock()
         self.version = 0  # grows whenever there is something new to show
-        self.target = ""  # the model that was asked for; empty: the embedded one
+        self.models = Models()
+        self.talk_paced = True  # answers at the pace of the eye
+        self.past: dict[str, PastRun] = {}
         super().__init__(NoSource("no core is running: load the models first"), WORDS, animate=animate)
 
-    def load(self, target: str = "", draft: str = "") -> None:
-        """Start a worker, in place of one that has ended. Raises SpecvizError when none can be started."""
+    def load(self, target: str = EMBEDDED, draft: str = EMBEDDED) -> None:
+        """Start a worker with these models, in place of another. Raises SpecvizError when none can be started.
+
+        A run in hand ends; what was decoded and said stays.
+        """
         with self.lock:
-            if self.loaded:
+            if self.loaded and self.models == Models(target, draft):
                 return
             if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
-            argv = _argv(self.settings.argv, target=target, draft=draft)
-            self.target = argv[argv.index("--target") + 1] if "--target" in argv else ""
             record = self.settings.record
             if record is not None and self.has_core:
                 record = unused(record)  # that of the core before stays
+            argv = [*_others(self.settings.argv), *model_words(target, draft)]
             worker = Worker(argv, record, command=self.settings.command, redact=self.settings.redact)
-            self.attach(worker)
+            self.models = Models(target, draft)
+            before = self.go_on_with(LiveRun(worker, WORDS))
             self.version += 1
+            threading.Thread(target=before.close, name="specviz-leaving", daemon=True).start()
             threading.Thread(target=self._drain, args=(worker,), name="specviz-core", daemon=True).start()
 
     @property
@@ -99,10 +118,77 @@ class ServedRun(LiveRun):
             time.sleep(TICK_S)
 
     def ready(self) -> None:
-        """The prompt of the command line, once the models are there."""
-        start = self.settings.start
-        if start is not None and start.prompt and not self.has_run:
-            self.start(start, paced=True)
+        """The prompt of the command line, once the models are there; a message that waited is said by what can run."""
+        start, waiting = self.settings.start, self.talk.waiting
+        if waiting is not None and self.catalogue is not None:
+            able = proposed(self.catalogue, waiting.method)
+            if able != waiting.method:
+                waiting.method, waiting.verifier, waiting.knobs = able, None, {}
+        elif start is not None and start.prompt and not self.has_run:
+            if start.chat or (start.chat is None and self.talks):
+                self.say(start.prompt, start)
+            else:
+                self.start(start, paced=True)
+
+    def put_by(self, events: Kept) -> None:
+        """Keep a run that another one follows; the oldest of many go."""
+        header = self.run.header
+        if header is None:
+            events.close()
+            return
+        name = f"run {self.generation}, {header.method}"
+        self.past[name] = PastRun(header.run, events)
+        while len(self.past) > MOST_PAST:
+            self.past.pop(next(iter(self.past))).events.close()
+
+    def events_of(self, name: str) -> list[Event]:
+        """Everything of a run that others followed. Raises SpecvizError when it is gone."""
+        with self.lock:
+            if name not in self.past:
+                raise SpecvizError(f"'{name}' is gone: the {MOST_PAST} newest runs are kept")
+            return list(self.past[name].events.since(0))
+
+    def _fail(self, why: str) -> None:
+        """A message that waited is offered again."""
+        super()._fail(why)
+        if self.talk.waiting is not None:
+            self.talk.unsent, self.talk.waiting = self.talk.waiting.prompt, None
+
+    def _hand_over(self, start: Start, paced: bool | None) -> None:
+        super()._hand_over(start, self.talk_paced if start is self.talk.asked else paced)
+
+    # The conversation ------------------------------------------------------------------------------------------------
+
+    def ask(self, message: str, like: Start, paced: bool) -> None:
+        """Send a message; an answer in hand is ended and stays said. Raises SpecvizError."""
+        with self.lock:
+            self.talk_paced = paced
+            busy = self.running or self.preparing
+            self.talk.waiting = None  # of two messages that wait the newer one counts
+            self.say(message, like)
+            if busy:
+                self.stop()
+            self.version += 1
+
+    def begin_anew(self) -> None:
+        """Forget what was said."""
+        with self.lock:
+            self.new_conversation()
+            self.version += 1
+
+    def dialogue(self) -> "Dialogue":
+        """The conversation as a page lays it out now."""
+        with self.lock:
+            talk, header = self.talk, self.run.header
+            asked, waiting = talk.asked, talk.waiting
+            spoken, lost = tuple(talk.spoken), self.failed is not None
+            if asked is not None:
+                below = waiting.prompt if waiting is not None else ""
+                return Dialogue((*spoken, Spoken("user", asked.prompt)), below, not talk.run, True, lost)
+            if waiting is not None:
+                return Dialogue((*spoken, Spoken("user", waiting.prompt)), "", True, True, lost)
+            newest = bool(spoken) and header is not None and spoken[-1].run == header.run
+            return Dialogue(spoken[:-1] if newest else spoken, "", False, newest, lost)
 
     # Commands --------------------------------------------------------------------------------------------------------
 
@@ -185,6 +271,13 @@ class ServedRun(LiveRun):
             return start.method, {**start.knobs, **{change.name: change.new for change in self.run.changes}}
 
 
+def proposed(catalogue: Catalogue, wanted: str) -> str:
+    """The wanted method if it can run here, else the first that drafts and can, else the first that can."""
+    able = [info for info in catalogue.methods if info.missing is None]
+    order = sorted(able, key=lambda info: (info.name != wanted, info.traits.plain))
+    return order[0].name if order else wanted
+
+
 class LiveSource:
     """A page's own view of the live run, as a `Source`: every event once, from the header of the newest run on."""
 
@@ -222,55 +315,11 @@ def place_name(run: Run, index: int, node: int | None) -> str:
     return f"{query}r{r}" + ("" if node is None else f"/{named.get(node, f'n{node}')}")
 
 
-def _argv(argv: tuple[str, ...], **models: str) -> list[str]:
-    """The words of the command line with other models in them."""
+def _others(argv: tuple[str, ...]) -> list[str]:
+    """The words of the command line without its models."""
     words = list(argv)
-    for name, value in models.items():
-        flag = f"--{name}"
+    for flag in ("--target", "--draft"):
         if flag in words:
             place = words.index(flag)
             del words[place : place + 2]
-        if value:
-            words += [flag, value]
     return words
-
-
-_TAIL = 160  # tokens of the text that are sent with every frame
-_CHANGES = 6
-_BARS = 80  # rounds
-
-
-def payload(frame: Frame, changes: list[Knob], refusals: list[str], sequence: int) -> bytes:
-    """One frame, ready for the wire. Token texts in it are escaped already, and are to be set as text only."""
-    tokens, why = frame.strip.tokens, frame.why
-    body = {
-        "seq": sequence,
-        "state": frame.state,
-        "title": frame.run.title,
-        "badge": frame.run.badge,
-        "lossy": not frame.run.lossless,
-        "place": {"q": frame.query, "r": frame.round, "label": frame.timeline.label},
-        "still": frame.phase == Phase.COMMIT,  # for whoever wants no motion
-        "phase": frame.phase_text if frame.n_rounds else "",
-        "counts": frame.counts.text,
-        "metrics": frame.metrics,
-        "strip": {"tokens": tokens[-_TAIL:], "cut": len(tokens) > _TAIL},
-        "tree": frame.tree,
-        "why": why and {"title": why.title, "headline": why.headline, "words": why.words, "mark": why.mark},
-        "queue": frame.queue.text,
-        "pending": frame.knobs.pending,
-        "last": frame.knobs.last,
-        "changes": [
-            (c.name, knob(c.old), knob(c.new), f"r{c.requested_r}", f"r{c.applied_r}") for c in changes[-_CHANGES:]
-        ],
-        "refusals": refusals,
-        "notices": frame.notices,
-        "failed": frame.state.name in ("error", "core_lost"),  # then the last notice says how
-        "spark": frame.timeline.bars[-_BARS:],
-    }
-    return msgspec.json.encode(body)
-
-
-def palette() -> dict[str, dict[str, str]]:
-    """The colours of marks on both grounds, for the component: sent once."""
-    return {mark: {"dark": style.dark, "light": style.light} for mark, style in STYLES.items()}

@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specviz.commands import decode_command
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz_app.server.core import TICK_S, ServedRun, Settings, payload
+from specviz_app.server.core import TICK_S, ServedRun, Settings
+from specviz_app.server.payload import payload
 
 EVENTS, COMMAND = "/api/events", "/api/command"
 HEARTBEAT_S = 10.0
@@ -83,7 +84,7 @@ class Server:
 
 
 def _numbered(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
-    return core.version, payload(frame, core.run.changes, core.refusals, core.version)
+    return core.version, payload(frame, core)
 
 
 _server: Server | None = None

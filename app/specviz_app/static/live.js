@@ -3,6 +3,9 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const CELL = 8.6, GAP = 44, ROW = 32, PAD = 18; // pixels
+// While a message waits nothing of the run before it is shown.
+const BLANK = { metrics: [], strip: { tokens: [], cut: false, prompt: "" }, counts: "", spark: "", why: null, changes: [],
+  tree: { nodes: [], column_cells: [], folds: [], n_rows: 0, missing: "", flash: false }, phase: "", title: "", badge: "" };
 const views = new WeakMap();
 
 export default function (component) {
@@ -45,11 +48,13 @@ class LiveView {
     this.trigger = trigger;
     this.dark = isDark(this.root.host ?? this.root);
     this.palette = data.palette;
-    if (this.data?.events !== data.events) {
+    const before = this.data;
+    this.data = data;
+    if (before?.events !== data.events) {
       this.source?.close();
-      this.data = data;
       this.connect();
     }
+    if (before?.page !== data.page) this.told = null;
     this.paint();
   }
 
@@ -59,6 +64,7 @@ class LiveView {
     this.source.onmessage = (event) => {
       this.frame = JSON.parse(event.data);
       this.problem = "";
+      this.compare();
       this.paint();
     };
     this.source.onerror = () => {
@@ -67,6 +73,14 @@ class LiveView {
         : "The connection to the server is lost; trying again.";
       this.paint();
     };
+  }
+
+  // Messages came or went that the page around has not laid out, here or in another tab: the script is to run, once.
+  compare() {
+    const { page } = this.frame;
+    if (!this.data.page || page === this.data.page || page === this.told) return;
+    this.told = page;
+    this.trigger("page", page);
   }
 
   end() {
@@ -110,7 +124,8 @@ class LiveView {
     return this.dark ? style.dark : style.light;
   }
 
-  draw(frame) {
+  draw(whole) {
+    const frame = whole.blank ? { ...whole, ...BLANK } : whole;
     const text = (name, value) => {
       const place = this.find(name);
       if (place.textContent !== value) place.textContent = value;
@@ -130,6 +145,9 @@ class LiveView {
     this.find(".hold").disabled = this.find(".step").disabled = this.find(".stop").disabled = !live;
     text(".hold", state.name === "paused" ? "▶ Go on" : "❚❚ Pause");
     this.drawMetrics(frame.metrics);
+    this.find(".sv").classList.toggle("talk", frame.talk);
+    this.find(".given").hidden = !frame.strip.prompt;
+    text(".given div", frame.strip.prompt);
     this.drawText(frame.strip);
     if (!this.still.matches || frame.still || !this.shown || !frame.tree.nodes.length) {
       this.shown = frame; // the tree that clicks are about: who wants no motion sees ended rounds alone

@@ -16,20 +16,22 @@ from specviz.sources import Source, TraceFile
 from specviz.sources.bundled import bundled_traces, trace_name
 from specviz.trace import read_events
 from specviz_app.server.core import INFLATED_MB, UPLOAD_MB, LiveSource
+from specviz_app.server.past import PastSource
 from specviz_app.server.server import Server
 
 LIVE = "live run"
 
 
 def choices(server: Server, uploads: Mapping[str, Path]) -> dict[str, Path | None]:
-    """Everything by name, in the order in which it is offered. None stands for the live run."""
+    """Everything by name, in the order in which it is offered. None stands for the live run and those before it."""
     replay = server.settings.replay
     given: dict[str, Path | None] = {trace_name(replay): replay} if replay is not None else {}
     given |= {name: uploads[name] for name in reversed(list(uploads))}
     first: dict[str, Path | None] = {LIVE: None} if server.core.loaded or server.settings.live else {}
     last: dict[str, Path | None] = {} if first else {LIVE: None}
     bundle = {name: path for name, path in bundled_traces().items() if name not in given}
-    return {**given, **first, **bundle, **last}
+    past: dict[str, Path | None] = {name: None for name in reversed(list(server.core.past)) if name not in given}
+    return {**given, **first, **past, **bundle, **last}
 
 
 def opened(name: str, server: Server, uploads: Mapping[str, Path]) -> Source:
@@ -38,7 +40,9 @@ def opened(name: str, server: Server, uploads: Mapping[str, Path]) -> Source:
     if name not in found:
         raise SpecvizError(f"no trace '{name}' here; choose one on the left")
     path = found[name]
-    return LiveSource(server.core) if path is None else TraceFile(path)
+    if path is not None:
+        return TraceFile(path)
+    return LiveSource(server.core) if name == LIVE else PastSource(server.core.events_of(name))
 
 
 _CHUNK = 1 << 20

@@ -15,7 +15,7 @@ from specviz.view.frame.frame import RunInfo
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
-from specviz_app.server.core import palette
+from specviz_app.server.payload import palette
 from specviz_app.server.server import COMMAND, EVENTS, Server
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
@@ -195,14 +195,25 @@ _live_component = st.components.v2.component(
 )
 
 
-def live_tree(server: Server, on_node: Callable[[], None]) -> None:
+def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> None:
     """Mount the tree that follows the server's frames without a script run for each of them.
 
-    It is mounted once under one key with data that never changes, so a rerun (a knob, another widget) leaves it, its
-    stream and its state where they are. `on_node` runs when a node was chosen; `chosen_node()` then says which.
+    It is mounted once under one key with the same address, so a rerun (a knob, another widget) leaves it, its stream
+    and its state where they are. `on_node` runs when a node was chosen; `chosen_node()` then says which. `page`: how
+    the page is laid out, by `Dialogue.key`; when frames say another one, the script runs once.
     """
-    data = {"events": f"{EVENTS}?token={server.token}", "command": COMMAND, "token": server.token, "palette": palette()}
-    _live_component(key=LIVE_TREE, data=data, on_node_change=on_node)
+    data = {
+        "events": f"{EVENTS}?token={server.token}",
+        "command": COMMAND,
+        "token": server.token,
+        "palette": palette(),
+        "page": page,
+    }
+    _live_component(key=LIVE_TREE, data=data, on_node_change=on_node, on_page_change=_nothing)
+
+
+def _nothing() -> None:
+    """The script runs; nothing else is due."""
 
 
 def chosen_node() -> dict[str, Any] | None:

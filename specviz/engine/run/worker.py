@@ -34,6 +34,7 @@ from specviz.commands import (
 )
 from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.engine.run.prepare import wants_chat
 from specviz.errors import SpecvizError
 from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
 from specviz.local_models.shipped import shipped_draft
@@ -118,7 +119,8 @@ class WorkerLoop:
             for v in all_verifiers().values()
         ]
         chat = bool(getattr(self.pair.target.tokenizer, "chat_template", None))
-        return Catalogue(methods=methods, verifiers=verifiers, models=self.pair.infos, chat=chat)
+        talks = wants_chat(self.pair.target, None)
+        return Catalogue(methods=methods, verifiers=verifiers, models=self.pair.infos, chat=chat, talks=talks)
 
     def serve(self) -> None:
         """Carry out commands until shutdown, the end of stdin, or until the reader has gone."""

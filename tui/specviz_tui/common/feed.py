@@ -1,4 +1,4 @@
-"""What the terminal adds to a `LiveRun`: options of the screen, bookmarks kept beside a recording, seconds counted
+"""What the terminal adds to a `TalkingRun`: options of the screen, bookmarks kept beside a recording, seconds counted
 while nothing comes, and a recording (`prelude`) that plays while the models load. It stays for as long as a person
 looks at a moment of it, since a paced core waits."""
 
@@ -14,7 +14,9 @@ from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.events import At, Header, Note
 from specviz.sources.base import Source
-from specviz.sources.live_run import IdleWords, LiveRun
+from specviz.sources.live_run import IdleWords
+from specviz.sources.model_names import ModelNames
+from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.view import Feed, Frame, Options, Player
 
 WORDS = IdleWords("nothing is open: press o", "press p to enter a prompt")
@@ -25,7 +27,7 @@ MOST_BYTES = 1 << 20  # of a file of bookmarks that is read: a list of words typ
 QUIET_S = 3  # seconds without a record of a run that goes on after which the screen counts them
 
 
-class RunFeed(LiveRun):
+class RunFeed(TalkingRun):
     """What is on screen, and how the person wants to see it."""
 
     def __init__(
@@ -46,13 +48,36 @@ class RunFeed(LiveRun):
             prelude.play()
         self.options = Options(ascii=ascii)
         self.template: Start | None = None  # what the dialog proposes before anything has run
+        self.names = ModelNames()  # of its core
+        self.chosen: Start | None = None  # method and knobs of the message to come, as the dialog has them
         self._seen_run = 0  # the run of which a node was chosen
         self._recalled: list[Note] | None = None  # bookmarks of earlier visits that wait for their rounds
+
+    @property
+    def asked_chat(self) -> bool | None:
+        """Whether prompts are messages, as the command line says; None: it does not."""
+        return self.template.chat if self.template is not None else None
+
+    @property
+    def speaks(self) -> bool:
+        """Whether a message can be typed: to a model that talks, or to one that is named and still being loaded."""
+        if not self.live or self.asked_chat is False:
+            return False
+        return self.talks if self.catalogue is not None else bool(self.names.target)
 
     @property
     def player(self) -> Player:
         """What is on screen: the run, or the recording that plays while the models load."""
         return self.prelude or self.live_player
+
+    def ready(self) -> None:
+        """Answers stream as fast as they come; one that was asked for while the models loaded is decoded by what can
+        run, unless a method was named."""
+        if self.speaks:
+            self._set_pace(False)
+        waiting = self.talk.waiting
+        if waiting is not None and self.template is None and self.catalogue is not None:
+            waiting.method = proposed(self.catalogue, waiting.method)
 
     def read(self) -> int:
         """Apply everything new; another run has nothing selected, and its bookmarks come back with their rounds."""

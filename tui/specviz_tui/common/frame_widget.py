@@ -96,6 +96,16 @@ class OpenAsked(Message):
 
 
 @dataclass
+class Ready(Message):
+    """The core on screen has loaded its models."""
+
+
+@dataclass
+class NeverReady(Message):
+    """The core on screen ended before its models were loaded."""
+
+
+@dataclass
 class Left(Message):
     """Focus goes back to the tree."""
 

@@ -3,23 +3,29 @@
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.view.frame.parts import KnobItem
-from specviz_tui.screens.dialogs import AskScreen, Question, StartScreen
+from specviz_tui.common.feed import RunFeed
+from specviz_tui.common.frame_widget import Ready
+from specviz_tui.screens.dialogs import AskScreen, Question
+from specviz_tui.screens.library import Library
 from specviz_tui.screens.run_screen import RunScreen
+from specviz_tui.screens.start import Begin, Bench, StartScreen
 from specviz_tui.widgets import knob_bar
 from specviz_tui.widgets.knob_bar import KnobPanel
 
+Screen = TypeVar("Screen", bound="LiveActions")
 
-def asks_core(do: "Callable[[LiveActions], None]") -> "Callable[[LiveActions], None]":
+
+def asks_core(do: Callable[[Screen], None]) -> Callable[[Screen], None]:
     """For an action that needs a core: where there is none, or it refuses, that is said."""
 
     @wraps(do)
-    def action(screen: "LiveActions") -> None:
+    def action(screen: Screen) -> None:
         screen.ask_core(lambda: do(screen))
 
     return action
@@ -28,15 +34,24 @@ def asks_core(do: "Callable[[LiveActions], None]") -> "Callable[[LiveActions], N
 class LiveActions(RunScreen):
     """What is asked of the core."""
 
-    greeted = False  # the dialog for a first prompt was opened
+    greeted = False  # a first prompt was asked for
+
+    def __init__(self, feed: RunFeed, library: Library) -> None:
+        super().__init__(feed)
+        self.library = library
 
     def live_tick(self) -> None:
         """When the core is ready and no prompt was given, ask for one, once."""
         if self.greeted or self.feed.catalogue is None:
             return
         self.greeted = True
-        if self.feed.last_start is None:
-            self.action_start()
+        self.post_message(Ready())
+        if self.feed.last_start is None and not self.feed.talk.waiting:
+            self.ask_first()
+
+    def ask_first(self) -> None:
+        """Ask what to decode first."""
+        self.action_start()
 
     # Runs ------------------------------------------------------------------------------------------------------------
 
@@ -64,24 +79,40 @@ class LiveActions(RunScreen):
 
     @asks_core
     def action_start(self) -> None:
-        """Ask what to decode."""
+        """Ask what to decode, with which models and which method."""
         if self.feed.catalogue is None:
             raise SpecvizError("the models are still loading")
-        self.app.push_screen(StartScreen(self.feed.catalogue.methods, self._wanted()), self._start)
+        bench = Bench(self.feed.names, self.library.look, self.library.model)
+        self.app.push_screen(StartScreen(self.feed.catalogue, self.wanted(), bench), self._start)
 
-    def _wanted(self) -> Start:
+    def wanted(self) -> Start:
         """What ran last, its knobs as they are now."""
         run, last = self.feed.run, self.feed.last_start
         like = last or self.feed.template or Start()
-        knobs = dict(run.knobs) if run.header is not None else like.knobs
-        chat = like.chat if last is not None else None
+        knobs = dict(run.knobs) if run.header is not None and last is not None else like.knobs
         return Start(
-            prompt=like.prompt, method=like.method, verifier=like.verifier, knobs=knobs, chat=chat, lanes=like.lanes
+            prompt="" if self.feed.talks and self.feed.talk else like.prompt,
+            method=like.method,
+            verifier=like.verifier,
+            knobs=knobs,
+            chat=self.feed.asked_chat,
+            lanes=like.lanes,
         )
 
-    def _start(self, start: Start | None) -> None:
-        if start is not None:
-            self.ask_core(lambda: self.feed.start(start))
+    def _start(self, begin: Begin | None) -> None:
+        if begin is not None:
+            self.ask_core(lambda: self.begin(begin))
+
+    def begin(self, begin: Begin) -> None:
+        """Decode what was chosen in the dialog."""
+        self.adopt(begin.core)
+        self.feed.start(begin.start)
+
+    def adopt(self, core: RunFeed | None) -> None:
+        """Go on with a core that was loaded meanwhile; the one before leaves."""
+        if core is not None:
+            before, self.feed.names = self.feed.go_on_with(core), core.names
+            self.run_worker(lambda: before.close(), thread=True)  # it needs its time
 
     # Knobs -----------------------------------------------------------------------------------------------------------
 

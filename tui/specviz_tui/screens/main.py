@@ -23,6 +23,7 @@ from specviz_tui.common.frame_widget import (
     KnobTyping,
     Left,
     Moved,
+    NeverReady,
     NodePicked,
     OpenAsked,
     Pressed,
@@ -31,12 +32,15 @@ from specviz_tui.common.frame_widget import (
 from specviz_tui.common.keymap import bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
-from specviz_tui.screens.live import LiveActions
+from specviz_tui.screens.library import Library
 from specviz_tui.screens.navigation import LookingActions
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
+from specviz_tui.screens.talk import TalkActions
 from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
+from specviz_tui.widgets.talk_view import TalkView
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Sparkline, Transport
 from specviz_tui.widgets.tree import TreeBox, TreeCanvas
@@ -48,15 +52,15 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(LiveActions, LookingActions):
+class MainScreen(TalkActions, LookingActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]
     AUTO_FOCUS = "#tree"
 
-    def __init__(self, feed: RunFeed, at: str | None = None) -> None:
-        super().__init__(feed)
+    def __init__(self, feed: RunFeed, library: Library, at: str | None = None) -> None:
+        super().__init__(feed, library)
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(bindings(screen_keys()))])
         self._at = at
         self._ticks = 0
@@ -67,6 +71,7 @@ class MainScreen(LiveActions, LookingActions):
         yield StatusLine(id="status").data_bind(RunScreen.frame)
         yield NumberLine(id="numbers").data_bind(RunScreen.frame)
         yield TextStrip(id="text").data_bind(RunScreen.frame)
+        yield TalkView(id="talk")
         with ContentSwitcher(initial=BODY):
             with Container(id=BODY):
                 yield TreeBox(id="tree-box").data_bind(RunScreen.frame)
@@ -76,6 +81,7 @@ class MainScreen(LiveActions, LookingActions):
         yield KnobPanel(id="knobs").data_bind(RunScreen.frame)
         yield Sparkline(id="sparkline").data_bind(RunScreen.frame)
         yield Transport(id="transport").data_bind(RunScreen.frame)
+        yield MessageLine(id="message")
         yield KeyBar(id="keys")
         yield Static("", id="too-small", markup=False)
 
@@ -83,6 +89,7 @@ class MainScreen(LiveActions, LookingActions):
         """Show what there is at once, then look for more."""
         self.query_one(TextStrip).border_title = "Text"
         self.query_one(KnobPanel).border_title = "Knobs"
+        self.query_one(TalkView).border_title = "Conversation"
         self.show(self.feed, self._at)
         self.set_interval(TICK_S, self.tick)
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self.repaint_all())
@@ -90,6 +97,7 @@ class MainScreen(LiveActions, LookingActions):
     def show(self, feed: RunFeed, at: str | None = None) -> None:
         """Look at a run, from the beginning of its screen: what was pinned or painted of another one is gone."""
         self.feed, self.greeted, self._n_told = feed, False, 0
+        self.talk_shown, self._offered = True, False
         self.query_one(WhyPanel).pinned = False
         for pane in self.panes:
             pane.restart()
@@ -123,7 +131,7 @@ class MainScreen(LiveActions, LookingActions):
         """Apply what came, move on, paint once."""
         changed = self.feed.tick(time.monotonic())
         if self.feed.never_ready:
-            self.app.exit(return_code=2)  # the command line prints why
+            self.post_message(NeverReady())
             return
         for said in self.feed.take_notices():
             if said.severe:

@@ -12,7 +12,6 @@ from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.feed import node_record
 from specviz_tui.screens.dialogs import AskScreen, ListChoice, PickScreen, Question
 from specviz_tui.screens.run_screen import RunScreen
-from specviz_tui.widgets.text_strip import MODES, TextStrip
 from specviz_tui.widgets.tree import TreeCanvas, neighbour
 from specviz_tui.widgets.why_panel import WhyPanel
 
@@ -137,10 +136,6 @@ class LookingActions(RunScreen):
         at = VALUE_MODES.index(self.feed.options.value)
         self.feed.options = replace(self.feed.options, value=VALUE_MODES[(at + 1) % len(VALUE_MODES)])
         self.paint_soon()
-
-    def action_text(self) -> None:
-        strip = self.query_one(TextStrip)
-        strip.mode = MODES[(MODES.index(strip.mode) + 1) % len(MODES)]
 
     def action_fold(self) -> None:
         """Leave the losers out, or show them again."""

@@ -12,7 +12,9 @@ from specviz.errors import SpecvizError
 from specviz.view import Frame, Run
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.pane import PanelPane
+from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
+from specviz_tui.widgets.talk_view import TalkView
 from specviz_tui.widgets.timeline import Transport
 from specviz_tui.widgets.tree import TreeBox, TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
@@ -20,9 +22,11 @@ from specviz_tui.widgets.why_panel import WhyPanel
 TREE = "tree"
 BODY = "body"  # what holds the tree
 MOVING = ("live", "replay", "lag")  # states in which space pauses
+TO_TYPE = "m: say something · p: other model, method, settings · N: new conversation"
+TO_SAY = "say something, then enter · ctrl+c stops an answer · esc leaves this line"
 HELD = "The core waits.\n\n] runs one round, H goes on."
 GONE = "the core is gone; what it recorded is kept; o starts another"
-NOT_LIVE = "this is a recording: there is no core to ask; o opens another one, or a core to decode live"
+NOT_LIVE = "this is a recording: there is no core to ask; o opens a model to decode live with"
 
 
 class RunScreen(Screen[None]):
@@ -34,6 +38,7 @@ class RunScreen(Screen[None]):
         super().__init__()
         self.feed = feed
         self.shown = TREE  # or the id of a panel
+        self.talk_shown = True  # the conversation, not the text of its newest run
         self._run: Run | None = None  # that of the last frame
         self._due = False
 
@@ -54,12 +59,26 @@ class RunScreen(Screen[None]):
         with self.app.batch_update():
             self._take_options()
             self.frame = self.feed.frame()
+            self._paint_talk(self.frame)
             keys = self.query_one(KeyBar)
             keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()
             moving = self.frame.state.name in MOVING
             self.query_one(Transport).playing = keys.moving = moving
+
+    def _paint_talk(self, frame: Frame) -> None:
+        """The conversation in place of the text, and the line in which one talks to whoever listens."""
+        line, speaks = self.query_one(MessageLine), self.feed.speaks
+        line.placeholder = TO_SAY if line.has_focus else TO_TYPE
+        self.set_class(speaks, "-speaks")
+        self.set_class((speaks or bool(self.feed.talk)) and self.talk_shown, "-talk")
+        self.query_one(TalkView).show(self.feed.talk, frame)
+        if unsent := self.feed.talk.unsent:
+            self.feed.talk.unsent = ""
+            line.offer(unsent)
+        if line.has_focus and not speaks:
+            self.focus_main()
 
     def _take_options(self) -> None:
         """What was chosen in the panels, and which of them is on screen."""

@@ -1,0 +1,121 @@
+"""On the page Live: which models. Choosing loads nothing; the button does, and so does a message."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
+from specviz.local_models.found import LocalModel, local_models
+from specviz_app.server.core import Models, ServedRun
+from specviz_app.server.server import Server
+from specviz_app.ui import guard, parts
+
+PROBLEM = "start_problem"  # in the session's state: why nothing came of the last press
+_FRESH_S = 15  # seconds after which the machine is looked through again
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What is chosen. `ready`: its core is there, or being loaded."""
+
+    target: ModelChoice
+    draft: ModelChoice
+    ready: bool
+
+    @property
+    def models(self) -> Models:
+        return Models(self.target.name, self.draft.name)
+
+    @property
+    def able(self) -> bool:
+        return self.target.able and self.draft.able
+
+    @property
+    def talks(self) -> bool:
+        """Whether messages are what one would send it, as far as its files say; the pair that comes along goes on
+        with texts."""
+        return self.target.chat and bool(self.target.name)
+
+
+@st.cache_data(ttl=_FRESH_S, show_spinner=False)
+def _found() -> list[LocalModel]:
+    return local_models()
+
+
+def boxes(server: Server) -> Picked:
+    """The two lists, in the row that is open."""
+    core, found = server.core, _found()
+    asked = core.models if core.has_core else Models(server.settings.model("target"), server.settings.model("draft"))
+    named = core.has_core or bool(asked.target or asked.draft or server.settings.live)
+    targets = target_choices(found)
+    target = _box("Model", "target", targets, asked.target if named else targets[0].name)
+    drafts = draft_choices(target.name, found)
+    same = named and target.name == asked.target
+    draft = _box("Draft model", f"draft of {target.name}", drafts, asked.draft if same else drafts[0].name)
+    return Picked(target, draft, core.loaded and core.models == Models(target.name, draft.name))
+
+
+def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelChoice:
+    if first not in [choice.name for choice in offered]:
+        offered = [choice_of(first, offered), *offered] if first else offered
+    by_name = {choice.name: choice for choice in offered}
+    names = list(by_name)
+    st.session_state.setdefault(key, first if first in names else names[0])
+
+    def said(name: str) -> str:
+        choice = by_name.get(name)
+        return name if choice is None else choice.label if choice.able else f"{choice.label} (not here)"
+
+    name = st.selectbox(
+        label,
+        names,
+        key=key,
+        format_func=said,
+        accept_new_options=True,
+        persist_state="session",
+        width=178,
+        help="found on this machine; or type a folder, a GGUF file or a hub id  \n"
+        + "  \n".join(parts.plain(f"{choice.label}: {choice.what}") for choice in offered),
+    )
+    return choice_of((name or "").strip(), offered)
+
+
+def load_button(core: ServedRun, picked: Picked) -> None:
+    """Where what is chosen is not what is loaded."""
+    if not picked.ready:
+        st.button(
+            "Load the models",
+            type="secondary" if core.loaded or picked.talks else "primary",
+            key="load",
+            on_click=guard.obeyed(load),
+            args=(core, picked.models),
+            disabled=not picked.able,
+            help="they run in a process of their own; what was decoded and said stays",
+        )
+
+
+def load(core: ServedRun, models: Models) -> bool:
+    """Load them; whether that began. What is wrong is told by the page."""
+    try:
+        core.load(models.target, models.draft)
+        return True
+    except SpecvizError as error:
+        st.session_state[PROBLEM] = str(error)
+        return False
+
+
+def tell(core: ServedRun, picked: Picked) -> None:
+    """What is wrong with the choice, with the core, or with what was pressed; and the line that mends it."""
+    for choice in (picked.target, picked.draft):
+        if choice.problem:
+            st.warning(parts.plain(f"{choice.problem}."))
+        if choice.command:
+            st.caption("This gets it, once; then choose it here:")
+            st.code(choice.command, language=None)
+    if core.failed is not None:
+        kept = "The core has ended. What was decoded and said is kept; load the models again to go on."
+        st.error(kept if core.has_run and core.catalogue else "The models could not be loaded.")
+        st.code(core.failed or "", language=None, wrap_lines=True)
+    if problem := st.session_state.pop(PROBLEM, None):
+        st.error(parts.plain(problem))

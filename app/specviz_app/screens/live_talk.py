@@ -1,0 +1,136 @@
+"""On the page Live: a conversation. Earlier turns stand above; the newest answer is the tree that follows the core."""
+
+from collections.abc import Callable
+from html import escape
+
+import streamlit as st
+
+from specviz.commands import Start
+from specviz.errors import SpecvizError
+from specviz.events import MethodInfo
+from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz.sources.conversation import Spoken
+from specviz.text import running
+from specviz_app.screens.live_models import PROBLEM, Picked, load
+from specviz_app.server.core import ServedRun
+from specviz_app.server.server import Server
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.library import LIVE
+
+MESSAGE = "message"
+_FACES = {"user": ":material/person:", "assistant": ":material/account_tree:"}
+Making = Callable[[], tuple[Start, bool]]  # the next start without its prompt, and whether rounds wait for the eye
+
+
+def conversation(server: Server, picked: Picked, making: Making, on_node: Callable[[], None]) -> None:
+    """What was said, the answer in hand, and the box for the next message."""
+    core = server.core
+    dialogue = core.dialogue()
+    _unsent(core)
+    with st.container(key="said"):
+        for turn in dialogue.above:
+            _turn(core, turn)
+    if dialogue.shown or core.running:
+        with st.chat_message("assistant", avatar=_FACES["assistant"]):
+            parts.live_tree(server, on_node, dialogue.key)
+    if dialogue.below:
+        _turn(core, Spoken("user", dialogue.below))
+    if not (dialogue.above or dialogue.below):
+        _greeting(core, picked, making)
+    name = picked.target.label
+    st.chat_input(
+        f"Message to {name}" if picked.able else f"{name} is not here",
+        key=MESSAGE,
+        on_submit=guard.obeyed(_sent),
+        args=(core, picked, making),
+        disabled=not picked.able,
+    )
+
+
+def new_button(core: ServedRun) -> None:
+    """In the row that is open, where something was said."""
+    dialogue = core.dialogue()
+    if dialogue.above or dialogue.below:
+        st.button("New conversation", icon=":material/add_comment:", key="new", on_click=guard.obeyed(core.begin_anew))
+
+
+def _greeting(core: ServedRun, picked: Picked, making: Making) -> None:
+    """What this is, and something to begin with."""
+    parts.lead(
+        f"Ask {picked.target.label} something and watch how its answer comes about.",
+        "A quick drafter guesses the next tokens; the model tests them all in one pass and keeps those that it "
+        "would have written itself.",
+    )
+    parts.legend(state.dark())
+    with st.container(horizontal=True, gap="small", key="examples"):
+        for name, message in CHAT_EXAMPLES.items():
+            st.button(
+                name,
+                key=f"example-{name}",
+                on_click=guard.obeyed(_ask),
+                args=(core, picked, making, message),
+                help=parts.plain(message),
+                disabled=not picked.able,
+            )
+
+
+def _turn(core: ServedRun, turn: Spoken) -> None:
+    """A message or an answer, as text alone; of an answer the way to its rounds."""
+    with st.chat_message(turn.role, avatar=_FACES[turn.role]):
+        lines = "\n".join(escape(running(line)) for line in turn.text.split("\n"))
+        st.html(f'<div class="sv-turn">{lines}</div>')
+        if turn.role == "assistant":
+            _below(core, turn)
+
+
+def _below(core: ServedRun, turn: Spoken) -> None:
+    name = next((name for name, past in core.past.items() if past.run == turn.run), None)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        parts.dim(" · ".join(filter(None, (turn.who, "stopped" if turn.stopped else ""))))
+        if name is not None:
+            st.page_link(
+                st.session_state["pages"]["rounds"],
+                label=f"{name}: its rounds",
+                icon=":material/account_tree:",
+                query_params={state.SRC: name},
+            )
+
+
+def _unsent(core: ServedRun) -> None:
+    """A message that came to nothing goes back into the box, with the reason."""
+    if not core.talk.unsent:
+        return
+    st.session_state[MESSAGE], core.talk.unsent = core.talk.unsent, ""
+    end = core.run.end
+    why = core.refusals[-1] if core.refusals else (end.message if end is not None else None) or ""
+    if core.failed is None:
+        st.session_state[PROBLEM] = f"Not answered: {why or 'the run ended before anything was said'}."
+
+
+def _sent(core: ServedRun, picked: Picked, making: Making) -> None:
+    _ask(core, picked, making, str(st.session_state.get(MESSAGE) or ""))
+
+
+def _ask(core: ServedRun, picked: Picked, making: Making, message: str) -> None:
+    """Send a message; the models are loaded first where they are not."""
+    try:
+        start, paced = making()
+        if not picked.ready and not load(core, picked.models):
+            core.talk.unsent = message
+            return
+        core.ask(message, start, paced)
+        st.session_state[state.SRC] = LIVE
+    except SpecvizError as error:
+        st.session_state[PROBLEM] = str(error)
+        if message.strip():
+            st.session_state[MESSAGE] = message
+
+
+def start_before_loading() -> tuple[Start, bool]:
+    """What the first message asks for while nobody knows what the models can do: the core picks what runs."""
+    return Start(chat=True), True
+
+
+def usable(method: MethodInfo) -> str:
+    """How a list shows a method."""
+    return method.name if method.missing is None else f"{method.name} (not here)"

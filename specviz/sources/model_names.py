@@ -1,0 +1,41 @@
+"""The models of a core, as a command line names them; which stand between its other words (device, dtype, threads)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specviz.local_models.choices import EMBEDDED, NO_DRAFT, model_words
+from specviz.model_folder import shown
+
+_NONE = "--no-draft"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNames:
+    """By the names of `specviz.local_models.choices`: `draft` EMBEDDED: the one that comes along."""
+
+    target: str = EMBEDDED
+    draft: str = EMBEDDED
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "ModelNames":
+        """The models that the words of a command line name."""
+        return cls(_named(words, "--target"), NO_DRAFT if _NONE in words else _named(words, "--draft"))
+
+    def among(self, words: Sequence[str]) -> tuple[str, ...]:
+        """The words of a command line with these models in place of its own."""
+        out = [word for word in words if word != _NONE]
+        for flag in ("--target", "--draft"):
+            if flag in out:
+                place = out.index(flag)
+                del out[place : place + 2]
+        return (*out, *model_words(self.target, self.draft))
+
+    @property
+    def text(self) -> str:
+        """`smollm2 with self:int4`, to be shown."""
+        target = shown(self.target) if self.target else "the embedded pair"
+        return f"{target} with {shown(self.draft)}" if self.draft not in (EMBEDDED, NO_DRAFT) else target
+
+
+def _named(words: Sequence[str], flag: str) -> str:
+    return words[words.index(flag) + 1] if flag in words else ""

@@ -1,0 +1,206 @@
+"""What one begins with: models, how to get one, recordings; and that a model that cannot be used loses nothing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from specviz import events as ev
+from specviz.local_models import store
+from specviz.local_models.found import LocalModel
+from specviz.sources.conversation import Spoken
+from specviz_tui.app import SpecvizApp
+from specviz_tui.screens.library import Library, WorkerStart
+from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.open import FetchScreen, OpenScreen
+from specviz_tui.widgets.message_line import MessageLine
+from support.live import NARROW, WIDE, Script, catalogue, lines, shown
+
+
+@pytest.fixture(autouse=True)
+def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chain_trace: Path) -> None:
+    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {"chain": chain_trace})
+
+
+class Cores:
+    """Begins scripted cores, and remembers for which words."""
+
+    def __init__(self) -> None:
+        self.words: list[tuple[str, ...]] = []
+        self.scripts: list[Script] = []
+
+    def begin(self, words: tuple[str, ...], _record: object, **_options: object) -> Script:
+        self.words.append(words)
+        self.scripts.append(Script())
+        return self.scripts[-1]
+
+
+@pytest.fixture
+def cores() -> Cores:
+    return Cores()
+
+
+def model(name: str, problem: str | None = None) -> LocalModel:
+    return LocalModel(name, "store", Path("nowhere"), "llama", 270_000_000, chat=True, problem=problem)
+
+
+def app_with(cores: Cores, *found: LocalModel) -> SpecvizApp:
+    core = WorkerStart(begin=cores.begin)
+    return SpecvizApp(Library(animate=False, core=core, look=lambda: list(found)))
+
+
+async def listed(pilot: Pilot[int]) -> OptionList:
+    """The list, once the models were looked for."""
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+    return pilot.app.screen.query_one(OptionList)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+async def test_our_model_is_first_and_a_key_away(size: tuple[int, int], cores: Cores) -> None:
+    app = app_with(cores, model("smollm2"))
+    async with app.run_test(size=size) as pilot:
+        await listed(pilot)
+        screen = shown(app)
+        assert screen.index("smollm2") < screen.index("embedded pair") < screen.index("chain")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert cores.words == [("--target", "smollm2", "--no-draft")]
+        assert isinstance(app.focused, MessageLine), "one may type while the models load"
+        assert "LOADING" in shown(app)
+
+
+async def test_a_model_that_is_not_here_says_how_it_is_had(cores: Cores) -> None:
+    app = app_with(cores)
+    async with app.run_test(size=WIDE) as pilot:
+        await listed(pilot)
+        assert "enter fetches it: specviz models get smollm2" in shown(app)
+
+
+async def test_a_model_that_cannot_be_used_says_why_and_the_list_stays(cores: Cores) -> None:
+    app = app_with(cores, model("half", problem="no config.json"))
+    async with app.run_test(size=WIDE) as pilot:
+        box = await listed(pilot)
+        box.highlighted = [option.id for option in box.options].index("model:half")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, OpenScreen)
+        assert "half cannot be used: no config.json" in shown(app)
+        assert cores.words == []
+
+
+async def test_a_cursor_that_was_moved_stays_when_the_models_come(cores: Cores) -> None:
+    app = app_with(cores, model("smollm2"))
+    async with app.run_test(size=WIDE) as pilot:
+        box = await listed(pilot)
+        await pilot.press("j", "j")
+        before = box.highlighted_option
+        assert isinstance(app.screen, OpenScreen)
+        app.screen.show_found([model("another"), model("smollm2")])
+        await pilot.pause()
+        assert before is not None
+        assert box.highlighted_option is not None
+        assert box.highlighted_option.id == before.id
+
+
+async def test_a_model_that_cannot_be_loaded_leads_back_to_the_list(cores: Cores) -> None:
+    app = app_with(cores, model("smollm2"))
+    async with app.run_test(size=WIDE) as pilot:
+        await listed(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.press(*"hello", "enter")
+        cores.scripts[0].play([ev.End(reason="core_lost", message="not enough memory for 30 layers")])
+        cores.scripts[0].die()
+        main = app.screen_stack[0]
+        assert isinstance(main, MainScreen)
+        main.tick()
+        await pilot.pause()
+        assert [n.message for n in app._notifications][-1:] == [
+            "smollm2 cannot be loaded: not enough memory for 30 layers"
+        ]
+        assert isinstance(app.screen, OpenScreen)
+        assert app.return_code is None
+        await listed(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert main.query_one(MessageLine).value == "hello", "what was typed is not lost"
+
+
+async def test_the_recording_on_screen_is_left_only_when_the_model_is_there(cores: Cores, chain_trace: Path) -> None:
+    library = Library(animate=False, core=WorkerStart(begin=cores.begin), look=lambda: [model("smollm2")])
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("o")
+        await listed(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        cores.scripts[0].die()
+        main = app.screen_stack[0]
+        assert isinstance(main, MainScreen)
+        main.tick()
+        await pilot.pause()
+        assert app.feed.name == "chain", "back where one came from"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "REPLAY" in lines(app)[0] or "PAUSED" in lines(app)[0]
+
+
+async def test_another_core_takes_the_conversation_along(cores: Cores) -> None:
+    app = app_with(cores, model("smollm2"))
+    async with app.run_test(size=WIDE) as pilot:
+        await listed(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        cores.scripts[0].play([catalogue(talks=True), ev.State(state="idle")])
+        main = app.screen_stack[0]
+        assert isinstance(main, MainScreen)
+        main.tick()
+        await pilot.pause()
+        app.feed.talk.spoken = [Spoken("user", "hello"), Spoken("assistant", "good day", "smollm2")]
+        app.ask_what_to_open()
+        await listed(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert len(cores.scripts) == 2
+        assert "smollm2 good day" in shown(app)
+        assert not cores.scripts[0].closed, "until the other one is there"
+        cores.scripts[1].play([catalogue(talks=True), ev.State(state="idle")])
+        main.tick()
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        assert cores.scripts[0].closed
+
+
+FETCH = """
+import sys
+print("specviz: fetching from the index", file=sys.stderr, flush=True)
+sys.exit({code})
+"""
+
+
+@pytest.mark.parametrize("code", [0, 2])
+async def test_fetching_starts_the_model_or_says_what_went_wrong(
+    code: int, cores: Cores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = (sys.executable, "-c", FETCH.format(code=code))
+    monkeypatch.setattr("specviz_tui.app.fetching", lambda name: command)
+    app = app_with(cores)
+    async with app.run_test(size=WIDE) as pilot:
+        box = await listed(pilot)
+        box.highlighted = [option.id for option in box.options].index("fetch:smollm2")
+        await pilot.press("enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        if code == 0:
+            assert cores.words == [("--target", "smollm2")]
+            return
+        assert isinstance(app.screen, FetchScreen)
+        assert "fetching from the index" in shown(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, OpenScreen)
