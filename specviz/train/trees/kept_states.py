@@ -63,7 +63,8 @@ class KeptStates:
     @property
     def n_bytes(self) -> int:
         """On disk, when all windows are known."""
-        return int(self.windows.ids.size) * (len(self.layers) * self.width * self.target.dtype.itemsize + 4)
+        size: int = self.target.dtype.itemsize
+        return int(self.windows.ids.size) * (len(self.layers) * self.width * size + 4)
 
     @property
     def held_bytes(self) -> int:
@@ -113,7 +114,9 @@ class KeptStates:
         """By layer, -1 for the best tokens: what is said of every window, and which windows are known."""
         n, length = self.windows.ids.shape
         raw = _RAW[self.target.dtype.itemsize]
-        shapes = {f"layer-{layer}": (layer, raw, (n, length, self.width)) for layer in self.layers}
+        shapes: dict[str, tuple[int, Any, tuple[int, ...]]] = {
+            f"layer-{layer}": (layer, raw, (n, length, self.width)) for layer in self.layers
+        }
         shapes["best"] = (-1, np.int32, (n, length))
         return {
             layer: (
