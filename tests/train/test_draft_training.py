@@ -92,7 +92,7 @@ def test_as_wide_as_its_target_it_keeps_embedding_and_head(small: str, tmp_path:
     [
         (["--layers", "5"], "--layers 5: the target has 5"),
         (["--width", "40"], "--width 40: the target's states are 32 wide"),
-        (["--width", "30"], "--width 30: .*multiple"),
+        (["--width", "30"], r"--width 30: .*multiple"),
     ],
 )
 def test_a_shape_that_makes_no_draft_model_is_refused(small: str, tmp_path: Path, more: list[str], told: str) -> None:
