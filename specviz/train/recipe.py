@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import torch
 
-from specviz import model_folder
 from specviz.engine.model import loading
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
@@ -220,20 +219,12 @@ def begin(
     """
     if request.threads:
         torch.set_num_threads(request.threads)
-    loaded = loading.load(request.target, "target", request.device, stored_dtype(request.target))
+    loaded = loading.load(request.target, "target", request.device, None)
     target = loaded.adapter
     chat = training_text.in_turns(request.chat, loaded.tokenizer)
     asked = {"target": fingerprint(target), **request.settings, "chat": chat, **settings(target)}
     claim(request.work, request.folder, asked, {"chat": False, **request.usual})
     return TrainingInputs(target, loading.stop_tokens(loaded), source(request, loaded.tokenizer, console), chat)
-
-
-def stored_dtype(source: str | None) -> str | None:
-    """bfloat16 where a target's weights are stored so and this CPU multiplies it fast; None: as models are loaded."""
-    if source is None or not Path(source).is_dir() or not torch.cpu.get_capabilities().get("avx512_bf16"):
-        return None
-    stored = {tensor.dtype for path in model_folder.weight_files(Path(source)) for tensor in model_folder.tensors(path)}
-    return "bfloat16" if stored == {"BF16"} else None
 
 
 def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -65,7 +65,7 @@ def test_heads_learn_and_are_found_by_the_target(small, tmp_path, kind, labels):
     assert (found.layers, found.kind) == ((1, 2, 3, 4), kind)
     losses = [loss for _, loss in numbers["training"]["curve"]]
     least = 0.02 if kind == "full" else 0.05  # a random target has little to teach, and a whole head learns slowly
-    assert losses[-1] < losses[0] - least
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - least  # a step is loud
     assert set(numbers["replay"]) == {"code", "sums"}
     page = (asked.out / "README.md").read_text(encoding="utf-8")
     assert f"--kind {kind}" in page

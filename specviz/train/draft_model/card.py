@@ -66,7 +66,7 @@ def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "rows": [*numbers["decoding"].items()],
         "ends": "embedding narrowed with it" if narrow else "embedding and head the target's own",
-        "dtype": "bfloat16",
+        "pictured": bool(numbers["training"]["curve"]),
     }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from torch import Tensor
 
 from specviz.errors import SpecvizError
@@ -29,12 +30,14 @@ def evenly(n_layers: int, n: int) -> tuple[int, ...]:
 def config_of(target: Any, layers: int, width: int) -> Any:
     """The target's own configuration with fewer layers and axes; heads and inner width stay. Raises SpecvizError."""
     own = target.config.to_dict()
+    if not {"hidden_size", "num_attention_heads", "num_hidden_layers"} <= own.keys():
+        raise SpecvizError(f"cannot begin a draft model as this target; {_LIKE}")
     heads = own.get("head_dim") or own["hidden_size"] // own["num_attention_heads"]
     own |= {"hidden_size": width, "num_hidden_layers": layers, "head_dim": heads}
     own.pop("layer_types", None)  # follows from the number of layers
     try:
         return type(target.config).from_dict(own)
-    except ValueError as error:
+    except (ValueError, StrictDataclassError) as error:
         raise SpecvizError(f"--width {width}: {' '.join(str(error).split())[-160:]}") from error
 
 
@@ -48,16 +51,32 @@ def narrowed(target: Any, config: Any, layers: Sequence[int], axes: Tensor, seed
     SpecvizError for a target whose weights are laid out otherwise.
     """
     old = {name: value.double() for name, value in target.state_dict().items()}
+    if not _plain(target):
+        raise SpecvizError(f"cannot begin a draft model as this target: its norms or embedding do more; {_LIKE}")
     new = _ends(old, axes, bool(config.tie_word_embeddings))
     for number, layer in enumerate(layers):
         new |= _layer(old, f"model.layers.{layer}.", f"model.layers.{number}.", axes)
     model = _empty(type(target), config, seed)
     fits = {name: value.shape for name, value in model.state_dict().items()}
     odd = sorted({name for name in {*fits, *new} if name not in new or new[name].shape != fits.get(name)})
+    odd += [name for name in sorted(new) if "layernorm" in name and name.split(".")[-2] not in _NORMED]
     if odd:
         raise SpecvizError(f"cannot begin a draft model as this target: '{odd[0]}' does not turn with it; {_LIKE}")
     model.load_state_dict({name: value.float() for name, value in new.items()})
     return model
+
+
+def _plain(target: Any) -> bool:
+    """Whether embeddings enter as they are, and the last norm is a gain on rows of mean square one."""
+    try:
+        ids = torch.arange(4, device=target.device)[None]
+        rows = target.get_input_embeddings().weight[:4]
+        entered = target.model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states[0][0]
+        norm, eps = target.model.norm, float(getattr(target.config, "rms_norm_eps", 1e-6))
+        normed = torch.nn.functional.rms_norm(rows, rows.shape[-1:], norm.weight, eps)
+        return entered.equal(rows) and torch.allclose(norm(rows), normed, rtol=2e-2, atol=2e-2)
+    except AttributeError:
+        return False
 
 
 def _ends(old: Mapping[str, Tensor], axes: Tensor, tied: bool) -> dict[str, Tensor]:

@@ -72,7 +72,7 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
     console.say("measuring; that is not in the minutes")
     spent = request.spent(ledger, windows.ids, "places")
     made = {"command": request.command, "settings": request.settings, "training": spent}
-    small = loading.load(str(request.out), "draft", request.device, recipe.stored_dtype(request.target)).adapter
+    small = loading.load(str(request.out), "draft", request.device, None).adapter
     prompts = begun.source.prompts("held_out", card.n_prompts(request.minutes), card.PROMPT)
     return card.write(request.out, target, small, prompts, made, console)
 

@@ -63,8 +63,8 @@ class KeptStates:
     @property
     def n_bytes(self) -> int:
         """On disk, when all windows are known."""
-        each = len(self.layers) * self.width * int(self.target.dtype.itemsize) + 4
-        return int(self.windows.ids.size) * each
+        size: int = self.target.dtype.itemsize
+        return int(self.windows.ids.size) * (len(self.layers) * self.width * size + 4)
 
     @property
     def held_bytes(self) -> int:
@@ -75,18 +75,18 @@ class KeptStates:
         """Make the folder; empty it where it is of other windows. A text that has grown begins as it did."""
         path = self.folder / "facts.json"
         before = kept(path) if path.exists() else {}
-        dtype, n = str(self.target.dtype).removeprefix("torch."), min(before.get("n", 0), len(self.windows.ids))
-        facts = {"target": fingerprint(self.target), "length": self.windows.ids.shape[1], "dtype": dtype}
-        same = before == {**facts, "n": before.get("n"), "windows": self._digest(n)} and n == before.get("n")
-        if before and not same:
+        n, all_n = before.get("n"), len(self.windows.ids)
+        begins_alike = isinstance(n, int) and n <= all_n and before == self._facts(n)
+        if before and not begins_alike:
             shutil.rmtree(self.folder)
         self.folder.mkdir(exist_ok=True)
-        n = len(self.windows.ids)
-        keep(path, {**facts, "n": n, "windows": self._digest(n)})
+        keep(path, self._facts(all_n))
 
-    def _digest(self, n: int) -> str:
-        """Of the first `n` windows."""
-        return hashlib.sha256(self.windows.ids[:n].tobytes()).hexdigest()[:32]
+    def _facts(self, n: int) -> dict[str, Any]:
+        """What is kept of the first `n` windows."""
+        digest = hashlib.sha256(self.windows.ids[:n].tobytes()).hexdigest()[:32]
+        dtype, length = str(self.target.dtype).removeprefix("torch."), self.windows.ids.shape[1]
+        return {"target": fingerprint(self.target), "length": length, "dtype": dtype, "n": n, "windows": digest}
 
     def ask(self, picked: Ids) -> None:
         """Ask the target about those of the windows with these numbers that are not known yet."""

@@ -1,0 +1,126 @@
+"""`specviz train draft`: a smaller model of a target that is there already, on what the target wrote."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from transformers import AutoModelForCausalLM
+
+from specviz.cli.train import command
+from specviz.engine.model.loading import load
+from specviz.engine.model.pair import load_pair
+from specviz.errors import SpecvizError
+from specviz.train.common import corpus, own_text, training_text
+from specviz.train.common.optim import Budget
+from specviz.train.draft_model import card, narrow
+from specviz.train.draft_model import train as draft_training
+from specviz.train.draft_pair.card import PairSpeed
+from support.models import build, save
+from train.little_text import little_corpus
+
+STEPS = 40
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A random target of five layers in a folder, a little text, budgets in steps, measurements that take no time."""
+    documents = little_corpus()
+    monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
+    monkeypatch.setattr(training_text, "MOST_CHARS", {"train": 2e4, "held out": 4e3})
+    monkeypatch.setattr(training_text, "LEAST_TOKENS", 160)
+    monkeypatch.setattr(own_text, "trees_writing", lambda length: training_writing())
+    monkeypatch.setattr(draft_training.DraftRequest, "share", shares)
+    monkeypatch.setattr(card, "measure_speed", lambda target, draft, n_turns: PairSpeed(4.0, 1.0))
+    for name, value in {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}.items():
+        monkeypatch.setattr(card, name, value)
+    return save(build("llama", seed=5, num_hidden_layers=5), tmp_path / "target")
+
+
+def training_writing() -> Any:
+    from specviz.train.common.target_text import Writing
+
+    return Writing(24, 8, 40)
+
+
+def shares(request: Any, share: float) -> Budget:
+    return Budget(steps=1 if share < 0.5 else STEPS)
+
+
+def trained(small: str, folder: Path, *more: str) -> dict[str, Any]:
+    words = ["draft", "--target", small, "--out", str(folder / "draft"), "--work", str(folder / "work")]
+    done = CliRunner().invoke(command, [*words, "--batch", "4", "--minutes", "1", *more])
+    if done.exception is not None:
+        raise done.exception
+    found: dict[str, Any] = json.loads((folder / "draft" / "card.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize(("more", "width"), [(["--tokens", "120"], 32), (["--width", "16"], 16)])
+def test_a_draft_model_learns_and_loads_beside_its_target(
+    small: str, tmp_path: Path, more: list[str], width: int
+) -> None:
+    numbers = trained(small, tmp_path, *more)
+    losses = [row[1] for row in numbers["training"]["curve"]]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+    assert (numbers["layers"], numbers["width"]) == (2, width)
+    assert {"code", "sums"} == set(numbers["decoding"])
+    pair = load_pair(small, str(tmp_path / "draft"))
+    assert pair.draft is not None
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "draft")
+    assert model.dtype == torch.bfloat16
+    assert str(tmp_path) not in "".join(path.read_text("utf-8") for path in (tmp_path / "draft").glob("*.json"))
+    page = (tmp_path / "draft/README.md").read_text(encoding="utf-8")
+    assert "specviz train draft --minutes 1 --seed 0 --target target --layers 2" in page
+    again = trained(small, tmp_path, *more)  # nothing is left to do
+    assert again["training"] == numbers["training"]
+
+
+def test_as_wide_as_its_target_it_keeps_embedding_and_head(small: str, tmp_path: Path) -> None:
+    trained(small, tmp_path)
+    target = load(small, "target", None, "float32").adapter.model
+    draft = load(str(tmp_path / "draft"), "draft", None, "float32").adapter.model
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        assert draft.state_dict()[name].equal(target.state_dict()[name].bfloat16().float())
+    assert not draft.state_dict()["model.norm.weight"].equal(target.state_dict()["model.norm.weight"])
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--layers", "5"], "--layers 5: the target has 5"),
+        (["--width", "40"], "--width 40: the target's states are 32 wide"),
+        (["--width", "30"], r"--width 30: .*multiple"),
+    ],
+)
+def test_a_shape_that_makes_no_draft_model_is_refused(small: str, tmp_path: Path, more: list[str], told: str) -> None:
+    with pytest.raises(SpecvizError, match=told) as error:
+        trained(small, tmp_path, *more)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["qwen2", "qwen3", "mistral"])
+def test_models_like_llama_are_narrowed_and_others_refused(name: str) -> None:
+    target = build(name, seed=3).eval()
+    axes = torch.eye(32).double()
+    config = narrow.config_of(target, 2, 32)
+    made = narrow.narrowed(target, config, (0, 2), axes, seed=0).eval()
+    short = build(name, seed=3).eval()
+    short.model.layers = torch.nn.ModuleList([short.model.layers[0], short.model.layers[2]])
+    ids = torch.arange(8)[None]
+    assert torch.allclose(made(ids, use_cache=False).logits, short(ids, use_cache=False).logits, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma2"])
+def test_models_laid_out_otherwise_are_refused(name: str) -> None:
+    target = build(name, seed=3)
+    with pytest.raises(SpecvizError, match="only models laid out like Llama's can be narrowed"):
+        narrow.narrowed(target, narrow.config_of(target, 2, 32), (0, 2), torch.eye(32).double(), seed=0)
+
+
+def test_layers_are_taken_as_far_apart_as_can_be() -> None:
+    assert narrow.evenly(29, 2) == (0, 28)
+    assert narrow.evenly(7, 3) == (0, 3, 6)
+    assert narrow.evenly(5, 1) == (0,)
