@@ -12,9 +12,10 @@ from specviz.events import MethodInfo
 from specviz.names import LANES
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
+from specviz.sources.talking_run import proposed
 from specviz_app.screens import live_models, live_talk
 from specviz_app.screens.live_models import Picked
-from specviz_app.server.core import ServedRun, proposed
+from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
