@@ -197,6 +197,7 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
         start, paced = _asked(core, method)
         core.start(replace(start, prompt="" if many else prompt, stream=many), paced=paced)
         held[state.SRC] = LIVE
+        held.pop(live_talk.NODE, None)
     except SpecvizError as error:
         held[live_models.PROBLEM] = str(error)
 
@@ -289,12 +290,12 @@ def _apply(core: ServedRun, method: MethodInfo) -> None:
 
 def _node_chosen() -> None:
     """A click in the tree: this tab looks at that node from now on."""
-    st.session_state["live_node"] = parts.chosen_node()
+    st.session_state[live_talk.NODE] = parts.chosen_node()
 
 
 def _why(core: ServedRun) -> None:
     """The node that was clicked, explained in full."""
-    wanted = st.session_state.get("live_node")
+    wanted = st.session_state.get(live_talk.NODE)
     if not wanted:
         st.caption("Click a node of the tree, or press Enter on it, to ask why.")
         return

@@ -13,6 +13,7 @@ from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts
 
 PROBLEM = "start_problem"  # in the session's state: why nothing came of the last press
+CHAT = "chat"  # the switch between messages and texts
 _FRESH_S = 15  # seconds after which the machine is looked through again
 
 
@@ -100,6 +101,8 @@ def load(core: ServedRun, models: ModelNames) -> bool:
     """Load them; whether that began. What is wrong is told by the page."""
     try:
         core.load(models.target, models.draft)
+        st.session_state.pop(CHAT, None)  # whether prompts are messages begins as the new model is
+        st.query_params.pop(CHAT, None)
         return True
     except SpecvizError as error:
         st.session_state[PROBLEM] = str(error)

@@ -136,6 +136,11 @@ class ServedRun(TalkingRun):
         while len(self.past) > MOST_PAST:
             self.past.pop(next(iter(self.past))).events.close()
 
+    def name_of(self, run: str) -> str | None:
+        """The name of a run that others followed, by its id."""
+        with self.lock:
+            return next((name for name, past in self.past.items() if past.run == run), None)
+
     def events_of(self, name: str) -> list[Event]:
         """Everything of a run that others followed. Raises SpecvizError when it is gone."""
         with self.lock:
