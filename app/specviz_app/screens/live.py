@@ -35,7 +35,7 @@ def page() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
         picked = live_models.boxes(server)
-        method = _method(core, picked) if core.loaded and core.catalogue is not None else None
+        method = _method(core) if core.loaded and core.catalogue is not None else None
         if method is not None:
             st.selectbox("Pace", PACES, key="pace", bind="query-params", width=178)
         live_models.load_button(core, picked)
@@ -70,7 +70,7 @@ def _wait(core: ServedRun) -> None:
         st.rerun()
 
 
-def _method(core: ServedRun, picked: Picked) -> MethodInfo:
+def _method(core: ServedRun) -> MethodInfo:
     """The methods, those that can run first; the others say what they lack when they are chosen."""
     assert core.catalogue is not None
     methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
@@ -94,7 +94,6 @@ def _method(core: ServedRun, picked: Picked) -> MethodInfo:
         st.session_state["link-seen"] = True
         for problem in sidebar.bad_link(method):
             state.note(f"{problem}; the link's value is left out")
-    st.session_state["live_method"] = method
     return method
 
 
@@ -103,7 +102,9 @@ def _talks(core: ServedRun, picked: Picked) -> bool:
     if not picked.ready or core.catalogue is None:
         goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))
         return picked.talks or goes_on
-    return core.catalogue.chat and bool(st.session_state.get("chat", _chat(core)))
+    linked = st.query_params.get(live_models.CHAT)  # the switch itself is placed further down
+    first = _chat(core) if linked is None else linked.lower() == "true"
+    return core.catalogue.chat and bool(st.session_state.get(live_models.CHAT, first))
 
 
 def _chat(core: ServedRun) -> bool:
@@ -213,7 +214,7 @@ def _asked(core: ServedRun, method: MethodInfo) -> tuple[Start, bool]:
         method=method.name,
         verifier=None if verifier == _DEFAULT else verifier,
         knobs=_given(method),
-        chat=bool(held.get("chat")) if switch else asked,
+        chat=bool(held.get(live_models.CHAT)) if switch else asked,
         paused=pace == PACES[2],
         lanes=held.get("lanes") or LANES[0],
     )
@@ -265,7 +266,7 @@ def _settings(core: ServedRun, method: MethodInfo) -> None:
             st.toggle(
                 "Chat template",
                 _chat(core),
-                key="chat",
+                key=live_models.CHAT,
                 bind="query-params",
                 help="hand the prompt over as a user's message, in the form that the target was trained on; "
                 "without it the model goes on with the prompt's own text",
