@@ -45,6 +45,7 @@ ABOVE_THE_LINE = [
     "specviz.verifiers",
     "specviz.probability",
     "specviz.commands",
+    "specviz.local_models",
     "specviz.runlog",
     "specviz.cost",
     "specviz.prove",

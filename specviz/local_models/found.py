@@ -86,7 +86,8 @@ def _first(found: Iterator[tuple[str, Path]]) -> list[tuple[str, Path]]:
 
 
 def _hub() -> Iterator[tuple[str, Path]]:
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser()
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    home = Path(os.environ.get("HF_HOME") or Path(caches) / "huggingface").expanduser()
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
     for folder in sorted(cache.glob("models--*")):
         name = folder.name.removeprefix("models--").replace("--", "/")

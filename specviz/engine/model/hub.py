@@ -9,7 +9,9 @@ import threading
 from pathlib import Path
 
 from specviz import model_folder
-from specviz.errors import ModelError
+from specviz.errors import ModelError, nearest
+from specviz.local_models.catalogue import KNOWN
+from specviz.local_models.found import other_names
 
 PATIENCE_S = 5.0
 
@@ -21,7 +23,7 @@ def resolve(name: str, option: str) -> str:
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-    near = model_folder.suggested(name) or _embedded_hint(name)
+    near = model_folder.suggested(name) or _embedded_hint(name) or _local_hint(name)
     try:
         validate_repo_id(name)
     except HFValidationError:
@@ -79,8 +81,12 @@ def snapshot(name: str) -> Path | None:
     return Path(cached).parent if isinstance(cached, str) else None
 
 
-def _embedded_hint(name: str) -> str:
-    from specviz.errors import nearest
+def _local_hint(name: str) -> str:
+    """The known or stored model of nearly that name: `"; did you mean 'smollm2'?"`."""
+    close = nearest(name, {*KNOWN, *other_names()})
+    return f"; did you mean '{close}'?" if close else ""
 
+
+def _embedded_hint(name: str) -> str:
     close = nearest(name, ("pair/target", "pair/draft")) if name.startswith("pair/") else None
     return f"; the embedded {close} is used when no model is named" if close else ""
