@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import logging
 import signal
 import socket
 import threading
@@ -71,6 +72,8 @@ def serve(server: Server, host: str, port: int, open_browser: bool, ready: Calla
     import streamlit as st
     from starlette.middleware import Middleware
 
+    # A knob's widget has its default and, at times, a value that was asked for elsewhere: that is meant so.
+    logging.getLogger("streamlit.elements.lib.policies").addFilter(lambda record: record.levelno > logging.WARNING)
     install(server)
     server.streams = True
     address = url(host, port)

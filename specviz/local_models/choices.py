@@ -15,6 +15,7 @@ from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.found import LocalModel, has_template, local_models, local_path
 from specviz.local_models.shipped import shipped_draft
 from specviz.local_models.vocabulary import vocabulary_of
+from specviz.self_drafts import BITS
 
 EMBEDDED = ""  # the name of the pair that comes along; as a draft model: the one that comes along for the target
 NO_DRAFT = "none"
@@ -41,7 +42,7 @@ class ModelChoice:
 
 
 # Draft models that are the target itself in fewer bits: nothing is trained, so that every target has them.
-SELF_DRAFTS: tuple[ModelChoice, ...] = ()
+SELF_DRAFTS = tuple(ModelChoice(name, name, f"the target itself in {bits} bits") for name, bits in BITS.items())
 
 
 def target_choices(found: Sequence[LocalModel] | None = None) -> list[ModelChoice]:

@@ -46,6 +46,15 @@ def packages_are_asked_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def nothing_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is found here but those that a test puts there."""
+    from specviz_app.screens import live_models
+
+    live_models._found.clear()
+    monkeypatch.setattr(live_models, "local_models", list)
+
+
 @pytest.fixture
 def server() -> "Iterator[Callable[[Settings], Server]]":
     """Makes the server of this process; it is gone after the test."""

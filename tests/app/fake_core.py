@@ -1,6 +1,8 @@
 """A worker for the pages: decodes a table model, a round every PAUSE seconds, and takes every command of the wire.
 
-Usage: fake_core.py [PAUSE]. `fail` instead of a number: it ends before it is ready, as a bad model folder would.
+Usage: fake_core.py [PAUSE] [chat | talks] [bare]. `fail` instead of a number: it ends before it is ready, as a bad
+model folder would. `chat`: its target has a template; `talks`: and is sent messages where nobody says otherwise;
+`bare`: no draft model is there. A message that says `too long` is refused.
 """
 
 import os
@@ -16,6 +18,7 @@ from specviz.commands import Pause, Resume, SetKnob, Shutdown, Start, StepRounds
 from specviz.methods import all_methods
 from support.traces import make_events
 
+_NO_DRAFT = ev.Missing(why="it drafts with a second model and none was loaded", command="start with --draft FOLDER")
 HOSTILE = "<img src=x onerror=alert(1)>"  # a token that would like to be more than text
 
 
@@ -27,7 +30,7 @@ class Core:
         self.held, self.steps, self.stopping = False, 0, False
         self.asked: list[SetKnob] = []
         self.start: Start | None = None
-        self.round = 0
+        self.round = self.n_runs = 0
 
     def serve(self) -> None:
         methods = [
@@ -38,6 +41,8 @@ class Core:
                 verifiers=list(m.verifiers),
                 default_verifier=m.default_verifier,
                 knobs=list(m.table.specs),
+                traits=m.traits,
+                missing=_NO_DRAFT if m.needs_draft and "bare" in sys.argv else None,
             )
             for m in all_methods().values()
         ]
@@ -46,7 +51,8 @@ class Core:
                 methods=methods,
                 verifiers=[],
                 models=ev.Models(target=ev.ModelInfo(name="table")),
-                chat="chat" in sys.argv,
+                chat=bool({"chat", "talks"} & set(sys.argv)),
+                talks="talks" in sys.argv,
             )
         )
         say(ev.State(state="idle"))
@@ -61,12 +67,15 @@ class Core:
         say(ev.State(state="paused" if start.paused else "running"))
         shape = start.knobs.get("shape", "chain")
         n = start.knobs.get("max_new_tokens", 128)
+        self.n_runs += 1
         for event in make_events(shape=shape, temperature=0.8, new_tokens=n):
             if isinstance(event, ev.RoundStart):
                 self.between(event.r)
             if self.stopping and isinstance(event, ev.RoundStart):
                 say(ev.End(reason="stopped", q=event.q, r=event.r))
                 break
+            if isinstance(event, ev.Header):
+                event.run = f"{event.run}-{os.getpid()}-{self.n_runs}"
             say(hostile(event))
         say(ev.State(state="idle"))
 
@@ -82,7 +91,9 @@ class Core:
 
     def obey(self, line: bytes) -> None:
         command = decode_command(line)
-        if isinstance(command, Start):
+        if isinstance(command, Start) and "too long" in command.prompt:
+            say(ev.Refused(id=command.id, message="the prompt has 8,193 tokens, the context 8,192: no space is left"))
+        elif isinstance(command, Start):
             self.start = command
         elif isinstance(command, SetKnob):
             self.asked.append(command)

@@ -36,11 +36,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(replay: Path | None = None, port: int = 0) -> Iterator[Served]:
-    """Start one on the port (0: a free one); it is gone afterwards."""
+def served(replay: Path | None = None, port: int = 0, *manner: str) -> Iterator[Served]:
+    """Start one on the port (0: a free one); it is gone afterwards. `manner`: of the scripted core."""
     port = port or free_port()
-    words = [sys.executable, str(_SCRIPT), str(port), *([str(replay)] if replay else [])]
+    words = [sys.executable, str(_SCRIPT), str(port), *([str(replay)] if replay else []), *manner]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(_ROOT / name) for name in ("", "app", "assets", "tests"))}
+    env |= dict.fromkeys(("SPECVIZ_MODELS", "HF_HUB_CACHE", "OLLAMA_MODELS"), "/nowhere")
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             assert process.stdout

@@ -77,6 +77,13 @@ def live(one_port: int) -> Iterator[Served]:
         yield found
 
 
+@pytest.fixture
+def talking(one_port: int) -> Iterator[Served]:
+    """A model that is sent messages."""
+    with served(None, one_port, "talks") as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def recorded(chain_trace: Path) -> Iterator[Served]:
     with served(chain_trace) as found:
@@ -371,6 +378,70 @@ def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
     canvas = page.locator("section.sv .canvas")
     assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
+
+
+def _say(page: Any, message: str) -> None:
+    box = page.get_by_placeholder("Message to")
+    box.fill(message)
+    box.press("Enter")
+
+
+def test_a_conversation_takes_one_script_run_a_message_and_mounts_nothing_anew(
+    talking: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(talking.url)
+    page.get_by_role("button", name="explain").click()
+    _until(lambda: _round(page) >= 2, "no answer")
+    assert page.locator(".talk .text").inner_text()
+    page.locator("section.sv").evaluate("element => { element.tagged = 'the same' }")
+    page.locator("button.stop").click()
+    page.locator(".state", has_text="ENDED").wait_for()
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    _say(page, "and then?")
+    page.locator(".sv-turn", has_text="and then?").wait_for()
+    page.locator(".state", has_text="LIVE").wait_for()
+    _until(lambda: _round(page) >= 3, "no second answer")
+    assert page.evaluate("window.runs") == 1
+    assert page.locator(".sv-turn").count() == 3
+    assert page.locator("section.sv").evaluate("element => element.tagged") == "the same"
+
+
+def test_a_message_that_is_refused_comes_back_into_the_box(talking: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(talking.url)
+    page.get_by_role("button", name="explain").wait_for()
+    _settled(page)
+    _say(page, "this is too long")
+    page.get_by_text("no space is left").first.wait_for()
+    box = page.get_by_placeholder("Message to")
+    _until(lambda: box.input_value() == "this is too long", "the message is lost")
+    assert page.locator(".sv-turn").count() == 0
+
+
+def test_another_tab_shows_the_message_without_being_touched(talking: Served, open_at: Callable[..., Any]) -> None:
+    first, second = open_at(talking.url), open_at(talking.url)
+    for page in (first, second):
+        page.get_by_role("button", name="explain").wait_for()
+        _settled(page)
+    _say(first, "why?")
+    _until(lambda: _round(first) >= 1, "no answer")
+    second.reload()
+    second.locator(".sv-turn", has_text="why?").wait_for()
+    first.locator("button.stop").click()
+    first.locator(".state", has_text="ENDED").wait_for()
+    _settled(first)
+    _say(first, "and then?")
+    second.locator(".sv-turn", has_text="and then?").wait_for()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_conversation_fits_a_phone(dark: bool, talking: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(talking.url, 390, 844, dark)
+    page.get_by_role("button", name="explain").click()
+    _until(lambda: _round(page) >= 1, "nothing is painted")
+    assert page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)") <= 390
+    for part in ("section.sv", "section.sv .canvas", "section.sv .text", ".sv-turn"):
+        assert page.locator(part).first.evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
 def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any) -> None:

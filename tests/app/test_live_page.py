@@ -56,23 +56,22 @@ def test_a_core_that_cannot_start_is_told_and_the_app_lives(open_page: Open) -> 
     assert at.error[0].value == "The models could not be loaded."
     assert not core.has_run
     assert core.look(lambda frame, _: (frame.state.name, frame.notices)) == ("error", ())
-    assert [b.label for b in at.button] == ["Load the models"]
+    assert at.button(key="load").label == "Load the models"
 
 
-@pytest.mark.parametrize(("named", "on"), [("", False), ("models/x", True)])
-def test_the_chat_template_is_on_for_a_named_model_that_has_one(named: str, on: bool, open_page: Open) -> None:
-    at = open_page(Settings(command=(sys.executable, FAKE, "0.02", "chat"), live=True))
+@pytest.mark.parametrize(("manner", "on"), [("chat", False), ("talks", True)])
+def test_the_switch_for_messages_begins_as_the_model_is(manner: str, on: bool, open_page: Open) -> None:
+    at = open_page(Settings(command=(sys.executable, FAKE, "0.02", manner), live=True))
     core = current().core
-    core.load(named)
+    core.load()
     _until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert at.toggle(key="chat").value is on
-    asked: list[Start] = []
-    core.start = lambda start, paced=False: asked.append(start)  # type: ignore[method-assign]
-    at.button(key="start").click().run()
+    assert bool(at.chat_input) is on
+    assert bool([box for box in at.text_area if box.key == "prompt"]) is not on
     at.toggle(key="chat").set_value(not on).run()
-    at.button(key="start").click().run()
-    assert [start.chat for start in asked] == [on, not on]
+    assert not at.exception
+    assert bool(at.chat_input) is not on
 
 
 def test_there_is_no_chat_switch_without_a_template(open_page: Open) -> None:
@@ -87,7 +86,7 @@ def test_there_is_no_chat_switch_without_a_template(open_page: Open) -> None:
 def test_without_the_engine_the_page_prints_the_install_line(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz_app.server.core.find_spec", lambda name: None)
     at = open_page(Settings(live=True))
-    at.button[0].click().run()
+    at.button(key="load").click().run()
     assert not at.exception
     assert "pip install 'specviz-llm[engine]'" in at.error[0].value.replace("\\", "")
 

@@ -39,19 +39,19 @@ def page() -> None:
             st.selectbox("Pace", PACES, key="pace", bind="query-params", width=178)
         live_models.load_button(core, picked)
         live_talk.new_button(core)
-    _tell(core, picked, method)
     if core.loaded and core.catalogue is None:
         guard.fragment(_wait, 0.5)(core)
-    if _talks(core, picked):
+    if talks := _talks(core, picked):
         live_talk.conversation(server, picked, _making(core, method), guard.obeyed(_node_chosen))
-    elif core.has_core:
+    _tell(core, picked, method)
+    if core.has_core and not talks:
         parts.live_tree(server, guard.obeyed(_node_chosen), core.dialogue().key)
         if method is not None:
             _start_form(server, core, method)
     if core.has_run:
         _why(core)
     if method is not None:
-        _knobs(core, method, open=not _talks(core, picked))
+        _knobs(core, method, open=not talks)
 
 
 def _tell(core: ServedRun, picked: Picked, method: MethodInfo | None) -> None:
@@ -100,7 +100,8 @@ def _method(core: ServedRun, picked: Picked) -> MethodInfo:
 def _talks(core: ServedRun, picked: Picked) -> bool:
     """Whether prompts are messages: as the switch says, else as the model is."""
     if not picked.ready or core.catalogue is None:
-        return picked.talks
+        goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))
+        return picked.talks or goes_on
     return core.catalogue.chat and bool(st.session_state.get("chat", _chat(core)))
 
 

@@ -86,7 +86,7 @@ def load_button(core: ServedRun, picked: Picked) -> None:
     if not picked.ready:
         st.button(
             "Load the models",
-            type="primary" if not core.loaded else "secondary",
+            type="secondary" if core.loaded or picked.talks else "primary",
             key="load",
             on_click=guard.obeyed(load),
             args=(core, picked.models),

@@ -18,6 +18,7 @@ from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE
 
 MESSAGE = "message"
+_FACES = {"user": ":material/person:", "assistant": ":material/account_tree:"}
 Making = Callable[[], tuple[Start, bool]]  # the next start without its prompt, and whether rounds wait for the eye
 
 
@@ -30,7 +31,7 @@ def conversation(server: Server, picked: Picked, making: Making, on_node: Callab
         for turn in dialogue.above:
             _turn(core, turn)
     if dialogue.shown or core.running:
-        with st.chat_message("assistant"):
+        with st.chat_message("assistant", avatar=_FACES["assistant"]):
             parts.live_tree(server, on_node, dialogue.key)
     if dialogue.below:
         _turn(core, Spoken("user", dialogue.below))
@@ -75,7 +76,7 @@ def _greeting(core: ServedRun, picked: Picked, making: Making) -> None:
 
 def _turn(core: ServedRun, turn: Spoken) -> None:
     """A message or an answer, as text alone; of an answer the way to its rounds."""
-    with st.chat_message(turn.role):
+    with st.chat_message(turn.role, avatar=_FACES[turn.role]):
         lines = "\n".join(escape(running(line)) for line in turn.text.split("\n"))
         st.html(f'<div class="sv-turn">{lines}</div>')
         if turn.role == "assistant":

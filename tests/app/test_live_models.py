@@ -1,0 +1,139 @@
+"""The page Live before and between models: what is offered, what a choice leaves alone, what a switch keeps."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.conftest import Open
+from specviz.commands import Start
+from specviz.local_models.catalogue import KNOWN
+from specviz.local_models.choices import NO_DRAFT
+from specviz.local_models.found import LocalModel
+from specviz.sources import Worker
+from specviz_app.screens import live_models
+from specviz_app.server.core import Models, ServedRun, Settings
+from specviz_app.server.server import Server, current
+from specviz_app.ui.library import LIVE, choices, opened
+
+FAKE = str(Path(__file__).with_name("fake_core.py"))
+
+
+def _settings(*manner: str, **more: object) -> Settings:
+    return Settings(command=(sys.executable, FAKE, "0.02", *manner), **more)  # type: ignore[arg-type]
+
+
+def _until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def _found(*models: LocalModel) -> Callable[[], list[LocalModel]]:
+    return lambda: list(models)
+
+
+def _model(name: str, size: int = 270_000_000) -> LocalModel:
+    return LocalModel(name, "store", Path("/nowhere") / name, "llama", size, 9, "v", True)
+
+
+def _plain(at: object) -> str:
+    texts = [each.value for kind in ("warning", "error", "caption") for each in getattr(at, kind)]
+    return " ".join(texts).replace("\\", "")
+
+
+def test_what_is_here_is_offered_first_and_choosing_loads_nothing(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_models, "local_models", _found(_model("mine"), _model("small", 9_000_000)))
+    at = open_page(_settings(), "live")
+    core = current().core
+    assert not at.exception
+    assert at.selectbox(key="target").value == "mine"
+    assert "embedded pair" in at.selectbox(key="target").options
+    assert at.selectbox(key="draft of mine").options[0] == "small"
+    assert at.chat_input(key="message").placeholder == "Message to mine"
+    at.selectbox(key="target").select("").run()
+    assert not at.exception
+    assert not at.chat_input, "the pair that comes along goes on with texts"
+    assert not core.has_core
+    at.button(key="load").click().run()
+    assert core.models == Models()
+    assert core.loaded
+
+
+def test_a_known_model_that_is_not_here_comes_with_the_command_that_gets_it(open_page: Open) -> None:
+    at = open_page(_settings(), "live")
+    name = next(iter(KNOWN))
+    assert at.selectbox(key="target").value == ""
+    at.selectbox(key="target").select(name).run()
+    assert not at.exception
+    assert "is not here yet" in _plain(at)
+    assert at.code[0].value == f"specviz models get {name}"
+    assert at.button(key="load").disabled
+    assert at.chat_input(key="message").disabled
+
+
+def test_a_folder_that_was_named_goes_to_the_core_as_it_is(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = open_page(_settings(argv=("--target", "models/x", "--dtype", "float32")), "live")
+    words: list[list[str]] = []
+    make = Worker.__init__
+
+    def noted(self: Worker, argv: list[str], *rest: object, **more: object) -> None:
+        words.append(list(argv))
+        make(self, argv, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Worker, "__init__", noted)
+    assert at.selectbox(key="target").value == "models/x"
+    at.selectbox(key="draft of models/x").select(NO_DRAFT).run()
+    at.button(key="load").click().run()
+    assert not at.exception
+    assert words == [["--dtype", "float32", "--target", "models/x", "--no-draft"]]
+
+
+@pytest.fixture
+def core(server: Callable[[Settings], Server]) -> ServedRun:
+    made = server(_settings()).core
+    made.load()
+    _until(lambda: made.catalogue, "no catalogue")
+    return made
+
+
+def test_another_model_is_another_core_and_the_run_before_can_be_opened(core: ServedRun) -> None:
+    core.start(Start(prompt="x", paused=True))
+    _until(lambda: core.has_run, "no run")
+    before = core.source
+    core.load("models/y")
+    assert core.source is not before
+    assert core.catalogue is None
+    assert core.run.header is not None, "what was decoded stays on the page"
+    assert core.run.end is not None
+    assert core.run.end.reason == "cancelled"
+    _until(lambda: core.catalogue, "the other core says nothing")
+    _until(lambda: (before.poll(), before.ended)[1], "the core before stays")
+    core.start(Start(prompt="y", knobs={"max_new_tokens": 4}))
+    _until(lambda: core.past, "the run before is gone")
+    (name,) = core.past
+    assert list(choices(current(), {}))[:2] == [LIVE, name]
+    kept = opened(name, current(), {})
+    assert type(kept.poll()[0]).__name__ == "Header"
+    assert kept.ended
+
+
+def test_the_same_models_again_change_nothing(core: ServedRun) -> None:
+    before = core.source
+    core.load()
+    assert core.source is before
+
+
+def test_a_model_that_went_meanwhile_leaves_what_was_said(core: ServedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
+    _until(lambda: core.has_run and not core.running, "it does not end")
+    monkeypatch.setattr(core, "settings", Settings(command=(sys.executable, FAKE, "fail")))
+    core.load("models/gone")
+    _until(lambda: core.failed, "nothing is said")
+    assert "no target model" in str(core.failed)
+    assert core.run.header is not None
