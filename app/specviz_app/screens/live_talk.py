@@ -17,7 +17,7 @@ from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE
 
-MESSAGE = "message"
+MESSAGE, NODE = "message", "live_node"  # in the session's state: what is typed; what was clicked in the newest run
 _FACES = {"user": ":material/person:", "assistant": ":material/account_tree:"}
 Making = Callable[[], tuple[Start, bool]]  # the next start without its prompt, and whether rounds wait for the eye
 
@@ -84,7 +84,7 @@ def _turn(core: ServedRun, turn: Spoken) -> None:
 
 
 def _below(core: ServedRun, turn: Spoken) -> None:
-    name = next((name for name, past in core.past.items() if past.run == turn.run), None)
+    name = core.name_of(turn.run)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         parts.dim(" · ".join(filter(None, (turn.who, "stopped" if turn.stopped else ""))))
         if name is not None:
@@ -98,13 +98,11 @@ def _below(core: ServedRun, turn: Spoken) -> None:
 
 def _unsent(core: ServedRun) -> None:
     """A message that came to nothing goes back into the box, with the reason."""
-    if not core.talk.unsent:
-        return
-    st.session_state[MESSAGE], core.talk.unsent = core.talk.unsent, ""
-    end = core.run.end
-    why = core.refusals[-1] if core.refusals else (end.message if end is not None else None) or ""
-    if core.failed is None:
-        st.session_state[PROBLEM] = f"Not answered: {why or 'the run ended before anything was said'}."
+    message, why = core.take_unsent()
+    if message:
+        st.session_state[MESSAGE] = message
+        if core.failed is None:
+            st.session_state[PROBLEM] = f"Not answered: {why}."
 
 
 def _sent(core: ServedRun, picked: Picked, making: Making) -> None:
@@ -120,6 +118,7 @@ def _ask(core: ServedRun, picked: Picked, making: Making, message: str) -> None:
             return
         core.ask(message, start, paced)
         st.session_state[state.SRC] = LIVE
+        st.session_state.pop(NODE, None)
     except SpecvizError as error:
         st.session_state[PROBLEM] = str(error)
         if message.strip():

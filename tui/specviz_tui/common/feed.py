@@ -20,6 +20,7 @@ from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.view import Feed, Frame, Options, Player
 
 WORDS = IdleWords("nothing is open: press o", "press p to enter a prompt")
+TALKING = IdleWords("nothing is open: press o", "press m to say something, p for another model or method")
 PRELUDE = "meanwhile a recording plays"
 READY = "of a recording · the models are ready: End shows the live run"
 EVERY_ROUND = "every round"
@@ -74,6 +75,7 @@ class RunFeed(TalkingRun):
         """Answers stream as fast as they come; one that was asked for while the models loaded is decoded by what can
         run, unless a method was named."""
         if self.speaks:
+            self.words = TALKING
             self._set_pace(False)
         waiting = self.talk.waiting
         if waiting is not None and self.template is None and self.catalogue is not None:

@@ -73,6 +73,7 @@ class StartScreen(ModalScreen[Begin | None]):
         self._found: list[LocalModel] = []
         self._typed: list[str] = []  # models that are in no list
         self._core: RunFeed | None = None  # of other models than those in hand
+        self._due: bool | None = None  # to be started, held or not, when the models are there
         self._problem = ""  # why the models that are chosen cannot be used
         self._own = catalogue  # of the models in hand
         self._take(catalogue)
@@ -206,7 +207,7 @@ class StartScreen(ModalScreen[Begin | None]):
     def _choose(self, names: ModelNames) -> None:
         """Load other models, unless they are those in hand; the methods follow when they are there."""
         self._drop_core()
-        self._names = names
+        self._names, self._due = names, None
         self._put("target", self._targets(), names.target)
         self._put("draft", self._drafts(), names.draft)
         broken = next((c for c in target_choices(self._found) if c.name == names.target and not c.able), None)
@@ -234,10 +235,19 @@ class StartScreen(ModalScreen[Begin | None]):
             self._problem = f"{self._names.text} cannot be loaded: {why}; the models before are still loaded"
             self._say(running(self._problem), refused=True)
         elif core.catalogue is not None:
-            self._take(core.catalogue)
-            self._renew()
+            self._arrived(core.catalogue)
         else:
-            self._say(f"loading {running(self._names.text)}, {core.now - (core.opened_at or 0):.0f} s …\n{HINT}")
+            seconds = core.now - (core.opened_at or 0)
+            then = HINT if self._due is None else "it starts as soon as they are there · esc back"
+            self._say(f"loading {running(self._names.text)}, {seconds:.0f} s …\n{then}")
+
+    def _arrived(self, catalogue: Catalogue) -> None:
+        """The models are there: begin where that was asked for, with the method that was asked for."""
+        method, due, self._due = self._value("method"), self._due, None
+        self._take(catalogue)
+        self._renew()
+        if due is not None and self._value("method") == method:
+            self.action_start(due)
 
     def _renew(self) -> None:
         """The methods of other models: the one on screen stays where it can run."""
@@ -295,7 +305,10 @@ class StartScreen(ModalScreen[Begin | None]):
         self.action_start(False)
 
     def action_start(self, held: bool) -> None:
-        """Answer, unless there is nothing to decode from, a knob will not do, or the models are not there."""
+        """Answer, unless there is nothing to decode from, or a knob will not do; when the models are there."""
+        if self._core is not None and self._core.catalogue is None and not self._problem:
+            self._due = held
+            return
         try:
             self.dismiss(self._begin(held))
         except SpecvizError as error:  # nothing was sent: a run in hand goes on
@@ -307,8 +320,6 @@ class StartScreen(ModalScreen[Begin | None]):
             raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
         if self._problem:
             raise SpecvizError(f"{running(self._problem)}; choose another one")
-        if self._core is not None and self._core.catalogue is None:
-            raise SpecvizError(f"{running(self._names.text)} is still loading; esc goes back to the models before")
         knobs = parse_settings(self.query_one("#knobs", Input).value, self._methods[method].knobs)
         if (why := self._methods[method].lacks(knobs)) is not None:
             raise SpecvizError(why)
