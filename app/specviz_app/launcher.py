@@ -83,7 +83,7 @@ def serve(server: Server, host: str, port: int, open_browser: bool, ready: Calla
         restore = _end_streams_on_signals(server)
         if server.settings.live:
             with contextlib.suppress(SpecvizError):  # the page says what is missing
-                server.core.load(server.settings.model("target"), server.settings.model("draft"))
+                server.core.load(server.settings.models.target, server.settings.models.draft)
         task = asyncio.create_task(_tell(address, open_browser, ready))
         try:
             yield

@@ -13,8 +13,9 @@ from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.choices import NO_DRAFT
 from specviz.local_models.found import LocalModel
 from specviz.sources import Worker
+from specviz.sources.model_names import ModelNames
 from specviz_app.screens import live_models
-from specviz_app.server.core import Models, ServedRun, Settings
+from specviz_app.server.core import ServedRun, Settings
 from specviz_app.server.server import Server, current
 from specviz_app.ui.library import LIVE, choices, opened
 
@@ -61,7 +62,7 @@ def test_what_is_here_is_offered_first_and_choosing_loads_nothing(
     assert not at.chat_input, "the pair that comes along goes on with texts"
     assert not core.has_core
     at.button(key="load").click().run()
-    assert core.models == Models()
+    assert core.models == ModelNames()
     assert core.loaded
 
 
@@ -78,7 +79,7 @@ def test_a_known_model_that_is_not_here_comes_with_the_command_that_gets_it(open
 
 
 def test_a_folder_that_was_named_goes_to_the_core_as_it_is(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = open_page(_settings(argv=("--target", "models/x", "--dtype", "float32")), "live")
+    at = open_page(_settings(argv=("--target", "models/x", "--dtype", "float32"), live=True), "live")
     words: list[list[str]] = []
     make = Worker.__init__
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
 FAKE = str(Path(__file__).with_name("fake_core.py"))
+MINE = LocalModel("mine", "store", Path("/nowhere"), "llama", 9, 9, "v", True)
 
 
 def _until(true: object, what: str) -> None:
@@ -178,8 +179,7 @@ def test_a_first_message_loads_the_models_and_is_answered_by_what_can_run(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a draft model the usual method cannot: the first that drafts and can is taken."""
-    mine = LocalModel("mine", "store", Path("/nowhere"), "llama", 9, 9, "v", True)
-    monkeypatch.setattr(live_models, "local_models", lambda: [mine])
+    monkeypatch.setattr(live_models, "local_models", lambda: [MINE])
     page = open_page(Settings(command=(sys.executable, FAKE, "0.001", "talks", "bare")), "live")
     core = current().core
     assert not core.has_core
@@ -192,6 +192,30 @@ def test_a_first_message_loads_the_models_and_is_answered_by_what_can_run(
     (info,) = [info for info in core.catalogue.methods if info.name == core.started.method]
     assert not info.needs_draft
     assert not info.traits.plain
+
+
+def test_another_model_is_spoken_to_as_it_is_whatever_the_one_before_was(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_models, "local_models", lambda: [MINE])
+    at, core = _opened(open_page)
+    _send(at, "why?")
+    _answered(core, 1)
+    at.run()
+    at.toggle(key="chat").set_value(False).run()
+    assert not at.chat_input
+    at.selectbox(key="target").select("mine").run()
+    at.button(key="load").click().run()
+    _until(lambda: core.catalogue, "no second catalogue")
+    at.run()
+    assert not at.exception
+    assert at.toggle(key="chat").value is True
+    assert ("user", "why?") in _said(at)
+    _send(at, "and then?")
+    _answered(core, 2)
+    assert core.started is not None
+    assert [said.role for said in core.started.history] == ["user", "assistant"]
+    assert core.past
 
 
 def test_an_answer_is_shown_in_lines_and_what_the_model_was_given_apart(open_page: Open) -> None:

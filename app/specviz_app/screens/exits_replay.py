@@ -208,7 +208,7 @@ def offer(held: Viewer, reason: str) -> None:
         return
     path = choices(server, state.uploads()).get(held.name)
     if path is not None:
-        words = arguments(header, str(path), f"{Path(held.name).stem}-heads.sv.jsonl", server.settings.model("target"))
+        words = arguments(header, str(path), f"{Path(held.name).stem}-heads.sv.jsonl", server.settings.models.target)
         st.code(shlex.join(["specviz", *words]), language=None, wrap_lines=True)
     job: SweepJob | None = st.session_state.get(_JOB)
     if job is not None and job.running:
@@ -233,7 +233,7 @@ def _start(held: Viewer, server: Server, path: Path | None) -> None:
     assert header is not None
     try:
         trace = path if path is not None else written(server.core.since(-1, 0)[1], scratch())
-        job = SweepJob.start(header, trace, scratch(), "swept", server.settings.model("target"))
+        job = SweepJob.start(header, trace, scratch(), "swept", server.settings.models.target)
     except (SpecvizError, OSError) as error:
         st.session_state["sweep_problem"] = str(error)
         return

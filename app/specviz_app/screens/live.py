@@ -12,9 +12,10 @@ from specviz.events import MethodInfo
 from specviz.names import LANES
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
+from specviz.sources.talking_run import proposed
 from specviz_app.screens import live_models, live_talk
 from specviz_app.screens.live_models import Picked
-from specviz_app.server.core import ServedRun, proposed
+from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
@@ -34,7 +35,7 @@ def page() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
         picked = live_models.boxes(server)
-        method = _method(core, picked) if core.loaded and core.catalogue is not None else None
+        method = _method(core) if core.loaded and core.catalogue is not None else None
         if method is not None:
             st.selectbox("Pace", PACES, key="pace", bind="query-params", width=178)
         live_models.load_button(core, picked)
@@ -69,7 +70,7 @@ def _wait(core: ServedRun) -> None:
         st.rerun()
 
 
-def _method(core: ServedRun, picked: Picked) -> MethodInfo:
+def _method(core: ServedRun) -> MethodInfo:
     """The methods, those that can run first; the others say what they lack when they are chosen."""
     assert core.catalogue is not None
     methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
@@ -93,7 +94,6 @@ def _method(core: ServedRun, picked: Picked) -> MethodInfo:
         st.session_state["link-seen"] = True
         for problem in sidebar.bad_link(method):
             state.note(f"{problem}; the link's value is left out")
-    st.session_state["live_method"] = method
     return method
 
 
@@ -102,7 +102,9 @@ def _talks(core: ServedRun, picked: Picked) -> bool:
     if not picked.ready or core.catalogue is None:
         goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))
         return picked.talks or goes_on
-    return core.catalogue.chat and bool(st.session_state.get("chat", _chat(core)))
+    linked = st.query_params.get(live_models.CHAT)  # the switch itself is placed further down
+    first = _chat(core) if linked is None else linked.lower() == "true"
+    return core.catalogue.chat and bool(st.session_state.get(live_models.CHAT, first))
 
 
 def _chat(core: ServedRun) -> bool:
@@ -196,6 +198,7 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
         start, paced = _asked(core, method)
         core.start(replace(start, prompt="" if many else prompt, stream=many), paced=paced)
         held[state.SRC] = LIVE
+        held.pop(live_talk.NODE, None)
     except SpecvizError as error:
         held[live_models.PROBLEM] = str(error)
 
@@ -211,7 +214,7 @@ def _asked(core: ServedRun, method: MethodInfo) -> tuple[Start, bool]:
         method=method.name,
         verifier=None if verifier == _DEFAULT else verifier,
         knobs=_given(method),
-        chat=bool(held.get("chat")) if switch else asked,
+        chat=bool(held.get(live_models.CHAT)) if switch else asked,
         paused=pace == PACES[2],
         lanes=held.get("lanes") or LANES[0],
     )
@@ -263,7 +266,7 @@ def _settings(core: ServedRun, method: MethodInfo) -> None:
             st.toggle(
                 "Chat template",
                 _chat(core),
-                key="chat",
+                key=live_models.CHAT,
                 bind="query-params",
                 help="hand the prompt over as a user's message, in the form that the target was trained on; "
                 "without it the model goes on with the prompt's own text",
@@ -288,12 +291,12 @@ def _apply(core: ServedRun, method: MethodInfo) -> None:
 
 def _node_chosen() -> None:
     """A click in the tree: this tab looks at that node from now on."""
-    st.session_state["live_node"] = parts.chosen_node()
+    st.session_state[live_talk.NODE] = parts.chosen_node()
 
 
 def _why(core: ServedRun) -> None:
     """The node that was clicked, explained in full."""
-    wanted = st.session_state.get("live_node")
+    wanted = st.session_state.get(live_talk.NODE)
     if not wanted:
         st.caption("Click a node of the tree, or press Enter on it, to ask why.")
         return

@@ -7,11 +7,13 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel, local_models
-from specviz_app.server.core import Models, ServedRun
+from specviz.sources.model_names import ModelNames
+from specviz_app.server.core import ServedRun, said_plainly
 from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts
 
 PROBLEM = "start_problem"  # in the session's state: why nothing came of the last press
+CHAT = "chat"  # the switch between messages and texts
 _FRESH_S = 15  # seconds after which the machine is looked through again
 
 
@@ -24,8 +26,8 @@ class Picked:
     ready: bool
 
     @property
-    def models(self) -> Models:
-        return Models(self.target.name, self.draft.name)
+    def models(self) -> ModelNames:
+        return ModelNames(self.target.name, self.draft.name)
 
     @property
     def able(self) -> bool:
@@ -46,14 +48,14 @@ def _found() -> list[LocalModel]:
 def boxes(server: Server) -> Picked:
     """The two lists, in the row that is open."""
     core, found = server.core, _found()
-    asked = core.models if core.has_core else Models(server.settings.model("target"), server.settings.model("draft"))
-    named = core.has_core or bool(asked.target or asked.draft or server.settings.live)
+    asked = core.models if core.has_core else said_plainly(server.settings.models)
+    named = core.has_core or server.settings.live
     targets = target_choices(found)
     target = _box("Model", "target", targets, asked.target if named else targets[0].name)
     drafts = draft_choices(target.name, found)
     same = named and target.name == asked.target
     draft = _box("Draft model", f"draft of {target.name}", drafts, asked.draft if same else drafts[0].name)
-    return Picked(target, draft, core.loaded and core.models == Models(target.name, draft.name))
+    return Picked(target, draft, core.loaded and core.models == ModelNames(target.name, draft.name))
 
 
 def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelChoice:
@@ -95,10 +97,12 @@ def load_button(core: ServedRun, picked: Picked) -> None:
         )
 
 
-def load(core: ServedRun, models: Models) -> bool:
+def load(core: ServedRun, models: ModelNames) -> bool:
     """Load them; whether that began. What is wrong is told by the page."""
     try:
         core.load(models.target, models.draft)
+        st.session_state.pop(CHAT, None)  # whether prompts are messages begins as the new model is
+        st.query_params.pop(CHAT, None)
         return True
     except SpecvizError as error:
         st.session_state[PROBLEM] = str(error)

@@ -17,7 +17,7 @@ from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE
 
-MESSAGE = "message"
+MESSAGE, NODE = "message", "live_node"  # in the session's state: what is typed; what was clicked in the newest run
 _FACES = {"user": ":material/person:", "assistant": ":material/account_tree:"}
 Making = Callable[[], tuple[Start, bool]]  # the next start without its prompt, and whether rounds wait for the eye
 
@@ -84,7 +84,7 @@ def _turn(core: ServedRun, turn: Spoken) -> None:
 
 
 def _below(core: ServedRun, turn: Spoken) -> None:
-    name = next((name for name, past in core.past.items() if past.run == turn.run), None)
+    name = core.name_of(turn.run)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         parts.dim(" · ".join(filter(None, (turn.who, "stopped" if turn.stopped else ""))))
         if name is not None:
@@ -120,6 +120,7 @@ def _ask(core: ServedRun, picked: Picked, making: Making, message: str) -> None:
             return
         core.ask(message, start, paced)
         st.session_state[state.SRC] = LIVE
+        st.session_state.pop(NODE, None)
     except SpecvizError as error:
         st.session_state[PROBLEM] = str(error)
         if message.strip():

@@ -17,14 +17,15 @@ from typing import Any
 
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import MissingExtra, SpecvizError
-from specviz.events import Catalogue, Event
-from specviz.local_models.choices import EMBEDDED, model_words
+from specviz.events import Event
+from specviz.local_models.choices import EMBEDDED, NO_DRAFT, draft_choices
 from specviz.runlog.fold import Run
 from specviz.runlog.spool import Kept
 from specviz.sources import NoSource, Worker
 from specviz.sources.conversation import Spoken
 from specviz.sources.live_run import IdleWords, LiveRun
-from specviz.sources.talking_run import TalkingRun
+from specviz.sources.model_names import ModelNames
+from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Feed, Frame, Options
 from specviz_app.server.past import Dialogue, PastRun
@@ -52,18 +53,10 @@ class Settings:
     redact: bool = False  # what is recorded holds no text
     command: tuple[str, ...] | None = None
 
-    def model(self, name: str) -> str:
-        """The model named on the command line as `--name`, or nothing for the embedded one."""
-        flag = f"--{name}"
-        return self.argv[self.argv.index(flag) + 1] if flag in self.argv else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """The models of a core, as they were asked for (`specviz.local_models.choices`)."""
-
-    target: str = EMBEDDED
-    draft: str = EMBEDDED
+    @property
+    def models(self) -> ModelNames:
+        """The models that the command line named."""
+        return ModelNames.of(self.argv)
 
 
 class ServedRun(TalkingRun):
@@ -75,7 +68,7 @@ class ServedRun(TalkingRun):
     def __init__(self, settings: Settings, animate: bool = True) -> None:
         self.settings, self.lock = settings, threading.RLock()
         self.version = 0  # grows whenever there is something new to show
-        self.models = Models()
+        self.models = ModelNames()
         self.talk_paced = True  # answers at the pace of the eye
         self.past: dict[str, PastRun] = {}
         super().__init__(NoSource("no core is running: load the models first"), WORDS, animate=animate)
@@ -86,16 +79,18 @@ class ServedRun(TalkingRun):
         A run in hand ends; what was decoded and said stays.
         """
         with self.lock:
-            if self.loaded and self.models == Models(target, draft):
+            models = said_plainly(ModelNames(target, draft))
+            if self.loaded and self.models == models:
                 return
             if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
                 raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
             record = self.settings.record
             if record is not None and self.has_core:
                 record = unused(record)  # that of the core before stays
-            argv = [*_others(self.settings.argv), *model_words(target, draft)]
-            worker = Worker(argv, record, command=self.settings.command, redact=self.settings.redact)
-            self.models = Models(target, draft)
+            worker = Worker(
+                models.among(self.settings.argv), record, command=self.settings.command, redact=self.settings.redact
+            )
+            self.models = models
             before = self.go_on_with(LiveRun(worker, WORDS))
             self.version += 1
             threading.Thread(target=before.close, name="specviz-leaving", daemon=True).start()
@@ -141,18 +136,17 @@ class ServedRun(TalkingRun):
         while len(self.past) > MOST_PAST:
             self.past.pop(next(iter(self.past))).events.close()
 
+    def name_of(self, run: str) -> str | None:
+        """The name of a run that others followed, by its id."""
+        with self.lock:
+            return next((name for name, past in self.past.items() if past.run == run), None)
+
     def events_of(self, name: str) -> list[Event]:
         """Everything of a run that others followed. Raises SpecvizError when it is gone."""
         with self.lock:
             if name not in self.past:
                 raise SpecvizError(f"'{name}' is gone: the {MOST_PAST} newest runs are kept")
             return list(self.past[name].events.since(0))
-
-    def _fail(self, why: str) -> None:
-        """A message that waited is offered again."""
-        super()._fail(why)
-        if self.talk.waiting is not None:
-            self.talk.unsent, self.talk.waiting = self.talk.waiting.prompt, None
 
     def _hand_over(self, start: Start, paced: bool | None) -> None:
         super()._hand_over(start, self.talk_paced if start is self.talk.asked else paced)
@@ -271,11 +265,10 @@ class ServedRun(TalkingRun):
             return start.method, {**start.knobs, **{change.name: change.new for change in self.run.changes}}
 
 
-def proposed(catalogue: Catalogue, wanted: str) -> str:
-    """The wanted method if it can run here, else the first that drafts and can, else the first that can."""
-    able = [info for info in catalogue.methods if info.missing is None]
-    order = sorted(able, key=lambda info: (info.name != wanted, info.traits.plain))
-    return order[0].name if order else wanted
+def said_plainly(models: ModelNames) -> ModelNames:
+    """The draft model that comes along is called none where none does."""
+    brought = models.draft != EMBEDDED or any(c.name == EMBEDDED for c in draft_choices(models.target, []))
+    return models if brought else ModelNames(models.target, NO_DRAFT)
 
 
 class LiveSource:
@@ -313,13 +306,3 @@ def place_name(run: Run, index: int, node: int | None) -> str:
     query = f"q{q}/" if len(run.queries) > 1 else ""
     named = {where: name for name, where in NODE_NAMES.items()}
     return f"{query}r{r}" + ("" if node is None else f"/{named.get(node, f'n{node}')}")
-
-
-def _others(argv: tuple[str, ...]) -> list[str]:
-    """The words of the command line without its models."""
-    words = list(argv)
-    for flag in ("--target", "--draft"):
-        if flag in words:
-            place = words.index(flag)
-            del words[place : place + 2]
-    return words
