@@ -179,7 +179,7 @@ class StartScreen(ModalScreen[Begin | None]):
         if name == OTHER:
             self._ask("target", self._names.target)
         elif name != self._names.target:
-            self._choose(ModelNames(name, draft_choices(name, self._found)[0].name))
+            self._choose(ModelNames.proposed(name, self._found))
 
     @on(Select.Changed, "#draft")
     def _draft_chosen(self, event: Select.Changed) -> None:
@@ -199,8 +199,8 @@ class StartScreen(ModalScreen[Begin | None]):
                 self._put(id, self._targets() if id == "target" else self._drafts(), before)
                 return
             self._typed.append(name)
-            draft = draft_choices(name, self._found)[0].name if id == "target" else name
-            self._choose(ModelNames(name if id == "target" else self._names.target, draft))
+            target = ModelNames.proposed(name, self._found)
+            self._choose(target if id == "target" else ModelNames(self._names.target, name))
 
         self.app.push_screen(AskScreen(Question(word, TYPED)), answered)
 
