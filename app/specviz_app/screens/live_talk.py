@@ -98,13 +98,11 @@ def _below(core: ServedRun, turn: Spoken) -> None:
 
 def _unsent(core: ServedRun) -> None:
     """A message that came to nothing goes back into the box, with the reason."""
-    if not core.talk.unsent:
-        return
-    st.session_state[MESSAGE], core.talk.unsent = core.talk.unsent, ""
-    end = core.run.end
-    why = core.refusals[-1] if core.refusals else (end.message if end is not None else None) or ""
-    if core.failed is None:
-        st.session_state[PROBLEM] = f"Not answered: {why or 'the run ended before anything was said'}."
+    message, why = core.take_unsent()
+    if message:
+        st.session_state[MESSAGE] = message
+        if core.failed is None:
+            st.session_state[PROBLEM] = f"Not answered: {why}."
 
 
 def _sent(core: ServedRun, picked: Picked, making: Making) -> None:

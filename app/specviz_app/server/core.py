@@ -17,7 +17,7 @@ from typing import Any
 
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import MissingExtra, SpecvizError
-from specviz.events import Event
+from specviz.events import Event, Header
 from specviz.local_models.choices import EMBEDDED, NO_DRAFT, draft_choices
 from specviz.runlog.fold import Run
 from specviz.runlog.spool import Kept
@@ -90,7 +90,7 @@ class ServedRun(TalkingRun):
             worker = Worker(
                 models.among(self.settings.argv), record, command=self.settings.command, redact=self.settings.redact
             )
-            self.models = models
+            self.models, self.refusals = models, []
             before = self.go_on_with(LiveRun(worker, WORDS))
             self.version += 1
             threading.Thread(target=before.close, name="specviz-leaving", daemon=True).start()
@@ -131,15 +131,33 @@ class ServedRun(TalkingRun):
         if header is None:
             events.close()
             return
-        name = f"run {self.generation}, {header.method}"
-        self.past[name] = PastRun(header.run, events)
+        self.past[self._own_name(header)] = PastRun(header.run, events)
         while len(self.past) > MOST_PAST:
             self.past.pop(next(iter(self.past))).events.close()
 
+    def _own_name(self, header: Header) -> str:
+        """What the newest run is called once another one follows it."""
+        return f"run {self.generation}, {header.method}"
+
     def name_of(self, run: str) -> str | None:
-        """The name of a run that others followed, by its id."""
+        """The name of a run that others followed, or are about to, by its id."""
         with self.lock:
+            header = self.run.header
+            if header is not None and header.run == run:
+                return self._own_name(header)
             return next((name for name, past in self.past.items() if past.run == run), None)
+
+    def take_unsent(self) -> tuple[str, str]:
+        """A message that came to nothing, and why; told once. Two empty texts: there is none."""
+        with self.lock:
+            message, self.talk.unsent = self.talk.unsent, ""
+            if not message:
+                return "", ""
+            end = self.run.end
+            why = self.refusals[-1] if self.refusals else (end.message if end is not None else None) or ""
+            self.refusals = []
+            self.version += 1
+            return message, why or "the run ended before anything was said"
 
     def events_of(self, name: str) -> list[Event]:
         """Everything of a run that others followed. Raises SpecvizError when it is gone."""
