@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specviz.local_models.choices import EMBEDDED, NO_DRAFT, model_words
+from specviz.local_models.choices import EMBEDDED, NO_DRAFT, SELF_DRAFTS, draft_choices, model_words
+from specviz.local_models.found import LocalModel
 from specviz.model_folder import shown
 
 _NONE = "--no-draft"
@@ -20,6 +21,13 @@ class ModelNames:
     def of(cls, words: Sequence[str]) -> "ModelNames":
         """The models that the words of a command line name."""
         return cls(_named(words, "--target"), NO_DRAFT if _NONE in words else _named(words, "--draft"))
+
+    @classmethod
+    def proposed(cls, target: str, found: Sequence[LocalModel]) -> "ModelNames":
+        """A target with what comes along for it, else with a model that was found, else alone. The target itself in
+        fewer bits takes time and room of its own: that is for a person to choose."""
+        own = {choice.name for choice in SELF_DRAFTS}
+        return cls(target, next(choice.name for choice in draft_choices(target, found) if choice.name not in own))
 
     def among(self, words: Sequence[str]) -> tuple[str, ...]:
         """The words of a command line with these models in place of its own."""

@@ -3,6 +3,7 @@
 A message waits for the models to be loaded or for the answer in hand; what came to nothing is offered again.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from specviz.commands import USUAL, Start
@@ -38,6 +39,9 @@ class TalkingRun(LiveRun):
         ours = self.answering and event.id == self._begun > 0
         super()._refused(event)
         if ours:
+            if self.talk.spoken:  # it may be what was said before that is too long
+                told = self._notices.pop()
+                self._notices.append(replace(told, message=f"{told.message}; or begin a new conversation"))
             self.talk.ends("error")
             self._say_waiting()
 

@@ -1,6 +1,9 @@
 """Models among the words of a command line."""
 
+from pathlib import Path
+
 from specviz.local_models.choices import NO_DRAFT
+from specviz.local_models.found import LocalModel
 from specviz.sources.model_names import ModelNames
 
 WORDS = ("--device", "cpu", "--target", "a", "--draft", "b", "--threads", "2")
@@ -12,6 +15,14 @@ def test_models_take_the_place_of_others_and_the_rest_stays() -> None:
     assert ModelNames.of(ModelNames("c", "d").among(WORDS)) == ModelNames("c", "d")
     assert ModelNames().among(WORDS) == ("--device", "cpu", "--threads", "2")
     assert ModelNames.of(()) == ModelNames()
+
+
+def test_a_target_is_proposed_with_what_is_there_and_never_with_itself() -> None:
+    large = LocalModel("large", "store", Path("nowhere"), "llama", 900, 9, "v")
+    small = LocalModel("small", "store", Path("nowhere"), "llama", 90, 9, "v")
+    assert ModelNames.proposed("large", [large, small]) == ModelNames("large", "small")
+    assert ModelNames.proposed("large", [large]) == ModelNames("large", NO_DRAFT)
+    assert ModelNames.proposed("", [large]) == ModelNames()
 
 
 def test_no_draft_model_is_a_word_of_its_own() -> None:

@@ -149,6 +149,16 @@ def test_a_message_that_came_to_nothing_is_offered_again(run: TalkingRun, core: 
     assert run.talk.unsent == "once more"
 
 
+def test_where_something_was_said_before_a_new_conversation_is_a_way_out(run: TalkingRun, core: Core) -> None:
+    run.say("hello", Start())
+    answer(run, core)
+    run.say("more", Start())
+    answer(run, core, ev.Refused(id=core.commands[-1].id, message="longer than the context"))
+    (told,) = run.take_notices()
+    assert (told.message, told.severe) == ("longer than the context; or begin a new conversation", True)
+    assert len(run.talk.spoken) == 2
+
+
 def test_a_message_that_waits_for_models_that_never_come_is_offered_again(core: Core) -> None:
     run = over(core)
     run.say("hello", Start())

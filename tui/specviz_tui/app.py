@@ -126,8 +126,10 @@ class SpecvizApp(App[int]):
         self.run_worker(lambda: feed.close(), thread=True)  # a core needs its time to leave
 
     @on(NeverReady)
-    def never_ready(self) -> None:
+    def never_ready(self, message: NeverReady) -> None:
         """The core on screen ended before its models were loaded: back to what was there, or out, as one came."""
+        if message.feed is not self.feed:
+            return
         before, self._before = self._before, None
         if before is None:
             self.exit(return_code=2)  # the command line prints why

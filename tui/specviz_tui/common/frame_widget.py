@@ -102,7 +102,9 @@ class Ready(Message):
 
 @dataclass
 class NeverReady(Message):
-    """The core on screen ended before its models were loaded."""
+    """A core ended before its models were loaded; it may have been told of already. `feed`: whose it was."""
+
+    feed: object
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from specviz.commands import Start
 from specviz.errors import SpecvizError
-from specviz.local_models.choices import ModelChoice, draft_choices, target_choices
+from specviz.local_models.choices import ModelChoice, target_choices
 from specviz.local_models.found import LocalModel, local_models
 from specviz.runlog.fold import fold
 from specviz.sources import NoSource, Source, TraceFile, Worker
@@ -138,8 +138,7 @@ def model_id(names: ModelNames) -> str:
 def _of(choice: ModelChoice, found: Sequence[LocalModel]) -> ListChoice:
     """A model that can be started, one that can be fetched, or one that says why it can be neither."""
     if choice.able:
-        names = ModelNames(choice.name, draft_choices(choice.name, found)[0].name)
-        return ListChoice(model_id(names), choice.label, choice.what)
+        return ListChoice(model_id(ModelNames.proposed(choice.name, found)), choice.label, choice.what)
     if choice.command:
         return ListChoice(FETCH + choice.name, choice.label, f"enter fetches it: {choice.command}")
     return ListChoice(MODEL + choice.name, choice.label, choice.problem, able=False)

@@ -131,7 +131,7 @@ class MainScreen(TalkActions, LookingActions):
         """Apply what came, move on, paint once."""
         changed = self.feed.tick(time.monotonic())
         if self.feed.never_ready:
-            self.post_message(NeverReady())
+            self.post_message(NeverReady(self.feed))
             return
         for said in self.feed.take_notices():
             if said.severe:

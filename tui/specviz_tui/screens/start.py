@@ -8,7 +8,6 @@ person who thinks better of it, loses nothing.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from rich.text import Text
@@ -20,9 +19,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Select, Static, TextArea
 
 from specviz.commands import Start
-from specviz.errors import SpecvizError, suggestion
+from specviz.errors import SpecvizError
 from specviz.events import Catalogue
-from specviz.knobs import KnobSpec
 from specviz.local_models.choices import EMBEDDED, NO_DRAFT, ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel
 from specviz.names import LANES
@@ -32,6 +30,7 @@ from specviz.text import running
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.paint import FAINT
 from specviz_tui.screens.dialogs import AskScreen, Question
+from specviz_tui.screens.settings import parse_settings, settings
 
 DEFAULT = "default"
 OTHER = "\0other"  # stands for a model that is typed: no folder has such a name
@@ -179,7 +178,7 @@ class StartScreen(ModalScreen[Begin | None]):
         if name == OTHER:
             self._ask("target", self._names.target)
         elif name != self._names.target:
-            self._choose(ModelNames(name, draft_choices(name, self._found)[0].name))
+            self._choose(ModelNames.proposed(name, self._found))
 
     @on(Select.Changed, "#draft")
     def _draft_chosen(self, event: Select.Changed) -> None:
@@ -199,8 +198,8 @@ class StartScreen(ModalScreen[Begin | None]):
                 self._put(id, self._targets() if id == "target" else self._drafts(), before)
                 return
             self._typed.append(name)
-            draft = draft_choices(name, self._found)[0].name if id == "target" else name
-            self._choose(ModelNames(name if id == "target" else self._names.target, draft))
+            target = ModelNames.proposed(name, self._found)
+            self._choose(target if id == "target" else ModelNames(self._names.target, name))
 
         self.app.push_screen(AskScreen(Question(word, TYPED)), answered)
 
@@ -344,25 +343,3 @@ def _said_plainly(names: ModelNames) -> ModelNames:
     """No draft model is called so where none comes along."""
     brought = any(choice.name == EMBEDDED for choice in draft_choices(names.target, []))
     return ModelNames(names.target, NO_DRAFT) if not (names.draft or brought) else names
-
-
-def parse_settings(text: str, specs: list[KnobSpec]) -> dict[str, Any]:
-    """`gamma=6 temperature=.8` as checked values. Raises SpecvizError with the nearest name or the range."""
-    by_name = {spec.name: spec for spec in specs}
-    values: dict[str, Any] = {}
-    for word in text.split():
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise SpecvizError(f"'{word}' is no setting; write name=value, as in gamma=6")
-        if name not in by_name:
-            raise SpecvizError(f"no knob '{name}'{suggestion(name, by_name)}")
-        values[name] = by_name[name].check(value)
-    return values
-
-
-def settings(values: dict[str, Any], specs: list[KnobSpec]) -> str:
-    """The values that differ from their defaults, as one types them."""
-    plain = {spec.name: spec.default for spec in specs if spec.kind != "texts"}
-    words = {True: "on", False: "off"}
-    chosen = [(n, v) for n, v in values.items() if n in plain and v != plain[n]]
-    return " ".join(f"{name}={words[v] if isinstance(v, bool) else v}" for name, v in chosen)

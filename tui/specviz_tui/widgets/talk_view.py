@@ -63,7 +63,7 @@ def _turns(spoken: list[Spoken]) -> Text:
 
 
 def _turn(who: str, text: Text, stopped: bool = False) -> Text:
-    line = Text(f"{running(who)} ", style=STRONG).append_text(text)
+    line = Text().append(f"{running(who)} ", style=STRONG).append_text(text)
     return line.append(STOPPED, style=FAINT) if stopped else line
 
 
