@@ -7,11 +7,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# The demo's settings: make demo METHOD=ar PROMPT='Why is the sky blue?', or make demo EXAMPLE=sums METHOD=ngram
-# TARGET answers PROMPT where it is stored, by the best method that needs nothing trained: its text is written twice.
+# The demo's settings: make demo METHOD=ngram PROMPT='Count to ten, twice.', or make demo EXAMPLE=sums METHOD=ngram
+# TARGET answers PROMPT where it is stored, with itself in four bits as draft model: that needs nothing trained.
 TARGET ?= smollm2
-TARGET_METHOD ?= ngram
-PROMPT ?= Write four short sentences about the sea. Then write the same four sentences again.
+TARGET_METHOD ?= draft
+TARGET_DRAFT ?= self:int4
+PROMPT ?= Why is the sky blue?
 # Otherwise, and for an EXAMPLE, the embedded pair goes on with an example. Sampled, so that draws, ratios and resamples
 # are seen, of sums that follow a pattern without repeating each other.
 EXAMPLE ?=
@@ -36,7 +37,7 @@ demo: export PROMPT := $(PROMPT)
 demo: $(VENV)/.demo  ## watch SmolLM2 answer, or the embedded pair decode (F: full speed); plain text without a terminal
 	@if [ -z "$(EXAMPLE)" ] && $(BIN)/python -c '$(STORED)'; then \
 		echo '$(TARGET) answers; make demo TARGET= shows the embedded pair' >&2; \
-		set -- --target $(TARGET) --method $(or $(METHOD),$(TARGET_METHOD)) --prompt "$$PROMPT"; \
+		set -- --target $(TARGET) --method $(or $(METHOD),$(TARGET_METHOD)) --draft $(TARGET_DRAFT) --prompt "$$PROMPT"; \
 	else \
 		if [ -z "$(EXAMPLE)$(filter-out smollm2,$(TARGET))" ]; then \
 			echo 'the embedded pair decodes; $(BIN)/specviz models get smollm2 fetches a model that answers' >&2; fi; \
