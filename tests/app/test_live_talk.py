@@ -218,6 +218,19 @@ def test_another_model_is_spoken_to_as_it_is_whatever_the_one_before_was(
     assert core.past
 
 
+def test_an_earlier_answer_leads_to_its_rounds(open_page: Open) -> None:
+    at, core = _opened(open_page)
+    for n, message in enumerate(("why?", "and then?"), 1):
+        _send(at, message)
+        _answered(core, n)
+    at.run()
+    run = core.talk.spoken[1].run
+    at.button(key=f"rounds-{run}").click().run()
+    assert not at.exception
+    assert at.selectbox(key="src").value == core.name_of(run)
+    assert core.name_of(run) in core.past
+
+
 def test_an_answer_is_shown_in_lines_and_what_the_model_was_given_apart(open_page: Open) -> None:
     at, core = _opened(open_page)
     _send(at, "why?")

@@ -88,11 +88,13 @@ def _below(core: ServedRun, turn: Spoken) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         parts.dim(" · ".join(filter(None, (turn.who, "stopped" if turn.stopped else ""))))
         if name is not None:
-            st.page_link(
-                st.session_state["pages"]["rounds"],
-                label=f"{name}: its rounds",
+            st.button(
+                f"{name}: look at its rounds",
+                key=f"rounds-{turn.run}",
                 icon=":material/account_tree:",
-                query_params={state.SRC: name},
+                type="tertiary",
+                on_click=guard.obeyed(state.look_back),
+                args=(name,),
             )
 
 

@@ -37,8 +37,15 @@ def look_at(name: str, path: Path, place: str) -> None:
         st.query_params[AT] = place
 
 
+def look_back(name: str) -> None:
+    """For a button: choose a source that is offered; the pages about a run show it from its beginning."""
+    st.session_state[SRC] = name
+    st.session_state["place_of"], st.session_state["at_seen"] = name, None
+    note(f"{name} is chosen on the left: Round explorer and the other pages show it")
+
+
 def take_wanted() -> None:
-    """The source that `look_at` named; before its widget is placed."""
+    """The source that was named to be opened next; before its widget is placed."""
     if wanted := st.session_state.pop(_WANTED, None):
         st.session_state[SRC] = wanted
 
