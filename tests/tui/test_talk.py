@@ -1,5 +1,6 @@
 """A conversation on the live screen: what is typed, what is shown of it, and that no message is lost."""
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -149,6 +150,31 @@ async def test_up_brings_back_what_was_said_and_examples_before_that(script: Scr
         assert line.value == "hello"
         await pilot.press("down")
         assert line.value == "typ"
+
+
+async def test_the_end_stays_in_sight_until_somebody_scrolls_up(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=NARROW) as pilot:
+        await ready(pilot, script)
+        view = app.screen.query_one(TalkView)
+        await pilot.press(*"hello", "enter")
+        for event in RUN[:-1]:  # every few rounds another line
+            if isinstance(event, ev.Commit):
+                event = msgspec.structs.replace(event, texts=[f"{text}\n\n\n" for text in event.texts])
+            script.play([event])
+            main_of(app).tick()
+        await pilot.pause()
+        await pilot.pause()
+        assert view.max_scroll_y > 0
+        assert view.scroll_y == view.max_scroll_y
+        view.focus()
+        view.scroll_home(animate=False)
+        await settle(pilot, script, RUN[-1], IDLE)
+        app.screen.query_one(MessageLine).focus()
+        await pilot.press(*"more", "enter")
+        await settle(pilot, script)
+        await pilot.pause()
+        assert view.scroll_y == view.max_scroll_y, "whoever asks wants to see the answer"
 
 
 async def test_a_new_conversation_forgets(script: Script) -> None:

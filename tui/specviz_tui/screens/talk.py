@@ -10,6 +10,7 @@ from specviz.sources.talking_run import proposed
 from specviz_tui.screens.live import LiveActions, asks_core
 from specviz_tui.screens.start import Begin
 from specviz_tui.widgets.message_line import MessageLine
+from specviz_tui.widgets.talk_view import TalkView
 from specviz_tui.widgets.text_strip import MODES, TextStrip
 
 
@@ -47,6 +48,7 @@ class TalkActions(LiveActions):
         self.feed.chosen = None
         self.query_one(MessageLine).was_said()
         self.talk_shown = True
+        self.query_one(TalkView).anchor()  # whoever asks wants to see the answer
         self.feed.to_live()
 
     def _like(self) -> Start:

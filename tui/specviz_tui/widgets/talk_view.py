@@ -34,6 +34,9 @@ class TalkView(VerticalScroll, can_focus=True):
         yield Static("", id="talk-past", markup=False)
         yield Static("", id="talk-now", markup=False)
 
+    def on_mount(self) -> None:
+        self.anchor()
+
     def show(self, talk: Conversation, frame: Frame) -> None:
         """Paint what is new of it; the end stays in sight where it was."""
         painter = painter_of(self.app)
@@ -41,7 +44,7 @@ class TalkView(VerticalScroll, can_focus=True):
         shown = (len(talk.spoken), talk.asked, talk.waiting, strip, painter)
         if shown == self._shown:
             return
-        self._shown, follows = shown, self.max_scroll_y - self.scroll_y <= 1
+        self._shown = shown
         again = strip is not None and talk.asked is None  # the newest answer is painted from its run
         past = talk.spoken[:-2] if again else talk.spoken
         if self._past != (len(past), len(talk.spoken)):
@@ -51,8 +54,6 @@ class TalkView(VerticalScroll, can_focus=True):
             earlier.display = bool(past)
         self.query_one("#talk-now", Static).update(_now(talk, strip, painter))
         self.border_subtitle = f"prompt {strip.n_prompt:,} tok with its template · {strip.summary}" if strip else ""
-        if follows:
-            self.scroll_end(animate=False)
 
 
 def _turns(spoken: list[Spoken]) -> Text:
