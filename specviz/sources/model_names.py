@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.choices import EMBEDDED, NO_DRAFT, SELF_DRAFTS, draft_choices, model_words
 from specviz.local_models.found import LocalModel
 from specviz.model_folder import shown
@@ -25,8 +26,9 @@ class ModelNames:
     @classmethod
     def proposed(cls, target: str, found: Sequence[LocalModel]) -> "ModelNames":
         """A target with what comes along for it, else with a model that was found, else alone. The target itself in
-        fewer bits takes time and room of its own: that is for a person to choose."""
-        own = {choice.name for choice in SELF_DRAFTS}
+        fewer bits takes time and room of its own: it is proposed for the known ones, which are small, and is for a
+        person to choose otherwise."""
+        own = set() if target in KNOWN else {choice.name for choice in SELF_DRAFTS}
         return cls(target, next(choice.name for choice in draft_choices(target, found) if choice.name not in own))
 
     def among(self, words: Sequence[str]) -> tuple[str, ...]:

@@ -17,12 +17,14 @@ def test_models_take_the_place_of_others_and_the_rest_stays() -> None:
     assert ModelNames.of(()) == ModelNames()
 
 
-def test_a_target_is_proposed_with_what_is_there_and_never_with_itself() -> None:
+def test_a_target_is_proposed_with_what_is_there_and_a_known_one_with_itself() -> None:
     large = LocalModel("large", "store", Path("nowhere"), "llama", 900, 9, "v")
     small = LocalModel("small", "store", Path("nowhere"), "llama", 90, 9, "v")
     assert ModelNames.proposed("large", [large, small]) == ModelNames("large", "small")
     assert ModelNames.proposed("large", [large]) == ModelNames("large", NO_DRAFT)
     assert ModelNames.proposed("", [large]) == ModelNames()
+    known = LocalModel("smollm2", "store", Path("nowhere"), "llama", 900, 9, "w")
+    assert ModelNames.proposed("smollm2", [known, large]) == ModelNames("smollm2", "self:int4")
 
 
 def test_no_draft_model_is_a_word_of_its_own() -> None:
