@@ -11,6 +11,7 @@ nothing at all `∅`, a combining mark without a base stands on `◌`.
 """
 
 import html as _html
+import re
 import unicodedata
 
 from rich.cells import cell_len
@@ -122,8 +123,11 @@ def _decoded(text: str, raw: str | None) -> str:
         return text
 
 
+_CUT = re.compile(rf"{ELLIPSIS}\(\+[\d,]+\)")
+
+
 def _cut(text: str, marks: dict[str, str], most: int | None) -> str:
-    if most is None or len(text) <= most:
+    if most is None or len(text) <= most or _CUT.fullmatch(text, most):  # what was cut stays as it is
         return _visible(text, marks)
     return f"{_visible(text[:most], marks)}{ELLIPSIS}(+{len(text) - most:,})"
 

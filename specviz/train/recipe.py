@@ -23,7 +23,7 @@ from specviz.train.common.corpus import CorpusRequest
 from specviz.train.common.files import keep, kept
 from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows, Windows, Writer
+from specviz.train.common.target_text import OwnWindows, TextWriter, Windows
 from specviz.train.common.tokens import Ids
 from specviz.train.common.training_text import Side, TrainingText
 
@@ -205,9 +205,9 @@ class TrainingInputs:
             return given.ids
         return own_text.written_for_heads(self.writer(), request.work, request.share(share), request.seed, console)
 
-    def writer(self, side: Side = "train") -> Writer:
+    def writer(self, side: Side = "train") -> TextWriter:
         """The target as it writes behind that text."""
-        return Writer(self.target.model, self.source, self.stops, side)
+        return TextWriter(self.target.model, self.source, self.stops, side)
 
 
 def begin(

@@ -171,8 +171,8 @@ def test_a_broken_chat_template_is_one_line(pair: Pair) -> None:
 
 def test_a_request_nobody_thought_of_does_not_end_the_worker(pair: Pair) -> None:
     """The models stay, the next run comes about."""
-    odd = Start(prompt="\ud800", method="ar", id=3)  # half a character
-    events = serve(pair, odd, Start(prompt="a", method="ar", paused=True), Stop(), Shutdown())
+    odd = Start(prompt="\ud800", method="ar", id=3, chat=False)  # half a character
+    events = serve(pair, odd, Start(prompt="a", method="ar", paused=True, chat=False), Stop(), Shutdown())
     assert [event.id for event in events if isinstance(event, Refused)] == [3]
     assert any(isinstance(event, End) for event in events)
 
@@ -180,6 +180,6 @@ def test_a_request_nobody_thought_of_does_not_end_the_worker(pair: Pair) -> None
 @pytest.mark.parametrize("last", [Stop(), Shutdown()])
 def test_a_stop_before_the_first_round_decodes_nothing(pair: Pair, last: Command) -> None:
     """Paused at the prompt, then stopped: no round, and an end that says so."""
-    events = serve(pair, Start(prompt="ab", method="ar", paused=True), last, Shutdown())
+    events = serve(pair, Start(prompt="ab", method="ar", paused=True, chat=False), last, Shutdown())
     assert [event.reason for event in events if isinstance(event, End)] == ["stopped"]
     assert not any(isinstance(event, RoundEnd) for event in events)

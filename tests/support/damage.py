@@ -8,13 +8,13 @@ from pathlib import Path
 
 from specviz.cli import main
 from specviz.errors import SpecvizError
-from specviz.events import Knob
 from specviz.sources import TraceFile
 from specviz.view import Feed, Options
 from specviz.view.frame.frame import Cursor
 from specviz.view.panels import all_panels
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz_app.server.core import payload
+from specviz_app.server.core import ServedRun, Settings
+from specviz_app.server.payload import payload
 from specviz_tui.common.feed import RunFeed
 
 NUMBERS = (
@@ -149,7 +149,8 @@ def frames(path: Path, n: int = 4) -> int:
         feed.read()
     finally:
         feed.source.close()
-    player, drawn = feed.player, 0
+    player, drawn, core = feed.player, 0, ServedRun(Settings())
+    core.player = core.live_player = player
     last = len(player.run.rounds) - 1
     places = [player.cursor]
     for index in sorted({round(k * last / n) for k in range(n + 1)}) if last >= 0 else ():
@@ -159,5 +160,5 @@ def frames(path: Path, n: int = 4) -> int:
         for screen in SCREENS:
             frame = player.builder.frame(place, screen, Feed())
             drawn += 1
-        payload(frame, [event for event in player.run.changes if isinstance(event, Knob)], [], 0)
+        payload(frame, core)
     return drawn

@@ -48,7 +48,7 @@ def text(folder: Path, crew: workers.Workers) -> OwnWindows:
     text = {"code": np.random.default_rng(1).integers(0, 250, 900).astype(np.int32)}
     target_text.TREES = Writing(4, 8, 257, target_text.TREES.temperatures, target_text.TREES.top_p)
     console = Console(quiet=True)
-    writer = target_text.Writer(target.model, Documents(TokenStore(text, {})))
+    writer = target_text.TextWriter(target.model, Documents(TokenStore(text, {})))
     return own_text.written_for_trees(writer, folder, Budget(steps=1), 7, console, crew, length=20)
 
 

@@ -14,7 +14,7 @@ from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.sources.talking_run import proposed
 from specviz_app.screens import live_models, live_talk
-from specviz_app.screens.live_models import Picked
+from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
@@ -55,7 +55,7 @@ def page() -> None:
         _knobs(core, method, open=not talks)
 
 
-def _tell(core: ServedRun, picked: Picked, method: MethodInfo | None) -> None:
+def _tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> None:
     """What stands in the way, in a line each."""
     if method is not None and method.missing is not None:
         st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
@@ -97,7 +97,7 @@ def _method(core: ServedRun) -> MethodInfo:
     return method
 
 
-def _talks(core: ServedRun, picked: Picked) -> bool:
+def _talks(core: ServedRun, picked: PickedModels) -> bool:
     """Whether prompts are messages: as the switch says, else as the model is."""
     if not picked.ready or core.catalogue is None:
         goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))

@@ -18,7 +18,7 @@ _FRESH_S = 15  # seconds after which the machine is looked through again
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PickedModels:
     """What is chosen. `ready`: its core is there, or being loaded."""
 
     target: ModelChoice
@@ -45,7 +45,7 @@ def _found() -> list[LocalModel]:
     return local_models()
 
 
-def boxes(server: Server) -> Picked:
+def boxes(server: Server) -> PickedModels:
     """The two lists, in the row that is open."""
     core, found = server.core, _found()
     asked = core.models if core.has_core else said_plainly(server.settings.models)
@@ -55,7 +55,7 @@ def boxes(server: Server) -> Picked:
     drafts = draft_choices(target.name, found)
     same = named and target.name == asked.target
     draft = _box("Draft model", f"draft of {target.name}", drafts, asked.draft if same else drafts[0].name)
-    return Picked(target, draft, core.loaded and core.models == ModelNames(target.name, draft.name))
+    return PickedModels(target, draft, core.loaded and core.models == ModelNames(target.name, draft.name))
 
 
 def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelChoice:
@@ -83,7 +83,7 @@ def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelC
     return choice_of((name or "").strip(), offered)
 
 
-def load_button(core: ServedRun, picked: Picked) -> None:
+def load_button(core: ServedRun, picked: PickedModels) -> None:
     """Where what is chosen is not what is loaded."""
     if not picked.ready:
         st.button(
@@ -109,7 +109,7 @@ def load(core: ServedRun, models: ModelNames) -> bool:
         return False
 
 
-def tell(core: ServedRun, picked: Picked) -> None:
+def tell(core: ServedRun, picked: PickedModels) -> None:
     """What is wrong with the choice, with the core, or with what was pressed; and the line that mends it."""
     for choice in (picked.target, picked.draft):
         if choice.problem:

@@ -11,7 +11,7 @@ from specviz.events import MethodInfo
 from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.sources.conversation import Spoken
 from specviz.text import running
-from specviz_app.screens.live_models import PROBLEM, Picked, load
+from specviz_app.screens.live_models import PROBLEM, PickedModels, load
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts, state
@@ -22,7 +22,7 @@ _FACES = {"user": ":material/person:", "assistant": ":material/account_tree:"}
 Making = Callable[[], tuple[Start, bool]]  # the next start without its prompt, and whether rounds wait for the eye
 
 
-def conversation(server: Server, picked: Picked, making: Making, on_node: Callable[[], None]) -> None:
+def conversation(server: Server, picked: PickedModels, making: Making, on_node: Callable[[], None]) -> None:
     """What was said, the answer in hand, and the box for the next message."""
     core = server.core
     dialogue = core.dialogue()
@@ -54,7 +54,7 @@ def new_button(core: ServedRun) -> None:
         st.button("New conversation", icon=":material/add_comment:", key="new", on_click=guard.obeyed(core.begin_anew))
 
 
-def _greeting(core: ServedRun, picked: Picked, making: Making) -> None:
+def _greeting(core: ServedRun, picked: PickedModels, making: Making) -> None:
     """What this is, and something to begin with."""
     parts.lead(
         f"Ask {picked.target.label} something and watch how its answer comes about.",
@@ -107,11 +107,11 @@ def _unsent(core: ServedRun) -> None:
             st.session_state[PROBLEM] = f"Not answered: {why}."
 
 
-def _sent(core: ServedRun, picked: Picked, making: Making) -> None:
+def _sent(core: ServedRun, picked: PickedModels, making: Making) -> None:
     _ask(core, picked, making, str(st.session_state.get(MESSAGE) or ""))
 
 
-def _ask(core: ServedRun, picked: Picked, making: Making, message: str) -> None:
+def _ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> None:
     """Send a message; the models are loaded first where they are not."""
     try:
         start, paced = making()

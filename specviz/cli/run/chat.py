@@ -49,7 +49,7 @@ def converse(given: Mapping[str, Any]) -> None:
     """Hold the conversation until it is ended. Raises SpecvizError for what is wrong before it begins."""
     if given["record"] is not None:
         raise SpecvizError("--record keeps one run: give a --prompt with it, or leave it out of a conversation")
-    chat = Conversation({**given, "method": usual_method(given)})
+    chat = TerminalTalk({**given, "method": usual_method(given)})
     chat.load()
     chat.greet()
     while (line := _asked()) is not None:
@@ -113,7 +113,7 @@ class AnswerPrinter:
 
 
 @dataclass(slots=True)
-class Conversation:
+class TerminalTalk:
     """What was said, and with what the next answer is decoded. `given`: the options, changed by what is typed."""
 
     given: dict[str, Any]

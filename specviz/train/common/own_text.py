@@ -17,7 +17,7 @@ from specviz.errors import SpecvizError
 from specviz.train.common.console import Console
 from specviz.train.common.files import save_arrays, unreadable
 from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import HEADS, OwnWindows, Windows, Writer, trees_writing
+from specviz.train.common.target_text import HEADS, OwnWindows, TextWriter, Windows, trees_writing
 from specviz.train.common.workers import Workers
 
 FORMAT = "specviz-own-text"
@@ -97,13 +97,13 @@ def given(path: Path, target: str, chat: bool) -> OwnWindows:
     return OwnWindows.joined(read(path)[0])
 
 
-def written_for_heads(writer: Writer, work: Path, budget: Budget, seed: int, console: Console) -> Windows:
+def written_for_heads(writer: TextWriter, work: Path, budget: Budget, seed: int, console: Console) -> Windows:
     """`[n, length]` windows the target wrote; goes on from what `work` holds."""
     return grown(work / "own_text.npz", budget, console, lambda number: writer.batch((seed, number), HEADS)).ids
 
 
 def written_for_trees(
-    writer: Writer,
+    writer: TextWriter,
     work: Path,
     budget: Budget,
     seed: int,

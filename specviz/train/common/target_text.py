@@ -168,7 +168,7 @@ def write_batch(
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class TextWriter:
     """A target that writes: the text it begins from, on one side of the split, and the tokens it ends with."""
 
     model: Any

@@ -15,7 +15,8 @@ from specviz.train.common.console import Console
 from specviz.train.common.decoding import Decoded, decode
 from specviz.train.draft_pair.card import measure_speed
 
-METHOD, GAMMA = "sps", 4
+METHOD = "sps"
+GAMMA = 4
 N_PROMPTS, PROMPT, N_NEW = 4, 48, 96
 MINUTES_A_PROMPT = 10  # measuring should not outlast training by far
 

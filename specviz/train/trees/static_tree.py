@@ -18,7 +18,7 @@ from specviz.methods.trained.rank_shapes import best_paths, expected, write_tabl
 from specviz.train.common import target_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.corpus import CorpusRequest
-from specviz.train.common.target_text import OwnWindows, Writer
+from specviz.train.common.target_text import OwnWindows, TextWriter
 from specviz.train.trees.losses import PlaceResult, Shares, counted_ranks, heads_of, levels_of
 from specviz.train.trees.objective import TargetOutputs
 
@@ -51,7 +51,7 @@ def train_static_tree(request: StaticTreeRequest, console: Console) -> tuple[Pat
     wanted = CorpusRequest(request.packages, request.texts, training_text.N_SUM_PAGES, request.seed)
     chat = training_text.in_turns(request.chat, loaded.tokenizer)
     text = training_text.gathered(wanted, loaded.tokenizer, chat)
-    writer = Writer(adapter.model, text, loading.stop_tokens(loaded))
+    writer = TextWriter(adapter.model, text, loading.stop_tokens(loaded))
     with console.count("writing", request.windows, "windows") as report:
         parts = [*_written(writer, request, report)]
 
@@ -67,7 +67,9 @@ def train_static_tree(request: StaticTreeRequest, console: Console) -> tuple[Pat
     return folder, {"right": right, "expected": worth}
 
 
-def _written(writer: Writer, request: StaticTreeRequest, report: Callable[[int, str], None]) -> Iterator[OwnWindows]:
+def _written(
+    writer: TextWriter, request: StaticTreeRequest, report: Callable[[int, str], None]
+) -> Iterator[OwnWindows]:
     """Greedy windows, a batch at a time."""
     done, how = 0, replace(target_text.TREES, temperatures=(0.0,))
     while done < request.windows:
