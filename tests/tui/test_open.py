@@ -69,7 +69,7 @@ async def test_our_model_is_first_and_a_key_away(size: tuple[int, int], cores: C
         assert screen.index("smollm2") < screen.index("embedded pair") < screen.index("chain")
         await pilot.press("enter")
         await pilot.pause()
-        assert cores.words == [("--target", "smollm2", "--no-draft")]
+        assert cores.words == [("--target", "smollm2", "--draft", "self:int4")]
         assert isinstance(app.focused, MessageLine), "one may type while the models load"
         assert "LOADING" in shown(app)
 
@@ -121,7 +121,7 @@ async def test_a_model_that_cannot_be_loaded_leads_back_to_the_list(cores: Cores
         main.tick()
         await pilot.pause()
         assert [n.message for n in app._notifications][-1:] == [
-            "smollm2 cannot be loaded: not enough memory for 30 layers"
+            "smollm2 with self:int4 cannot be loaded: not enough memory for 30 layers"
         ]
         assert isinstance(app.screen, OpenScreen)
         assert app.return_code is None
