@@ -31,6 +31,12 @@ class ModelNames:
         own = set() if target in KNOWN else {choice.name for choice in SELF_DRAFTS}
         return cls(target, next(choice.name for choice in draft_choices(target, found) if choice.name not in own))
 
+    @property
+    def said_plainly(self) -> "ModelNames":
+        """The draft model that comes along is called none where none does."""
+        brought = self.draft != EMBEDDED or any(c.name == EMBEDDED for c in draft_choices(self.target, []))
+        return self if brought else ModelNames(self.target, NO_DRAFT)
+
     def among(self, words: Sequence[str]) -> tuple[str, ...]:
         """The words of a command line with these models in place of its own."""
         out = [word for word in words if word != _NONE]

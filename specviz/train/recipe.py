@@ -191,6 +191,7 @@ class TrainingInputs:
     stops: frozenset[int]
     source: TrainingText
     chat: bool = False
+    tokenizer: Any = None
 
     def given(self, request: OwnTextRequest) -> OwnWindows | None:
         """What the target wrote before, where the request names it. Raises SpecvizError for another's text."""
@@ -224,7 +225,9 @@ def begin(
     chat = training_text.in_turns(request.chat, loaded.tokenizer)
     asked = {"target": fingerprint(target), **request.settings, "chat": chat, **settings(target)}
     claim(request.work, request.folder, asked, {"chat": False, **request.usual})
-    return TrainingInputs(target, loading.stop_tokens(loaded), source(request, loaded.tokenizer, console), chat)
+    return TrainingInputs(
+        target, loading.stop_tokens(loaded), source(request, loaded.tokenizer, console), chat, loaded.tokenizer
+    )
 
 
 def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:

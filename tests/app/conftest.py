@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
     from streamlit.testing.v1.element_tree import Selectbox
 
-    from specviz_app.server.core import Settings
+    from specviz_app.server.core import ServedRun, Settings
     from specviz_app.server.server import Server
 
 if find_spec("streamlit") is None or find_spec("plotly") is None:  # the extra 'web' is not installed
@@ -70,6 +70,17 @@ def server() -> "Iterator[Callable[[Settings], Server]]":
     for each in made:
         each.close()
     servers._server = None
+
+
+@pytest.fixture
+def core(server: "Callable[[Settings], Server]") -> "ServedRun":
+    """A fake core that is loaded."""
+    from app.fakes import fake_settings, until
+
+    made = server(fake_settings()).core
+    made.load()
+    until(lambda: made.catalogue, "no catalogue")
+    return made
 
 
 @pytest.fixture

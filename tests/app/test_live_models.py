@@ -1,13 +1,12 @@
 """The page Live before and between models: what is offered, what a choice leaves alone, what a switch keeps."""
 
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from app.conftest import Open
+from app.fakes import fake_settings, until
 from specviz.commands import Start
 from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.choices import NO_DRAFT
@@ -15,22 +14,9 @@ from specviz.local_models.found import LocalModel
 from specviz.sources import Worker
 from specviz.sources.model_names import ModelNames
 from specviz_app.screens import live_models
-from specviz_app.server.core import ServedRun, Settings
-from specviz_app.server.server import Server, current
+from specviz_app.server.core import ServedRun
+from specviz_app.server.server import current
 from specviz_app.ui.library import LIVE, choices, opened
-
-FAKE = str(Path(__file__).with_name("fake_core.py"))
-
-
-def _settings(*manner: str, **more: object) -> Settings:
-    return Settings(command=(sys.executable, FAKE, "0.02", *manner), **more)  # type: ignore[arg-type]
-
-
-def _until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def _found(*models: LocalModel) -> Callable[[], list[LocalModel]]:
@@ -50,7 +36,7 @@ def test_what_is_here_is_offered_first_and_choosing_loads_nothing(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_models, "local_models", _found(_model("mine"), _model("small", 9_000_000)))
-    at = open_page(_settings(), "live")
+    at = open_page(fake_settings(), "live")
     core = current().core
     assert not at.exception
     assert at.selectbox(key="target").value == "mine"
@@ -67,7 +53,7 @@ def test_what_is_here_is_offered_first_and_choosing_loads_nothing(
 
 
 def test_a_known_model_that_is_not_here_comes_with_the_command_that_gets_it(open_page: Open) -> None:
-    at = open_page(_settings(), "live")
+    at = open_page(fake_settings(), "live")
     name = next(iter(KNOWN))
     assert at.selectbox(key="target").value == ""
     at.selectbox(key="target").select(name).run()
@@ -79,7 +65,7 @@ def test_a_known_model_that_is_not_here_comes_with_the_command_that_gets_it(open
 
 
 def test_a_folder_that_was_named_goes_to_the_core_as_it_is(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = open_page(_settings(argv=("--target", "models/x", "--dtype", "float32"), live=True), "live")
+    at = open_page(fake_settings(argv=("--target", "models/x", "--dtype", "float32"), live=True), "live")
     words: list[list[str]] = []
     make = Worker.__init__
 
@@ -95,17 +81,9 @@ def test_a_folder_that_was_named_goes_to_the_core_as_it_is(open_page: Open, monk
     assert words == [["--dtype", "float32", "--target", "models/x", "--no-draft"]]
 
 
-@pytest.fixture
-def core(server: Callable[[Settings], Server]) -> ServedRun:
-    made = server(_settings()).core
-    made.load()
-    _until(lambda: made.catalogue, "no catalogue")
-    return made
-
-
 def test_another_model_is_another_core_and_the_run_before_can_be_opened(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
-    _until(lambda: core.has_run, "no run")
+    until(lambda: core.has_run, "no run")
     before = core.source
     core.load("models/y")
     assert core.source is not before
@@ -113,10 +91,10 @@ def test_another_model_is_another_core_and_the_run_before_can_be_opened(core: Se
     assert core.run.header is not None, "what was decoded stays on the page"
     assert core.run.end is not None
     assert core.run.end.reason == "cancelled"
-    _until(lambda: core.catalogue, "the other core says nothing")
-    _until(lambda: (before.poll(), before.ended)[1], "the core before stays")
+    until(lambda: core.catalogue, "the other core says nothing")
+    until(lambda: (before.poll(), before.ended)[1], "the core before stays")
     core.start(Start(prompt="y", knobs={"max_new_tokens": 4}))
-    _until(lambda: core.past, "the run before is gone")
+    until(lambda: core.past, "the run before is gone")
     (name,) = core.past
     assert list(choices(current(), {}))[:2] == [LIVE, name]
     kept = opened(name, current(), {})
@@ -132,9 +110,9 @@ def test_the_same_models_again_change_nothing(core: ServedRun) -> None:
 
 def test_a_model_that_went_meanwhile_leaves_what_was_said(core: ServedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
-    _until(lambda: core.has_run and not core.running, "it does not end")
-    monkeypatch.setattr(core, "settings", Settings(command=(sys.executable, FAKE, "fail")))
+    until(lambda: core.has_run and not core.running, "it does not end")
+    monkeypatch.setattr(core, "settings", fake_settings("fail"))
     core.load("models/gone")
-    _until(lambda: core.failed, "nothing is said")
+    until(lambda: core.failed, "nothing is said")
     assert "no target model" in str(core.failed)
     assert core.run.header is not None

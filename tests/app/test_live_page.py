@@ -2,15 +2,14 @@
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from app.conftest import Open
+from app.fakes import fake_settings, until
 from specviz import events as ev
 from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
@@ -22,33 +21,12 @@ from specviz.view.words.palette import Phase
 from specviz_app.server.core import LiveSource, ServedRun, Settings
 from specviz_app.server.server import Server, current
 
-FAKE = str(Path(__file__).with_name("fake_core.py"))
-
-
-def _settings(pause: str = "0.02", **more: object) -> Settings:
-    return Settings(command=(sys.executable, FAKE, pause), **more)  # type: ignore[arg-type]
-
-
-def _until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def core(server: Callable[[Settings], Server]) -> ServedRun:
-    made = server(_settings()).core
-    made.load()
-    _until(lambda: made.catalogue, "no catalogue")
-    return made
-
 
 def test_a_core_that_cannot_start_is_told_and_the_app_lives(open_page: Open) -> None:
-    at = open_page(_settings("fail", live=True))
+    at = open_page(fake_settings("fail", live=True))
     core = current().core
     core.load()
-    _until(lambda: core.failed, "no failure")
+    until(lambda: core.failed, "no failure")
     at.run()
     assert not at.exception
     assert at.error
@@ -61,10 +39,10 @@ def test_a_core_that_cannot_start_is_told_and_the_app_lives(open_page: Open) -> 
 
 @pytest.mark.parametrize(("manner", "on"), [("chat", False), ("talks", True)])
 def test_the_switch_for_messages_begins_as_the_model_is(manner: str, on: bool, open_page: Open) -> None:
-    at = open_page(Settings(command=(sys.executable, FAKE, "0.02", manner), live=True))
+    at = open_page(fake_settings("0.02", manner, live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert at.toggle(key="chat").value is on
     assert bool(at.chat_input) is on
@@ -75,10 +53,10 @@ def test_the_switch_for_messages_begins_as_the_model_is(manner: str, on: bool, o
 
 
 def test_there_is_no_chat_switch_without_a_template(open_page: Open) -> None:
-    at = open_page(_settings(live=True))
+    at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert not [toggle for toggle in at.toggle if toggle.key == "chat"]
 
@@ -92,10 +70,10 @@ def test_without_the_engine_the_page_prints_the_install_line(open_page: Open, mo
 
 
 def test_start_hands_over_prompt_method_and_knobs(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = open_page(_settings(live=True))
+    at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert not at.exception
     at.text_area(key="prompt").set_value("def f(")
@@ -112,10 +90,10 @@ def test_start_hands_over_prompt_method_and_knobs(open_page: Open, monkeypatch: 
 
 
 def test_an_empty_prompt_is_refused_in_words(open_page: Open) -> None:
-    at = open_page(_settings(live=True))
+    at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     at.text_area(key="prompt").set_value("")
     at.button(key="start").click().run()
@@ -124,10 +102,10 @@ def test_an_empty_prompt_is_refused_in_words(open_page: Open) -> None:
 
 
 def test_knobs_without_an_effect_are_off_and_say_why(open_page: Open) -> None:
-    at = open_page(_settings(live=True))
+    at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     budget = at.get_by_key("draft.node_budget")
     assert budget.disabled
@@ -136,12 +114,12 @@ def test_knobs_without_an_effect_are_off_and_say_why(open_page: Open) -> None:
 
 def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
-    _until(lambda: core.has_run, "no run")
+    until(lambda: core.has_run, "no run")
     core.set_knobs({"gamma": 6})
     sent = core.look(lambda frame, _: frame.knobs.pending)
     assert "sent" in sent
     core.command(StepRounds(n=2))
-    _until(lambda: core.run.changes, "no acknowledgement")
+    until(lambda: core.run.changes, "no acknowledgement")
     assert [(c.name, c.new) for c in core.run.changes] == [("gamma", 6)]
     assert core.run.changes[0].applied_r >= core.run.changes[0].requested_r
     assert core.look(lambda frame, _: frame.knobs.pending) == ""
@@ -149,25 +127,25 @@ def test_a_knob_is_sent_then_acknowledged_with_the_round_it_applied_in(core: Ser
 
 def test_hold_step_and_go_on(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
-    _until(lambda: core.has_run, "no run")
+    until(lambda: core.has_run, "no run")
     rounds = lambda: core.look(lambda frame, _: len(frame.timeline.points))  # noqa: E731
     core.command(StepRounds())
-    _until(lambda: rounds() == 1, "no round")
+    until(lambda: rounds() == 1, "no round")
     core.command(Resume())
-    _until(lambda: rounds() > 2, "it does not go on")
+    until(lambda: rounds() > 2, "it does not go on")
     core.command(Pause())
     core.command(Stop())
-    _until(lambda: not core.running, "it does not stop")
+    until(lambda: not core.running, "it does not stop")
 
 
 def test_a_run_at_the_pace_of_the_eye_goes_round_by_round(server: Callable[[Settings], Server]) -> None:
-    core = server(_settings("0.15")).core
+    core = server(fake_settings("0.15")).core
     core.load()
     steps: list[StepRounds] = []
     send = core.send
     core.send = lambda command: (steps.append(command) if isinstance(command, StepRounds) else None, send(command))[1]  # type: ignore[method-assign, func-returns-value]
     core.start(Start(prompt="x", knobs={"max_new_tokens": 12}), paced=True)
-    _until(lambda: core.has_run and not core.running, "it does not end")
+    until(lambda: core.has_run and not core.running, "it does not end")
     n_rounds = core.look(lambda frame, _: len(frame.timeline.points))
     assert n_rounds > 2
     assert len(steps) == n_rounds  # one for each, however often a slow core is looked at
@@ -179,7 +157,7 @@ def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: ServedRun
     core.send = lambda command: (sent.append(command), send(command))[1]  # type: ignore[method-assign]
     core.start(Start(prompt="x", knobs={"max_new_tokens": 24}), paced=True)
     rounds = lambda: core.look(lambda frame, _: len(frame.timeline.points))  # noqa: E731
-    _until(lambda: rounds() >= 2, "it does not go on by itself")
+    until(lambda: rounds() >= 2, "it does not go on by itself")
     core.command(Pause())
     assert core.look(lambda frame, _: frame.state.name) == "paused"
     with core.lock:  # the pacer asks for nothing, however often it looks
@@ -189,21 +167,21 @@ def test_a_pause_holds_a_watched_run_and_going_on_keeps_its_pace(core: ServedRun
         core.command(Resume())
         assert sent == []  # the core is not let loose: rounds are asked for one by one
         assert core.paced
-    _until(lambda: not core.running, "it does not end")
+    until(lambda: not core.running, "it does not end")
     assert not any(isinstance(command, Resume) for command in sent)
     assert sum(isinstance(command, StepRounds) for command in sent) >= 2
 
 
 def test_the_prompt_of_the_command_line_is_watched_not_rushed_through(server: Callable[[Settings], Server]) -> None:
-    core = server(_settings(start=Start(prompt="x", knobs={"max_new_tokens": 8}))).core
+    core = server(fake_settings(start=Start(prompt="x", knobs={"max_new_tokens": 8}))).core
     core.load()
-    _until(lambda: core.has_run, "no run")
+    until(lambda: core.has_run, "no run")
     assert core.paced
 
 
 def test_a_stop_leaves_no_complaint_of_rounds_nobody_asked_for(core: ServedRun) -> None:
     core.start(Start(prompt="x", knobs={"max_new_tokens": 24}), paced=True)
-    _until(lambda: core.running, "no run")
+    until(lambda: core.running, "no run")
     core.command(Stop())
     assert not core.paced
     for number in list(core._own):
@@ -222,15 +200,15 @@ def test_steps_are_a_number_of_rounds_a_person_could_mean(core: ServedRun, n: in
 
 
 def test_only_touched_knobs_are_sent_and_every_tab_shows_what_was_asked(open_page: Open) -> None:
-    at = open_page(_settings(live=True))
+    at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     core.start(Start(prompt="x", knobs={"gamma": 7}, paused=True))
-    _until(lambda: core.has_run, "no run")
+    until(lambda: core.has_run, "no run")
     core.set_knobs({"temperature": 0.5})
     core.command(StepRounds(n=2))
-    _until(lambda: core.run.changes, "no acknowledgement")
+    until(lambda: core.run.changes, "no acknowledgement")
     at.run()  # a tab that has touched nothing
     assert not at.exception
     assert at.slider(key="draft.gamma").value == 7
@@ -244,10 +222,10 @@ def test_only_touched_knobs_are_sent_and_every_tab_shows_what_was_asked(open_pag
 
 def test_a_link_with_a_tree_opens_with_its_knobs_on(open_page: Open) -> None:
     query = {"draft.shape": "tree", "draft.gamma": "999", "method": "draft"}
-    at = open_page(_settings(live=True), **query)
+    at = open_page(fake_settings(live=True), **query)
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert not at.exception
     assert not at.get_by_key("draft.node_budget").disabled
@@ -255,10 +233,10 @@ def test_a_link_with_a_tree_opens_with_its_knobs_on(open_page: Open) -> None:
 
 
 def test_an_unknown_method_in_a_link_is_said(open_page: Open) -> None:
-    at = open_page(_settings(live=True), method="drft")
+    at = open_page(fake_settings(live=True), method="drft")
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert any("did you mean 'draft'" in w.value.replace("\\", "") for w in at.warning)
 
@@ -268,31 +246,31 @@ def test_an_error_of_our_own_is_told_and_nothing_hangs(core: ServedRun, monkeypa
         raise RuntimeError("a bug in the view")
 
     monkeypatch.setattr(core.live_player, "tick", broken)
-    _until(lambda: core.failed, "nothing is said")
+    until(lambda: core.failed, "nothing is said")
     assert core.failed == "RuntimeError: a bug in the view"
     assert not core.loaded
 
 
 def test_another_prompt_ends_the_run_in_hand_first(core: ServedRun) -> None:
     core.start(Start(prompt="x", paused=True))
-    _until(lambda: core.has_run, "no run")
+    until(lambda: core.has_run, "no run")
     first = core.generation
     core.start(Start(prompt="y", knobs={"max_new_tokens": 4}))
-    _until(lambda: core.generation == first + 1 and not core.running, "the second run does not come")
+    until(lambda: core.generation == first + 1 and not core.running, "the second run does not come")
     assert core.refusals == []
 
 
 def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(open_page: Open) -> None:
     """The list has it last, the page says what is missing; pressing Start leaves the run in hand alone."""
-    page = open_page(_settings(live=True))
+    page = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     assert core.catalogue is not None
     (medusa,) = [info for info in core.catalogue.methods if info.name == "medusa"]
     medusa.missing = Missing(why="no heads for the target", command="specviz train medusa", knob="drafter")
     core.start(Start(prompt="x", paused=True))
-    _until(lambda: core.has_run, "no run")
+    until(lambda: core.has_run, "no run")
     generation = core.generation
     page.run()
     assert page.selectbox(key="method").options[-1] == "medusa (not here)"
@@ -309,12 +287,12 @@ def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: ServedRu
     tap = LiveSource(core)
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
     seen = []
-    _until(lambda: seen.extend(tap.poll()) or (core.has_run and not core.running), "it does not end")
+    until(lambda: seen.extend(tap.poll()) or (core.has_run and not core.running), "it does not end")
     seen += tap.poll()
     assert [e.i for e in seen] == list(range(len(seen)))
     core.start(Start(prompt="x", knobs={"max_new_tokens": 4}))
     again: list[object] = []
-    _until(lambda: again.extend(tap.poll()) or again, "no second run")
+    until(lambda: again.extend(tap.poll()) or again, "no second run")
     assert type(again[0]).__name__ == "Header"
 
 
@@ -333,7 +311,7 @@ def test_a_stopped_core_is_told_on_the_page_until_it_goes_on(core: ServedRun) ->
         assert core.failed is None
     finally:
         os.kill(pid, signal.SIGCONT)
-    _until(lambda: core.look(lambda frame, _: frame.state.name) == "idle", "it answers again")
+    until(lambda: core.look(lambda frame, _: frame.state.name) == "idle", "it answers again")
 
 
 def test_a_killed_core_is_told_within_seconds(core: ServedRun) -> None:
@@ -363,7 +341,7 @@ def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
     core.live_player.animate = True  # as a server does outside of tests
     core.start(Start(prompt="a", method="draft"), paced=True)
     core.live_player.speed = 16.0
-    _until(lambda: len({cursor.index for cursor in seen}) >= 3, "three rounds")
+    until(lambda: len({cursor.index for cursor in seen}) >= 3, "three rounds")
     assert seen[0] == Cursor(0, Phase.ROOT)
     rounds = [cursor.index for cursor in seen]
     assert rounds == sorted(rounds)
@@ -379,7 +357,7 @@ def test_what_cannot_be_asked_is_refused(core: ServedRun, server: Callable[[Sett
 
 def test_frames_are_json_with_every_part_the_component_paints(core: ServedRun) -> None:
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
-    _until(lambda: core.has_run and not core.running, "it does not end")
+    until(lambda: core.has_run and not core.running, "it does not end")
     number, body = current().frame()
     frame = msgspec.json.decode(body)
     assert frame["seq"] == number
@@ -389,10 +367,10 @@ def test_frames_are_json_with_every_part_the_component_paints(core: ServedRun) -
 
 
 def test_a_file_of_prompts_is_decoded_as_a_stream(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    at = open_page(_settings(live=True))
+    at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     asked: list[Start] = []
     monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
@@ -411,10 +389,10 @@ def test_a_file_of_prompts_is_decoded_as_a_stream(open_page: Open, monkeypatch: 
 
 
 def test_a_bad_file_of_prompts_is_refused_with_its_line(open_page: Open) -> None:
-    at = open_page(_settings(live=True))
+    at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     at.selectbox(key="stream").set_value("a file").run()
     at.file_uploader(key="stream-file").set_value(("bad.jsonl", b'{"prompt": "x"}\nnope\n', "application/jsonl")).run()
@@ -423,10 +401,10 @@ def test_a_bad_file_of_prompts_is_refused_with_its_line(open_page: Open) -> None
 
 
 def test_knobs_that_other_methods_are_known_by_are_off_with_a_reason(open_page: Open) -> None:
-    at = open_page(_settings(live=True), method="specblock")
+    at = open_page(fake_settings(live=True), method="specblock")
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert not at.exception
     assert at.slider(key="specblock.blocks").value == 2

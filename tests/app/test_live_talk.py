@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 
 from app.conftest import Open
+from app.fakes import FAKE, fake_settings, until
 from specviz.commands import Stop
 from specviz.local_models.found import LocalModel
 from specviz.sources import Worker
@@ -22,23 +22,15 @@ from specviz_app.server.server import current
 if TYPE_CHECKING:
     from streamlit.testing.v1 import AppTest
 
-FAKE = str(Path(__file__).with_name("fake_core.py"))
 MINE = LocalModel("mine", "store", Path("/nowhere"), "llama", 9, 9, "v", True)
-
-
-def _until(true: object, what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not true():  # type: ignore[operator]
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def _opened(open_page: Open, *manner: str, pause: str = "0.01") -> "tuple[AppTest, ServedRun]":
     """A page whose model talks, at full speed."""
-    at = open_page(Settings(command=(sys.executable, FAKE, pause, "talks", *manner), live=True))
+    at = open_page(fake_settings(pause, "talks", *manner, live=True))
     core = current().core
     core.load()
-    _until(lambda: core.catalogue, "no catalogue")
+    until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert not at.exception
     at.selectbox(key="pace").set_value("full speed").run()
@@ -51,7 +43,7 @@ def _send(at: "AppTest", message: str) -> None:
 
 
 def _answered(core: ServedRun, n: int) -> None:
-    _until(lambda: len(core.talk.spoken) == 2 * n and not core.running, f"no answer {n}")
+    until(lambda: len(core.talk.spoken) == 2 * n and not core.running, f"no answer {n}")
 
 
 def _said(at: "AppTest") -> list[tuple[str, str]]:
@@ -95,7 +87,7 @@ def test_an_example_is_one_press_away_and_goes_when_something_was_said(open_page
 def test_stop_ends_the_answer_and_not_the_conversation(open_page: Open) -> None:
     at, core = _opened(open_page, pause="0.1")
     _send(at, "why?")
-    _until(lambda: core.talk.run and len(core.run.rounds) > 2, "no rounds")
+    until(lambda: core.talk.run and len(core.run.rounds) > 2, "no rounds")
     core.command(Stop())
     _answered(core, 1)
     came = core.talk.spoken[1]
@@ -110,12 +102,12 @@ def test_stop_ends_the_answer_and_not_the_conversation(open_page: Open) -> None:
 def test_a_message_in_the_middle_of_an_answer_ends_it(open_page: Open) -> None:
     at, core = _opened(open_page, pause="0.1")
     _send(at, "why?")
-    _until(lambda: core.talk.run and len(core.run.rounds) > 2, "no rounds")
+    until(lambda: core.talk.run and len(core.run.rounds) > 2, "no rounds")
     before = _frame()["page"]
     _send(at, "and then?")
-    _until(lambda: core.started and core.started.prompt == "and then?", "the second message is not handed over")
+    until(lambda: core.started and core.started.prompt == "and then?", "the second message is not handed over")
     assert core.talk.spoken[1].stopped
-    _until(lambda: _frame()["page"] != before, "nobody tells the page")
+    until(lambda: _frame()["page"] != before, "nobody tells the page")
 
 
 def test_a_refused_message_is_told_in_a_line_and_goes_back_into_the_box(open_page: Open) -> None:
@@ -124,7 +116,7 @@ def test_a_refused_message_is_told_in_a_line_and_goes_back_into_the_box(open_pag
     _answered(core, 1)
     _send(at, "this is too long")
     if not at.error:
-        _until(lambda: core.talk.unsent, "it is not refused")
+        until(lambda: core.talk.unsent, "it is not refused")
         at.run()
     assert not at.exception
     assert "no space is left" in at.error[0].value
@@ -137,21 +129,21 @@ def test_a_refused_message_is_told_in_a_line_and_goes_back_into_the_box(open_pag
 def test_a_core_that_dies_loses_neither_conversation_nor_message(open_page: Open) -> None:
     at, core = _opened(open_page, pause="0.1")
     _send(at, "why?")
-    _until(lambda: core.talk.run and len(core.run.rounds) > 2, "no rounds")
+    until(lambda: core.talk.run and len(core.run.rounds) > 2, "no rounds")
     core.command(Stop())
     _answered(core, 1)
     _send(at, "and then?")
-    _until(lambda: core.talk.run, "no second run")
+    until(lambda: core.talk.run, "no second run")
     assert isinstance(core.source, Worker)
     os.kill(core.source.pid, signal.SIGKILL)
-    _until(lambda: core.failed, "nobody sees it")
+    until(lambda: core.failed, "nobody sees it")
     at.run()
     assert not at.exception
     assert any("is kept" in error.value for error in at.error)
     assert "SIGKILL" in at.code[0].value
     assert ("user", "why?") in _said(at)
     at.button(key="load").click().run()
-    _until(lambda: core.catalogue, "it does not come back")
+    until(lambda: core.catalogue, "it does not come back")
     at.run()
     _send(at, "and then?")
     _answered(core, 2)
@@ -206,7 +198,7 @@ def test_another_model_is_spoken_to_as_it_is_whatever_the_one_before_was(
     assert not at.chat_input
     at.selectbox(key="target").select("mine").run()
     at.button(key="load").click().run()
-    _until(lambda: core.catalogue, "no second catalogue")
+    until(lambda: core.catalogue, "no second catalogue")
     at.run()
     assert not at.exception
     assert at.toggle(key="chat").value is True

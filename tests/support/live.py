@@ -43,6 +43,19 @@ class Script:
         self.closed = True
 
 
+class Cores:
+    """Begins scripted cores, and remembers for which words."""
+
+    def __init__(self) -> None:
+        self.words: list[tuple[str, ...]] = []
+        self.scripts: list[Script] = []
+
+    def begin(self, words: tuple[str, ...], _record: object, **_options: object) -> Script:
+        self.words.append(words)
+        self.scripts.append(Script())
+        return self.scripts[-1]
+
+
 def catalogue(talks: bool = False) -> ev.Catalogue:
     """What a real worker would say first. `talks`: its model holds conversations."""
     methods = [

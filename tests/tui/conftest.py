@@ -10,7 +10,7 @@ from textual.css.stylesheet import Stylesheet
 from specviz import events as ev
 from support.branch_trace import worked
 from support.exit_trace import exit_events
-from support.live import recorded
+from support.live import Cores, recorded
 from support.rank_trace import rank_events
 from support.traces import Recipe, make_header, write_trace
 from support.worked_trace import worked_events
@@ -98,3 +98,8 @@ def learning(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six queries of two domains, each ended with a decision of the bandit."""
     folder = tmp_path_factory.mktemp("learns")
     return write_trace(folder / "learns", rank_events(queries=6, learns=True, domains=("code", "prose")))
+
+
+@pytest.fixture
+def cores() -> Cores:
+    return Cores()

@@ -16,7 +16,7 @@ from specviz_tui.screens.library import Library, WorkerStart
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import FetchScreen, OpenScreen
 from specviz_tui.widgets.message_line import MessageLine
-from support.live import NARROW, WIDE, Script, catalogue, lines, shown
+from support.live import NARROW, WIDE, Cores, catalogue, lines, shown
 
 
 @pytest.fixture(autouse=True)
@@ -24,24 +24,6 @@ def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chain_trace: Pa
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {"chain": chain_trace})
-
-
-class Cores:
-    """Begins scripted cores, and remembers for which words."""
-
-    def __init__(self) -> None:
-        self.words: list[tuple[str, ...]] = []
-        self.scripts: list[Script] = []
-
-    def begin(self, words: tuple[str, ...], _record: object, **_options: object) -> Script:
-        self.words.append(words)
-        self.scripts.append(Script())
-        return self.scripts[-1]
-
-
-@pytest.fixture
-def cores() -> Cores:
-    return Cores()
 
 
 def model(name: str, problem: str | None = None) -> LocalModel:
@@ -197,7 +179,7 @@ async def test_fetching_starts_the_model_or_says_what_went_wrong(
         await app.workers.wait_for_complete()
         await pilot.pause()
         if code == 0:
-            assert cores.words == [("--target", "smollm2")]
+            assert cores.words == [("--target", "smollm2", "--draft", "self:int4")]
             return
         assert isinstance(app.screen, FetchScreen)
         assert "fetching from the index" in shown(app)

@@ -17,7 +17,7 @@ from specviz_tui.screens.dialogs import AskScreen
 from specviz_tui.screens.library import Library, WorkerStart
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.start import OTHER, StartScreen
-from support.live import NARROW, WIDE, Script, catalogue, shown
+from support.live import NARROW, WIDE, Cores, catalogue, shown
 from support.traces import make_events
 
 FOUND = [
@@ -32,24 +32,6 @@ RUN = make_events(temperature=0.8, new_tokens=12)
 @pytest.fixture(autouse=True)
 def empty_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
-
-
-class Cores:
-    """Begins scripted cores, and remembers for which words."""
-
-    def __init__(self) -> None:
-        self.words: list[tuple[str, ...]] = []
-        self.scripts: list[Script] = []
-
-    def begin(self, words: tuple[str, ...], _record: object, **_options: object) -> Script:
-        self.words.append(words)
-        self.scripts.append(Script())
-        return self.scripts[-1]
-
-
-@pytest.fixture
-def cores() -> Cores:
-    return Cores()
 
 
 def app_with(cores: Cores) -> SpecvizApp:

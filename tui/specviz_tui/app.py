@@ -95,7 +95,7 @@ class SpecvizApp(App[int]):
         if name is None:
             self.ask_what_to_open()
         else:
-            self._open(model_id(ModelNames(name)))
+            self._open(model_id(ModelNames.proposed(name, self.library.look())))
 
     def _show(self, feed: RunFeed) -> None:
         """Another feed on screen; the one before is let go of when this one turns out to be good."""

@@ -8,7 +8,7 @@ from specviz.errors import SpecvizError
 from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel, local_models
 from specviz.sources.model_names import ModelNames
-from specviz_app.server.core import ServedRun, said_plainly
+from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts
 
@@ -48,7 +48,7 @@ def _found() -> list[LocalModel]:
 def boxes(server: Server) -> PickedModels:
     """The two lists, in the row that is open."""
     core, found = server.core, _found()
-    asked = core.models if core.has_core else said_plainly(server.settings.models)
+    asked = core.models if core.has_core else server.settings.models.said_plainly
     named = core.has_core or server.settings.live
     targets = target_choices(found)
     target = _box("Model", "target", targets, asked.target if named else targets[0].name)

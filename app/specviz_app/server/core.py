@@ -18,7 +18,7 @@ from typing import Any
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Event, Header
-from specviz.local_models.choices import EMBEDDED, NO_DRAFT, draft_choices
+from specviz.local_models.choices import EMBEDDED
 from specviz.runlog.fold import Run
 from specviz.runlog.spool import Kept
 from specviz.sources import NoSource, Worker
@@ -79,7 +79,7 @@ class ServedRun(TalkingRun):
         A run in hand ends; what was decoded and said stays.
         """
         with self.lock:
-            models = said_plainly(ModelNames(target, draft))
+            models = ModelNames(target, draft).said_plainly
             if self.loaded and self.models == models:
                 return
             if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
@@ -281,12 +281,6 @@ class ServedRun(TalkingRun):
             if start is None or not self.has_run:
                 return "", {}
             return start.method, {**start.knobs, **{change.name: change.new for change in self.run.changes}}
-
-
-def said_plainly(models: ModelNames) -> ModelNames:
-    """The draft model that comes along is called none where none does."""
-    brought = models.draft != EMBEDDED or any(c.name == EMBEDDED for c in draft_choices(models.target, []))
-    return models if brought else ModelNames(models.target, NO_DRAFT)
 
 
 class LiveSource:

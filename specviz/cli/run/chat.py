@@ -27,6 +27,7 @@ from specviz.events import Event
 from specviz.methods import get_method
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
+from specviz.sources.conversation import LENGTH
 from specviz.view.words import palette
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ HELP = (
     ("/help", "these lines"),
     ("/quit", "end; Ctrl-D too. Ctrl-C ends an answer, not the conversation"),
 )
-_LENGTH = "256"  # tokens of an answer, where nobody said
 _ASK = "› "
 
 
@@ -141,7 +141,7 @@ class TerminalTalk:
 
     def _request(self, prompt: str) -> RunRequest:
         """The options as they are now, with a message. Without a length an answer has room to end by itself."""
-        length = self.given.get("max_new_tokens") or _LENGTH
+        length = self.given.get("max_new_tokens") or str(LENGTH["max_new_tokens"])
         level = self.given["level"] or "summary"
         return RunRequest.of({**self.given, "prompt": prompt, "level": level, "max_new_tokens": length})
 

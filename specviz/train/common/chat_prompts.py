@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from random import Random
 
-from specviz.train.common.corpus import HELD_OUT_SHARE, Document, key_of, records
+from specviz.train.common.corpus import Document, is_held_out, key_of, records
 
 FEWEST, MOST = 160, 560  # characters of a passage
 CODE_LINES = 24
@@ -37,7 +37,7 @@ class ChatPrompt:
     @property
     def held_out(self) -> bool:
         """Whether the prompt is measured on and never trained on."""
-        return int(self.key[:8], 16) < HELD_OUT_SHARE * 2**32
+        return is_held_out(self.key)
 
 
 def gather(documents: Sequence[Document], texts: Sequence[Path], seed: int) -> list[ChatPrompt]:

@@ -31,6 +31,11 @@ _NOT_PROSE = {"top_level.txt", "entry_points.txt", "requirements.txt", "SOURCES.
 _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 
 
+def is_held_out(key: str) -> bool:
+    """Whether what has that key is measured on and never trained on."""
+    return int(key[:8], 16) < HELD_OUT_SHARE * 2**32
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One text: `key` decides its side of the split, `source` names where it came from on the model card."""
@@ -43,7 +48,7 @@ class Document:
     @property
     def held_out(self) -> bool:
         """Whether the document is measured on and never trained on."""
-        return int(self.key[:8], 16) < HELD_OUT_SHARE * 2**32
+        return is_held_out(self.key)
 
 
 @dataclass(frozen=True, slots=True)

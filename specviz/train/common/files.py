@@ -2,11 +2,14 @@
 
 import json
 import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from transformers.utils.logging import disable_progress_bar
 
 from specviz.errors import SpecvizError
 
@@ -47,3 +50,22 @@ def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     os.replace(partial, path)
+
+
+def save_model(model: Any, tokenizer: Any, folder: Path, facts: Mapping[str, dict[str, Any]] | None = None) -> None:
+    """An ordinary model folder in place of what stands there: bfloat16 safetensors, config and tokenizer, no trace of
+    where it was made. `facts`: JSON files that go with it, by name."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    copy = type(model)(model.config).to(torch.bfloat16)
+    copy.load_state_dict(model.state_dict())
+    copy.config.dtype, copy.generation_config = torch.bfloat16, model.generation_config
+    disable_progress_bar()  # the library draws one for every file it writes
+    copy.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    for name, each in (facts or {}).items():
+        keep(partial / name, each)
+    for file in partial.iterdir():
+        file.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)

@@ -15,7 +15,7 @@ import numpy as np
 
 from specviz.errors import SpecvizError
 from specviz.train.common.console import Console
-from specviz.train.common.files import save_arrays, unreadable
+from specviz.train.common.files import keep, kept, save_arrays, unreadable
 from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import HEADS, OwnWindows, TextWriter, Windows, trees_writing
 from specviz.train.common.workers import Workers
@@ -120,3 +120,12 @@ def written_for_trees(
     )
     workers.wait()
     return OwnWindows.joined([batch for path in files for batch in read(path, how.prompt)[0]])
+
+
+def first_windows(work: Path, windows: OwnWindows) -> OwnWindows:
+    """The windows there were when the run in `work` began: what is counted on text is, however much came since."""
+    path = work / "begun.json"
+    if not path.exists():
+        keep(path, {"windows": len(windows.ids)})
+    n = kept(path).get("windows", 0)
+    return OwnWindows(windows.ids[:n], windows.written[:n])

@@ -5,9 +5,7 @@ ordinary model folder with the target's tokenizer. On one core a draft step must
 the first and the last layer under the target's own embedding do, for a target of thirty layers.
 """
 
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -19,7 +17,7 @@ from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
 from specviz.train.common import own_text
 from specviz.train.common.console import Console
-from specviz.train.common.files import keep, kept
+from specviz.train.common.files import save_model
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.draft_model import card, narrow
 from specviz.train.draft_model.objective import Distilled, learnt
@@ -68,7 +66,9 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
     loop = drafter_loop(learnt(draft, whole), budget, request.work / "draft.pt", loss, pace)
     with console.bar(request.command_name, budget) as report:
         ledger = loop.finish(report)
-    save(draft.requires_grad_(False).eval(), request.target, target, request.out)
+    draft.generation_config = target.model.generation_config
+    whose = {"target": fingerprint(target), "target_name": target.name}
+    save_model(draft.requires_grad_(False).eval(), begun.tokenizer, request.out, {"drafts_for.json": whose})
     console.say("measuring; that is not in the minutes")
     spent = request.spent(ledger, windows.ids, "places")
     made = {"command": request.command, "settings": request.settings, "training": spent}
@@ -100,31 +100,6 @@ def _begun(request: DraftRequest, target: ModelAdapter, windows: OwnWindows) -> 
 
 def _frequent(request: DraftRequest, target: ModelAdapter, windows: OwnWindows) -> torch.Tensor:
     """The ids `[n]` that laws are compared over, the same when a run is gone on with."""
-    path = request.work / "begun.json"
-    if not path.exists():
-        keep(path, {"windows": len(windows.ids)})
-    ids = torch.from_numpy(windows.ids[: kept(path).get("windows", 0)].ravel()).long()
+    ids = torch.from_numpy(own_text.first_windows(request.work, windows).ids.ravel()).long()
     counts = torch.bincount(ids, minlength=target.vocab)[: target.vocab]
     return counts.topk(min(request.tokens, target.vocab)).indices.sort().values.to(target.device)
-
-
-def save(draft: Any, source: str | None, target: ModelAdapter, folder: Path) -> None:
-    """An ordinary model folder: bfloat16 safetensors, config, and the tokenizer of the target loaded from `source`."""
-    from transformers import AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # the library draws one for every file it writes
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    copy = type(draft)(draft.config).to(torch.bfloat16)
-    copy.load_state_dict(draft.state_dict())
-    copy.generation_config = target.model.generation_config
-    copy.config.dtype = torch.bfloat16
-    copy.save_pretrained(partial)
-    where = loading.found(str(loading.embedded("target")) if source is None else source, "--target")
-    AutoTokenizer.from_pretrained(where, trust_remote_code=False).save_pretrained(partial)
-    keep(partial / "drafts_for.json", {"target": fingerprint(target), "target_name": target.name})
-    for file in partial.iterdir():
-        file.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)

@@ -4,13 +4,11 @@ Each part leaves a file in the work folder and is skipped when its file says it 
 where it was. The budget is shared out in advance: a part that is slowed down does not shorten the ones after it.
 """
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
@@ -18,7 +16,7 @@ from transformers.utils.logging import disable_progress_bar
 from specviz.train import recipe
 from specviz.train.common import corpus, target_text, tokens
 from specviz.train.common.console import Console
-from specviz.train.common.files import save_arrays
+from specviz.train.common.files import save_arrays, save_model
 from specviz.train.common.loop import Loop, TrainingLedger
 from specviz.train.common.optim import FULL, BatchStage, Budget
 from specviz.train.common.training_text import cut
@@ -148,7 +146,7 @@ def train_pair(request: PairRequest, console: Console) -> dict[str, Any]:
     workshop.write_own_text(target)
     ledgers["follow"] = workshop.run(FOLLOW, draft, distilled(draft, target))
     for name, model in (("target", target), ("draft", draft)):
-        save(model, words, request.out / name)
+        save_model(model, words, request.out / name)
     console.say("measuring; that is not in the minutes")
     return card.write(request.out, request.settings, request.command, ledgers, store)
 
@@ -169,15 +167,3 @@ def prepare(request: PairRequest, console: Console) -> tuple[PreTrainedTokenizer
     for side, streams in (("train", store.train), ("held out", store.held_out)):
         console.say(f"{side}: " + ", ".join(f"{name} {len(ids):,} tokens" for name, ids in streams.items()))
     return words, store
-
-
-def save(model: LlamaForCausalLM, words: PreTrainedTokenizerFast, folder: Path) -> None:
-    """An ordinary model folder: bfloat16 safetensors, config and tokenizer, no trace of where it was made."""
-    if folder.exists():
-        shutil.rmtree(folder)
-    copy = LlamaForCausalLM(model.config).to(torch.bfloat16)
-    copy.load_state_dict(model.state_dict())
-    copy.save_pretrained(folder)
-    words.save_pretrained(folder)
-    for file in folder.iterdir():
-        file.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on

@@ -7,7 +7,6 @@ on where it was, and one that is over measures again. Several processes share th
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import torch
@@ -19,7 +18,6 @@ from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz.train import recipe as part
 from specviz.train.common import own_text, target_text, workers
 from specviz.train.common.console import Console
-from specviz.train.common.files import keep, kept
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.recipe import OwnTextRequest, TimedRequest, refuse_unknown
 from specviz.train.trees.card import HeldOutWindows, TreeCard
@@ -108,7 +106,7 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
         begun = part.begin(request, console, lambda target: _fits(request, target))
     target, windows = begun.target, _own(request, begun, console, crew)
     with crew.in_turn():
-        first = _first(request.work / "begun.json", windows)
+        first = own_text.first_windows(request.work, windows)
     trained = recipe.begin(request, target, first)
     taps = trained.config.taps
     with crew.in_turn():
@@ -146,14 +144,6 @@ def _own(
     return own_text.written_for_trees(
         begun.writer(), request.work, writing, request.seed, console, crew, request.length
     )
-
-
-def _first(path: Path, windows: OwnWindows) -> OwnWindows:
-    """The windows there were when the run began: its vocabulary is counted on them, however much came since."""
-    if not path.exists():
-        keep(path, {"windows": len(windows.ids)})
-    n = kept(path).get("windows", 0)
-    return OwnWindows(windows.ids[:n], windows.written[:n])
 
 
 def _states(

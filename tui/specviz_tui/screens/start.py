@@ -21,7 +21,7 @@ from textual.widgets import Input, Label, Select, Static, TextArea
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.events import Catalogue
-from specviz.local_models.choices import EMBEDDED, NO_DRAFT, ModelChoice, choice_of, draft_choices, target_choices
+from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel
 from specviz.names import LANES
 from specviz.sources.model_names import ModelNames
@@ -68,7 +68,7 @@ class StartScreen(ModalScreen[Begin | None]):
     def __init__(self, catalogue: Catalogue, wanted: Start, bench: Bench) -> None:
         super().__init__()
         self._wanted, self._bench = wanted, bench
-        self._in_hand = self._names = _said_plainly(bench.names)
+        self._in_hand = self._names = bench.names.said_plainly
         self._found: list[LocalModel] = []
         self._typed: list[str] = []  # models that are in no list
         self._core: RunFeed | None = None  # of other models than those in hand
@@ -337,9 +337,3 @@ class StartScreen(ModalScreen[Begin | None]):
     def action_cancel(self) -> None:
         self._drop_core()
         self.dismiss(None)
-
-
-def _said_plainly(names: ModelNames) -> ModelNames:
-    """No draft model is called so where none comes along."""
-    brought = any(choice.name == EMBEDDED for choice in draft_choices(names.target, []))
-    return ModelNames(names.target, NO_DRAFT) if not (names.draft or brought) else names
