@@ -21,7 +21,7 @@ from specviz.events import Event
 from specviz.metrics import Estimate
 from specviz.text import clip, running, shown
 from specviz.view.words import numbers, palette
-from specviz.view.words.models import precision
+from specviz.view.words.models import precision, rounding
 
 Sink = Callable[[Event], None]
 _LAYOUT = re.compile(r"([\n\t])")
@@ -129,7 +129,7 @@ def setting(header: events.Header) -> str:
     """What runs, on one line: method, verifier, its promise, models, sampling, seed."""
     target, draft = header.models.target, header.models.draft
     models = " ⇐ ".join(shown(model.name) + precision(model) for model in (target, draft) if model)
-    promise = "lossless" if header.lossless else "NOT lossless"
+    promise = f"lossless{rounding(target)}" if header.lossless else "NOT lossless"
     if header.distance:
         promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"
     temperature, seed = header.sampling.get("temperature", 0), header.sampling.get("seed", 0)
