@@ -51,7 +51,8 @@ class Peers:
                 f"hf-assisted: the library cannot draft with {name}; leave it out, or name a draft model"
             )
         where = found(name, f"--{role}")
-        model = plain_model(name, role, pick_dtype(self.settings.dtype, device, where), where)
+        target = self.model("target") if role == "draft" else None  # whose embedding it may speak through
+        model = plain_model(name, role, pick_dtype(self.settings.dtype, device, where), where, target)
         model.to(device).requires_grad_(False).eval()
         model.generation_config = self._config()
         return model

@@ -185,13 +185,20 @@ def source(request: TrainingRequest, tokenizer: Any, console: Console) -> Traini
 
 @dataclass(frozen=True, slots=True)
 class TrainingInputs:
-    """A frozen target, the tokens it ends with, and the text on which a part of it learns: chats or documents."""
+    """A frozen target, and the text on which a part of it learns: chats or documents."""
 
-    target: ModelAdapter
-    stops: frozenset[int]
+    loaded: loading.Loaded
     source: TrainingText
     chat: bool = False
-    tokenizer: Any = None
+
+    @property
+    def target(self) -> ModelAdapter:
+        return self.loaded.adapter
+
+    @property
+    def stops(self) -> frozenset[int]:
+        """The tokens it ends with."""
+        return loading.stop_tokens(self.loaded)
 
     def given(self, request: OwnTextRequest) -> OwnWindows | None:
         """What the target wrote before, where the request names it. Raises SpecvizError for another's text."""
@@ -225,9 +232,7 @@ def begin(
     chat = training_text.in_turns(request.chat, loaded.tokenizer)
     asked = {"target": fingerprint(target), **request.settings, "chat": chat, **settings(target)}
     claim(request.work, request.folder, asked, {"chat": False, **request.usual})
-    return TrainingInputs(
-        target, loading.stop_tokens(loaded), source(request, loaded.tokenizer, console), chat, loaded.tokenizer
-    )
+    return TrainingInputs(loaded, source(request, loaded.tokenizer, console), chat)
 
 
 def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
-from transformers import AutoModelForCausalLM
+from safetensors.torch import load_file
 
 from specviz.cli.train import command
-from specviz.engine.model.loading import load
 from specviz.engine.model.pair import load_pair
 from specviz.errors import SpecvizError
 from specviz.train.common import corpus, own_text, training_text
@@ -33,7 +32,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setattr(training_text, "LEAST_TOKENS", 160)
     monkeypatch.setattr(own_text, "trees_writing", lambda length: training_writing())
     monkeypatch.setattr(draft_training.DraftRequest, "share", shares)
-    monkeypatch.setattr(card, "measure_speed", lambda target, draft, n_turns: PairSpeed(4.0, 1.0))
+    monkeypatch.setattr(card, "measure_speed", lambda target, draft, n_turns, step: PairSpeed(4.0, 1.0))
     for name, value in {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}.items():
         monkeypatch.setattr(card, name, value)
     return save(build("llama", seed=5, num_hidden_layers=5), tmp_path / "target")
@@ -69,8 +68,9 @@ def test_a_draft_model_learns_and_loads_beside_its_target(
     assert {"code", "sums"} == set(numbers["decoding"])
     pair = load_pair(small, str(tmp_path / "draft"))
     assert pair.draft is not None
-    model = AutoModelForCausalLM.from_pretrained(tmp_path / "draft")
-    assert model.dtype == torch.bfloat16
+    stored = load_file(tmp_path / "draft" / "model.safetensors")
+    assert {value.dtype for value in stored.values()} == {torch.bfloat16}
+    assert ("model.embed_tokens.weight" in stored) == (width < 32)
     assert str(tmp_path) not in "".join(path.read_text("utf-8") for path in (tmp_path / "draft").glob("*.json"))
     page = (tmp_path / "draft/README.md").read_text(encoding="utf-8")
     assert "specviz train draft --minutes 1 --seed 0 --target target --layers 2" in page
@@ -78,12 +78,13 @@ def test_a_draft_model_learns_and_loads_beside_its_target(
     assert again["training"] == numbers["training"]
 
 
-def test_as_wide_as_its_target_it_keeps_embedding_and_head(small: str, tmp_path: Path) -> None:
+def test_as_wide_as_its_target_it_takes_embedding_and_head_from_it(small: str, tmp_path: Path) -> None:
     trained(small, tmp_path)
-    target = load(small, "target", None, "float32").adapter.model
-    draft = load(str(tmp_path / "draft"), "draft", None, "float32").adapter.model
-    for name in ("model.embed_tokens.weight", "lm_head.weight"):
-        assert draft.state_dict()[name].equal(target.state_dict()[name].bfloat16().float())
+    pair = load_pair(small, str(tmp_path / "draft"), dtype="float32")
+    assert pair.draft is not None
+    target, draft = pair.target.adapter.model, pair.draft.adapter.model
+    assert draft.get_input_embeddings() is target.get_input_embeddings()
+    assert draft.get_output_embeddings() is target.get_output_embeddings()
     assert not draft.state_dict()["model.norm.weight"].equal(target.state_dict()["model.norm.weight"])
 
 

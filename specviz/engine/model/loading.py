@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from specviz import model_folder
-from specviz.engine.model import gguf_model, hub
+from specviz.engine.model import gguf_model, hub, shared_ends
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.dtypes import pick_dtype
 from specviz.engine.model.quiet import one_line
@@ -69,14 +69,33 @@ def pick_device(name: str | None) -> torch.device:
     return device
 
 
-def load(source: str | None, role: str, device: str | None, dtype: str | None) -> Loaded:
-    """Load a model and its tokenizer. `source`: folder, hub id, or None for the embedded one. Raises ModelError."""
+def load(source: str | None, role: str, device: str | None, dtype: str | None, target: Loaded | None = None) -> Loaded:
+    """Load a model and its tokenizer. `source`: folder, hub id, or None for the embedded one. Raises ModelError.
+
+    `target`: what a draft model stands beside, whose embedding and head it may take.
+    """
     name = str(embedded(role)) if source is None else source
     place = pick_device(device)
     where = found(name, f"--{role}")
+    if shared_ends.needs(f"--{role} {name}", where, target) is not None and target is not None:
+        return _with_ends(name, role, where, target)
     with one_line(f"--{role} {name}"):
         tokenizer = plain_tokenizer(where)
     model = plain_model(name, role, pick_dtype(dtype, place, where), where).to(place).requires_grad_(False).eval()
+    return _tested(model, name, role, tokenizer)
+
+
+def _with_ends(name: str, role: str, where: str, target: Loaded) -> Loaded:
+    """A draft model with its target's ends: in its dtype, where it lies, with its tokenizer."""
+    theirs = target.adapter
+    model = plain_model(name, role, theirs.dtype, where, theirs.model).to(theirs.device).requires_grad_(False).eval()
+    loaded = _tested(model, name, role, target.tokenizer)
+    shared_ends.lighten(loaded.adapter)
+    return loaded
+
+
+def _tested(model: Any, name: str, role: str, tokenizer: Any) -> Loaded:
+    """A model behind its adapter, once that was proved. Raises ModelError."""
     vocab = _size(tokenizer)
     want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
     with one_line(f"--{role} {name}"):
@@ -94,16 +113,21 @@ def plain_tokenizer(where: str) -> Any:
     return AutoTokenizer.from_pretrained(where, trust_remote_code=False)
 
 
-def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = None) -> Any:
+def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = None, target: Any = None) -> Any:
     """The library's own causal LM of a folder or hub id, every weight of it from there. Raises ModelError.
 
-    `where`: what `found` said of the name, if it was asked already.
+    `where`: what `found` said of the name, if it was asked already. `target`: whose embedding and head a draft model
+    may take.
     """
     option = f"--{role} {name}"
     where = found(name, f"--{role}") if where is None else where
+    ends = shared_ends.needs(option, where, target)
+    dtype = dtype if ends is None else target.dtype
     # Some families draw numbers before they load over them: not from the generator of the program around.
     with one_line(option), torch.random.fork_rng(devices=[]):
         model, told = gguf_model.read_model(Path(where), dtype) if Path(where).is_file() else _read(where, dtype)
+    if ends is not None:
+        told["missing_keys"] = shared_ends.lend(option, model, set(told.get("missing_keys") or ()), target)
     _refuse_holes(option, model, told)
     if not Path(where).is_file():
         _refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))

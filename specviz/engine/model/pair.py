@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import torch
 
 from specviz.engine.model.dtypes import SMALL_PARAMS
-from specviz.engine.model.loading import Loaded, compare_tokenizers, load, pick_device
+from specviz.engine.model.kinship import made_for
+from specviz.engine.model.loading import Loaded, compare_tokenizers, found, load, pick_device
+from specviz.engine.model.shared_ends import ends_of
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import shipped_draft
@@ -52,11 +54,7 @@ def load_pair(
         draft = draft or shipped_draft(target)
         if target is not None and draft is None:
             raise ModelError(NEEDS_ONE)
-        second = (
-            _own(first, str(draft), draft_device)
-            if is_self(draft)
-            else load(draft, "draft", draft_device or device, dtype)
-        )
+        second = _drafting(first, draft, draft_device, device, dtype)
         compare_tokenizers(first.tokenizer, second.tokenizer)
         if first.adapter.vocab != second.adapter.vocab:  # padded beyond the tokenizer is fine: both are cut to it
             raise ModelError(
@@ -68,13 +66,27 @@ def load_pair(
     return Pair(first, second)
 
 
-def _own(target: Loaded, name: str, device: str | None) -> Loaded:
-    """The target in fewer bits, which lies where the target does. Raises ModelError."""
+def _drafting(
+    target: Loaded, name: str | None, draft_device: str | None, device: str | None, dtype: str | None
+) -> Loaded:
+    """The draft model of a name beside its target: the target in fewer bits, or one loaded. Raises ModelError."""
+    if is_self(name):
+        _stays(target, str(name), draft_device)
+        from specviz.engine.model.self_draft import self_draft
+
+        return self_draft(target, str(name))
+    ends = None if name is None else ends_of(found(name, "--draft"))
+    if ends is not None:
+        _stays(target, str(name), draft_device)
+        if not made_for(ends.target, target.adapter):
+            raise ModelError(f"--draft {name} was made for {ends.target_name} and speaks through its embedding")
+    return load(name, "draft", draft_device or device, dtype, target)
+
+
+def _stays(target: Loaded, name: str, device: str | None) -> None:
+    """Raises ModelError for a device of its own: what shares weights with the target lies where they do."""
     if device is not None and pick_device(device) != target.adapter.device:
         raise ModelError(f"--draft {name} shares weights with the target: leave out --draft-device")
-    from specviz.engine.model.self_draft import self_draft
-
-    return self_draft(target, name)
 
 
 def small(target: Loaded) -> bool:

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,17 +52,24 @@ def save_checkpoint(state: dict[str, Any], path: Path) -> None:
     os.replace(partial, path)
 
 
-def save_model(model: Any, tokenizer: Any, folder: Path, facts: Mapping[str, dict[str, Any]] | None = None) -> None:
-    """An ordinary model folder in place of what stands there: bfloat16 safetensors, config and tokenizer, no trace of
-    where it was made. `facts`: JSON files that go with it, by name."""
+def save_model(
+    model: Any,
+    tokenizer: Any,
+    folder: Path,
+    facts: Mapping[str, dict[str, Any]] | None = None,
+    weights: Callable[[Any], dict[str, Any]] | None = None,
+) -> None:
+    """A model folder in place of what stands there: bfloat16 safetensors, config and tokenizer, no trace of where it
+    was made. `facts`: JSON files that go with it, by name; `weights`: those to write of a model, where not all."""
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     copy = type(model)(model.config).to(torch.bfloat16)
     copy.load_state_dict(model.state_dict())
     copy.config.dtype, copy.generation_config = torch.bfloat16, model.generation_config
     disable_progress_bar()  # the library draws one for every file it writes
-    copy.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
+    copy.save_pretrained(partial, state_dict=None if weights is None else weights(copy))
+    if tokenizer is not None:
+        tokenizer.save_pretrained(partial)
     for name, each in (facts or {}).items():
         keep(partial / name, each)
     for file in partial.iterdir():

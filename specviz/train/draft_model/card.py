@@ -1,13 +1,16 @@
 """The card of a draft model: what it costs beside its target, how much of its drafts is kept, how to make it again."""
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.engine.model.rows import Rows, fill
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz.train.cards import page as cards
@@ -35,7 +38,7 @@ def write(
     console: Console,
 ) -> dict[str, Any]:
     """Measure the draft model as loaded again; write its card. `made`: command, settings and training."""
-    speed = measure_speed(target.model, draft.model, n_turns=3)
+    speed = measure_speed(target, draft, 3, step_ms)
     decoding = {}
     with console.ticks("decoding", sum(map(len, prompts.values())), "texts") as tick:
         for domain, own in prompts.items():
@@ -66,7 +69,7 @@ def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
     narrow = bool(numbers["settings"]["width"])
     return {
         "rows": [*numbers["decoding"].items()],
-        "ends": "embedding narrowed with it" if narrow else "embedding and head the target's own",
+        "ends": "embedding narrowed with it" if narrow else "between the embedding and the head of the target",
         "pictured": bool(numbers["training"]["curve"]),
     }
 
@@ -77,6 +80,21 @@ def curve(points: list[list[float]]) -> str:
         return ""
     line = cards.Line("on what the target wrote", [(steps, loss) for steps, loss, *_ in points])
     return cards.loss_plot("Divergence while training", [line], cards.Axes("steps; nats", 0.5, 10.0))
+
+
+@torch.inference_mode()
+def step_ms(model: ModelAdapter, context: int = 128, n_steps: int = 24) -> float:
+    """Median time of one decoding step after `context` tokens, as drafting takes it; the first steps left out."""
+    cache, tokens, times = model.new_cache(context + n_steps + 1), [1] * context, []
+    fill(model, cache, tokens)
+    for _ in range(n_steps):
+        tokens.append(1)
+        rows = Rows(model, cache)
+        rows.add_line(cache.follow(tokens))
+        began = time.perf_counter()
+        rows.take()
+        times.append((time.perf_counter() - began) * 1e3)
+    return median(times[n_steps // 6 :])
 
 
 def _decoding(target: ModelAdapter, draft: ModelAdapter, prompts: list[list[int]]) -> dict[str, Any]:

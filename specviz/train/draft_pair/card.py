@@ -3,7 +3,7 @@
 import io
 import time
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,7 +114,7 @@ class PairAgreement:
 
 @dataclass(frozen=True, slots=True)
 class PairSpeed:
-    """Median milliseconds of a one-token step, float32, one thread."""
+    """Median milliseconds of a one-token step, one thread."""
 
     target_ms: float
     draft_ms: float
@@ -191,11 +191,11 @@ def step_ms(model: LlamaForCausalLM, context: int = 128, n_steps: int = 120) -> 
     return median(times[n_steps // 6 :])
 
 
-def measure_speed(target: LlamaForCausalLM, draft: LlamaForCausalLM, n_turns: int = 5) -> PairSpeed:
+def measure_speed(target: Any, draft: Any, n_turns: int = 5, step: Callable[[Any], float] = step_ms) -> PairSpeed:
     """Both models in turns, the best median of each: a busy neighbour should not decide the ratio."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    turns = [(step_ms(target), step_ms(draft)) for _ in range(n_turns)]
+    turns = [(step(target), step(draft)) for _ in range(n_turns)]
     torch.set_num_threads(n_threads)
     return PairSpeed(min(target_ms for target_ms, _ in turns), min(draft_ms for _, draft_ms in turns))
 

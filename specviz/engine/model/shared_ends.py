@@ -1,0 +1,81 @@
+"""Draft models that speak through their target's own embedding and head: their folder holds what lies between.
+
+Most of a small model is its vocabulary. A draft model that begins as its target's layers keeps the target's embedding
+and head as they are, so nobody has to store, fetch or hold them twice. `drafts_for.json` in its folder names the
+target. On a CPU in bfloat16 its head is read in four bits with the best tokens scored again (`sharp_head`): a draft may
+be rough.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.sharp_head import SharpHead
+from specviz.engine.model.weight_only import DTYPE
+from specviz.errors import ModelError
+
+FILE = "drafts_for.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Whose embedding and head a draft model takes. `target`: the fingerprint of its weights."""
+
+    target: str
+    target_name: str
+
+
+def ends_of(where: str | Path) -> Ends | None:
+    """Whose ends the model in a folder takes; None: it has its own."""
+    try:
+        said = json.loads((Path(where) / FILE).read_text(encoding="utf-8"))
+        return Ends(str(said["target"]), str(said["target_name"])) if said["ends"] == "target" else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def needs(option: str, where: str | Path, target: object) -> Ends | None:
+    """As `ends_of`. Raises ModelError where it takes a target's and there is none beside it."""
+    ends = ends_of(where)
+    if ends is not None and target is None:
+        raise ModelError(
+            f"{option}: it speaks through its target's embedding, so it is no model by itself; give it as --draft "
+            f"beside {ends.target_name}"
+        )
+    return ends
+
+
+def facts(ends: Ends) -> dict[str, Any]:
+    """What `FILE` says."""
+    return {"target": ends.target, "target_name": ends.target_name, "ends": "target"}
+
+
+def own_weights(model: Any) -> dict[str, Any]:
+    """The weights of a model by name, without its ends."""
+    ends = {id(end.weight) for end in (model.get_input_embeddings(), model.get_output_embeddings())}
+    named = dict(model.named_parameters(remove_duplicate=False))
+    return {name: weight.detach() for name, weight in named.items() if id(weight) not in ends}
+
+
+def lend(option: str, model: Any, missing: set[str], target: Any) -> set[str]:
+    """Put the target's ends into a model that lacks them; what is `missing` besides. Raises ModelError."""
+    own = {name for name, _ in model.named_parameters(remove_duplicate=False)} - set(own_weights(model))
+    given, wanted = target.get_input_embeddings().weight.shape, model.get_input_embeddings().weight.shape
+    if given != wanted:
+        raise ModelError(
+            f"{option}: it takes the embedding of its target, {list(wanted)}; this target's is {list(given)}"
+        )
+    model.set_input_embeddings(target.get_input_embeddings())
+    model.set_output_embeddings(target.get_output_embeddings())
+    return missing - own
+
+
+def lighten(adapter: ModelAdapter) -> None:
+    """Read the head in four bits where there are kernels for it, the best tokens exactly."""
+    if adapter.device.type == "cpu" and adapter.dtype == DTYPE and isinstance(adapter.head, nn.Linear):
+        bias = adapter.head.bias
+        adapter.head = SharpHead(adapter.head.weight.detach(), None if bias is None else bias.detach())
