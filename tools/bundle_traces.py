@@ -1,15 +1,18 @@
-"""Record the traces that ship in assets: every method on every domain, decoded by the embedded pair.
+"""Record the traces that ship: methods on chats with SmolLM2 in assets, and those of the tests by the embedded pair.
 
-    python -m tools.bundle_traces [--out DIR] [--target FOLDER --draft FOLDER] [--only RUN ..] [--force]
+    python -m tools.bundle_traces [--pair] [--out DIR] [--only TITLE ..] [--force]
 
-Run it on a quiet machine, with nothing else at work: it says how busy the machine is and refuses a busy one, and it
-refuses a recording whose draft was slower than its target or whose text turns in a circle (`tools.recordings`), after
-some tries. `--force` keeps all the same. The traces in place are replaced one by one, each once its successor is good.
-Deterministic but for the clock: same weights, same tokens.
+SmolLM2 must be here (`specviz models get smollm2`); its parts are those that ship. Run it on a quiet machine, with
+nothing else at work: it says how busy the machine is and refuses a busy one, and it refuses a recording whose draft was
+slower than its target or whose text turns in a circle (`tools.recordings`), after some tries. `--force` keeps all the
+same. The traces in place are replaced one by one, each once its successor is good. Deterministic but for the clock:
+same weights, same tokens.
 """
 
 import os
 import tempfile
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,48 +22,86 @@ import click
 from specviz.cli import main as specviz
 from specviz.commands import Prompt, Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.sources.bundled import bundled_prompts
+from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.trace import Recorder
 from tools.recordings import fault
 
-PROMPTS = {"code": "code-stack", "prose": "prose-modules", "sums": "sums-story"}
-GREEDY_PROMPTS = {**PROMPTS, "prose": "prose-files", "sums": "sums-running"}  # whose likeliest text is no circle
+MODEL = "smollm2"
 SAMPLED = {"temperature": 0.7, "seed": 7, "max_new_tokens": 72}
 OTHER = {"temperature": 0.9, "seed": 7, "max_new_tokens": 72}
+LIKELIEST = {"temperature": 0.0, "max_new_tokens": 72}
 TREE = {"shape": "tree", "node_budget": 16, "d_max": 4, "w_max": 3, "k_max": 4}
-# Sampled on code, where this target's likeliest text turns in a circle within a line; `GREEDY` elsewhere.
-RUNS: dict[str, dict[str, Any]] = {
-    "ar": {"method": "ar", "knobs": {**SAMPLED, "max_new_tokens": 40}},
-    "draft": {"method": "draft", "knobs": SAMPLED},
-    "hsd": {"method": "draft", "verifier": "hsd", "knobs": {**SAMPLED, "temperature": 1.0, "gamma": 5}},
-    "tree": {"method": "draft", "knobs": {**SAMPLED, **TREE}},
-    "ngram": {"method": "ngram", "knobs": OTHER},
-    "specbound": {"method": "specbound", "knobs": {**SAMPLED, "observe_all": True}},
-    "specbranch": {"method": "specbranch", "knobs": {**OTHER, "epsilon": 0.15, "k_max": 8}, "lanes": "threads"},
-    "pearl": {"method": "pearl", "knobs": SAMPLED, "lanes": "threads"},
-    "lookahead": {"method": "lookahead", "knobs": OTHER},
-    "kangaroo": {"method": "kangaroo", "knobs": SAMPLED},
-    "specblock": {"method": "specblock", "knobs": SAMPLED},
-    "eagle3": {"method": "eagle3", "knobs": SAMPLED},
-    "stream-specblock": {
-        "method": "specblock",
-        "level": "summary",
-        "knobs": {"adapt": "on", "adapt_budget": 0.3, "max_new_tokens": 48, "temperature": 0.7, "seed": 7},
-    },
-}
-GREEDY = ("tree", "ngram")  # at temperature 0 on prose and sums
-SWEPT = ("specbound",)  # with what every head says added, so that its settings can be replayed
-STREAMS = ("stream-specblock",)  # over all bundled prompts, domain after domain
-EVERYWHERE = ("ar", "draft", "hsd", "tree", "ngram")  # the others on code alone
+BRANCHES = {**OTHER, "epsilon": 0.15, "k_max": 8}
+LEARNS = {"adapt": "on", "adapt_budget": 0.3, "max_new_tokens": 48, "temperature": 0.7, "seed": 7}
+STREAM = "stream-"  # begins the titles of runs over all prompts of their models, one after another
 MOST_LOAD, TRIES = 0.5, 3  # processes that wanted to run in the last minute
 
 
+@dataclass(frozen=True)
+class Recording:
+    """One run: a prompt by its name, a method, what else it is given. `draft`: None: what comes with the target.
+
+    `swept`: with what every exit head says added, so that its settings can be replayed.
+    """
+
+    prompt: str
+    method: str
+    knobs: dict[str, Any]
+    more: dict[str, Any] = field(default_factory=dict)
+    draft: str | None = None
+    swept: bool = False
+
+
+# Sampled on code, where the embedded target's likeliest text turns in a circle within a line; on prose and sums at
+# temperature 0 the prompts are those whose likeliest text is no circle.
+_ON = {"code": "code-stack", "prose": "prose-modules", "sums": "sums-story"}
+_LIKELY_ON = {"prose": "prose-files", "sums": "sums-running"}
+PAIR: dict[str, Recording] = {
+    **{f"{name}-ar": Recording(on, "ar", {**SAMPLED, "max_new_tokens": 40}) for name, on in _ON.items()},
+    **{f"{name}-draft": Recording(on, "draft", SAMPLED) for name, on in _ON.items()},
+    **{
+        f"{name}-hsd": Recording(on, "draft", {**SAMPLED, "temperature": 1.0, "gamma": 5}, {"verifier": "hsd"})
+        for name, on in _ON.items()
+    },
+    "code-tree": Recording(_ON["code"], "draft", {**SAMPLED, **TREE}),
+    "code-ngram": Recording(_ON["code"], "ngram", OTHER),
+    **{f"{name}-tree": Recording(on, "draft", {**SAMPLED, **TREE, **LIKELIEST}) for name, on in _LIKELY_ON.items()},
+    **{f"{name}-ngram": Recording(on, "ngram", {**OTHER, **LIKELIEST}) for name, on in _LIKELY_ON.items()},
+    "code-specbound": Recording(_ON["code"], "specbound", {**SAMPLED, "observe_all": True}, swept=True),
+    "code-specbranch": Recording(_ON["code"], "specbranch", BRANCHES, {"lanes": "threads"}),
+    "code-pearl": Recording(_ON["code"], "pearl", SAMPLED, {"lanes": "threads"}),
+    "code-lookahead": Recording(_ON["code"], "lookahead", OTHER),
+    "code-kangaroo": Recording(_ON["code"], "kangaroo", SAMPLED),
+    "code-specblock": Recording(_ON["code"], "specblock", SAMPLED),
+    "code-eagle3": Recording(_ON["code"], "eagle3", SAMPLED),
+    "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
+}
+CHATS: dict[str, Recording] = {
+    "explain-draft": Recording("explain", "draft", SAMPLED),
+    "explain-tree": Recording("explain", "draft", {**SAMPLED, **TREE}),
+    "explain-eagle3": Recording("explain", "eagle3", SAMPLED),
+    "explain-specblock": Recording("explain", "specblock", SAMPLED),
+    "explain-self-int4": Recording("explain", "draft", {**LIKELIEST, "gamma": 6}, draft="self:int4"),
+    "story-hsd": Recording("story", "draft", {**SAMPLED, "temperature": 1.0, "gamma": 5}, {"verifier": "hsd"}),
+    "story-pearl": Recording("story", "pearl", SAMPLED, {"lanes": "threads"}),
+    "story-medusa": Recording("story", "medusa", SAMPLED),
+    "code-specbound": Recording("code", "specbound", {**SAMPLED, "observe_all": True}, swept=True),
+    "code-specbranch": Recording("code", "specbranch", BRANCHES, {"lanes": "threads"}),
+    "code-lookahead": Recording("code", "lookahead", OTHER),
+    "sum-kangaroo": Recording("sum", "kangaroo", SAMPLED),
+    "summarise-ngram": Recording("summarise", "ngram", LIKELIEST),
+    "translate-ar": Recording("translate", "ar", {**LIKELIEST, "max_new_tokens": 40}),
+    "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
+}
+
+
 @click.command()
-@click.option("--out", type=click.Path(path_type=Path), default=None, help="default: the assets folder")
-@click.option("--target", default=None)
-@click.option("--draft", default=None)
-@click.option("--only", multiple=True, type=click.Choice(list(RUNS)), help="these runs; repeatable")
+@click.option("--pair", "of_pair", is_flag=True, help="those of the tests, by the embedded pair")
+@click.option("--out", type=click.Path(path_type=Path), help="default: the assets folder, or that of the tests")
+@click.option("--only", multiple=True, type=click.Choice([*dict.fromkeys((*CHATS, *PAIR))]), help="repeatable")
 @click.option("--force", is_flag=True, help="also on a busy machine, and keep what would be refused")
-def main(out: Path | None, target: str | None, draft: str | None, only: tuple[str, ...], force: bool) -> None:
+def main(of_pair: bool, out: Path | None, only: tuple[str, ...], force: bool) -> None:
     """Record all runs."""
     load = os.getloadavg()[0]
     click.echo(f"load {load:.2f} on {os.cpu_count()} cores")
@@ -69,33 +110,53 @@ def main(out: Path | None, target: str | None, draft: str | None, only: tuple[st
             f"this machine is busy (load {load:.2f}, at most {MOST_LOAD}): times now would be those of waiting; wait "
             " a minute or two with nothing at work, or give --force"
         )
-    assets = Path(str(files("specviz_assets")))
-    folder = out or assets / "traces"
+    usual = Path("tests/recordings") if of_pair else Path(str(files("specviz_assets"))) / "traces"
+    folder = out or usual
     folder.mkdir(parents=True, exist_ok=True)
-    pair = load_pair(target, draft, threads=1)
-    wanted = [
-        (domain, name)
-        for domain in PROMPTS
-        for name in RUNS
-        if (not only or name in only) and (domain == "code" or name in EVERYWHERE)
-    ]
-    with tempfile.TemporaryDirectory() as scratch:  # the first passes of a process are slow
-        _record(pair, Start(prompt="def", method="draft", knobs={"max_new_tokens": 16}), Path(scratch) / "warm")
-    refused = [title for title in (_made(pair, assets, *each, folder, force) for each in wanted) if title]
+    wanted = {title: each for title, each in (PAIR if of_pair else CHATS).items() if not only or title in only}
+    models = _Models(None if of_pair else MODEL)
+    refused = [title for title, each in wanted.items() if not _made(models, title, each, folder, force)]
     click.echo(f"load {os.getloadavg()[0]:.2f} at the end, our own included")
     if refused:
         raise click.ClickException(f"not replaced: {', '.join(refused)}; the machine was not quiet, try again")
 
 
-def _made(pair: Pair, assets: Path, domain: str, name: str, folder: Path, force: bool) -> str | None:
-    """Record one run until it is good, and put it in place. Its name when it never was."""
-    title = name if name in STREAMS else f"{domain}-{name}"
-    start = _start(assets, domain, name)
+@dataclass(frozen=True)
+class _Models:
+    """A target and what it is asked."""
+
+    target: str | None
+
+    @cache  # noqa: B019 - one or two pairs, until the program ends
+    def pair(self, draft: str | None) -> Pair:
+        """Loaded, and warm: the first passes of a process are slow."""
+        pair = load_pair(self.target, draft, threads=1)
+        with tempfile.TemporaryDirectory() as scratch:
+            start = Start(prompt="def", method="draft", knobs={"max_new_tokens": 16})
+            _record(pair, start, Path(scratch) / "warm")
+        return pair
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        return bundled_prompts() if self.target is None else CHAT_EXAMPLES
+
+    def start(self, title: str, wanted: Recording) -> Start:
+        """What to decode: a prompt, or the stream of all, so that what they are about shifts."""
+        fields = {"method": wanted.method, "knobs": wanted.knobs, **wanted.more}
+        if not title.startswith(STREAM):
+            return Start(prompt=self.prompts[wanted.prompt], **fields)
+        domains = ((name.partition("-")[0], text) for name, text in self.prompts.items())
+        return Start(stream=[Prompt(text=text, domain=domain) for domain, text in domains], **fields)
+
+
+def _made(models: _Models, title: str, wanted: Recording, folder: Path, force: bool) -> bool:
+    """Record one run until it is good, and put it in place; whether it ever was."""
+    pair, start = models.pair(wanted.draft), models.start(title, wanted)
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as scratch:
             packed, said = _record(pair, start, Path(scratch) / title)
-            if name in SWEPT:
-                _sweep(name, packed)
+            if wanted.swept:
+                _sweep(wanted.method, packed, models.target)
             wrong = fault(packed)
             if wrong is None or force:
                 (folder / packed.name).write_bytes(packed.read_bytes())
@@ -104,19 +165,9 @@ def _made(pair: Pair, assets: Path, domain: str, name: str, folder: Path, force:
                     f"{packed.name}: {said}, {size} bytes, load {os.getloadavg()[0]:.2f}"
                     + (f"; kept by force: {wrong}" if wrong else "")
                 )
-                return None
+                return True
         click.echo(f"{title}: {wrong}; again", err=True)
-    return title
-
-
-def _start(assets: Path, domain: str, name: str) -> Start:
-    """What to decode: a prompt, or the stream of all."""
-    greedy = domain != "code" and name in GREEDY
-    fields = {**RUNS[name], "knobs": {**RUNS[name]["knobs"], **({"temperature": 0.0} if greedy else {})}}
-    if name in STREAMS:
-        return Start(stream=_stream(assets), **fields)
-    prompt = (GREEDY_PROMPTS if greedy else PROMPTS)[domain]
-    return Start(prompt=(assets / "prompts" / f"{prompt}.txt").read_text(encoding="utf-8"), **fields)
+    return False
 
 
 def _record(pair: Pair, start: Start, title: Path) -> tuple[Path, str]:
@@ -130,16 +181,11 @@ def _record(pair: Pair, start: Start, title: Path) -> tuple[Path, str]:
     return path.with_name(path.name + ".gz"), f"{run.session.number} rounds, {len(run.tokens)} tokens"
 
 
-def _stream(assets: Path) -> list[Prompt]:
-    """All bundled prompts, so that what they are about shifts twice."""
-    paths = [path for domain in PROMPTS for path in sorted((assets / "prompts").glob(f"{domain}-*.txt"))]
-    return [Prompt(text=path.read_text(encoding="utf-8"), domain=path.stem.split("-")[0]) for path in paths]
-
-
-def _sweep(method: str, trace: Path) -> None:
+def _sweep(method: str, trace: Path, target: str | None) -> None:
     """Put what every head says into the trace itself."""
     swept = trace.with_name(f"swept-{trace.name.removesuffix('.gz')}")
-    if specviz(["sweep", method, str(trace), "--write", str(swept)]) != 0:
+    named = [] if target is None else ["--target", target]
+    if specviz(["sweep", method, str(trace), *named, "--write", str(swept)]) != 0:
         raise click.ClickException(f"{trace.name} could not be swept")
     swept.with_name(swept.name + ".gz").replace(trace)
 

@@ -29,11 +29,12 @@ from specviz.cost.model_clock import ModelTiming, Rates, RoundFacts, TimingTally
 from specviz.engine.decode.overlap_choice import calibrate
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.run.local import Pair, load_pair
+from specviz.engine.run.prepare import wants_chat
 from specviz.errors import SpecvizError
 from specviz.events import Calibration, Event, Signal
 from specviz.metrics import Metrics, Tally
 from specviz.metrics.estimate import Estimate
-from specviz.sources.prompts import load_prompts
+from specviz.sources.prompts import load_prompts, suited
 
 SCHEMA = "specviz.ablation/1"
 
@@ -207,6 +208,7 @@ def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     pair = load_pair(settings.target, settings.draft, True, settings.device, settings.dtype, settings.threads or None)
     if question.noise:
         disturb(pair, question.noise)
+    prompts = suited(prompts, wants_chat(pair.target, None))
     ids, before = encoded(prompts, pair, settings), machine.load()
     arms = [OurArm(arm, settings, pair) for arm in settings.arms]
     for arm in arms:  # a folder of trained parts or lanes that do not fit are told now, not after minutes of timing

@@ -26,7 +26,7 @@ from specviz.metrics import Tally
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.replay_rules import DraftReplay
 from specviz.probability.plan import Verifier
-from specviz.sources.prompts import PromptSet
+from specviz.sources.prompts import PromptSet, suited
 from specviz.traits import RULES
 
 ALL = "all"
@@ -227,6 +227,7 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
     An interrupt after the first prompt ends the decoding and not the report: the prompts that are done count.
     """
     pair, before = load_pair(**question.models), machine.load()
+    prompts = suited(prompts, wants_chat(pair.target, None))
     began, found, interrupted = time.perf_counter(), list[RunCounts](), False
     fitting = _fitting(question, prompts, pair)
     n_done = 0

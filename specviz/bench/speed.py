@@ -30,7 +30,7 @@ from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError
 from specviz.events import ModelInfo
-from specviz.sources.prompts import PromptSet, load_prompts
+from specviz.sources.prompts import PromptSet, load_prompts, suited
 
 Tell = Callable[[str], None]
 
@@ -43,6 +43,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         pair = shaped_pair(settings.shape, settings.device, settings.dtype)
     else:
         pair = load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
+    prompts = suited(prompts, wants_chat(pair.target, None))
     ids, before, peers = encoded(prompts, pair, settings), machine.load(), Peers(settings)
     with torch.random.fork_rng(), _quiet():  # the library's sampling draws from the global generator
         arms: list[BenchArm] = [

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 from specviz.commands import Prompt
 from specviz.errors import SpecvizError
 from specviz.sources.bundled import bundled_prompts
+from specviz.sources.chat_examples import CHAT_EXAMPLES
 
 FIELDS = ("prompt", "turns", "question")
 KINDS = ("domain", "category", "task")
+BUNDLED = "bundled"
 T = TypeVar("T")
 
 
@@ -46,6 +48,16 @@ def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
     return _made(*(_bundled() if path is None else _read(path)), limit)
 
 
+def suited(prompts: PromptSet, chat: bool) -> PromptSet:
+    """Messages in place of the bundled texts, no more of them, where a model is asked and does not go on."""
+    if not chat or prompts.source != BUNDLED:
+        return prompts
+    found = [(text, name, f"message '{name}'") for name, text in CHAT_EXAMPLES.items()]
+    few = len(prompts.texts) < prompts.n_found
+    raw = "\0".join(CHAT_EXAMPLES.values()).encode()
+    return _made(f"{BUNDLED} messages", raw, found, len(prompts.texts) if few else None)
+
+
 def parse_prompts(raw: bytes, name: str, domain: str) -> PromptSet:
     """The prompts of a file's bytes. `domain`: of those that say nothing of theirs. Raises SpecvizError by line."""
     return _made(name, raw, _parsed(raw, name, domain), None)
@@ -68,7 +80,7 @@ Found = list[tuple[str, str, str]]  # text, domain, place
 
 def _bundled() -> tuple[str, bytes, Found]:
     found = [(text, name.partition("-")[0], f"{name}.txt") for name, text in bundled_prompts().items()]
-    return "bundled", "\0".join(text for text, *_ in found).encode(), found
+    return BUNDLED, "\0".join(text for text, *_ in found).encode(), found
 
 
 def _read(path: Path) -> tuple[str, bytes, Found]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from support.recordings import RECORDINGS
 from support.traces import make_events, write_trace
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ def nothing_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
     live_models._found.clear()
     monkeypatch.setattr(live_models, "local_models", list)
+
+
+@pytest.fixture(autouse=True)
+def bundled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes with the package are the recordings of the tests: few tokens of a small model, one of every method."""
+    monkeypatch.setattr("specviz_app.ui.library.bundled_traces", lambda: RECORDINGS)
 
 
 @pytest.fixture

@@ -465,7 +465,7 @@ def test_every_page_can_be_linked_to_and_the_address_names_the_run(
     page = open_at(recorded.url)
     page.locator(".sv-run").wait_for()
     _until(lambda: "/overview?src=" in _address(page), "the first page has no address of its own")
-    again = open_at(f"{recorded.url}/overview?src=code-tree")
+    again = open_at(f"{recorded.url}/overview?src=explain-tree")
     again.locator(".sv-run", has_text="draft · tree").wait_for()
     assert again.get_by_text("Page not found").count() == 0
     assert page.get_by_role("combobox", name="Run to look at").input_value() == "chain"
@@ -486,7 +486,7 @@ def _forward(page: Any) -> Any:
     return page.get_by_role("button", name="round ▶")
 
 
-@pytest.mark.parametrize(("name", "trace"), [("rounds", "code-draft"), ("ranks", "code-specblock")])
+@pytest.mark.parametrize(("name", "trace"), [("rounds", "explain-draft"), ("ranks", "explain-specblock")])
 def test_real_clicks_walk_a_bundled_recording(
     name: str, trace: str, recorded: Served, open_at: Callable[..., Any]
 ) -> None:
@@ -502,8 +502,8 @@ def test_real_clicks_walk_a_bundled_recording(
     _settled(page)
     _unbroken(page, "six presses at once")
     page.get_by_role("combobox", name="Run to look at").click()  # in the middle of a round
-    page.get_by_role("option", name="sums-draft").click()
-    _until(lambda: "src=sums-draft" in _address(page), "the recording stays")
+    page.get_by_role("option", name="summarise-ngram").click()
+    _until(lambda: "src=summarise-ngram" in _address(page), "the recording stays")
     _settled(page)
     _forward(page).click()
     _settled(page)

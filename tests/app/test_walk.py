@@ -13,12 +13,12 @@ import pytest
 
 from app.conftest import Open
 from app.tab import Tab, a_point
-from specviz.sources.bundled import bundled_traces
 from specviz_app.server.core import Settings
 from specviz_app.ui import guard
+from support.recordings import RECORDINGS
 
 PAGES = ("overview", "rounds", "verification", "early-exit", "lanes", "ranks", "trace")
-TRACES = tuple(bundled_traces())
+TRACES = tuple(RECORDINGS)
 _ASKED = os.environ.get("SPECVIZ_WALK", "")
 _TO_THE_END = _ASKED == "all"
 _STEPS = int(_ASKED) if _ASKED.isdecimal() else 2

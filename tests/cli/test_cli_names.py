@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import Cli
 from cli.scripted import Script
-from specviz.sources.bundled import bundled_traces
+from support.recordings import RECORDINGS
 
 LONG = "n" * 256
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ EVERY = pytest.mark.parametrize("words", list(COMMANDS.values()), ids=list(COMMA
 
 
 def line_of(cli: Cli, words: tuple[str, ...], path: Path) -> str:
-    places = {"PATH": path, "GOOD": bundled_traces()["code-specbound"]}
+    places = {"PATH": path, "GOOD": RECORDINGS["code-specbound"]}
     line = cli(*[places.get(word, word) for word in words]).line
     assert path.name[:20] in line
     return line

@@ -10,7 +10,6 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from docs.pages import DOCS, PAGES, ROOT, Block, blocks
 from docs.shell import Pipeline, flags, parse, prints, typed
 from specviz.cli import COMMANDS, main
 from specviz.metrics.registry import METRICS, RATIOS
+from support.recordings import RECORDINGS
 from tools.check_versions import main as check_versions
 
 LANGUAGES = {"sh", "console", "python", "text"}
@@ -41,7 +41,7 @@ def _questions(path: Path) -> None:
 
 
 def _recording(path: Path) -> None:
-    path.write_bytes(files("specviz_assets").joinpath("traces/prose-draft.sv.jsonl.gz").read_bytes())
+    path.write_bytes(RECORDINGS["prose-draft"].read_bytes())
 
 
 # Files that a page takes for granted. A recording is made for it only where no line of the page records it.

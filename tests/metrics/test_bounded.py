@@ -16,10 +16,10 @@ from specviz.metrics import Tally
 from specviz.metrics import estimate as module
 from specviz.metrics.estimate import Median, Ratio, ratio
 from specviz.runlog.fold import Run
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
+from support.recordings import RECORDINGS
 
-TRACES = bundled_traces()
+TRACES = RECORDINGS
 
 
 def _size(root: Any) -> int:

@@ -6,10 +6,10 @@ import pytest
 
 from specviz.runlog import spool as kept
 from specviz.runlog.spool import Kept, Spool
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
+from support.recordings import RECORDINGS
 
-EVENTS = read_events(bundled_traces()["code-draft"])
+EVENTS = read_events(RECORDINGS["code-draft"])
 
 
 @pytest.mark.parametrize("tail", [1, 7, 100, len(EVENTS), 10 * len(EVENTS)])

@@ -8,11 +8,11 @@ import pytest
 
 from specviz.cli import main
 from specviz.events import Climb, Commit, Event, ExitTable, Gate, RoundEnd, encode
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view.panels.exits.climbs import BANDS, band
 from support.damage import SCREENS, frames
 from support.exit_trace import exit_events
+from support.recordings import RECORDINGS
 
 EVENTS = exit_events(n_tokens=16)
 
@@ -24,7 +24,7 @@ def written(path: Path, events: list[Event]) -> Path:
 
 def test_every_screen_is_drawn_wherever_it_was_cut(tmp_path: Path) -> None:
     """At every line of a round: also among its climbs, where nobody knows yet what the drafts earned."""
-    events = read_events(bundled_traces()["code-specbound"])
+    events = read_events(RECORDINGS["code-specbound"])
     end = next(k for k, event in enumerate(events) if isinstance(event, RoundEnd))
     inside = 0
     for k in range(1, end + 2):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.sources.bundled import bundled_traces
 from support.damage import DAMAGE, few_rounds, lines_of, look
+from support.recordings import RECORDINGS
 
 TIMES = int(os.environ.get("SPECVIZ_FUZZ", "1"))
 TRACES = (
@@ -30,7 +30,7 @@ TRACES = (
 @pytest.mark.parametrize("name", TRACES)
 @pytest.mark.parametrize("damage", DAMAGE, ids=[damage.__name__ for damage in DAMAGE])
 def test_damage_is_shown_or_told(damage, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
-    lines = few_rounds(lines_of(bundled_traces()[name]), 1 if name == "code-eagle3" else 2)
+    lines = few_rounds(lines_of(RECORDINGS[name]), 1 if name == "code-eagle3" else 2)
     for seed in range(TIMES):
         path = tmp_path / f"{seed}.sv.jsonl"
         path.write_bytes(damage(lines, random.Random(f"{name} {damage.__name__} {seed}")))

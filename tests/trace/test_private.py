@@ -11,12 +11,12 @@ import pytest
 
 from specviz.events import FILE_RECORDS, End, Event, Finding, Header, Knob, Note, Prefill, Warn
 from specviz.events.base import LEVELS
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import Recorder, Trace, read_events
 from specviz.trace.private import LEFT_OUT, PARTS, named, without_folders
 from specviz.trace.recorder import pack
+from support.recordings import RECORDINGS
 
-TRACES = bundled_traces()
+TRACES = RECORDINGS
 SECRET = "s3cr3t"
 HEX = SECRET.encode().hex()
 _TEXTS = {"text", "bytes", "texts", "domain", "message"}

@@ -12,10 +12,10 @@ import pytest
 from specviz.cli import main
 from specviz.errors import TraceError
 from specviz.events import FILE_RECORDS, Event, Header, Knob, Node, Prefill, RoundStart, decode, encode
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import Trace, read_events
 from specviz.trace.check import MOST_IN_A_ROUND, Ranges
 from support.damage import frames
+from support.recordings import RECORDINGS
 from support.traces import make_events
 
 EVENTS = make_events(queries=1, new_tokens=12)
@@ -152,12 +152,12 @@ def test_a_node_far_from_its_text_is_refused_everywhere(
 
 
 def _lines(name: str) -> list[bytes]:
-    return [encode(event) + b"\n" for event in read_events(bundled_traces()[name])]
+    return [encode(event) + b"\n" for event in read_events(RECORDINGS[name])]
 
 
 def test_what_was_recorded_is_in_range() -> None:
     """Everything that was bundled, and what the factory makes."""
-    for path in bundled_traces().values():
+    for path in RECORDINGS.values():
         with Trace(path) as trace:
             assert sum(1 for _ in trace.read()) > 100
     ranges = Ranges()

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from specviz.events import FILE_RECORDS, Event, RoundEnd, RoundStart, Warn
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import Recorder, files, read_events
 from specviz.trace import recorder as record_module
 from specviz.trace.recorder import existing
+from support.recordings import RECORDINGS
 from support.traces import make_events, make_header
 
 EVENTS = make_events(queries=1, new_tokens=30)
@@ -204,10 +204,10 @@ def test_what_killed_recorders_left_goes_with_the_next_of_that_name(tmp_path: Pa
 # Writes ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", list(bundled_traces()))
+@pytest.mark.parametrize("name", list(RECORDINGS))
 def test_a_round_is_one_write(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of every method that is bundled, with everything recorded: the disk is asked once, when a round has ended."""
-    events = read_events(bundled_traces()[name])
+    events = read_events(RECORDINGS[name])
     recorder, real = Recorder(tmp_path / "run"), os.write
     writes: list[int] = []
     monkeypatch.setattr(record_module.os, "write", lambda fd, data: writes.append(len(data)) or real(fd, data))

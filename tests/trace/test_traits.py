@@ -11,11 +11,11 @@ from specviz import events as ev
 from specviz.events import decode, encode
 from specviz.methods import all_methods
 from specviz.runlog.fold import fold
-from specviz.sources.bundled import bundled_traces
 from specviz.trace.migrate import METHODS, VERIFIERS
 from specviz.trace.reader import Trace, read_events
 from specviz.traits import RULES, MethodTraits, VerifierTraits
 from specviz.verifiers import all_verifiers, get_verifier
+from support.recordings import RECORDINGS
 from support.traces import make_events, make_header
 
 TRAITS = ("method_traits", "verifier_traits")
@@ -71,7 +71,7 @@ def test_traits_go_through_a_line_as_they_are() -> None:
 
 
 def test_bundled_traces_know_what_ran() -> None:
-    for name, path in bundled_traces().items():
+    for name, path in RECORDINGS.items():
         found = header_of(path)
         assert found.method_traits == all_methods()[found.method].traits, name
         assert found.verifier_traits == get_verifier(found.verifier).traits, name

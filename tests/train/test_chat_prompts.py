@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from specviz.engine.model.chat_template import speaks_chat
 from specviz.errors import SpecvizError
 from specviz.train.common import chat_prompts, corpus, target_text, training_text
 from specviz.train.common.target_text import Writing
@@ -89,10 +90,10 @@ def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
 
 
 def test_whether_a_model_speaks_in_turns_is_its_templates_to_say() -> None:
-    assert training_text.speaks_chat(chatty(TURNS))
-    assert not training_text.speaks_chat(chatty(None))
-    assert not training_text.speaks_chat(chatty(FAILS))
-    assert not training_text.speaks_chat(chatty("{{ messages[0]['content'] }}"))  # marks no turns
+    assert speaks_chat(chatty(TURNS))
+    assert not speaks_chat(chatty(None))
+    assert not speaks_chat(chatty(FAILS))
+    assert not speaks_chat(chatty("{{ messages[0]['content'] }}"))  # marks no turns
     assert training_text.in_turns(False, chatty(TURNS)) is False
     assert training_text.in_turns(True, chatty(None)) is True
 

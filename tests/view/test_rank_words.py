@@ -1,7 +1,6 @@
 """The sentences on drafted trees: why a width, why this shape, why the walk ended there; and branches and windows."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,6 +9,7 @@ from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
+from specviz.trace import read_events
 from specviz.view.frame.frame import Feed, Options
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.panels import remarks
@@ -20,6 +20,7 @@ from specviz.view.why.values_text import node_words
 from specviz.view.words.palette import CLOSING, ROOT
 from support.branch_trace import worked
 from support.rank_trace import rank_events
+from support.recordings import RECORDINGS
 from support.traces import Recipe, make_header, of_kind, plain_run
 
 SETTINGS = (
@@ -324,16 +325,10 @@ def test_names_of_tokens_are_quoted_and_safe(runs: list[Run]) -> None:
     assert "\x1b" not in quoted(" \x1b[31m", None)
 
 
-def test_bundled_traces_of_branches_and_windows_read_well() -> None:
-    """Every closing sentence of the traces that come with the program: no empty one, none about rows for a branch."""
-    folder = Path(__file__).parents[2] / "assets" / "specviz_assets" / "traces"
+def test_recordings_of_branches_and_windows_read_well() -> None:
+    """Every closing sentence: no empty one, none about rows for a branch."""
     for name in ("code-lookahead", "code-specbranch"):
-        path = folder / f"{name}.sv.jsonl.gz"
-        if not path.is_file():
-            pytest.skip(f"{name} is not bundled")
-        from specviz.trace import read_events
-
-        run = fold(read_events(path))
+        run = fold(read_events(RECORDINGS[name]))
         for record in run.rounds:
             words = closing_text(run, RoundTree(record))
             assert words

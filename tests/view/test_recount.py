@@ -15,7 +15,6 @@ pytest.importorskip("torch")
 from specviz import events as ev
 from specviz.methods import get_method
 from specviz.runlog.fold import fold
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import Cursor
 from specviz.view.frame.parts import Why
@@ -24,6 +23,7 @@ from specviz.view.panels import remarks
 from specviz.view.play.build import FrameBuilder
 from specviz.view.why.explain import why
 from specviz.view.words.palette import Phase
+from support.recordings import RECORDINGS
 from view.decisions import Judge
 from view.random_runs import NO_ZEROS, ZEROS, Setting, events_of
 from view.recount import Facts, complaints, rounds
@@ -151,10 +151,10 @@ def check_tests(setting: Setting, facts: Facts, before: tuple[int, ...]) -> None
         assert facts.texts[v.node] == facts.texts[test.node]
 
 
-@pytest.mark.parametrize("name", sorted(bundled_traces()))
+@pytest.mark.parametrize("name", sorted(RECORDINGS))
 def test_every_number_of_a_bundled_trace(name: str) -> None:
     """Up to 12 rounds of each; some were written by an older version, and are told as truly."""
-    events = read_events(bundled_traces()[name])
+    events = read_events(RECORDINGS[name])
     rest = {key for key, _ in groupby((e.q, e.r) for e in events if e.r) if key[1] <= 12 and key[0] < 2}
     events = [e for e in events if not e.r or (e.q, e.r) in rest]
     found = complaints(events, panels(events))

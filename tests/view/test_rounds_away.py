@@ -12,13 +12,13 @@ from specviz.runlog import rounds
 from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.spool import Spool
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.frame.frame import Options
 from specviz.view.panels import all_panels
+from support.recordings import RECORDINGS
 
-TRACES = bundled_traces()
+TRACES = RECORDINGS
 _ALL = tuple(panel.id for panel in all_panels())
 
 

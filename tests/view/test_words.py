@@ -5,11 +5,11 @@ import re
 import pytest
 
 from specviz.runlog.fold import fold
-from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import ROOT, Options, Player
 from specviz.view.words import palette
 from specviz.view.words.palette import CLOSING, Phase
+from support.recordings import RECORDINGS
 from support.traces import make_events, plain_round, plain_run
 from view.small_rounds import a_round, closing, drawn, judged, node, panel, untested, words
 
@@ -370,7 +370,7 @@ def test_no_headline_gives_away_how_many_tests_there_will_be() -> None:
 
 def test_guesses_for_a_pool_do_not_wait_for_a_test() -> None:
     """Nodes of lookahead's window stay in no round's verdicts; once theirs is over, nothing is pending."""
-    player = Player(fold(read_events(bundled_traces()["code-lookahead"])))
+    player = Player(fold(read_events(RECORDINGS["code-lookahead"])))
     seen = 0
     for index, record in enumerate(player.run.rounds):
         player.seek_index(index)

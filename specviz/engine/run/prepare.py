@@ -11,12 +11,12 @@ from specviz.commands import Prompt, Said, Start
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.knob_queue import refuse_prompt
 from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.chat_template import rendered, speaks_chat
 from specviz.engine.model.loading import Loaded
 from specviz.engine.model.pair import Pair
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import LAST_SEED, Knobs, KnobTable
 from specviz.methods import Method
-from specviz.methods.common.missing import named
 
 
 def make_drafter(method: Method, models: FactoryModels, knobs: Knobs) -> Drafter | None:
@@ -46,11 +46,8 @@ def fitted(table: KnobTable, drafter: Drafter | None, given: Mapping[str, Any]) 
 
 
 def wants_chat(target: Loaded, asked: bool | None) -> bool:
-    """Whether a prompt is a message. When nobody said: for models with a template; the embedded one goes on with texts,
-    it has a template and follows no instructions."""
-    if asked is not None:
-        return asked
-    return bool(getattr(target.tokenizer, "chat_template", None)) and named(target.adapter) is not None
+    """Whether a prompt is a message: as asked, else for models that were made for chats."""
+    return speaks_chat(target.tokenizer) if asked is None else asked
 
 
 def encode_prompt(tokenizer: Any, prompt: str, chat: bool, history: Sequence[Said] = ()) -> list[int]:
@@ -67,11 +64,10 @@ def encode_prompt(tokenizer: Any, prompt: str, chat: bool, history: Sequence[Sai
     said = [(turn.role, turn.text) for turn in history]
     messages = [{"role": role, "content": text} for role, text in (*said, ("user", prompt))]
     try:
-        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+        return rendered(tokenizer, messages)
     except Exception as error:  # a template is a program of its author's: it may refuse, or be broken
         why = " ".join(str(error).split())
         raise SpecvizError(f"the tokenizer's chat template fails ({why}); give --raw to do without") from error
-    return list(encoded["input_ids"])
 
 
 class Queries:

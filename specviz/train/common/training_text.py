@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from specviz.engine.model.chat_template import rendered, speaks_chat
 from specviz.errors import SpecvizError
 from specviz.train.common import corpus
 from specviz.train.common.chat_prompts import ChatPrompt, gather
@@ -131,17 +132,6 @@ class Chats(TrainingText):
         return cls(turns)
 
 
-def speaks_chat(tokenizer: Any) -> bool:
-    """Whether the tokenizer's template marks turns with tokens of their own: its model was made for chats."""
-    if not getattr(tokenizer, "chat_template", None):
-        return False
-    try:
-        ids = _rendered(tokenizer, [{"role": "user", "content": "x"}])
-    except Exception:  # a template is a program of its author's: one that fails asks nothing
-        return False
-    return any(token in tokenizer.all_special_ids for token in ids)
-
-
 def in_turns(chat: bool | None, tokenizer: Any) -> bool:
     """Whether text is made of chats: as asked, else where the tokenizer's template marks turns."""
     return speaks_chat(tokenizer) if chat is None else chat
@@ -181,7 +171,7 @@ def chats(wanted: corpus.CorpusRequest, tokenizer: Any) -> Chats:
 def _turn(tokenizer: Any, prompt: ChatPrompt) -> ChatTurn:
     """A prompt through the template. Where the template takes one question alone, a chat is not gone on with."""
     asked = {"role": "user", "content": prompt.text}
-    first = _rendered(tokenizer, [asked])
+    first = rendered(tokenizer, [asked])
     try:
         answered = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANSWER}, asked]
         words = tokenizer.apply_chat_template(answered, add_generation_prompt=True, tokenize=False)
@@ -192,10 +182,6 @@ def _turn(tokenizer: Any, prompt: ChatPrompt) -> ChatTurn:
 
 
 _ANSWER = "An answer."
-
-
-def _rendered(tokenizer: Any, messages: list[dict[str, str]]) -> list[int]:
-    return list(tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"])
 
 
 def read(path: Path, chat: bool) -> TrainingText:
