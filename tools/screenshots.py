@@ -3,8 +3,8 @@
     python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN --exits RUN --lanes RUN]
                                 [--ranks RUN --stream RUN] [--target FOLDER --draft FOLDER]
 
-Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live page decodes with the
-embedded pair or the one that is named.
+Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live page answers a message with
+SmolLM2, which must be here, or with the chat model that is named.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ COLOURS = 256  # enough for screens, a third of the size; an octree keeps the co
 
 
 _BUNDLED = {  # what is looked at
-    "trace": "code-draft",
-    "tree": "prose-tree",
-    "scan": "code-hsd",
+    "trace": "explain-draft",
+    "tree": "explain-tree",
+    "scan": "story-hsd",
     "exits": "code-specbound",
     "lanes": "code-specbranch",
-    "ranks": "code-specblock",
+    "ranks": "explain-specblock",
     "stream": "stream-specblock",
 }
 _FILE = click.Path(exists=True, path_type=Path)
@@ -53,17 +53,13 @@ _FILE = click.Path(exists=True, path_type=Path)
 @click.option("--lanes", type=_FILE, help="a run of specbranch")
 @click.option("--ranks", type=_FILE, help="a run of specblock")
 @click.option("--stream", type=_FILE, help="a stream of prompts through specblock that learns")
-@click.option("--target", help="for the live page [default: embedded]")
-@click.option("--draft", help="for the live page [default: embedded]")
-def main(out: Path, target: str | None, draft: str | None, **named: Path | None) -> None:
+@click.option("--target", default="smollm2", show_default=True, help="a chat model, for the live page")
+@click.option("--draft", help="for the live page [default: what comes with the target]")
+def main(out: Path, target: str, draft: str | None, **named: Path | None) -> None:
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
     traces = SimpleNamespace(**{kind: named[kind] or _bundled(name) for kind, name in _BUNDLED.items()})
-    _all(
-        out,
-        traces,
-        [word for name, value in (("target", target), ("draft", draft)) if value for word in (f"--{name}", value)],
-    )
+    _all(out, traces, ["--target", target, *(["--draft", draft] if draft else [])])
     for path in sorted(out.iterdir()):
         click.echo(f"{path}: {path.stat().st_size >> 10} kB")
 
@@ -173,13 +169,11 @@ def _page(
 
 
 def _live(browser: Any, path: Path, url: str) -> None:
-    page = _open(browser, url, DESK, False)
-    start = page.get_by_role("button", name="Start", exact=True)
-    start.wait_for(timeout=60_000)
-    page.get_by_role("combobox", name="Example").click()
-    page.get_by_role("option", name="code-stack").click()
+    page = _open(browser, f"{url}/live", DESK, False)
+    example = page.get_by_role("button", name="explain", exact=True)
+    example.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
-    start.click()
+    example.click()
     page.locator("section.sv .place", has_text="r4/").wait_for(timeout=60_000)
     page.locator("section.sv .phase", has_text="COMMIT").wait_for(timeout=60_000)
     _save(page, path)
