@@ -30,6 +30,7 @@ _NAMED = (
 PAIRS = (
     *_NAMED,
     *((kind, PLAIN) for kind in OURS if kind not in (PLAIN, *LAYOUTS) and (kind, PLAIN) not in _NAMED),
+    *((kind, "hf-generate") for kind in OURS if kind != PLAIN),
 )
 
 
