@@ -7,7 +7,8 @@ import pytest
 
 from specviz.bench.settings import DEFAULT, SHAPES, BenchSettings, Contestant, contestants, parse_knobs
 from specviz.errors import SpecvizError
-from specviz.sources.prompts import load_prompts, spread
+from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz.sources.prompts import load_prompts, spread, suited
 
 
 def test_the_default_measures_every_comparison_there_is_a_bar_for() -> None:
@@ -84,6 +85,17 @@ def test_bundled_prompts_are_all_there_by_default() -> None:
     found = load_prompts(None)
     assert found.source == "bundled"
     assert found.n_found == len(found.texts) > 5
+
+
+def test_a_chat_model_is_asked_messages_unless_a_file_is_named(tmp_path: Path) -> None:
+    asked = suited(load_prompts(None), True)
+    assert asked.source == "bundled messages"
+    assert set(asked.texts) == set(CHAT_EXAMPLES.values())
+    assert len(suited(load_prompts(None, 2), True).texts) == 2
+    assert suited(load_prompts(None), False) == load_prompts(None)
+    file = tmp_path / "p.jsonl"
+    file.write_text(json.dumps({"prompt": "a"}))
+    assert suited(load_prompts(file), True) == load_prompts(file)
 
 
 def test_a_file_may_mix_the_three_fields(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The tab's state and the address: the source and the filters are widgets bound to it, the cursor is kept here.
 
-`?src=code-tree&at=r37/n14&rounds=…`: whoever opens that address sees the same place. `at` means the same as
+`?src=explain-tree&at=r37/n14&rounds=…`: whoever opens that address sees the same place. `at` means the same as
 `specviz tui --at`.
 """
 

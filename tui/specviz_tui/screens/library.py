@@ -24,7 +24,7 @@ LIVE = "live"
 MODEL, FETCH = "model:", "fetch:"  # begin the ids of choices that are no file
 BETWEEN = "\0"  # target and draft model
 PRELUDE = (
-    "code-draft"  # sampled; its first rounds show both ends: all kept and a bonus, then a rejection and a resample
+    "explain-draft"  # sampled; its first rounds show both ends: all kept and a bonus, then a rejection and a resample
 )
 NO_ENGINE = "decoding needs the engine: pip install 'specviz-llm[engine]'"
 
