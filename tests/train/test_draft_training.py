@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 
 from specviz.cli.train import command
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.pair import load_pair
 from specviz.errors import SpecvizError
 from specviz.train.common import corpus, own_text, training_text
@@ -119,6 +120,11 @@ def test_models_laid_out_otherwise_are_refused(name: str) -> None:
     target = build(name, seed=3)
     with pytest.raises(SpecvizError, match="only models laid out like Llama's can be narrowed"):
         narrow.narrowed(target, narrow.config_of(target, 2, 32), (0, 2), torch.eye(32).double(), seed=0)
+
+
+def test_a_step_is_timed_as_drafting_takes_it() -> None:
+    model = ModelAdapter(build("llama", seed=5))
+    assert card.step_ms(model, context=8, n_steps=4) > 0
 
 
 def test_layers_are_taken_as_far_apart_as_can_be() -> None:
