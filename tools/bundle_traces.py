@@ -27,7 +27,7 @@ from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.trace import Recorder
 from tools.recordings import fault
 
-MODEL = "smollm2"
+MODEL, SELF = "smollm2", "self:int4"
 SAMPLED = {"temperature": 0.7, "seed": 7, "max_new_tokens": 72}
 OTHER = {"temperature": 0.9, "seed": 7, "max_new_tokens": 72}
 LIKELIEST = {"temperature": 0.0, "max_new_tokens": 72}
@@ -78,11 +78,13 @@ PAIR: dict[str, Recording] = {
     "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
 }
 CHATS: dict[str, Recording] = {
-    "explain-draft": Recording("explain", "draft", SAMPLED),
+    "explain-draft": Recording(
+        "explain", "draft", {**SAMPLED, "seed": 14, "gamma": 6, "max_new_tokens": 96}, draft=SELF
+    ),
     "explain-tree": Recording("explain", "draft", {**SAMPLED, **TREE}),
     "explain-eagle3": Recording("explain", "eagle3", SAMPLED),
     "explain-specblock": Recording("explain", "specblock", SAMPLED),
-    "explain-self-int4": Recording("explain", "draft", {**LIKELIEST, "gamma": 6}, draft="self:int4"),
+    "translate-draft": Recording("translate", "draft", SAMPLED),
     "story-hsd": Recording("story", "draft", {**SAMPLED, "temperature": 1.0, "gamma": 5}, {"verifier": "hsd"}),
     "story-pearl": Recording("story", "pearl", SAMPLED, {"lanes": "threads"}),
     "story-medusa": Recording("story", "medusa", SAMPLED),
