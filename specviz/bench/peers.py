@@ -23,7 +23,7 @@ from specviz.bench.settings import BenchSettings, Contestant
 from specviz.engine.model.dtypes import pick_dtype
 from specviz.engine.model.loading import embedded, found, pick_device, plain_model
 from specviz.errors import SpecvizError
-from specviz.local_models.shipped import shipped_draft
+from specviz.local_models.shipped import usual_draft
 from specviz.self_drafts import is_self
 
 
@@ -44,7 +44,7 @@ class Peers:
         named = self.settings.target if role == "target" else self.settings.draft
         device = pick_device(self.settings.device)
         if named is None and role == "draft":
-            named = shipped_draft(self.settings.target)
+            named = usual_draft(self.settings.target)
         name = str(embedded(role)) if named is None else named
         if is_self(name):
             raise SpecvizError(

@@ -18,7 +18,7 @@ from specviz.commands import USUAL
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
 from specviz.local_models.found import local_path
-from specviz.local_models.shipped import shipped_draft, shipped_folder
+from specviz.local_models.shipped import shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.names import LANES
 
@@ -121,7 +121,7 @@ def usual_method(given: Mapping[str, Any]) -> str:
     if named is not None:
         return str(named)
     target, draft = given.get("target"), given.get("draft")
-    has_draft = target is None or draft is not None or shipped_draft(target) is not None
+    has_draft = target is None or draft is not None or usual_draft(target) is not None
     return next(name for name in USUAL if has_draft or not get_method(name).needs_draft)
 
 
@@ -150,7 +150,7 @@ def method_rows(target: str | None = None) -> list[tuple[str, str]]:
     plain = ", ".join(m.name for m in able if not m.needs_draft)
     if target is None:  # a draft model is embedded too
         return [("run", ", ".join(m.name for m in able)), *missing.items()]
-    if shipped_draft(target) is not None:
+    if usual_draft(target) is not None:
         return [("run", ", ".join(m.name for m in able)), *missing.items()]
     return [("run", plain), ("with --draft", ", ".join(need)), *missing.items()]
 

@@ -23,7 +23,7 @@ from specviz.cli.flags import text, with_options
 from specviz.commands import Prompt, Start
 from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, suggestion
 from specviz.events.base import LEVELS, Level
-from specviz.local_models.shipped import shipped_draft
+from specviz.local_models.shipped import usual_draft
 from specviz.names import LANES
 from specviz.self_drafts import NEEDS_ONE, is_self
 from specviz.sources.prompts import load_prompts, parse_prompts
@@ -266,7 +266,7 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
         raise ModelError(
             "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"
         )
-    if target is not None and draft is None and needs_draft and shipped_draft(target) is None:
+    if target is not None and draft is None and needs_draft and usual_draft(target) is None:
         raise ModelError(NEEDS_ONE)
 
 

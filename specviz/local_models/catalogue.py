@@ -36,6 +36,7 @@ class KnownModel:
     licence: str
     room: int
     weights: tuple[str, ...] = ()
+    draft: str | None = None
 
 
 SMOLLM2 = KnownModel(
@@ -52,9 +53,15 @@ SMOLLM2 = KnownModel(
     licence="Apache-2.0",
     room=500_000_000,
     weights=("92f137c7e1fa6b7c36034b073ac48d73",),
+    draft="self:int4",
 )
 
 KNOWN: dict[str, KnownModel] = {model.name: model for model in (SMOLLM2,)}
+
+
+def brought_draft(known: str) -> str:
+    """What the draft model is called that comes with this package for a known model."""
+    return f"{known}-draft"
 
 
 def known_model(name: str) -> KnownModel:

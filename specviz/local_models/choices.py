@@ -11,13 +11,13 @@ from pathlib import Path
 
 from specviz import model_folder
 from specviz.errors import ModelError
-from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import LocalModel, has_template, local_models, local_path
-from specviz.local_models.shipped import shipped_draft
+from specviz.local_models.catalogue import KNOWN, brought_draft
+from specviz.local_models.found import LocalModel, brought, has_template, local_models, local_path
+from specviz.local_models.shipped import known_name
 from specviz.local_models.vocabulary import vocabulary_of
 from specviz.self_drafts import BITS
 
-EMBEDDED = ""  # the name of the pair that comes along; as a draft model: the one that comes along for the target
+EMBEDDED = ""  # the name of the pair that comes along; as a draft model: the one that is usual for the target
 NO_DRAFT = "none"
 _MUCH_LARGER = 1.5  # a draft model is worth its passes where the target has so many times its bytes
 
@@ -67,8 +67,13 @@ def draft_choices(target: str, found: Sequence[LocalModel] | None = None) -> lis
     if target == EMBEDDED:
         return [ModelChoice(EMBEDDED, "embedded", "comes along"), *SELF_DRAFTS, none]
     here = local_models() if found is None else found
-    brought = [ModelChoice(EMBEDDED, "comes along", "trained for this target")] if shipped_draft(target) else []
-    return [*brought, *(_of(model) for model in _kin(target, here)), *SELF_DRAFTS, none]
+    kin = [_of(model) for model in _kin(target, here)]
+    known = known_name(target)
+    if known is None:
+        return [*kin, *SELF_DRAFTS, none]
+    usual = sorted(SELF_DRAFTS, key=lambda choice: choice.name != KNOWN[known].draft)
+    name = brought_draft(known)
+    return [*usual, *([ModelChoice(name, name, "comes along")] if name in brought() else []), *kin, none]
 
 
 def choice_of(name: str, offered: Sequence[ModelChoice]) -> ModelChoice:

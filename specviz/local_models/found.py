@@ -10,12 +10,14 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from specviz import model_folder
 from specviz.errors import ModelError
 from specviz.local_models import gguf_header
+from specviz.local_models.catalogue import KNOWN, brought_draft
 from specviz.local_models.store import stored
 from specviz.local_models.vocabulary import vocabulary_of
 
@@ -52,13 +54,24 @@ def local_models() -> list[LocalModel]:
 def local_path(name: str) -> Path | None:
     """Where a model of that name lies; None: there is none here."""
     if not name.startswith((OLLAMA, LM_STUDIO)):
-        return stored().get(name)
+        return stored().get(name) or brought().get(name)
     return next((path for known, _, path in _everything() if known == name), None)
+
+
+def shipped_models() -> Path:
+    """The folder of the models and parts in this package."""
+    return Path(str(files("specviz_assets"))) / "models"
+
+
+def brought() -> dict[str, Path]:
+    """The draft models that come with this package for known models, by name."""
+    found = {brought_draft(known): shipped_models() / known / "draft" for known in KNOWN}
+    return {name: path for name, path in found.items() if (path / "config.json").is_file()}
 
 
 def other_names() -> list[str]:
     """The names of models that are no folder and no hub id."""
-    return [name for name, place, _ in _everything() if place != "hub cache"]
+    return [*(name for name, place, _ in _everything() if place != "hub cache"), *brought()]
 
 
 def pairs(models: list[LocalModel]) -> list[tuple[LocalModel, LocalModel]]:

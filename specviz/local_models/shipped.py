@@ -1,16 +1,10 @@
 """What this package brings for known models: drafters trained for them, a folder a model beside the embedded pair."""
 
-from importlib.resources import files
 from pathlib import Path
 
 from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import local_path
+from specviz.local_models.found import local_path, shipped_models
 from specviz.local_models.store import origin
-
-
-def shipped_models() -> Path:
-    """The folder of the models and parts in this package."""
-    return Path(str(files("specviz_assets"))) / "models"
 
 
 def known_name(target: str) -> str | None:
@@ -31,7 +25,7 @@ def shipped_folder(target: str) -> Path | None:
     return folder if folder is not None and folder.is_dir() else None
 
 
-def shipped_draft(target: str | None) -> str | None:
-    """The draft model that comes with this package for a target; None: there is none."""
-    folder = None if target is None else shipped_folder(target)
-    return str(folder / "draft") if folder is not None and (folder / "draft" / "config.json").is_file() else None
+def usual_draft(target: str | None) -> str | None:
+    """The draft model of a target where none is named: what pays best for a known one; None: there is none."""
+    known = None if target is None else known_name(target)
+    return None if known is None else KNOWN[known].draft

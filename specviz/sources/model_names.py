@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.choices import EMBEDDED, NO_DRAFT, SELF_DRAFTS, draft_choices, model_words
 from specviz.local_models.found import LocalModel
+from specviz.local_models.shipped import usual_draft
 from specviz.model_folder import shown
 
 _NONE = "--no-draft"
@@ -13,7 +14,7 @@ _NONE = "--no-draft"
 
 @dataclass(frozen=True, slots=True)
 class ModelNames:
-    """By the names of `specviz.local_models.choices`: `draft` EMBEDDED: the one that comes along."""
+    """By the names of `specviz.local_models.choices`: `draft` EMBEDDED: the one that is usual for the target."""
 
     target: str = EMBEDDED
     draft: str = EMBEDDED
@@ -33,9 +34,10 @@ class ModelNames:
 
     @property
     def said_plainly(self) -> "ModelNames":
-        """The draft model that comes along is called none where none does."""
-        brought = self.draft != EMBEDDED or any(c.name == EMBEDDED for c in draft_choices(self.target, []))
-        return self if brought else ModelNames(self.target, NO_DRAFT)
+        """The draft model that is usual for the target by its own name; none where there is none."""
+        if self.draft != EMBEDDED or self.target == EMBEDDED:
+            return self
+        return ModelNames(self.target, usual_draft(self.target) or NO_DRAFT)
 
     def among(self, words: Sequence[str]) -> tuple[str, ...]:
         """The words of a command line with these models in place of its own."""

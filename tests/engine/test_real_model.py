@@ -17,7 +17,7 @@ from specviz.engine.model.kinship import made_for
 from specviz.engine.model.loading import plain_model
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.local_models.catalogue import SMOLLM2
-from specviz.local_models.shipped import shipped_draft
+from specviz.local_models.shipped import usual_draft
 from specviz.methods import Method, all_methods
 from specviz.methods.common.missing import missing
 from support.real import PROMPTS, smollm2
@@ -31,7 +31,7 @@ SYSTEM = (Said(role="system", text="You are a helpful assistant."),)
 
 @pytest.fixture(scope="module")
 def pair(smollm2: Path) -> Pair:
-    return load_pair(str(smollm2), None, shipped_draft(str(smollm2)) is not None, dtype="float32", threads=1)
+    return load_pair(str(smollm2), None, usual_draft(str(smollm2)) is not None, dtype="float32", threads=1)
 
 
 @pytest.fixture(scope="module")

@@ -47,11 +47,14 @@ def test_draft_models_share_the_vocabulary_and_are_much_smaller() -> None:
     assert not {"target", "nearly", "foreign", "broken"} & set(offered)
 
 
-def test_a_draft_model_that_comes_along_is_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_draft_model_that_pays_best_for_a_known_target_is_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
     small = _model("small", bytes=1)
     assert draft_choices("target", [_model("target"), small])[0].name == "small"
-    monkeypatch.setattr(choices, "shipped_draft", lambda target: "brought/draft")
-    assert draft_choices("target", [_model("target"), small])[0].name == EMBEDDED
+    monkeypatch.setattr(choices, "known_name", lambda target: catalogue.SMOLLM2.name)
+    monkeypatch.setattr(choices, "brought", lambda: {"smollm2-draft": Path("draft")})
+    offered = [choice.name for choice in draft_choices("target", [_model("target"), small])]
+    assert offered[0] == catalogue.SMOLLM2.draft
+    assert offered.index("smollm2-draft") < offered.index("small")
 
 
 def test_a_typed_name_is_a_choice_of_its_own(tmp_path: Path) -> None:

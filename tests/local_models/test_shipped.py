@@ -10,8 +10,8 @@ from specviz.engine.model.kinship import made_for
 from specviz.engine.model.loading import fingerprint
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
-from specviz.local_models import catalogue, shipped, store
-from specviz.local_models.shipped import known_name, shipped_draft
+from specviz.local_models import catalogue, found, shipped, store
+from specviz.local_models.shipped import known_name, usual_draft
 from specviz.local_models.store import Origin
 from specviz.methods import get_method
 from specviz.methods.common.missing import missing
@@ -26,9 +26,10 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
     folder = Path(save(build("llama"), tmp_path / "store" / "tiny"))
     Origin("tiny", "hub nobody/tiny", "", "Apache-2.0", "2026-01-01").write(folder)
-    known = replace(catalogue.SMOLLM2, name="tiny", hub="nobody/tiny", weights=(ELSEWHERE,))
+    known = replace(catalogue.SMOLLM2, name="tiny", hub="nobody/tiny", weights=(ELSEWHERE,), draft="tiny-draft")
     monkeypatch.setitem(catalogue.KNOWN, "tiny", known)
-    monkeypatch.setattr(shipped, "shipped_models", lambda: tmp_path / "brought")
+    for module in (found, shipped):
+        monkeypatch.setattr(module, "shipped_models", lambda: tmp_path / "brought")
     monkeypatch.setattr("specviz.methods.common.missing.shipped_models", lambda: tmp_path / "brought")
     return load_pair("tiny", needs_draft=False, dtype="float32", threads=1)
 
@@ -60,12 +61,13 @@ def test_the_same_weights_in_a_folder_of_no_origin_are_another_model(target: Pai
     assert made_for(ELSEWHERE, target.target.adapter)
 
 
-def test_a_draft_model_that_comes_along_is_taken_when_none_is_named(target: Pair, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="needs its draft model"):
+def test_a_draft_model_that_comes_along_has_a_name_and_may_be_the_usual_one(target: Pair, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="tiny-draft"):
         load_pair("tiny", dtype="float32", threads=1)
-    folder = save(build("llama", num_hidden_layers=1), tmp_path / "brought" / "tiny" / "draft")
-    assert shipped_draft("tiny") == folder
-    assert shipped_draft(None) is None
+    save(build("llama", num_hidden_layers=1), tmp_path / "brought" / "tiny" / "draft")
+    assert usual_draft("tiny") == "tiny-draft"
+    assert usual_draft(None) is None
+    assert usual_draft(str(tmp_path)) is None
     pair = load_pair("tiny", dtype="float32", threads=1)
     assert pair.draft is not None
     assert pair.draft.info.n_layers == 1

@@ -16,7 +16,7 @@ from specviz.cli.flags import text, value
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
 from specviz.errors import KnobError, SpecvizError, suggestion
-from specviz.local_models.shipped import shipped_draft
+from specviz.local_models.shipped import usual_draft
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts
 
@@ -83,7 +83,7 @@ def _settings(given: Mapping[str, Any]) -> BenchSettings:
         settings.target is not None
         and settings.draft is None
         and settings.needs_draft
-        and not shipped_draft(settings.target)
+        and not usual_draft(settings.target)
     ):
         needy = next(arm.name for arm in settings.arms if arm.kind in DRAFTED)
         raise SpecvizError(

@@ -10,7 +10,7 @@ from specviz.engine.model.loading import Loaded, compare_tokenizers, found, load
 from specviz.engine.model.shared_ends import ends_of
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
-from specviz.local_models.shipped import shipped_draft
+from specviz.local_models.shipped import usual_draft
 from specviz.self_drafts import NEEDS_ONE, is_self
 
 
@@ -45,13 +45,14 @@ def load_pair(
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
 
     `threads` is torch's, for the whole process; None takes one for a small target and leaves torch's choice otherwise.
-    A draft model named `self:int4` or `self:int8` is made out of the target.
+    A draft model named `self:int4` or `self:int8` is made out of the target; where none is named a known target has one
+    that is usual for it.
     `draft_device`: where the draft model goes when that is another place than the target's.
     """
     first = load(target, "target", device, dtype)
     second = None
     if needs_draft:
-        draft = draft or shipped_draft(target)
+        draft = draft or usual_draft(target)
         if target is not None and draft is None:
             raise ModelError(NEEDS_ONE)
         second = _drafting(first, draft, draft_device, device, dtype)

@@ -7,7 +7,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.kinship import made_for
 from specviz.engine.model.pair import Pair
 from specviz.events import Missing
-from specviz.local_models.shipped import shipped_models
+from specviz.local_models.found import shipped_models
 from specviz.local_models.store import stored_name
 from specviz.methods import Method, Part
 
