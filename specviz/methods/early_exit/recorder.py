@@ -216,8 +216,18 @@ def _block(target: Model, heads: Heads, rows: Rows, tokens: list[int], layers: l
     return found
 
 
+AT_ONCE = 1 << 17  # logits that are annealed at once: more do not stay in a processor's cache
+
+
 def confidences(logits: Tensor, layer: int, n_layers: int) -> Tensor:
     """`[n, 41]`: the largest probability at the layer's temperature for every alpha of the grid."""
-    below = logits - logits.amax(-1, keepdim=True)
-    masses = [(below / annealed(alpha, layer, n_layers)).exp().sum(-1) for alpha in GRID]
-    return 1.0 / torch.stack(masses, -1)
+    temperatures = [annealed(alpha, layer, n_layers) for alpha in GRID]
+    masses = logits.new_empty(len(logits), len(GRID))
+    step = max(1, AT_ONCE // logits.shape[-1])
+    for first in range(0, len(logits), step):
+        part = logits[first : first + step]
+        below = part - part.amax(-1, keepdim=True)
+        room = torch.empty_like(below)
+        for k, temperature in enumerate(temperatures):
+            masses[first : first + step, k] = torch.div(below, temperature, out=room).exp_().sum(-1)
+    return 1.0 / masses
