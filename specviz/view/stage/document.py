@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from specviz.runlog.run import Query, TextToken
+from specviz.runlog.run import Query, RoundRecord, TextToken
 from specviz.text import NEWLINE
 from specviz.view.frame.frame import Cursor
-from specviz.view.frame.knob_bar import label
+from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.moments import FEED, OPTIONS, RoundMoments
@@ -109,11 +109,18 @@ def one_round(builder: FrameBuilder, index: int) -> StageRound:
         nodes=tuple(walk.nodes.values()),
         moments=moments,
         whys=tuple(walk.whys),
-        knobs=tuple((item.text, item.fill) for item in frame.knobs.items),
+        knobs=_in_force(builder, record, frame.knobs),
         changes=tuple((labels.get(c.name, c.name), shown(c.old), shown(c.new)) for c in record.changes),
         last=frame.knobs.last,
         missing=frame.tree.missing or "",
     )
+
+
+def _in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
+    header = builder.run.header
+    specs = {spec.name: spec for spec in header.knob_specs} if header is not None else {}
+    idle = {name for name, spec in specs.items() if without_effect(spec, record.knobs)}
+    return tuple((item.text, item.fill, item.name in idle) for item in bar.items)
 
 
 def _place(builder: FrameBuilder, index: int) -> str:

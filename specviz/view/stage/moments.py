@@ -52,7 +52,7 @@ class RoundMoments:
         return StageMoment(
             phase=int(frame.phase),
             label=frame.phase_text,
-            say=said(frame, self.family),
+            say=said(self.run, frame, self.family, now),
             at=frame.selected if frame.selected is not None else ROOT,
             counts=frame.counts.text,
             nodes={str(i): state for i, state in changed.items() if state},

@@ -153,7 +153,8 @@ class StageMoment(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One round. `knobs`: value and place in its range (0..1) of every knob of the head, as they were in force."""
+    """One round. `knobs`: of every knob of the head, as it was in force: its value, its place in its range (0..1), and
+    whether it does nothing with the others as they are."""
 
     index: int
     place: str
@@ -162,7 +163,7 @@ class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: tuple[StageNode, ...]
     moments: tuple[StageMoment, ...]
     whys: tuple[StageWhy, ...]
-    knobs: tuple[tuple[str, float | None], ...]
+    knobs: tuple[tuple[str, float | None, bool], ...]
     changes: tuple[tuple[str, str, str], ...] = ()  # knobs that took effect here: label, old, new
     last: str = ""  # the last change and what it did since
     missing: str = ""  # why there is no draft to see

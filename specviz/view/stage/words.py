@@ -2,34 +2,38 @@
 
 from collections.abc import Callable
 
+from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import Frame, TreeNode
+from specviz.view.frame.steps import Moment
+from specviz.view.why.explain import why
 from specviz.view.words.numbers import plural
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 _MOST = 6  # tokens that a sentence names
 
 
-def said(frame: Frame, family: RoundTree) -> str:
+def said(run: Run, frame: Frame, family: RoundTree, now: Moment) -> str:
     """One or two sentences about this moment of the frame's round."""
-    words = {
+    if frame.phase in (Phase.ACCEPT, Phase.CLOSE) and frame.selected is not None:
+        words = why(run, family, frame.selected, now).words  # the inspector adds what panels say
+        return f"{_test(frame, family)}{words}" if frame.phase == Phase.ACCEPT else words
+    words_of = {
         Phase.ROOT: _root,
         Phase.DRAFT: _draft,
         Phase.VERIFY: _verify,
-        Phase.ACCEPT: _test,
-        Phase.CLOSE: _close,
         Phase.COMMIT: _commit,
     }
-    return words[frame.phase](frame, family)
+    return words_of[frame.phase](frame)
 
 
-def _root(frame: Frame, family: RoundTree) -> str:
+def _root(frame: Frame) -> str:
     shown = next((node.shown for node in frame.tree.nodes if node.id == ROOT), "")
     end = f" {frame.tree.missing}." if frame.tree.missing else ""
     return f"Round {frame.round} begins at the last token of the text, {shown}.{end}"
 
 
-def _draft(frame: Frame, family: RoundTree) -> str:
+def _draft(frame: Frame) -> str:
     new = [node for node in frame.tree.nodes if node.fresh]
     more = f" and {len(new) - _MOST} more" if len(new) > _MOST else ""
     names = ", ".join(node.shown for node in new[:_MOST])
@@ -37,7 +41,7 @@ def _draft(frame: Frame, family: RoundTree) -> str:
     return f"The draft grows: {plural(len(new), 'guess', 'guesses')} {where}, {names}{more}."
 
 
-def _verify(frame: Frame, family: RoundTree) -> str:
+def _verify(frame: Frame) -> str:
     n = frame.counts.n_drafted or 0
     guesses = "the drafted token" if n == 1 else f"all {n} drafted tokens"
     return f"One pass of the target covers {guesses} at once: now every p stands beside its q."
@@ -45,15 +49,10 @@ def _verify(frame: Frame, family: RoundTree) -> str:
 
 def _test(frame: Frame, family: RoundTree) -> str:
     tested = _first(frame, lambda node: node.fresh)
-    verdict = f"Test {frame.step} of {len(family.tests)}, {tested.shown}: {tested.word}. " if tested else ""
-    return verdict + (frame.why.words if frame.why is not None else "")
+    return f"Test {frame.step} of {len(family.tests)}, {tested.shown}: {tested.word}. " if tested else ""
 
 
-def _close(frame: Frame, family: RoundTree) -> str:
-    return frame.why.words if frame.why is not None else ""
-
-
-def _commit(frame: Frame, family: RoundTree) -> str:
+def _commit(frame: Frame) -> str:
     new = [token for token in frame.strip.tokens if token.fresh]
     closes = _first(frame, lambda node: node.id == CLOSING)
     kept = len(new) - (closes is not None)

@@ -62,7 +62,7 @@ def _compare(player: Player, index: int) -> int:
             assert state.get("u") == (None if v.u is None else prob(v.u))
             chosen = builder.frame(cursor, Options(selected=node.id), Feed())
             n += _same_reasons(page, state, chosen)
-    assert [text for text, _ in page.knobs] == [item.text for item in frame.knobs.items]
+    assert [text for text, _, _ in page.knobs] == [item.text for item in frame.knobs.items]
     return n
 
 
