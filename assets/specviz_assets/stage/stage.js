@@ -65,7 +65,8 @@ export class Stage {
       this.talk.box,
       el("main", {}, el("ol", { class: "phases", "aria-hidden": "true" }, ...this.phases), this.said, this.tree.box, el("div", { class: "below" }, this.legend, this.scale.box), this.counts, this.knobs.box),
       this.why.box, this.time.box, this.problem, this.help, this.flying);
-    this.root.append(this.box);
+    this.around = el("div", { class: "stage-around" }, this.box);
+    this.root.append(this.around);
     this.paintTheme();
   }
 
@@ -204,7 +205,7 @@ export class Stage {
     const match = /^((?:q\d+\/)?r\d+)(?:\/(root|closing|n\d+))?$/.exec(place);
     const index = match ? this.head.points.findIndex((point) => point.place === match[1]) : -1;
     if (index < 0) {
-      await this.go(0, 0);
+      await this.go(0, this.still ? -1 : 0);
       return;
     }
     const named = match[2];
@@ -244,8 +245,9 @@ export class Stage {
     if (!this.page || this.playing) return;
     const over = this.index === this.last && this.k === this.page.moments.length - 1;
     this.playing = true;
+    clearTimeout(this.telling);
     this.chosen = null;
-    if (over) await this.go(0, 0);
+    if (over) await this.go(0, this.still ? -1 : 0);
     this.since = performance.now();
     this.draw(false, { page: this.page, k: this.k });
     requestAnimationFrame(this.frame);
@@ -350,6 +352,6 @@ export class Stage {
     clearTimeout(this.telling);
     document.removeEventListener("keydown", this.keys);
     this.darkness.removeEventListener("change", this.darken);
-    this.box.remove();
+    this.around.remove();
   }
 }

@@ -3,7 +3,8 @@
 import { CLOSING, MONO, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "./dom.js";
 
 const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, least: 96, letters: 16 };
-const DENSE = { row: 38, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
+const WIDEST = 150; // between the columns of a tree that is taller than its box
+const DENSE = { row: 37, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
 const MARGIN = 26, CLOSEST = 1.45, READABLE = 0.66, CHAIN = 0.5; // scales below which text is too small; a chain has nothing else to show
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 
@@ -11,11 +12,11 @@ export class TreeView {
   constructor(choose) {
     this.choose = choose;
     this.camera = svg("g", { class: "camera" });
-    this.beam = svg("rect", { class: "beam", x: 0, y: 0, width: 120, height: "100%" });
+    this.beam = svg("rect", { class: "beam", fill: "url(#shine)", x: 0, y: 0, width: 120, height: "100%" });
     const shine = svg("linearGradient", { id: "shine" },
       svg("stop", { offset: "0", "stop-color": "var(--m-accepted)", "stop-opacity": "0" }),
-      svg("stop", { offset: ".8", "stop-color": "var(--m-accepted)", "stop-opacity": ".28" }),
-      svg("stop", { offset: "1", "stop-color": "var(--m-accepted)", "stop-opacity": ".75" }));
+      svg("stop", { offset: ".8", "stop-color": "var(--m-accepted)", "stop-opacity": ".16" }),
+      svg("stop", { offset: "1", "stop-color": "var(--m-accepted)", "stop-opacity": ".5" }));
     this.svg = svg("svg", { role: "tree", class: "tree", "aria-label": "draft tree" },
       svg("defs", {}, shine), this.camera, this.beam);
     this.missing = el("p", { class: "missing" });
@@ -76,7 +77,10 @@ export class TreeView {
     this.free = null;
     this.groups = new Map();
     this.measure(ROOMY);
-    if (this.whole().s < (page.n_rows > 2 ? READABLE : CHAIN)) this.measure(DENSE);
+    if (this.whole().s < (page.n_rows > 2 ? READABLE : CHAIN)) {
+      this.measure(DENSE);
+      this.spread();
+    }
     this.layer = svg("g", { class: this.shape === DENSE ? "round dense" : "round" });
     this.edges = svg("g", { class: "edges" });
     this.layer.append(this.edges);
@@ -101,6 +105,15 @@ export class TreeView {
     const starts = wide.map((_, k) => wide.slice(0, k).reduce((sum, w) => sum + w + gap, 0));
     this.at = new Map(this.page.nodes.map((node) =>
       [node.id, { x: starts[node.column], y: node.row * row, w: wide[node.column] }]));
+  }
+
+  // A tall tree takes the width that its box has to spare.
+  spread() {
+    const { s } = this.whole(), n = this.page.n_columns - 1;
+    const ends = Math.max(...[...this.at.values()].map((place) => place.x + place.w));
+    const spare = ((this.box.clientWidth - 2 * MARGIN) / s - ends) / Math.max(1, n);
+    const more = Math.max(0, Math.min(WIDEST, spare));
+    for (const node of this.page.nodes) this.at.get(node.id).x += node.column * more;
   }
 
   build(node) {
@@ -216,7 +229,7 @@ export class TreeView {
       : `translate(${from.x + from.w * 0.6}px, ${from.y}px) scale(.4)`;
     const easing = node.id === CLOSING ? "cubic-bezier(.3,1.5,.6,1)" : EASE;
     group.animate([{ transform: first, opacity: 0 }, { transform: place, opacity: 1 }],
-      { duration: Math.min(650, ms * 0.7), easing, delay: node.id < 0 ? 0 : Math.min(90, ms * 0.1) * Math.random(), fill: "backwards" });
+      { duration: Math.min(650, ms * 0.7), easing, delay: node.id < 0 ? 0 : Math.min(24, ms * 0.03) * (node.row % 5), fill: "backwards" });
     group.edge?.animate([{ opacity: 0 }, { opacity: 1 }], { duration: Math.min(500, ms * 0.6) });
   }
 

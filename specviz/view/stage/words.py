@@ -35,6 +35,8 @@ def _root(frame: Frame) -> str:
 
 def _draft(frame: Frame) -> str:
     new = [node for node in frame.tree.nodes if node.fresh]
+    if not new:
+        return f"The draft grows to level {frame.step}; nothing of it is sent to the target."
     more = f" and {len(new) - _MOST} more" if len(new) > _MOST else ""
     names = ", ".join(node.shown for node in new[:_MOST])
     where = "behind the text" if frame.step == 1 else f"at level {frame.step}"

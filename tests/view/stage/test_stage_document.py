@@ -159,3 +159,15 @@ def test_a_round_that_is_not_there_is_refused() -> None:
     player = _player(make_events(new_tokens=4))
     with pytest.raises(IndexError):
         one_round(player.builder, len(player.run.rounds))
+
+
+def test_a_level_of_which_nothing_is_sent_says_so() -> None:
+    """Drafts of block drafters go deeper than what is kept of them."""
+    player, seen = _player(read_events(RECORDINGS["code-specblock"])), 0
+    for index in range(len(player.run.rounds)):
+        for moment in one_round(player.builder, index).moments:
+            if moment.phase == 2 and not moment.fresh:
+                seen += 1
+                assert "nothing of it is sent" in moment.say
+            assert moment.say.strip() not in ("", ".")
+    assert seen
