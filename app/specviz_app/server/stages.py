@@ -23,24 +23,40 @@ _OFFERED = 256  # that are remembered
 
 
 class OpenRun:
-    """One recording, read to its end. A fold reads rounds back into memory, so only one thread at a time asks it."""
+    """One recording, read when it is first asked. A fold reads rounds back into memory, so one thread at a time asks.
+
+    Whatever is asked raises SpecvizError for a trace that cannot be read.
+    """
 
     def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
         self._lock = threading.Lock()
-        with Trace(path) as trace:
-            self._builder = FrameBuilder(Run().extend(trace.read()))
-        self._head = msgspec.json.encode(head(self._builder, name))
+        self._builder: FrameBuilder | None = None
+        self._head = b""
+
+    def _read(self) -> FrameBuilder:
+        """Under the lock. The run as far as it was recorded."""
+        if self._builder is None:
+            builder = FrameBuilder(Run())  # first: it counts every round while that is in memory
+            with Trace(self._path) as trace:
+                builder.run.extend(trace.read())
+            self._head, self._builder = msgspec.json.encode(head(builder, self._name)), builder
+        return self._builder
 
     def head(self) -> bytes:
-        return self._head
+        """The head as JSON."""
+        with self._lock:
+            self._read()
+            return self._head
 
     def rounds(self, first: int, n: int) -> bytes:
         """Some rounds, as a JSON list. Raises SpecvizError for a round that is not there."""
         with self._lock:
-            last = len(self._builder.run.rounds)
+            builder = self._read()
+            last = len(builder.run.rounds)
             if not 0 <= first < last:
                 raise SpecvizError(f"no round {first} here; there are {last}, counted from 0")
-            return rounds_json(self._builder, range(first, min(last, first + max(1, min(n, MOST_ROUNDS)))))
+            return rounds_json(builder, range(first, min(last, first + max(1, min(n, MOST_ROUNDS)))))
 
 
 class Stages:

@@ -130,7 +130,7 @@ export class TreeView {
     glyph.setAttribute("y", baseline);
     word.setAttribute("y", baseline);
     group.append(svg("rect", { class: "card", y: -tall / 2, width: w, height: tall, rx: dense ? 7 : 11 }), glyph, word);
-    if (node.id !== ROOT) group.append(...this.bars(w, high, dense));
+    if (node.id !== ROOT) group.append(...this.bars(node.id === CLOSING ? ["p"] : ["q", "p"], w, high, dense));
     const note = svg("text", { class: "note", x: w - 9, y: baseline, "text-anchor": "end" });
     if (!dense) group.append(note);
     group.append(svg("rect", { class: "ring", x: -4, y: -tall / 2 - 4, width: w + 8, height: tall + 8, rx: dense ? 10 : 14 }));
@@ -147,10 +147,10 @@ export class TreeView {
   }
 
   // What the draft said above what the target says.
-  bars(w, high, dense) {
+  bars(names, w, high, dense) {
     const left = dense ? 8 : 24, right = dense ? 8 : 46, tall = dense ? 2.5 : 6;
     const rows = dense ? [high / 2 - 8, high / 2 - 4.5] : [high / 2 - 31, high / 2 - 16];
-    return ["q", "p"].flatMap((name, k) => {
+    return names.flatMap((name, k) => {
       const y = rows[k];
       const made = [
         svg("rect", { class: `track ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
@@ -185,6 +185,7 @@ export class TreeView {
       this.dress(node, group, state, moment, marks);
       group.classList.toggle("chosen", node.id === chosen);
       group.tabIndex = node.id === chosen ? 0 : -1;
+      group.setAttribute("aria-selected", node.id === chosen);
       group.style.setProperty("--wait", `${sweep ? (sweep * this.across(node)).toFixed(0) : 0}ms`);
       if (enters && motion && !before?.has(node.id)) this.enter(node, group, ms);
     }
@@ -208,7 +209,7 @@ export class TreeView {
     if (note) put(note, textWidth(this.words.get(node.id), this.shape.size) + 60 + (state.note ?? "").length * 6 < this.at.get(node.id).w ? state.note ?? "" : "");
     for (const name of ["q", "p"]) {
       const fill = group.querySelector(`.fill.${name}`);
-      if (!fill) break;
+      if (!fill) continue;
       const share = state[`${name}b`];
       fill.style.transform = `scaleX(${Math.min(1, share ?? 0)})`;
       group.querySelector(`.track.${name}`).style.opacity = share === undefined || share === null ? 0.35 : 1;

@@ -45,12 +45,14 @@ def show(trace: Path | str, height: int = _HEIGHT) -> SavedRun:
 
 def saved(trace: Path | str) -> SavedRun:
     """The page of a trace, as far as it was recorded. Raises TraceError where there is nothing to play."""
+    builder = FrameBuilder(Run())  # first: it counts every round while that is in memory
+    run = builder.run
     with Trace(trace) as opened:
-        run = Run().extend(opened.read())
+        run.extend(opened.read())
         name = trace_title(opened.path)
     if not run.rounds:
         raise TraceError(f"{trace} has no round in it yet: there is nothing to play; record a run to its first round")
-    return SavedRun(name, page(FrameBuilder(run), name), len(run.rounds))
+    return SavedRun(name, page(builder, name), len(run.rounds))
 
 
 def trace_title(path: Path) -> str:

@@ -8,7 +8,7 @@ from specviz.view.frame.frame import Frame, TreeNode
 from specviz.view.frame.steps import Moment
 from specviz.view.why.explain import why
 from specviz.view.words.numbers import plural
-from specviz.view.words.palette import CLOSING, ROOT, Phase
+from specviz.view.words.palette import ROOT, Phase
 
 _MOST = 6  # tokens that a sentence names
 
@@ -56,14 +56,13 @@ def _test(frame: Frame, family: RoundTree) -> str:
 
 def _commit(frame: Frame) -> str:
     new = [token for token in frame.strip.tokens if token.fresh]
-    closes = _first(frame, lambda node: node.id == CLOSING)
-    kept = len(new) - (closes is not None)
+    if not new:
+        return "The round writes nothing."
+    kept = sum(token.mark == "accepted" for token in new)
+    last = next((f"the {token.mark} one" for token in new if token.mark != "accepted"), "")
+    what = " and ".join(filter(None, (plural(kept, "accepted token") if kept else "", last)))
     text = "".join(token.running for token in new)
-    last = f" and the {closes.word} one" if closes is not None else ""
-    what = (
-        f"{plural(kept, 'accepted token')}{last}" if kept else f"only the {closes.word} token" if closes else "nothing"
-    )
-    return f"The round writes {plural(len(new), 'token')}, {what}: “{text}”." if new else "The round writes nothing."
+    return f"The round writes {plural(len(new), 'token')}, {what}: “{text}”."
 
 
 def _first(frame: Frame, wanted: Callable[[TreeNode], bool]) -> TreeNode | None:

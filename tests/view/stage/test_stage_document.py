@@ -171,3 +171,17 @@ def test_a_level_of_which_nothing_is_sent_says_so() -> None:
                 assert "nothing of it is sent" in moment.say
             assert moment.say.strip() not in ("", ".")
     assert seen
+
+
+def test_the_last_sentence_counts_what_was_written() -> None:
+    """Also where a trace holds no tree: the marks of the text tell it."""
+    for level in ("full", "none"):
+        player = _player(make_events(temperature=0.8, new_tokens=40, level=level))
+        for index, record in enumerate(player.run.rounds):
+            said = one_round(player.builder, index).moments[-1].say
+            assert record.commit is not None
+            kept = record.commit.kinds.count("accepted")
+            n = len(record.commit.tokens)
+            assert f"writes {n} token" in said
+            assert (f"{kept} accepted" in said) == bool(kept)
+            assert ("recovered one" in said) == ("recovered" in record.commit.kinds)
