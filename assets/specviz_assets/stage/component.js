@@ -30,13 +30,13 @@ export default function (component) {
   }
   if (!held) {
     const source = { head: () => fetched(data, ""), round: async (index) => (await fetched(data, `&round=${index}&n=1`))[0] };
-    held = { run: data.run, at: data.at, told: new Set([data.at]) };
+    held = { run: data.run, at: data.at, last: data.at, pending: [] };
     held.stage = new Stage(parentElement.querySelector(".mount"), source, {
       at: data.at, play: data.play, theme,
       onPlace: (place) => {
-        if (held.told.has(place) && place === held.last) return;
+        if (place === held.last) return;
         held.last = place;
-        held.told.add(place);
+        held.pending.push(place);
         held.trigger("place", place);
       },
     });
@@ -44,8 +44,13 @@ export default function (component) {
   }
   held.trigger = setTriggerValue;
   held.stage.setTheme(theme);
-  // A place that was written into the address elsewhere, by the way back or another page.
-  if (data.at && data.at !== held.at && !held.told.has(data.at)) held.stage.goto(data.at);
+  // Either the answer to a place that was told, or one that came otherwise: the way back, a link.
+  const answered = held.pending.indexOf(data.at);
+  if (answered >= 0) held.pending.splice(0, answered + 1);
+  else if (data.at && data.at !== held.at) {
+    held.last = data.at;
+    held.stage.goto(data.at);
+  }
   held.at = data.at;
   return () => {
     held.stage.end();

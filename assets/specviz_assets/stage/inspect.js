@@ -116,7 +116,7 @@ export class KnobRow {
     this.looks = head.knobs ?? [];
     this.chips = this.looks.map((knob) => {
       const value = el("b", {}), level = el("i", {});
-      const chip = el("span", { class: knob.changes ? "knob changes" : "knob", title: `${knob.name}: ${knob.help}`, tabindex: -1 },
+      const chip = el("span", { class: knob.changes ? "knob changes" : "knob", title: `${knob.name}: ${knob.help}; a change is taken at the ${knob.when}`, tabindex: -1 },
         el("span", { class: "name", text: knob.label }), value, el("span", { class: "slot" }, level));
       return { chip, value, level };
     });

@@ -1,6 +1,7 @@
 // The stage: one picture of a run that plays. It places and moves; marks, words and numbers are those it is given.
 
 import { CLOSING, PHASE, ROOT, button, el, put } from "./dom.js";
+import { fly, lift } from "./flight.js";
 import { Inspector, KnobRow, Scale } from "./inspect.js";
 import { KEYS, helpBox } from "./keys.js";
 import { Pages } from "./pages.js";
@@ -11,7 +12,6 @@ import { TreeView } from "./tree.js";
 // How long a moment is looked at, in ms at 1×.
 const DWELL = { [PHASE.ROOT]: 650, [PHASE.DRAFT]: 620, [PHASE.VERIFY]: 1500, [PHASE.ACCEPT]: 1450, [PHASE.CLOSE]: 1700, [PHASE.COMMIT]: 1700 };
 const STILL = 1800; // a round, for who wants no motion
-const SHORT = ["Root", "Draft", "Verify", "Accept / reject", "Close", "Commit"];
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
 // page), `onPlace(place)` when a place was come to and stayed at.
@@ -50,7 +50,7 @@ export class Stage {
     this.badge = el("span", { class: "badge" });
     this.facts = el("span", { class: "dim facts" });
     this.metrics = el("dl", { class: "metrics" });
-    this.phases = SHORT.map((word, n) => el("li", { "data-phase": n + 1 }, el("i", {}), el("span", { text: word })));
+    this.phases = el("ol", { class: "phases", role: "img" });
     this.said = el("p", { class: "said", role: "status", "aria-live": "polite" });
     this.legend = el("p", { class: "legend", "aria-hidden": "true" });
     this.counts = el("p", { class: "dim counts" });
@@ -63,7 +63,7 @@ export class Stage {
     this.box = el("div", { class: this.options.alone ? "stage alone" : "stage", tabindex: -1 },
       el("header", {}, el("div", { class: "name" }, this.title, this.badge, this.facts), this.metrics, tools),
       this.talk.box,
-      el("main", {}, el("ol", { class: "phases", "aria-hidden": "true" }, ...this.phases), this.said, this.tree.box, el("div", { class: "below" }, this.legend, this.scale.box), this.counts, this.knobs.box),
+      el("main", {}, this.phases, this.said, this.tree.box, el("div", { class: "below" }, this.legend, this.scale.box), this.counts, this.knobs.box),
       this.why.box, this.time.box, this.problem, this.help, this.flying);
     this.around = el("div", { class: "stage-around" }, this.box);
     this.root.append(this.around);
@@ -87,7 +87,9 @@ export class Stage {
     put(this.title, head.title);
     put(this.badge, `${head.lossless ? "✓" : "⚠"} ${head.badge}`);
     this.badge.classList.toggle("bad", !head.lossless);
-    put(this.facts, head.facts);
+    const warned = (head.notices ?? []).at(-1);
+    put(this.facts, warned ? `${head.facts} · ⚠ ${warned}` : head.facts);
+    this.phases.replaceChildren(...head.phases.map((word, n) => el("li", { "data-phase": n + 1 }, el("i", {}), el("span", { text: word }))));
     this.metrics.replaceChildren(...head.metrics.map((metric) =>
       el("div", { title: metric.help }, el("dt", { text: metric.label }), el("dd", { text: metric.text }))));
     const signs = ["accepted", "rejected", "untested", "recovered", "bonus"];
@@ -284,51 +286,25 @@ export class Stage {
     const moment = page.moments[k], { ms } = this;
     this.box.style.setProperty("--ms", motion ? `${Math.min(420, ms * 0.45)}ms` : "0ms");
     this.said.setAttribute("aria-live", this.playing && this.speed > 1 ? "off" : "polite");
-    const leaves = motion && moment.phase === PHASE.COMMIT && from.page === page ? this.lift() : [];
+    const leaves = motion && moment.phase === PHASE.COMMIT && from.page === page ? lift(this) : [];
     if (this.tree.page !== page) this.tree.setRound(page, motion, ms);
     const shown = this.chosen ?? moment.at;
     this.tree.paint(k, motion, ms, shown, this.head.marks);
     this.talk.show(this.index, page, k, motion);
-    if (leaves.length) this.fly(leaves, ms);
+    if (leaves.length) fly(this, leaves, ms);
     this.why.show(page, k, shown, this.chosen !== null, this.head.marks);
     this.scale.show(page, k, motion, ms, this.head.marks);
     this.knobs.show(page);
     this.time.show(this.index, k, page.moments.length, this.playing);
     put(this.said, moment.say);
     put(this.counts, moment.counts);
-    for (const item of this.phases) {
+    this.phases.setAttribute("aria-label", moment.label);
+    for (const item of this.phases.children) {
       const n = Number(item.dataset.phase);
       item.classList.toggle("on", n === moment.phase);
       item.classList.toggle("past", n < moment.phase);
     }
     this.box.dataset.phase = moment.phase;
-  }
-
-  // The tokens that become text, where they stand in the tree.
-  lift() {
-    const states = this.page.states[this.k];
-    return [...states].filter(([id, state]) => state.win && id !== ROOT).map(([id, state]) => ({ id, state, from: this.tree.spot(id) }))
-      .filter((leaf) => leaf.from);
-  }
-
-  // From there they fly into the conversation.
-  fly(leaves, ms) {
-    const spots = this.talk.spots(this.index), edge = this.box.getBoundingClientRect(), window_ = this.talk.scroll.getBoundingClientRect();
-    leaves.forEach(({ id, state, from }, n) => {
-      const token = spots.get(id);
-      if (!token) return;
-      const to = token.getBoundingClientRect();
-      const y = Math.max(window_.top, Math.min(window_.bottom - 20, to.top));
-      const ghost = el("span", { class: "ghost", text: this.page.places.get(id)?.shown ?? "", style: `--c: var(--m-${state.mark})` });
-      this.flying.append(ghost);
-      const start = `translate(${from.left - edge.left + 8}px, ${from.top - edge.top + 6}px)`;
-      const end = `translate(${to.left - edge.left}px, ${y - edge.top}px)`;
-      const timing = { duration: Math.min(900, ms * 0.5), delay: n * Math.min(90, ms * 0.06), easing: "cubic-bezier(.5,0,.2,1)", fill: "both" };
-      const gone = () => ghost.remove();
-      ghost.animate([{ transform: start, opacity: 0.2 }, { transform: start, opacity: 1, offset: 0.15 }, { transform: end, opacity: 1, offset: 0.9 },
-        { transform: end, opacity: 0 }], timing).finished.then(gone, gone);
-      token.animate([{ opacity: 0 }, { opacity: 0, offset: 0.85 }, { opacity: 1 }], timing);
-    });
   }
 
   // Keys -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ export class Talk {
     this.text = el("div", { class: "text", role: "log", "aria-live": "off", "aria-label": "text so far" });
     this.maybe = el("span", { class: "maybe" });
     this.scroll = el("div", { class: "scroll" }, this.prompt, this.text);
-    this.box = el("section", { class: "talk", "aria-label": "conversation" }, el("h2", { text: "Text" }), this.scroll);
+    this.title = el("h2", { text: "Text" });
+    this.box = el("section", { class: "talk", "aria-label": "conversation" }, this.title, this.scroll);
     this.text.onclick = (event) => {
       const found = event.target.closest?.("[data-index]");
       if (found) this.go(Number(found.dataset.index), event.target.dataset?.node);
@@ -25,6 +26,9 @@ export class Talk {
   lay(query) {
     this.query = query;
     put(this.prompt, query.prompt);
+    const several = this.head.queries.length;
+    const which = several > 1 ? `prompt ${this.head.queries.indexOf(query) + 1} of ${several}` : "Text";
+    put(this.title, query.domain ? `${which} · ${query.domain}` : which);
     this.rounds = [];
     for (let index = query.first; index < query.first + query.n_rounds; index += 1) {
       const point = this.head.points[index];

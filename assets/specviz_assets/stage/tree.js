@@ -216,7 +216,7 @@ export class TreeView {
       const number = group.querySelector(`.number.${name}`);
       if (number) put(number, state[name] ?? "");
     }
-    const said = [node.shown, look.word, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.u && `u ${state.u}`];
+    const said = [node.shown, look.word, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.ratio && `p/q ${state.ratio}`, state.u && `u ${state.u}`];
     group.setAttribute("aria-label", said.filter(Boolean).join(", "));
     group.setAttribute("aria-level", node.column + 1);
   }

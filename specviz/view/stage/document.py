@@ -28,8 +28,9 @@ from specviz.view.stage.parts import (
     StageRound,
     Token,
 )
+from specviz.view.stage.words import PHASES
 from specviz.view.words.numbers import knob as shown
-from specviz.view.words.palette import PHASE_WORDS, STYLES
+from specviz.view.words.palette import STYLES
 
 
 def head(builder: FrameBuilder, name: str) -> StageHead:
@@ -47,7 +48,7 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
         lossless=info.lossless and not info.imported,
         facts=" · ".join(filter(None, facts)),
         metrics=tuple(StageMetric(m.label, m.text, m.help) for m in frame.metrics),
-        phases=tuple(PHASE_WORDS.values()),
+        phases=PHASES,
         marks={mark: Look(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
         knobs=_knobs(frame.knobs),
         queries=tuple(_query(query) for query in run.queries),

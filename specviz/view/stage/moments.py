@@ -89,6 +89,7 @@ class RoundMoments:
 
 
 def _other(state: State, before: Mapping[str, Any]) -> State:
+    """What is other than before; None for what is not known any more."""
     return {name: value for name, value in state.items() if before.get(name) != value} | {
         name: None for name in before if name not in state and name not in _GONE
     }

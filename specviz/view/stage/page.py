@@ -15,7 +15,17 @@ from specviz.text import running
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import document
 
-MODULES = ("dom", "pages", "tree", "talk", "inspect", "timeline", "keys", "stage")  # each before those that use it
+MODULES = (
+    "dom",
+    "pages",
+    "tree",
+    "talk",
+    "inspect",
+    "timeline",
+    "keys",
+    "flight",
+    "stage",
+)  # each before those that use it
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:\{[^}]*\};\n|(?=const|class|function|async))", re.MULTILINE)
 _GZIP = 31  # zlib's word for gzip, with no time of day in it

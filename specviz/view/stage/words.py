@@ -10,6 +10,7 @@ from specviz.view.why.explain import why
 from specviz.view.words.numbers import plural
 from specviz.view.words.palette import ROOT, Phase
 
+PHASES = ("Root", "Draft", "Verify", "Accept / reject", "Close", "Commit")  # for a line of six signs
 _MOST = 6  # tokens that a sentence names
 
 

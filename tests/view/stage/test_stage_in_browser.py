@@ -204,3 +204,20 @@ def _spelled(event: Event) -> Event:
     if isinstance(event, Commit):
         return msgspec.structs.replace(event, texts=[_HARM] * len(event.texts))
     return event
+
+
+def test_it_plays_in_the_frame_of_a_notebook(browser: Any) -> None:
+    """A frame without an origin: no storage, no address of its own."""
+    said: list[str] = []
+    page = browser.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.set_content(f"<!doctype html><body>{specviz.show(RECORDINGS['code-draft'])._repr_html_()}</body>")
+    frame = page.frame_locator("iframe")
+    frame.locator(".node").first.wait_for(timeout=_WAIT_MS)
+    frame.locator(".stage[data-phase='2']").wait_for(timeout=_WAIT_MS)
+    frame.get_by_role("button", name="next rejection").click()
+    frame.locator(".why .headline", has_text="REJECTED").wait_for(timeout=_WAIT_MS)
+    page.wait_for_timeout(600)  # the place would go into the address now
+    assert said == []
+    page.close()
