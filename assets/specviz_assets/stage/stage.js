@@ -297,6 +297,7 @@ export class Stage {
     this.knobs.show(page);
     this.time.show(this.index, k, page.moments.length, this.playing);
     put(this.said, moment.say);
+    this.said.title = moment.say;
     put(this.counts, moment.counts);
     this.phases.setAttribute("aria-label", moment.label);
     for (const item of this.phases.children) {

@@ -5,7 +5,7 @@ import { CLOSING, MONO, PHASE, ROOT, button, clipped, el, put, svg, textWidth } 
 const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, least: 96, letters: 16 };
 const WIDEST = 150; // between the columns of a tree that is taller than its box
 const DENSE = { row: 37, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
-const MARGIN = 26, CLOSEST = 1.45, READABLE = 0.66, CHAIN = 0.5; // scales below which text is too small; a chain has nothing else to show
+const MARGIN = 26, CLOSEST = 1.45, READABLE = 0.66, CHAIN = 0.48; // scales below which text is too small; a chain is better seen whole
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 
 export class TreeView {
@@ -77,7 +77,8 @@ export class TreeView {
     this.free = null;
     this.groups = new Map();
     this.measure(ROOMY);
-    if (this.whole().s < (page.n_rows > 2 ? READABLE : CHAIN)) {
+    this.least = page.n_rows > 2 ? READABLE : CHAIN;
+    if (this.whole().s < this.least) {
       this.measure(DENSE);
       this.spread();
     }
@@ -259,7 +260,7 @@ export class TreeView {
     let view = this.free;
     if (!view) {
       view = this.whole();
-      if (view.s < READABLE) view = this.near(this.page.moments[this.k ?? 0]) ?? view;
+      if (view.s < this.least) view = this.near(this.page.moments[this.k ?? 0]) ?? view;
     }
     this.view = view;
     this.camera.style.transition = motion ? "" : "none";
