@@ -12,6 +12,8 @@ import { TreeView } from "./tree.js";
 // How long a moment is looked at, in ms at 1×.
 const DWELL = { [PHASE.ROOT]: 650, [PHASE.DRAFT]: 620, [PHASE.VERIFY]: 1500, [PHASE.ACCEPT]: 1450, [PHASE.CLOSE]: 1700, [PHASE.COMMIT]: 1700 };
 const STILL = 1800; // a round, for who wants no motion
+// What has keys of its own, here or on the page around.
+const TAKES_KEYS = "input, textarea, select, dialog, [contenteditable=true], [role=slider], [role=listbox], [role=combobox], [role=menu]";
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
 // page), `onPlace(place)` when a place was come to and stayed at.
@@ -313,9 +315,7 @@ export class Stage {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || this.help.open) return;
     const from = event.composedPath()[0];
-    const inside = event.composedPath().includes(this.box);
-    if (!inside && from !== document.body && from !== document.documentElement) return;
-    if (from.matches?.("input, textarea, select")) return;
+    if (from.closest?.(TAKES_KEYS) && !from.closest(".stage [role=slider]")) return;
     if ((event.key === " " || event.key === "Enter") && from.matches?.("button, summary, a")) return;
     const deed = KEYS[event.key];
     if (!deed || !this.head) return;
