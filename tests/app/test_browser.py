@@ -177,6 +177,19 @@ def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
     assert "at=r4" in _address(page)
 
 
+def test_the_stage_is_saved_as_one_file(recorded: Served, open_at: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    page.locator(".stage .node").first.wait_for()
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="save as one HTML file").click()
+    assert coming.value.suggested_filename == "chain.html"
+    saved = tmp_path / "chain.html"
+    coming.value.save_as(saved)
+    again = open_at(f"file://{saved}#at=r3")
+    again.locator(".stage .node").first.wait_for()
+    assert _stage_place(again).startswith("r3 ")
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_stage_fits_a_phone_and_takes_the_page_s_ground(
     dark: bool, recorded: Served, open_at: Callable[..., Any]

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
+import specviz
 from app.conftest import Open
 from app.served import Served, served
 from specviz.errors import SpecvizError
@@ -38,6 +39,11 @@ def test_head_and_rounds_are_those_of_the_document(chain_trace: Path) -> None:
     assert json.loads(run.head()) == _plain(head(builder, "chain"))
     last = len(builder.run.rounds) - 1
     assert json.loads(run.rounds(last - 1, 5)) == [_plain(one_round(builder, k)) for k in (last - 1, last)]
+
+
+def test_the_saved_page_is_that_of_the_command(chain_trace: Path) -> None:
+    stages = Stages()
+    assert stages.run(stages.offer(chain_trace, "chain")).page() == specviz.show(chain_trace).html
 
 
 def test_one_request_gets_so_many_rounds_at_most(chain_trace: Path) -> None:

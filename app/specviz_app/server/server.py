@@ -30,6 +30,7 @@ EVENTS, COMMAND, STAGE = "/api/events", "/api/command", "/api/stage"
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
 _LONGEST = 64 << 10  # bytes of a command
+_TO_KEEP = {"Content-Disposition": "attachment"}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 
 
@@ -143,10 +144,12 @@ def routes(server: Server) -> list[Route]:
 
 
 def _played(server: Server, asked: QueryParams) -> Response:
-    """The head of a recording; with `round`, so many rounds from there on as `n` says."""
+    """The head of a recording; with `round`, so many rounds from there on as `n` says; with `page`, all as one file."""
     first, n = asked.get("round"), asked.get("n", "1")
     try:
         run = server.stages.run(asked.get("run", ""))
+        if "page" in asked:
+            return Response(run.page(), media_type="text/html", headers={**_HEADERS, **_TO_KEEP})
         body = run.head() if first is None else run.rounds(_number(first), _number(n))
     except (SpecvizError, OSError) as error:
         return _refused(str(error), 404)

@@ -16,6 +16,7 @@ from specviz.runlog.fold import Run
 from specviz.trace import Trace
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, rounds_json
+from specviz.view.stage.page import page
 
 MOST_ROUNDS = 8  # that one request may ask for
 _OPEN = 4  # recordings that stay open
@@ -57,6 +58,11 @@ class OpenRun:
             if not 0 <= first < last:
                 raise SpecvizError(f"no round {first} here; there are {last}, counted from 0")
             return rounds_json(builder, range(first, min(last, first + max(1, min(n, MOST_ROUNDS)))))
+
+    def page(self) -> str:
+        """The whole run as one HTML file."""
+        with self._lock:
+            return page(self._read(), self._name)
 
 
 class Stages:

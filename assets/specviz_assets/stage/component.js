@@ -4,11 +4,14 @@ import { Stage } from "./stage.js";
 
 const mounted = new WeakMap();
 
-async function fetched(data, more) {
+async function answered(data, more) {
   const answer = await fetch(`${data.url}?run=${encodeURIComponent(data.run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
-  const body = await answer.json();
-  if (!answer.ok) throw new Error(body.message ?? `the server says ${answer.status}`);
-  return body;
+  if (!answer.ok) throw new Error((await answer.json()).message ?? `the server says ${answer.status}`);
+  return answer;
+}
+
+async function fetched(data, more) {
+  return (await answered(data, more)).json();
 }
 
 function groundOf(host) {
@@ -33,6 +36,7 @@ export default function (component) {
     held = { run: data.run, at: data.at, last: data.at, pending: [] };
     held.stage = new Stage(parentElement.querySelector(".mount"), source, {
       at: data.at, play: data.play, theme,
+      save: async () => (await answered(data, "&page=1")).blob(),
       onPlace: (place) => {
         if (place === held.last) return;
         held.last = place;
@@ -45,8 +49,8 @@ export default function (component) {
   held.trigger = setTriggerValue;
   held.stage.setTheme(theme);
   // Either the answer to a place that was told, or one that came otherwise: the way back, a link.
-  const answered = held.pending.indexOf(data.at);
-  if (answered >= 0) held.pending.splice(0, answered + 1);
+  const told = held.pending.indexOf(data.at);
+  if (told >= 0) held.pending.splice(0, told + 1);
   else if (data.at && data.at !== held.at) {
     held.last = data.at;
     held.stage.goto(data.at);

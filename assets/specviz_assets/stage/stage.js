@@ -16,7 +16,7 @@ const STILL = 1800; // a round, for who wants no motion
 const TAKES_KEYS = "input, textarea, select, dialog, [contenteditable=true], [role=slider], [role=listbox], [role=combobox], [role=menu]";
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
-// page), `onPlace(place)` when a place was come to and stayed at.
+// page), `save()` (a promise of the saved page), `onPlace(place)` when a place was come to and stayed at.
 export class Stage {
   constructor(root, source, options = {}) {
     this.root = root;
@@ -60,6 +60,7 @@ export class Stage {
     this.help = helpBox();
     this.flying = el("div", { class: "flying", "aria-hidden": "true" });
     const tools = el("div", { class: "tools" },
+      this.options.save ? button("save", "save as one HTML file", (event) => this.save(event.currentTarget)) : null,
       this.options.theme ? null : button("theme", "light or dark", () => this.turnTheme()),
       el("button", { type: "button", title: "keys (?)", "aria-label": "keys", text: "?", onclick: () => this.help.showModal() }));
     this.box = el("div", { class: this.options.alone ? "stage alone" : "stage", tabindex: -1 },
@@ -279,6 +280,20 @@ export class Stage {
       else this.stop();
     }
     requestAnimationFrame(this.frame);
+  }
+
+  // The run as one file, where there is somebody to make it; a long one takes a while.
+  async save(made) {
+    made.disabled = true;
+    put(this.problem, "");
+    try {
+      const address = URL.createObjectURL(await this.options.save());
+      el("a", { href: address, download: `${this.head.name}.html` }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 60000);
+    } catch (error) {
+      put(this.problem, `The file cannot be made: ${error.message}`);
+    }
+    made.disabled = false;
   }
 
   // Painting -------------------------------------------------------------------------------------------------------
