@@ -53,7 +53,7 @@ export default function (component) {
   if (told >= 0) held.pending.splice(0, told + 1);
   else if (data.at && data.at !== held.at) {
     held.last = data.at;
-    held.stage.goto(data.at);
+    held.stage.visit(data.at);
   }
   held.at = data.at;
   return () => {

@@ -20,6 +20,6 @@ export function openFile() {
     }
   };
   const stage = new Stage(document.body, source, { at: asked.get("at") ?? "", play: true, alone: true, onPlace });
-  addEventListener("hashchange", () => stage.goto(new URLSearchParams(location.hash.slice(1)).get("at") ?? ""));
+  addEventListener("hashchange", () => stage.visit(new URLSearchParams(location.hash.slice(1)).get("at") ?? ""));
   return stage;
 }

@@ -190,19 +190,28 @@ export class Stage {
       await this.go(this.index, by > 0 ? own[0] : own.at(-1));
       return;
     }
-    for (let index = this.index + by; index >= 0 && index <= this.last; index += by) {
-      if (!this.head.points[index].rejected) continue;
-      const page = await this.pages.get(index, this.last);
-      const found = this.failed(page);
-      await this.go(index, found.length ? (by > 0 ? found[0] : found.at(-1)) : -1);
+    let index = this.index + by;
+    while (index >= 0 && index <= this.last && !this.head.points[index].rejected) index += by;
+    if (index < 0 || index > this.last) {
+      put(this.said, by > 0 ? "No rejection comes after this one." : "No rejection comes before this one.");
       return;
     }
-    put(this.said, by > 0 ? "No rejection comes after this one." : "No rejection comes before this one.");
+    const found = await this.pages.get(index, this.last).then((page) => this.failed(page), () => []);
+    await this.go(index, found.length ? (by > 0 ? found[0] : found.at(-1)) : -1); // which says what cannot be fetched
   }
 
   failed(page) {
     return page.moments.flatMap((moment, k) =>
       moment.phase === PHASE.ACCEPT && page.states[k].get(moment.at)?.mark === "rejected" ? [k] : []);
+  }
+
+  // To a place that came from outside, as soon as the run is there.
+  visit(place) {
+    return this.ready.then(() => {
+      if (!this.page || this.gone) return undefined;
+      this.stop();
+      return this.goto(place);
+    });
   }
 
   // `r3`, `r3/n14`, `q1/r3/closing`, as other pages and the terminal write a place.

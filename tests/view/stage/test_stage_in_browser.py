@@ -221,3 +221,13 @@ def test_it_plays_in_the_frame_of_a_notebook(browser: Any) -> None:
     page.wait_for_timeout(600)  # the place would go into the address now
     assert said == []
     page.close()
+
+
+def test_another_place_in_the_address_is_gone_to(tree: Path, opened: Open) -> None:
+    page = opened(tree, "r2")
+    page.evaluate("() => { location.hash = '#at=r7/root' }")
+    page.wait_for_function("() => document.querySelector('.time .place').innerText.startsWith('r7 ')")
+    assert page.locator(".node.chosen").get_attribute("data-node") == "-1"
+    page.keyboard.press("End")
+    page.keyboard.press("}")
+    page.locator(".said", has_text="No rejection comes after").wait_for()
