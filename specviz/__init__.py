@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from specviz.trace import Trace as Trace
     from specviz.verifiers import all_verifiers as all_verifiers
     from specviz.verifiers import get_verifier as get_verifier
+    from specviz.view.stage.notebook import show as show
 
     __version__: str
 
@@ -44,6 +45,7 @@ _HOME = {
     "get_method": "specviz.methods",
     "get_verifier": "specviz.verifiers",
     "load_pair": "specviz.engine.run.local",
+    "show": "specviz.view.stage.notebook",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -79,11 +79,13 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
         raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
     with chromium() as browser:
         with served(["--replay", str(traces.trace)]) as url:
-            _page(browser, out / "web-overview.png", f"{url}/", DESK)
+            _page(browser, out / "web-overview.png", f"{url}/overview", DESK)
             _page(browser, out / "web-rounds.png", f"{url}/rounds?at=r3", (1280, 1180), find="next rejection")
             _page(browser, out / "web-phone.png", f"{url}/rounds?at=r3", PHONE, dark=True, scroll=".st-key-round-tree")
         with served(["--replay", str(traces.tree)]) as url:
             _page(browser, out / "web-tree.png", f"{url}/rounds?at=r3", DESK, dark=True)
+            _stage(browser, out / "web-stage.png", url)
+            _stage(browser, out / "web-stage-dark.png", url, dark=True)
         with served(["--replay", str(traces.scan)]) as url:
             _page(browser, out / "web-verification.png", f"{url}/verification?at=r2", (1280, 1500))
         _methods(browser, out, traces)
@@ -165,6 +167,19 @@ def _page(
     if scroll:
         page.locator(scroll).first.scroll_into_view_if_needed()
         page.wait_for_timeout(300)
+    _save(page, path)
+
+
+def _stage(browser: Any, path: Path, url: str, dark: bool = False) -> None:
+    """The first test that failed in the third round or later; on a dark ground the end of its round."""
+    page = _open(browser, f"{url}/stage?at=r2", (1440, 900), dark)
+    page.locator(".stage .node").first.wait_for()
+    page.wait_for_timeout(800)  # the place goes into the address
+    page.keyboard.press("}")
+    if dark:
+        page.wait_for_timeout(300)
+        page.keyboard.press("]")
+    page.wait_for_timeout(2500)
     _save(page, path)
 
 

@@ -24,6 +24,7 @@ _TABLE = (
     ("run.run", "Decode a prompt, round by round, and say what speculation brought."),
     ("look.tui", "Watch a run live, or replay a trace, in the terminal."),
     ("look.web", "Watch a run live, or look at a trace, in the browser."),
+    ("look.report", "Save a recorded run as one HTML page that plays."),
     ("look.stats", "Print the metrics of a trace."),
     ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
     ("measure.prove", "Prove by enumeration that verifiers keep the target's law; show wrong ones failing."),

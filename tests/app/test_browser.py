@@ -136,6 +136,71 @@ def _until(true: Callable[[], Any], what: str) -> None:
         time.sleep(0.1)
 
 
+def _stage_place(page: Any) -> str:
+    return str(page.locator(".stage .time .place").inner_text())
+
+
+def test_the_stage_plays_and_is_walked_without_a_script_run(recorded: Served, open_at: Callable[..., Any]) -> None:
+    """It begins by itself; only where somebody stays goes into the address, by one run of the script."""
+    page = open_at(recorded.url)
+    page.locator(".stage .node").first.wait_for()
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    before = _stage_place(page)
+    _until(lambda: _stage_place(page) != before, "it does not play")
+    assert page.evaluate("window.runs") == 0
+    assert "at=" not in _address(page)
+    page.keyboard.press("}")
+    page.locator(".stage .why .headline", has_text="REJECTED").wait_for()
+    rejected = _stage_place(page).split()[0]
+    _until(lambda: f"at={rejected}" in _address(page), "the address does not follow")
+    _settled(page)
+    assert page.locator(".stage .said", has_text="rejected").count() == 1, "the place is lost when the script runs"
+    page.locator("svg.tree .node").first.click()
+    _until(lambda: "root" in _address(page), "a click on a node is not in the address")
+
+
+def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r3/closing")
+    page.locator(".stage .node.chosen[data-node='-2']").wait_for()
+    assert _stage_place(page).startswith("r3 ")
+    page.keyboard.press("]")
+    _until(lambda: "at=r4" in _address(page), "the address does not follow")
+    page.keyboard.press("]")
+    _until(lambda: "at=r5" in _address(page), "the address does not follow")
+    page.go_back()
+    _until(lambda: _stage_place(page).startswith("r4 "), "there is no way back")
+    page.get_by_role("link", name="Round explorer").click()
+    page.get_by_text("▶ play the phases").wait_for()
+    assert "at=r4" in _address(page)
+
+
+def test_the_stage_is_saved_as_one_file(recorded: Served, open_at: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    page.locator(".stage .node").first.wait_for()
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="save as one HTML file").click()
+    assert coming.value.suggested_filename == "chain.html"
+    saved = tmp_path / "chain.html"
+    coming.value.save_as(saved)
+    again = open_at(f"file://{saved}#at=r3")
+    again.locator(".stage .node").first.wait_for()
+    assert _stage_place(again).startswith("r3 ")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_stage_fits_a_phone_and_takes_the_page_s_ground(
+    dark: bool, recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2", 390, 844, dark)
+    page.locator(".stage .node").first.wait_for()
+    assert page.locator(".stage").get_attribute("data-theme") == ("dark" if dark else "light")
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+
+
 def test_the_stream_paints_round_after_round_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
     _start(page, "full speed")
@@ -359,7 +424,7 @@ def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., An
 def test_a_phone_shows_every_page_without_scrolling_sideways(
     name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]
 ) -> None:
-    page = open_at(f"{recorded.url}/{'' if name == 'overview' else name}", 390, 844, dark)
+    page = open_at(f"{recorded.url}/{name}", 390, 844, dark)
     page.locator(".sv-run").wait_for()
     _settled(page)
     wide = page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)")
@@ -463,8 +528,10 @@ def test_every_page_can_be_linked_to_and_the_address_names_the_run(
     recorded: Served, open_at: Callable[..., Any]
 ) -> None:
     page = open_at(recorded.url)
+    page.locator(".stage .node").first.wait_for()
+    _until(lambda: "/stage?src=" in _address(page), "the first page has no address of its own")
+    page = open_at(f"{recorded.url}/overview?src=chain")
     page.locator(".sv-run").wait_for()
-    _until(lambda: "/overview?src=" in _address(page), "the first page has no address of its own")
     again = open_at(f"{recorded.url}/overview?src=explain-tree")
     again.locator(".sv-run", has_text="draft · tree").wait_for()
     assert again.get_by_text("Page not found").count() == 0

@@ -30,7 +30,7 @@ def _at(app: AppTest) -> str:
 
 
 def test_overview_prints_the_metrics_of_the_view(chain_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=chain_trace))
+    at = open_page(Settings(replay=chain_trace), "overview")
     assert not at.exception
     found = overview(fold(read_events(chain_trace)))
     assert [(m.label, m.value) for m in at.metric] == [(m.label, m.text) for m in found.metrics]
@@ -183,8 +183,20 @@ def test_the_list_and_the_address_name_the_run_that_is_shown(query: dict[str, st
 def test_the_first_page_has_a_path_and_keeps_what_the_address_asks(open_page: Open) -> None:
     at = open_page(Settings(), src="code-tree", at="r3")
     assert not at.exception
-    assert at.metric
+    (picture,) = at.get("bidi_component")
+    assert picture.proto.component_name == "specviz_stage"
+    assert '"at": "r3"' in str(picture.proto).replace("\\", "")
     assert at.selectbox(key="src").value == "code-tree"
+
+
+def test_without_a_recording_the_first_page_says_where_to_begin(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("specviz_app.ui.library", "specviz_app.main"):
+        monkeypatch.setattr(f"{module}.bundled_traces", dict, raising=False)
+    at = open_page(Settings())
+    assert not at.exception
+    assert "Live" in at.info[0].value
 
 
 def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_page: Open) -> None:

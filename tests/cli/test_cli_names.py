@@ -15,6 +15,8 @@ LONG = "n" * 256
 COMMANDS: dict[str, tuple[str, ...]] = {
     "stats": ("stats", "PATH"),
     "stats of two": ("stats", "GOOD", "PATH"),
+    "report": ("report", "PATH"),
+    "report --out": ("report", "GOOD", "-o", "PATH"),
     "sweep": ("sweep", "specbound", "PATH"),
     "sweep --write": ("sweep", "specbound", "GOOD", "--write", "PATH"),
     "sweep --heads": ("sweep", "specbound", "GOOD", "--heads", "PATH", "--alpha", "0.5"),

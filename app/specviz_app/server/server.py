@@ -1,8 +1,9 @@
 """The server behind the pages: settings, the core, and the routes of the live stream.
 
 `GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
-step, stop, knob). Both want the token that only pages of this server are given: another site open in the same browser
-can reach a loopback port, but cannot read the token.
+step, stop, knob), `GET /api/stage` gives the head of a recording, or some of its rounds. All want the token that only
+pages of this server are given: another site open in the same browser can reach a loopback port, but cannot read the
+token.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import MutableHeaders, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -23,11 +24,13 @@ from specviz.errors import SpecvizError
 from specviz.view import Frame
 from specviz_app.server.core import TICK_S, ServedRun, Settings
 from specviz_app.server.payload import payload
+from specviz_app.server.stages import Stages
 
-EVENTS, COMMAND = "/api/events", "/api/command"
+EVENTS, COMMAND, STAGE = "/api/events", "/api/command", "/api/stage"
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
 _LONGEST = 64 << 10  # bytes of a command
+_TO_KEEP = {"Content-Disposition": "attachment"}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 
 
@@ -65,6 +68,7 @@ class Server:
     def __init__(self, settings: Settings, streams: bool = False, animate: bool = True) -> None:
         self.settings, self.streams = settings, streams
         self.core = ServedRun(settings, animate)
+        self.stages = Stages()
         self.token = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.n_streams = 0
@@ -127,7 +131,36 @@ def routes(server: Server) -> list[Route]:
             return _refused("a command is one short line of JSON", 413)
         return await asyncio.to_thread(_obey, server, body)
 
-    return [Route(EVENTS, events, methods=["GET"]), Route(COMMAND, command, methods=["POST"])]
+    async def stage(request: Request) -> Response:
+        if not _allowed(server, request.headers.get("x-specviz-token", "")):
+            return _no("a run is handed to pages of this server only")
+        return await asyncio.to_thread(_played, server, request.query_params)
+
+    return [
+        Route(EVENTS, events, methods=["GET"]),
+        Route(COMMAND, command, methods=["POST"]),
+        Route(STAGE, stage, methods=["GET"]),
+    ]
+
+
+def _played(server: Server, asked: QueryParams) -> Response:
+    """The head of a recording; with `round`, so many rounds from there on as `n` says; with `page`, all as one file."""
+    first, n = asked.get("round"), asked.get("n", "1")
+    try:
+        run = server.stages.run(asked.get("run", ""))
+        if "page" in asked:
+            return Response(run.page(), media_type="text/html", headers={**_HEADERS, **_TO_KEEP})
+        body = run.head() if first is None else run.rounds(_number(first), _number(n))
+    except (SpecvizError, OSError) as error:
+        return _refused(str(error), 404)
+    return Response(body, media_type="application/json", headers=_HEADERS)
+
+
+def _number(word: str) -> int:
+    """A whole number of an address. Raises SpecvizError for what is none."""
+    if not (word.isdecimal() and word.isascii()) or len(word) > 9:
+        raise SpecvizError(f"'{word[:20]}' is no number of rounds")
+    return int(word)
 
 
 async def _stream(server: Server, request: Request) -> AsyncIterator[bytes]:

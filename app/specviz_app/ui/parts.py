@@ -13,6 +13,7 @@ from specviz.runlog.run import Mark, TextToken
 from specviz.view import Frame
 from specviz.view.frame.frame import RunInfo
 from specviz.view.frame.parts import Why, WhyRow
+from specviz.view.stage import page as painted
 from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
 from specviz_app.server.payload import palette
@@ -210,6 +211,16 @@ def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> No
         "page": page,
     }
     _live_component(key=LIVE_TREE, data=data, on_node_change=on_node, on_page_change=_nothing)
+
+
+_stage_component = st.components.v2.component(
+    "specviz_stage", html='<div class="mount"></div>', css=painted.style(), js=painted.painter("component")
+)
+
+
+def stage(data: Mapping[str, Any], key: str, on_place: Callable[[], None]) -> None:
+    """Mount the stage, which fetches its run by what `data` says. `on_place` runs when somebody stayed at a place."""
+    _stage_component(key=key, data=dict(data), on_place_change=on_place)
 
 
 def _nothing() -> None:

@@ -126,9 +126,8 @@ def _fill(spec: KnobSpec, value: Any) -> float | None:
 
 def _disabled(spec: KnobSpec, values: Mapping[str, Any], run: Run, feed: Feed) -> str | None:
     """Why the knob cannot be moved now, if it cannot."""
-    for other, wanted in spec.needs.items():
-        if other in values and str(values[other]) not in wanted:
-            return f"no effect with {other} {values[other]}: needs {other} {' or '.join(wanted)}"
+    if idle := without_effect(spec, values):
+        return idle
     if feed.name == "core_lost":
         return "the core has gone: knobs are as they were"
     if run.end is not None or not feed.steerable:
@@ -137,6 +136,14 @@ def _disabled(spec: KnobSpec, values: Mapping[str, Any], run: Run, feed: Feed) -
         return None
     if spec.applies != "R":
         return f"fixed while a run lasts, applies at the {_WHEN[spec.applies]}"
+    return None
+
+
+def without_effect(spec: KnobSpec, values: Mapping[str, Any]) -> str | None:
+    """Why a knob does nothing with the other knobs as they are; None where it does something."""
+    for other, wanted in spec.needs.items():
+        if other in values and str(values[other]) not in wanted:
+            return f"no effect with {other} {values[other]}: needs {other} {' or '.join(wanted)}"
     return None
 
 

@@ -1,0 +1,98 @@
+"""`Stages`: recordings as the stage plays them, opened once for all tabs; rounds are made when a page asks for them.
+
+A page offers a trace and gets a key. With it and the token of the server its painter fetches the head and then rounds,
+one or a few at a time: nobody holds a long run in finished form. Made in threads of the server, never on its loop.
+"""
+
+import threading
+from collections import OrderedDict
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from specviz.errors import SpecvizError
+from specviz.runlog.fold import Run
+from specviz.trace import Trace
+from specviz.view.play.build import FrameBuilder
+from specviz.view.stage.document import head, rounds_json
+from specviz.view.stage.page import page
+
+MOST_ROUNDS = 8  # that one request may ask for
+_OPEN = 4  # recordings that stay open
+_OFFERED = 256  # that are remembered
+
+
+class OpenRun:
+    """One recording, read when it is first asked. A fold reads rounds back into memory, so one thread at a time asks.
+
+    Whatever is asked raises SpecvizError for a trace that cannot be read.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path, self._name = path, name
+        self._lock = threading.Lock()
+        self._builder: FrameBuilder | None = None
+        self._head = b""
+
+    def _read(self) -> FrameBuilder:
+        """Under the lock. The run as far as it was recorded."""
+        if self._builder is None:
+            builder = FrameBuilder(Run())  # first: it counts every round while that is in memory
+            with Trace(self._path) as trace:
+                builder.run.extend(trace.read())
+            self._head, self._builder = msgspec.json.encode(head(builder, self._name)), builder
+        return self._builder
+
+    def head(self) -> bytes:
+        """The head as JSON."""
+        with self._lock:
+            self._read()
+            return self._head
+
+    def rounds(self, first: int, n: int) -> bytes:
+        """Some rounds, as a JSON list. Raises SpecvizError for a round that is not there."""
+        with self._lock:
+            builder = self._read()
+            last = len(builder.run.rounds)
+            if not 0 <= first < last:
+                raise SpecvizError(f"no round {first} here; there are {last}, counted from 0")
+            return rounds_json(builder, range(first, min(last, first + max(1, min(n, MOST_ROUNDS)))))
+
+    def page(self) -> str:
+        """The whole run as one HTML file."""
+        with self._lock:
+            return page(self._read(), self._name)
+
+
+class Stages:
+    """The recordings that pages of this server show. May be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._offered: OrderedDict[str, tuple[Path, str]] = OrderedDict()
+        self._open: OrderedDict[str, OpenRun] = OrderedDict()
+
+    def offer(self, path: Path, name: str) -> str:
+        """A key for a trace as it is now: a file that has grown since gets another one."""
+        state = path.stat()
+        words = f"{path.absolute()}\0{name}\0{state.st_size}\0{state.st_mtime_ns}"
+        key = blake2b(words.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+        with self._lock:
+            self._offered[key] = (path, name)
+            self._offered.move_to_end(key)
+            while len(self._offered) > _OFFERED:
+                self._offered.popitem(last=False)
+        return key
+
+    def run(self, key: str) -> OpenRun:
+        """The recording of a key, opened if it is not. Raises SpecvizError for one that no page offered."""
+        with self._lock:
+            if key not in self._offered:
+                raise SpecvizError("this server does not show that run (it was started anew?); reload the page")
+            if key not in self._open:
+                self._open[key] = OpenRun(*self._offered[key])
+                while len(self._open) > _OPEN:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(key)
+            return self._open[key]

@@ -1,0 +1,141 @@
+// The inspector: why the chosen node is what it is; and the scale on which a test is decided.
+
+import { ROOT, el, fill, put } from "./dom.js";
+
+const percent = (value) => `${(Math.max(0, Math.min(1, value)) * 100).toFixed(2)}%`;
+
+// `u` falls onto the scale from 0 to 1; in the band the token is kept.
+export function gauge(found, falls, ms) {
+  const needle = el("div", { class: "needle", style: `left: ${percent(found.u)}` });
+  const band = el("div", { class: "band", style: `left: ${percent(found.lo)}; width: ${percent(found.hi - found.lo)}` });
+  const inside = found.lo <= found.u && found.u < found.hi;
+  const made = el("div", { class: `gauge ${inside ? "inside" : "outside"}`, role: "img", "aria-label": found.text },
+    el("div", { class: "scale" }, band, needle),
+    el("div", { class: "ends", "aria-hidden": "true" }, el("span", { text: "0" }), el("span", { text: found.text }), el("span", { text: "1" })));
+  if (falls) {
+    needle.animate([{ transform: "translate(-50%, -52px)", opacity: 0 }, { transform: "translate(-50%, -52px)", opacity: 1, offset: 0.25 },
+      { transform: "translate(-50%, 0)", opacity: 1 }], { duration: ms * 0.6, easing: "cubic-bezier(.5,0,.6,1.4)" });
+    band.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }], { duration: ms * 0.3, easing: "ease-out" });
+  }
+  return made;
+}
+
+export class Inspector {
+  constructor(choose) {
+    this.body = el("div", { class: "body" });
+    this.pin = el("button", { type: "button", class: "unpin", text: "follow the action", hidden: true, onclick: () => choose(null) });
+    this.box = el("aside", { class: "why", "aria-label": "why" }, el("h2", {}, "Why", this.pin), this.body);
+  }
+
+  show(page, k, id, pinned, marks) {
+    this.pin.hidden = !pinned;
+    const state = page.states[k].get(id);
+    const why = state && page.whys[state.why];
+    if (!why) {
+      this.shown = null;
+      this.body.replaceChildren();
+      return;
+    }
+    if (why === this.shown) return;
+    this.shown = why;
+    const look = marks[why.mark];
+    this.body.style.setProperty("--c", `var(--m-${why.mark})`);
+    fill(this.body,
+      el("p", { class: "title" }, el("span", { class: "glyph", text: look.glyph, "aria-hidden": "true" }), el("b", { text: why.title })),
+      el("p", { class: "headline", text: why.headline }),
+      el("p", { class: "words", text: why.words }),
+      this.rows(why),
+      why.gauge ? gauge(why.gauge) : null,
+      why.rule && id !== ROOT ? el("p", { class: "rule", text: why.rule }) : null,
+      why.entries?.length ? this.left(why) : null,
+      ...[["flip", "What would flip it", why.flip], ["cost", "Cost", why.cost], ["rank", "Rank", why.rank]]
+        .filter(([, , text]) => text)
+        .map(([name, label, text]) => el("p", { class: name }, el("b", { text: label }), ` ${text}`)),
+    );
+  }
+
+  rows(why) {
+    const rows = why.rows ?? [];
+    return el("div", { class: "rows", role: "list" }, ...rows.map((row) => el("div", { class: "row", role: "listitem" },
+      el("span", { class: "label", text: row.label }),
+      row.bar === undefined || row.bar === null ? el("span", {}) : el("span", { class: `bar ${row.label.trim()[0]}` }, el("i", { style: `--share: ${Math.min(1, row.bar)}` })),
+      el("span", { class: "value", text: row.value }),
+      el("span", { class: "note", text: row.note ?? "" }))));
+  }
+
+  // What was left to draw from.
+  left(why) {
+    const most = Math.max(...why.entries.map((entry) => entry.share), 0.0001);
+    return el("div", { class: "left" }, el("h3", { text: why.left }), ...why.entries.map((entry) =>
+      el("div", { class: entry.drawn ? "entry drawn" : "entry" },
+        el("span", { class: "token", text: entry.shown }),
+        el("span", { class: "bar" }, el("i", { style: `--share: ${entry.share / most}` })),
+        el("span", { class: "value", text: entry.text }),
+        el("span", { class: "note", text: [entry.drawn && "drawn", entry.drafted && "drafted"].filter(Boolean).join(", ") }))),
+      why.left_note ? el("p", { class: "dim", text: why.left_note }) : null);
+  }
+}
+
+// The test in hand, large, below the tree.
+export class Scale {
+  constructor() {
+    this.box = el("div", { class: "test", "aria-hidden": "true" });
+  }
+
+  show(page, k, motion, ms, marks) {
+    const moment = page.moments[k], testing = moment.phase === 4;
+    this.box.classList.toggle("seen", testing);
+    if (!testing) {
+      if (!motion) this.box.replaceChildren();
+      return;
+    }
+    const state = page.states[k].get(moment.at), why = state && page.whys[state.why];
+    const node = page.places.get(moment.at);
+    if (!why) return;
+    const tests = page.moments.filter((each) => each.phase === 4).length;
+    const order = page.moments.slice(0, k + 1).filter((each) => each.phase === 4).length;
+    this.box.style.setProperty("--c", `var(--m-${why.mark})`);
+    const verdict = el("span", { class: "verdict" }, el("b", { text: marks[why.mark].glyph }), ` ${marks[why.mark].word}`);
+    this.box.replaceChildren(
+      el("div", { class: "top" }, el("span", { text: `test ${order} of ${tests}` }), el("span", { class: "token", text: node?.shown ?? "" }),
+        el("span", { class: "rule", text: why.rule ?? "" }), verdict),
+      why.gauge ? gauge(why.gauge, motion, ms) : el("div", { class: "gauge none", text: why.words }));
+    if (motion) verdict.animate([{ opacity: 0, transform: "scale(1.5)" }, { opacity: 0, transform: "scale(1.5)", offset: 0.55 }, { opacity: 1, transform: "none" }],
+      { duration: ms * 0.75, easing: "ease-out" });
+  }
+}
+
+export class KnobRow {
+  constructor() {
+    this.list = el("div", { class: "list" });
+    this.last = el("p", { class: "dim last" });
+    this.box = el("section", { class: "knobs", "aria-label": "knobs in force" }, this.list, this.last);
+  }
+
+  setHead(head) {
+    this.looks = head.knobs ?? [];
+    this.chips = this.looks.map((knob) => {
+      const value = el("b", {}), level = el("i", {});
+      const chip = el("span", { class: knob.changes ? "knob changes" : "knob", title: `${knob.name}: ${knob.help}; a change is taken at the ${knob.when}`, tabindex: -1 },
+        el("span", { class: "name", text: knob.label }), value, el("span", { class: "slot" }, level));
+      return { chip, value, level };
+    });
+    // What steers the method comes before what shapes the text.
+    this.list.replaceChildren(...[false, true].flatMap((changes) =>
+      this.chips.filter((_, n) => Boolean(this.looks[n].changes) === changes).map(({ chip }) => chip)));
+  }
+
+  show(page) {
+    const moved = new Map((page.changes ?? []).map(([label, old, now]) => [label, `${old} → ${now}`]));
+    page.knobs.forEach(([text, share, idle], n) => {
+      const made = this.chips[n];
+      if (!made) return;
+      put(made.value, moved.get(this.looks[n].label) ?? text);
+      made.chip.hidden = Boolean(idle);
+      made.chip.classList.toggle("moved", moved.has(this.looks[n].label));
+      made.level.style.setProperty("--share", share ?? 0);
+      made.level.parentElement.classList.toggle("none", share === null);
+    });
+    put(this.last, page.last ?? "");
+  }
+}

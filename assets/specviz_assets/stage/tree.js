@@ -1,0 +1,317 @@
+// The draft tree: where every node stands for the whole round, what is seen of it now, and how it came to be so.
+
+import { CLOSING, MONO, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "./dom.js";
+
+const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, least: 96, letters: 16 };
+const WIDEST = 150; // between the columns of a tree that is taller than its box
+const DENSE = { row: 37, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
+const MARGIN = 26, CLOSEST = 1.45, READABLE = 0.66, CHAIN = 0.48; // scales below which text is too small; a chain is better seen whole
+const EASE = "cubic-bezier(.2,.8,.2,1)";
+
+export class TreeView {
+  constructor(choose) {
+    this.choose = choose;
+    this.camera = svg("g", { class: "camera" });
+    this.beam = svg("rect", { class: "beam", fill: "url(#shine)", x: 0, y: 0, width: 120, height: "100%" });
+    const shine = svg("linearGradient", { id: "shine" },
+      svg("stop", { offset: "0", "stop-color": "var(--m-accepted)", "stop-opacity": "0" }),
+      svg("stop", { offset: ".8", "stop-color": "var(--m-accepted)", "stop-opacity": ".16" }),
+      svg("stop", { offset: "1", "stop-color": "var(--m-accepted)", "stop-opacity": ".5" }));
+    this.svg = svg("svg", { role: "tree", class: "tree", "aria-label": "draft tree" },
+      svg("defs", {}, shine), this.camera, this.beam);
+    this.missing = el("p", { class: "missing" });
+    this.tools = el("div", { class: "zoom" },
+      button("plus", "zoom in (+)", () => this.zoom(1.25)),
+      button("minus", "zoom out (−)", () => this.zoom(0.8)),
+      button("fit", "fit the tree (0)", () => this.refit()));
+    this.box = el("div", { class: "canvas" }, this.svg, this.missing, this.tools);
+    this.free = null; // where the person moved the picture
+    this.view = { x: 0, y: 0, s: 1 };
+    this.listen();
+    new ResizeObserver(() => this.look(false)).observe(this.box);
+  }
+
+  listen() {
+    this.svg.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !this.greedy) return;
+      event.preventDefault();
+      const edge = this.svg.getBoundingClientRect();
+      this.zoom(Math.exp(-event.deltaY / 400), event.clientX - edge.left, event.clientY - edge.top);
+    }, { passive: false });
+    this.svg.addEventListener("pointerdown", (event) => {
+      if (event.target.closest(".node")) return;
+      this.drag = { x: event.clientX, y: event.clientY, view: this.view };
+      this.svg.setPointerCapture(event.pointerId);
+    });
+    this.svg.addEventListener("pointermove", (event) => {
+      if (!this.drag) return;
+      const { x, y, view } = this.drag;
+      this.free = { ...view, x: view.x + event.clientX - x, y: view.y + event.clientY - y };
+      this.look(false);
+    });
+    for (const end of ["pointerup", "pointercancel"]) this.svg.addEventListener(end, () => { this.drag = null; });
+    this.svg.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  zoom(by, x = this.box.clientWidth / 2, y = this.box.clientHeight / 2) {
+    const { view } = this;
+    const s = Math.min(3, Math.max(0.12, view.s * by));
+    this.free = { s, x: x - ((x - view.x) * s) / view.s, y: y - ((y - view.y) * s) / view.s };
+    this.look(true);
+  }
+
+  refit() {
+    this.free = null;
+    this.look(true);
+  }
+
+  // A round: all its nodes are made, none is seen yet.
+  setRound(page, motion, ms) {
+    const old = this.layer;
+    if (old && motion) {
+      const shrink = `translate(${this.middle?.x ?? 0}px, ${this.middle?.y ?? 0}px) scale(.05)`;
+      old.animate([{ transform: "none", opacity: 1 }, { transform: shrink, opacity: 0 }],
+        { duration: ms * 0.7, easing: "ease-in", fill: "forwards" }).finished.then(() => old.remove(), () => old.remove());
+    } else old?.remove();
+    this.page = page;
+    this.free = null;
+    this.groups = new Map();
+    this.measure(ROOMY);
+    this.least = page.n_rows > 2 ? READABLE : CHAIN;
+    if (this.whole().s < this.least) {
+      this.measure(DENSE);
+      this.spread();
+    }
+    this.layer = svg("g", { class: this.shape === DENSE ? "round dense" : "round" });
+    this.edges = svg("g", { class: "edges" });
+    this.layer.append(this.edges);
+    this.camera.append(this.layer);
+    for (const node of page.nodes) this.build(node);
+    this.middle = this.at.get(ROOT);
+    put(this.missing, page.missing ?? "");
+  }
+
+  // Columns are as wide as their widest token; the places are in the picture's own units. Nodes are drawn large while
+  // the whole tree can then be read.
+  measure(shape) {
+    this.shape = shape;
+    const { size, least, letters, gap, row } = shape;
+    const wide = Array(this.page.n_columns).fill(least);
+    this.words = new Map();
+    for (const node of this.page.nodes) {
+      const words = clipped(node.shown, letters);
+      this.words.set(node.id, words);
+      wide[node.column] = Math.max(wide[node.column], textWidth(words, size) + (shape === DENSE ? 34 : 44));
+    }
+    const starts = wide.map((_, k) => wide.slice(0, k).reduce((sum, w) => sum + w + gap, 0));
+    this.at = new Map(this.page.nodes.map((node) =>
+      [node.id, { x: starts[node.column], y: node.row * row, w: wide[node.column] }]));
+  }
+
+  // A tall tree takes the width that its box has to spare.
+  spread() {
+    const { s } = this.whole(), n = this.page.n_columns - 1;
+    const ends = Math.max(...[...this.at.values()].map((place) => place.x + place.w));
+    const spare = ((this.box.clientWidth - 2 * MARGIN) / s - ends) / Math.max(1, n);
+    const more = Math.max(0, Math.min(WIDEST, spare));
+    for (const node of this.page.nodes) this.at.get(node.id).x += node.column * more;
+  }
+
+  build(node) {
+    const { high, size } = this.shape;
+    const { x, y, w } = this.at.get(node.id);
+    const dense = this.shape === DENSE;
+    const group = svg("g", { class: "node", role: "treeitem", tabindex: -1, "data-node": node.id,
+      style: `transform: translate(${x}px, ${y}px)` });
+    const glyph = svg("text", { class: "glyph", x: 10 });
+    const word = svg("text", { class: "word", x: dense ? 25 : 29, "font-size": size, "font-family": MONO });
+    put(word, this.words.get(node.id));
+    const tall = node.id === ROOT && !dense ? 40 : high; // the root has no bars
+    const baseline = dense ? 4 : node.id === ROOT ? 5 : -high / 2 + 21;
+    glyph.setAttribute("y", baseline);
+    word.setAttribute("y", baseline);
+    group.append(svg("rect", { class: "card", y: -tall / 2, width: w, height: tall, rx: dense ? 7 : 11 }), glyph, word);
+    if (node.id !== ROOT) group.append(...this.bars(node.id === CLOSING ? ["p"] : ["q", "p"], w, high, dense));
+    const note = svg("text", { class: "note", x: w - 9, y: baseline, "text-anchor": "end" });
+    if (!dense) group.append(note);
+    group.append(svg("rect", { class: "ring", x: -4, y: -tall / 2 - 4, width: w + 8, height: tall + 8, rx: dense ? 10 : 14 }));
+    group.onclick = () => this.choose(node.id);
+    this.groups.set(node.id, group);
+    const parent = node.id === ROOT ? null : this.at.get(node.parent);
+    if (parent) {
+      const x0 = parent.x + parent.w, bend = Math.max(18, (x - x0) * 0.55);
+      const edge = svg("path", { "data-edge": node.id,
+        d: `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}` });
+      this.edges.append(edge);
+      group.edge = edge;
+    }
+  }
+
+  // What the draft said above what the target says.
+  bars(names, w, high, dense) {
+    const left = dense ? 8 : 24, right = dense ? 8 : 46, tall = dense ? 2.5 : 6;
+    const rows = dense ? [high / 2 - 8, high / 2 - 4.5] : [high / 2 - 31, high / 2 - 16];
+    return names.flatMap((name, k) => {
+      const y = rows[k];
+      const made = [
+        svg("rect", { class: `track ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
+        svg("rect", { class: `fill ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
+      ];
+      if (!dense) {
+        made.push(svg("text", { class: "letter", x: 11, y: y + 7, text: name }));
+        made.push(svg("text", { class: `number ${name}`, x: w - 9, y: y + 7, "text-anchor": "end" }));
+      }
+      return made;
+    });
+  }
+
+  // One moment. `motion`: it follows the one before, and what changed is seen to change.
+  paint(k, motion, ms, chosen, marks) {
+    const { page } = this;
+    const states = page.states[k], moment = page.moments[k], before = page.states[k - 1];
+    this.k = k;
+    this.layer.style.setProperty("--ms", `${motion ? Math.min(420, ms * 0.45) : 0}ms`);
+    this.layer.dataset.phase = moment.phase;
+    const sweep = motion && moment.phase === PHASE.VERIFY ? ms * 0.8 : 0;
+    this.look(motion);
+    for (const node of page.nodes) {
+      const state = states.get(node.id), group = this.groups.get(node.id);
+      if (!state) {
+        group.remove();
+        group.edge?.classList.remove("seen", "won");
+        continue;
+      }
+      const enters = !group.isConnected;
+      if (enters) this.layer.append(group);
+      this.dress(node, group, state, moment, marks);
+      group.classList.toggle("chosen", node.id === chosen);
+      group.tabIndex = node.id === chosen ? 0 : -1;
+      group.setAttribute("aria-selected", node.id === chosen);
+      group.style.setProperty("--wait", `${sweep ? (sweep * this.across(node)).toFixed(0) : 0}ms`);
+      if (enters && motion && !before?.has(node.id)) this.enter(node, group, ms);
+    }
+    if (sweep) this.sweep(sweep);
+    if (motion && moment.phase === PHASE.ACCEPT) this.pulse(moment.at, ms);
+  }
+
+  dress(node, group, state, moment, marks) {
+    const look = marks[state.mark];
+    group.dataset.mark = state.mark;
+    group.style.setProperty("--c", `var(--m-${state.mark})`);
+    const won = Boolean(state.win), ended = moment.phase >= PHASE.CLOSE;
+    group.classList.toggle("won", won);
+    group.classList.toggle("faded", ended && !won && node.id !== CLOSING && state.mark !== "drafted");
+    group.classList.toggle("now", moment.fresh?.includes(node.id) ?? false);
+    group.edge?.classList.toggle("seen", true);
+    group.edge?.classList.toggle("won", won);
+    group.edge?.style.setProperty("--c", `var(--m-${state.mark})`);
+    put(group.querySelector(".glyph"), look.glyph);
+    const note = group.querySelector(".note");
+    if (note) put(note, textWidth(this.words.get(node.id), this.shape.size) + 60 + (state.note ?? "").length * 6 < this.at.get(node.id).w ? state.note ?? "" : "");
+    for (const name of ["q", "p"]) {
+      const fill = group.querySelector(`.fill.${name}`);
+      if (!fill) continue;
+      const share = state[`${name}b`];
+      fill.style.transform = `scaleX(${Math.min(1, share ?? 0)})`;
+      group.querySelector(`.track.${name}`).style.opacity = share === undefined || share === null ? 0.35 : 1;
+      const number = group.querySelector(`.number.${name}`);
+      if (number) put(number, state[name] ?? "");
+    }
+    const said = [node.shown, look.word, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.ratio && `p/q ${state.ratio}`, state.u && `u ${state.u}`];
+    group.setAttribute("aria-label", said.filter(Boolean).join(", "));
+    group.setAttribute("aria-level", node.column + 1);
+  }
+
+  // A drafted node grows out of its parent; the token that closes the round drops in from above.
+  enter(node, group, ms) {
+    const own = this.at.get(node.id), from = this.at.get(node.parent) ?? own;
+    const place = `translate(${own.x}px, ${own.y}px)`;
+    const first = node.id === CLOSING ? `translate(${own.x}px, ${own.y - 90}px)`
+      : node.id === ROOT ? `translate(${own.x - 60}px, ${own.y}px)`
+      : `translate(${from.x + from.w * 0.6}px, ${from.y}px) scale(.4)`;
+    const easing = node.id === CLOSING ? "cubic-bezier(.3,1.5,.6,1)" : EASE;
+    group.animate([{ transform: first, opacity: 0 }, { transform: place, opacity: 1 }],
+      { duration: Math.min(650, ms * 0.7), easing, delay: node.id < 0 ? 0 : Math.min(24, ms * 0.03) * (node.row % 5), fill: "backwards" });
+    group.edge?.animate([{ opacity: 0 }, { opacity: 1 }], { duration: Math.min(500, ms * 0.6) });
+  }
+
+  // The target's one pass: a bar of light from left to right; every p appears as it passes.
+  sweep(ms) {
+    const wide = this.box.clientWidth;
+    this.beam.animate([{ transform: "translateX(-120px)", opacity: 1 }, { transform: `translateX(${wide}px)`, opacity: 1 }],
+      { duration: ms, easing: "linear" });
+  }
+
+  across(node) {
+    const { x, s } = this.view;
+    return Math.max(0, Math.min(1, (x + this.at.get(node.id).x * s) / Math.max(1, this.box.clientWidth)));
+  }
+
+  pulse(id, ms) {
+    this.groups.get(id)?.querySelector(".ring").animate(
+      [{ opacity: 1, transform: "scale(1.12)" }, { opacity: 1, transform: "scale(1)" }],
+      { duration: Math.min(500, ms * 0.5), easing: EASE });
+  }
+
+  // The camera: all of the tree while that can be read, else what is going on in it. By hand it stays where it is.
+  look(motion) {
+    const wide = this.box.clientWidth, high = this.box.clientHeight;
+    if (!this.at || !wide || !high) return;
+    let view = this.free;
+    if (!view) {
+      view = this.whole();
+      if (view.s < this.least) view = this.near(this.page.moments[this.k ?? 0]) ?? view;
+    }
+    this.view = view;
+    this.camera.style.transition = motion ? "" : "none";
+    this.camera.style.transform = `translate(${view.x}px, ${view.y}px) scale(${view.s})`;
+  }
+
+  whole() {
+    return this.fit([...this.at.keys()], CLOSEST);
+  }
+
+  fit(ids, most) {
+    const wide = this.box.clientWidth, high = this.box.clientHeight;
+    const places = ids.map((id) => this.at.get(id)).filter(Boolean);
+    const half = this.shape.high / 2;
+    const x0 = Math.min(...places.map((p) => p.x)), x1 = Math.max(...places.map((p) => p.x + p.w));
+    const y0 = Math.min(...places.map((p) => p.y)) - half, y1 = Math.max(...places.map((p) => p.y)) + half;
+    const s = Math.min(most, (wide - 2 * MARGIN) / (x1 - x0), (high - 2 * MARGIN) / (y1 - y0));
+    return { s, x: (wide - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
+  }
+
+  // Of a large tree: the test in hand with what it hangs on, then the path that was kept.
+  near(moment) {
+    if (moment.phase < PHASE.ACCEPT) return null;
+    const ended = this.page.states[this.k];
+    const ids = moment.phase === PHASE.ACCEPT ? [moment.at, this.page.places.get(moment.at)?.parent]
+      : [...ended].filter(([id, state]) => state.win || id === CLOSING).map(([id]) => id);
+    const found = this.fit(ids, 1);
+    return found.s < 0.5 ? null : found;
+  }
+
+  // Where a node is on the screen, for what flies out of it.
+  spot(id) {
+    return this.groups.get(id)?.querySelector(".card").getBoundingClientRect();
+  }
+
+  key(event) {
+    const group = event.target.closest?.(".node");
+    if (!group || event.ctrlKey || event.metaKey || event.altKey) return;
+    const here = this.page.places.get(Number(group.dataset.node));
+    const seen = this.page.nodes.filter((node) => this.groups.get(node.id).isConnected);
+    const level = seen.filter((node) => node.column === here.column).sort((a, b) => a.row - b.row);
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const next = step ? level[level.indexOf(here) + step]
+      : event.key === "ArrowLeft" ? this.page.places.get(here.parent)
+      : event.key === "ArrowRight" ? seen.find((node) => node.parent === here.id && node.id !== here.id) : undefined;
+    if (event.key === "Enter") this.choose(here.id);
+    else if (!step && event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (!next || next.id === here.id) return;
+    this.choose(next.id);
+    this.groups.get(next.id).focus();
+  }
+}

@@ -1,0 +1,143 @@
+"""`head(builder, name)` and `one_round(builder, index)`: a run as the stage plays it. `document` is all of it.
+
+Rounds are made one at a time, from the same frames as every other screen; nobody holds those of a long run at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from specviz.runlog.run import Query, RoundRecord, TextToken
+from specviz.text import NEWLINE
+from specviz.view.frame.frame import Cursor
+from specviz.view.frame.knob_bar import label, without_effect
+from specviz.view.frame.parts import KnobBar
+from specviz.view.play.build import FrameBuilder
+from specviz.view.stage.moments import FEED, OPTIONS, RoundMoments
+from specviz.view.stage.parts import (
+    UNRECORDED,
+    VERSION,
+    KnobLook,
+    Look,
+    StageHead,
+    StageMetric,
+    StagePoint,
+    StageQuery,
+    StageRound,
+    Token,
+)
+from specviz.view.stage.words import PHASES
+from specviz.view.words.numbers import knob as shown
+from specviz.view.words.palette import STYLES
+
+
+def head(builder: FrameBuilder, name: str) -> StageHead:
+    """The run as a whole. `name`: what the trace is called."""
+    run = builder.run
+    frame = builder.frame(Cursor(), OPTIONS, FEED)
+    info, n = frame.run, len(run.rounds)
+    facts = (f"seed {info.seed}" if info.seed is not None else "", f"{n:,} rounds", f"level {info.level}")
+    points = _points(builder)
+    return StageHead(
+        version=VERSION,
+        name=name,
+        title=info.title,
+        badge=info.badge,
+        lossless=info.lossless and not info.imported,
+        facts=" · ".join(filter(None, facts)),
+        metrics=tuple(StageMetric(m.label, m.text, m.help) for m in frame.metrics),
+        phases=PHASES,
+        marks={mark: Look(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
+        knobs=_knobs(frame.knobs),
+        queries=tuple(_query(query) for query in run.queries),
+        points=points,
+        notices=frame.notices,
+    )
+
+
+def _knobs(bar: KnobBar) -> tuple[KnobLook, ...]:
+    return tuple(
+        KnobLook(item.name, label(item), item.help, item.applies_text, item.changes_text) for item in bar.items
+    )
+
+
+def _query(query: Query) -> StageQuery:
+    prompt = "".join(token.running for token in query.tokens if token.mark == "prompt")
+    domain = query.prefill.domain if query.prefill else None
+    return StageQuery(query.first, query.n_rounds, in_lines(prompt), domain or "")
+
+
+def in_lines(text: str) -> str:
+    """Escaped text with its line ends marked and made."""
+    return text.replace(NEWLINE, f"{NEWLINE}\n")
+
+
+def _points(builder: FrameBuilder) -> tuple[StagePoint, ...]:
+    run, several = builder.run, len(builder.run.queries) > 1
+    texts: dict[int, tuple[Token, ...]] = {}
+    for query in run.queries:
+        for r, tokens in groupby(query.tokens, key=lambda token: token.round):
+            index = run.find(query.number, r)
+            if index is not None:
+                texts[index] = tuple(_token(token) for token in tokens)
+    found = []
+    for point in run.rounds.points():
+        place = f"q{point.q}/r{point.r}" if several else f"r{point.r}"
+        written = texts.get(point.index, ())
+        found.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
+    return tuple(found)
+
+
+def _token(token: TextToken) -> Token:
+    return in_lines(token.running), token.mark, UNRECORDED if token.node is None else token.node
+
+
+def one_round(builder: FrameBuilder, index: int) -> StageRound:
+    """One round, moment by moment. Raises IndexError for a round that the run does not have."""
+    walk = RoundMoments(builder, index)
+    moments = tuple(walk.all())
+    frame = walk.last
+    assert frame is not None  # a round has its root at least
+    record = builder.run.rounds[index]
+    labels = {item.name: label(item) for item in frame.knobs.items}
+    return StageRound(
+        index=index,
+        place=_place(builder, index),
+        n_columns=frame.tree.n_columns,
+        n_rows=frame.tree.n_rows,
+        nodes=tuple(walk.nodes.values()),
+        moments=moments,
+        whys=tuple(walk.whys),
+        knobs=_in_force(builder, record, frame.knobs),
+        changes=tuple((labels.get(c.name, c.name), shown(c.old), shown(c.new)) for c in record.changes),
+        last=frame.knobs.last,
+        missing=frame.tree.missing or "",
+    )
+
+
+def _in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
+    header = builder.run.header
+    specs = {spec.name: spec for spec in header.knob_specs} if header is not None else {}
+    idle = {name for name, spec in specs.items() if without_effect(spec, record.knobs)}
+    return tuple((item.text, item.fill, item.name in idle) for item in bar.items)
+
+
+def _place(builder: FrameBuilder, index: int) -> str:
+    q, r = builder.run.rounds.place(index)
+    return f"q{q}/r{r}" if len(builder.run.queries) > 1 else f"r{r}"
+
+
+def document(builder: FrameBuilder, name: str) -> Iterator[bytes]:
+    """The whole run as JSON, piece by piece: `{"head": .., "rounds": [..]}`."""
+    yield b'{"head":' + msgspec.json.encode(head(builder, name)) + b',"rounds":['
+    for index in range(len(builder.run.rounds)):
+        yield (b"," if index else b"") + msgspec.json.encode(one_round(builder, index))
+    yield b"]}"
+
+
+def rounds_json(builder: FrameBuilder, indexes: Sequence[int]) -> bytes:
+    """Some rounds as a JSON list."""
+    rounds: list[Any] = [one_round(builder, index) for index in indexes]
+    return msgspec.json.encode(rounds)

@@ -1,0 +1,169 @@
+"""What the stage is given: a run that can be played without working anything out. Plain records, ready for JSON.
+
+`StageHead` stands once: the run, its text, its time line. `StageRound` is one round: its nodes where they stand, and
+its moments in order, each as what is other than in the moment before. Fields at their default are left out.
+"""
+
+from typing import Any
+
+import msgspec
+
+VERSION = 1  # of these records; the painter refuses another one
+
+Token = tuple[str, str, int]  # text as it reads, mark, node it came from (-3: not recorded)
+UNRECORDED = -3
+
+
+class Look(msgspec.Struct, frozen=True):
+    """How a mark looks: glyph first, colour on a dark and a light ground second, a word for ears."""
+
+    glyph: str
+    word: str
+    dark: str
+    light: str
+
+
+class KnobLook(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A knob of the running method. `changes`: moving it changes the text."""
+
+    name: str
+    label: str
+    help: str
+    when: str
+    changes: bool = False
+
+
+class StageMetric(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A number of the whole run with its 95 % interval, as text."""
+
+    label: str
+    text: str
+    help: str = ""
+
+
+class StageQuery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One prompt: the text the model was given, and the rounds that went on from it, by index over the run."""
+
+    first: int
+    n_rounds: int
+    prompt: str
+    domain: str = ""
+
+
+class StagePoint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A round on the time line, with the text it wrote. `markers`: any of ◆ knob change, ⚑ bookmark, ⚠ warning."""
+
+    place: str  # as it stands in an address: "r37", "q1/r3"
+    n: int = 0  # tokens written
+    rejected: bool = False
+    markers: str = ""
+    tokens: tuple[Token, ...] = ()
+
+
+class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The run as a whole."""
+
+    version: int
+    name: str  # of the trace, for the page's title
+    title: str
+    badge: str
+    lossless: bool
+    facts: str  # "seed 42 · 21 rounds · level full"
+    metrics: tuple[StageMetric, ...]
+    phases: tuple[str, ...]  # the words of the six phases
+    marks: dict[str, Look]
+    knobs: tuple[KnobLook, ...]
+    queries: tuple[StageQuery, ...]
+    points: tuple[StagePoint, ...]
+    notices: tuple[str, ...] = ()
+
+
+class StageNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node where it stands for the whole round. `text`: its token as it reads in running text."""
+
+    id: int
+    parent: int
+    column: int
+    row: int
+    shown: str
+    text: str = ""
+
+
+class Gauge(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A uniform draw `u` against the band [lo, hi) in which it keeps the token, all within 0..1."""
+
+    u: float
+    lo: float
+    hi: float
+    text: str = ""  # "u .71 ≥ .29"
+
+
+class StageRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of numbers of the inspector. `bar` 0..1."""
+
+    label: str
+    value: str
+    bar: float | None = None
+    note: str = ""
+
+
+class StageEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A token of the row that the closing token was drawn from: its share of it."""
+
+    shown: str
+    share: float
+    text: str
+    drawn: bool = False
+    drafted: bool = False
+
+
+class StageWhy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the inspector says of a node at a moment."""
+
+    title: str
+    mark: str
+    headline: str
+    words: str
+    rule: str = ""
+    rows: tuple[StageRow, ...] = ()
+    gauge: Gauge | None = None
+    left: str = ""  # title of the row that was drawn from
+    entries: tuple[StageEntry, ...] = ()
+    left_note: str = ""
+    flip: str = ""
+    cost: str = ""
+    rank: str = ""
+
+
+class StageMoment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One moment of a round. `nodes`: by id, the fields that are other than before, of those new here all of them.
+
+    Fields of a node: `mark`; `why`, a place in the round's list; `win`, on the path that was kept; `q`, `p`, `ratio`
+    and `u` as text, `qb` and `pb` as bars; `note`.
+    """
+
+    phase: int
+    label: str  # "phase 4/6 ACCEPT/REJECT"
+    say: str  # a sentence for who reads or hears
+    at: int  # the node that something just happened to
+    counts: str
+    nodes: dict[str, dict[str, Any]]
+    fresh: tuple[int, ...] = ()
+    maybe: tuple[int, ...] = ()  # the path under consideration: text that is not committed
+
+
+class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One round. `knobs`: of every knob of the head, as it was in force: its value, its place in its range (0..1), and
+    whether it does nothing with the others as they are."""
+
+    index: int
+    place: str
+    n_columns: int
+    n_rows: int
+    nodes: tuple[StageNode, ...]
+    moments: tuple[StageMoment, ...]
+    whys: tuple[StageWhy, ...]
+    knobs: tuple[tuple[str, float | None, bool], ...]
+    changes: tuple[tuple[str, str, str], ...] = ()  # knobs that took effect here: label, old, new
+    last: str = ""  # the last change and what it did since
+    missing: str = ""  # why there is no draft to see

@@ -1,0 +1,126 @@
+"""The route of the stage: who may ask, what comes, and what is said of a round that is not there; and its page."""
+
+import http.client
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+import specviz
+from app.conftest import Open
+from app.served import Served, served
+from specviz.errors import SpecvizError
+from specviz.trace import read_events
+from specviz.view import Player
+from specviz.view.stage.document import head, one_round
+from specviz_app.server.core import Settings
+from specviz_app.server.server import current
+from specviz_app.server.stages import MOST_ROUNDS, Stages
+from support.traces import make_events, write_trace
+
+
+def _player(path: Path) -> Player:
+    player = Player(animate=False)
+    player.extend(read_events(path))
+    return player
+
+
+def _plain(made: Any) -> Any:
+    return json.loads(msgspec.json.encode(made))
+
+
+def test_head_and_rounds_are_those_of_the_document(chain_trace: Path) -> None:
+    stages, builder = Stages(), _player(chain_trace).builder
+    run = stages.run(stages.offer(chain_trace, "chain"))
+    assert json.loads(run.head()) == _plain(head(builder, "chain"))
+    last = len(builder.run.rounds) - 1
+    assert json.loads(run.rounds(last - 1, 5)) == [_plain(one_round(builder, k)) for k in (last - 1, last)]
+
+
+def test_the_saved_page_is_that_of_the_command(chain_trace: Path) -> None:
+    stages = Stages()
+    assert stages.run(stages.offer(chain_trace, "chain")).page() == specviz.show(chain_trace).html
+
+
+def test_one_request_gets_so_many_rounds_at_most(chain_trace: Path) -> None:
+    stages = Stages()
+    run = stages.run(stages.offer(chain_trace, "chain"))
+    assert len(json.loads(run.rounds(0, 1000))) == min(MOST_ROUNDS, len(_player(chain_trace).run.rounds))
+    assert len(json.loads(run.rounds(0, 0))) == 1
+
+
+def test_a_file_that_grew_is_another_run(tmp_path: Path) -> None:
+    stages, path = Stages(), write_trace(tmp_path / "a", make_events(new_tokens=8))
+    first = stages.offer(path, "a")
+    assert stages.offer(path, "a") == first
+    path.unlink()
+    second = stages.offer(write_trace(tmp_path / "a", make_events(new_tokens=16)), "a")
+    assert second != first
+
+
+def test_what_no_page_offered_is_not_read(chain_trace: Path) -> None:
+    with pytest.raises(SpecvizError, match="reload"):
+        Stages().run(str(chain_trace))
+
+
+def _ask(server: Served, query: str, token: str | None = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
+    headers = {"X-Specviz-Token": server.token if token is None else token}
+    connection.request("GET", f"/api/stage?{query}", headers=headers)
+    answer = connection.getresponse()
+    found = json.loads(answer.read())
+    connection.close()
+    return answer.status, found
+
+
+def test_the_route_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> None:
+    with served(chain_trace) as server:
+        for token in ("", "wrong"):
+            status, said = _ask(server, "run=x", token)
+            assert (status, said["ok"]) == (403, False)
+        for query, words in (("run=x", "reload"), ("", "reload"), ("run=x&round=1", "reload")):
+            status, said = _ask(server, query)
+            assert (status, said["ok"]) == (404, False)
+            assert words in said["message"]
+
+
+@pytest.mark.parametrize("word", ["-1", "x", "1e3", "9999999999", "9999"])
+def test_a_round_that_is_not_there_is_one_line(word: str, chain_trace: Path, open_page: Open) -> None:
+    from starlette.datastructures import QueryParams
+
+    from specviz_app.server.server import _played
+
+    open_page(Settings(replay=chain_trace), "stage")
+    key = current().stages.offer(chain_trace, "chain")
+    answer = _played(current(), QueryParams({"run": key, "round": word}))
+    assert answer.status_code == 404
+    assert not json.loads(bytes(answer.body))["ok"]
+
+
+def test_the_page_mounts_the_picture_with_a_key_and_no_round(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "stage")
+    assert not at.exception
+    assert not at.error
+    assert not at.info
+    data = str(at.get("bidi_component")[0].proto)
+    found = re.search(r"\b[0-9a-f]{24}\b", data)
+    assert found, data
+    assert json.loads(current().stages.run(found[0]).head())["name"] == "chain"
+    handed = data[data.index(found[0]) - 500 :]
+    assert not re.search(r"moments|accepted|tokenwise", handed), "the run itself is handed over"
+
+
+def test_a_place_that_is_not_there_is_said(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "stage", at="r999")
+    assert "no round 999" in at.warning[0].value
+
+
+def test_without_a_recording_it_says_where_to_begin(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz_app.ui.library.bundled_traces", dict)
+    at = open_page(Settings(), "stage")
+    assert not at.exception
+    assert "Live" in at.info[0].value
