@@ -1,0 +1,11 @@
+"""What if: recorded rounds decided again with another verifier, other uniforms or a smaller draft, without a model.
+
+`recorded` puts a round together again from its records, `complete` finds the rows that no record contradicts, `decide`
+walks the verifier's own plan over all of them, `changes` is what may be another, `again` the decision of a round and
+`whole` that of a run.
+"""
+
+from specviz.whatif.again import Decision, Parting, RoundAgain, TestAgain, decide
+from specviz.whatif.changes import Change, checked
+
+__all__ = ["Change", "Decision", "Parting", "RoundAgain", "TestAgain", "checked", "decide"]

@@ -1,0 +1,311 @@
+"""`decide(run, index, change)`: a recorded round with something changed, without a model.
+
+The answer stands on the text before the round as it was recorded. What came after it is another text from the place
+where the two part, so nothing is said of it: the decision of a round is about this round alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from specviz.errors import SpecvizError
+from specviz.knobs import Knobs
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import DrawResult, Outcome, TestResult, Verifier
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import RoundTree
+from specviz.whatif.changes import Change, cut, fitting, makes_room, verifier_of
+from specviz.whatif.complete import SmallRound, completions
+from specviz.whatif.decide import DrawsAgain, MergedPlan, Way, every_way, remember
+from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, RecordedRound
+
+Status = Literal["accepted", "rejected", "untested"]
+
+
+@dataclass(frozen=True, slots=True)
+class TestAgain:
+    """A test that would be made. `low`, `high`: between what its threshold lies, equal where that is on record."""
+
+    __test__ = False
+
+    node: int
+    u: float
+    low: float
+    high: float
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RoundAgain:
+    """One way the round would go. Nodes have their numbers of the trace.
+
+    `closing`: the token that would end it; None: a token that the record does not name. `tokens`: all that would be
+    committed, UNKNOWN_TOKEN for that one. `kind`: "none" when nothing is drawn behind the draft.
+    """
+
+    accepted: tuple[int, ...]
+    marks: Mapping[int, Status]
+    tests: tuple[TestAgain, ...]
+    tokens: tuple[int, ...]
+    kind: Literal["recovered", "bonus", "none"]
+    may_close: tuple[int, ...] = ()
+
+    @property
+    def closing(self) -> int | None:
+        """The token behind the accepted ones."""
+        token = self.tokens[-1] if len(self.tokens) > len(self.accepted) else UNKNOWN_TOKEN
+        return None if token == UNKNOWN_TOKEN else token
+
+    @property
+    def stop(self) -> int:
+        return self.accepted[-1] if self.accepted else ROOT
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where the text would not be the recorded one any more. `sure`: at that place; else there or behind it, or never.
+
+    `pos` None: in this round it would not part.
+    """
+
+    pos: int | None
+    sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A round decided again: all `ways` it may go by what is on record, the likeliest reading of which is one.
+
+    `why`: none are told, for this reason. `was`: what was recorded, in the same terms.
+    """
+
+    q: int
+    r: int
+    index: int
+    n: int
+    verifier: str
+    was: RoundAgain
+    ways: tuple[RoundAgain, ...] = ()
+    why: str = ""
+    gone: tuple[int, ...] = ()  # drafted nodes that a cut left out
+    part: bool = False  # a draft of its own might have had other nodes in place of those
+    follows: tuple[int, ...] = ()  # what the recorded text goes on with, this round's tokens first
+
+    @property
+    def told(self) -> bool:
+        """Whether every node's fate is known."""
+        return bool(self.ways) and all(way.marks == self.ways[0].marks for way in self.ways)
+
+    @property
+    def kept(self) -> tuple[int, int] | None:
+        """The fewest and the most drafted tokens that would be kept; None where nothing can be told."""
+        counts = [len(way.accepted) for way in self.ways]
+        return (min(counts), max(counts)) if counts else None
+
+    @property
+    def parting(self) -> Parting | None:
+        """Where the text would part; None where nothing can be told."""
+        if not self.ways:
+            return None
+        found = [_parting(way, self.n, self.follows) for way in self.ways]
+        if all(part == found[0] for part in found):
+            return found[0]
+        places = [part.pos for part in found if part.pos is not None]
+        return Parting(min(places), False)
+
+    @property
+    def changed(self) -> bool:
+        """Whether any token would meet another fate, as far as that is told."""
+        return self.told and any(self.was.marks[node] != mark for node, mark in self.ways[0].marks.items())
+
+
+def _parting(way: RoundAgain, n: int, follows: tuple[int, ...]) -> Parting:
+    for place, (token, was) in enumerate(zip(way.tokens, follows, strict=False)):
+        if token == UNKNOWN_TOKEN:
+            named = place == len(way.tokens) - 1 and way.may_close and was not in way.may_close
+            return Parting(n + place, bool(named) and UNKNOWN_TOKEN not in way.may_close)
+        if token != was:
+            return Parting(n + place)
+    return Parting(None)
+
+
+def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
+    """One round again. `change` is checked (`changes.checked`).
+
+    Raises SpecvizError for a verifier that does not take the draft and for a node that was not drafted.
+    """
+    family = RoundTree(record)
+    header = run.header
+    if header is None:
+        raise SpecvizError("the trace has no header: it cannot be said what decided its rounds")
+    rule = verifier_of(header, change)
+    was = as_recorded(family)
+    base = Decision(record.q, record.r, record.index, record.start.n, rule.name, was, follows=_follows(record))
+    try:
+        of = RecordedRound(run, family)
+        draft = cut(header, record, of.draft, change.knobs)
+        _refuse(rule, draft, record, change, of.draft)
+        ways = _Again(of, draft, rule, header.verifier == rule.name, change).ways()
+    except CannotTell as error:
+        return _with(base, why=str(error))
+    gone = tuple(i for i in of.draft.ids if i not in draft.ids)
+    if gone and run.method_traits.pipelined and (unknown := _open_end(family, gone, ways)):
+        return _with(base, why=unknown, gone=gone)
+    others = any(not node.kept for node in record.nodes.values()) or makes_room(header, change.knobs)
+    return _with(base, ways=tuple(ways), gone=gone, part=bool(gone) and others)
+
+
+def _with(base: Decision, **changes: Any) -> Decision:
+    fields = {name: getattr(base, name) for name in base.__slots__}
+    return Decision(**{**fields, **changes})
+
+
+def _refuse(rule: Verifier, draft: Draft, record: RoundRecord, change: Change, whole: Draft) -> None:
+    for node in change.uniforms:
+        if node not in draft.ids:
+            fate = "is cut off" if node in whole.ids else "was not judged"
+            raise SpecvizError(f"n{node} {fate} in round {record.r}; judged there: {_listed(draft.ids)}")
+    if record.start.carry is not None:
+        raise CannotTell("it goes on with the block of the round before, which nothing but the run's own rule writes")
+    if (why := rule.refuses(draft)) is not None:
+        raise SpecvizError(
+            f"verifier {rule.name} does not take this draft: {why}; these do: {', '.join(fitting(draft))}"
+        )
+
+
+def _listed(ids: tuple[int, ...]) -> str:
+    names = [f"n{i}" for i in ids]
+    return ", ".join(names[:8]) + (f" .. {names[-1]}" if len(names) > 8 else "") if names else "nothing"
+
+
+def _open_end(family: RoundTree, gone: tuple[int, ...], ways: list[RoundAgain]) -> str:
+    """Why it cannot be told how a round goes whose drafter works ahead: what it would have put in place of the cut."""
+    ends = {family.parent(node) for node in gone}
+    if any(way.stop in ends for way in ways):
+        return "the draft would end where it was cut, and what its drafter would have put there is not on record"
+    return ""
+
+
+class _Again:
+    """One round under one rule."""
+
+    def __init__(self, of: RecordedRound, draft: Draft, rule: Verifier, own: bool, change: Change) -> None:
+        self.of, self.draft, self.change = of, draft, change
+        self.rule = rule.tuned(Knobs({**of.record.knobs, **change.knobs}))
+        self.whole = len(draft) == len(of.draft)
+        self.own = own and not any(spec.name in change.knobs for spec in rule.knobs)
+
+    def ways(self) -> list[RoundAgain]:
+        """All of them, each once."""
+        small = completions(self.of, self.draft)
+        merged = MergedPlan(self.rule, small, self.of)
+        self._remember(merged, small)
+        found: dict[tuple[Any, ...], RoundAgain] = {}
+        for way in every_way(merged, self._draws()):
+            again = self._again(way, small)
+            found.setdefault((tuple(again.marks.items()), again.tokens), again)
+        return list(found.values())
+
+    def _remember(self, merged: MergedPlan, small: SmallRound) -> None:
+        """What the run's rule met. Of a part of a draft its thresholds may be others: a scan begins at the end."""
+        if self.own and self.whole:
+            remember(merged)
+            return
+        header = self.of.run.header
+        assert header is not None
+        mine = verifier_of(header, Change()).tuned(Knobs(self.of.record.knobs))
+        if self.whole and mine.refuses(self.draft) is None:
+            own = MergedPlan(mine, small, self.of)
+            remember(own)
+            remember(merged, own)
+
+    def _draws(self) -> DrawsAgain:
+        seed, numbers = self.change.seed, {i: k for k, i in enumerate(self.draft.ids)}
+        tests = {numbers[i]: u for i, u in self.change.uniforms.items()}
+        rows = {self._row_of(node): u for node, u in tests.items()}
+        chosen = self.of.seed if seed is None else seed + self.of.record.q
+        return DrawsAgain(chosen, self.of.record.r, tests, rows, chosen != self.of.seed)
+
+    def _row_of(self, node: int) -> int:
+        """The node that stands for the text a node is drawn after."""
+        parent = self.draft.parents[node]
+        return parent if parent == ROOT else self.draft.spelling.first(parent)
+
+    def _again(self, way: Way, small: SmallRound) -> RoundAgain:
+        outcome, ids = way.outcome, self.draft.ids
+        tokens = [self.draft.tokens[node] for node in outcome.accepted]
+        if outcome.closing is not None:
+            tokens.append(small.name(outcome.closing))
+        left = _cut_at(self.of.record, tokens)
+        kept = outcome.accepted[:left]
+        return RoundAgain(
+            accepted=tuple(ids[node] for node in kept),
+            marks=dict(zip(ids, marks(outcome, len(self.draft), len(kept)), strict=True)),
+            tests=tuple(TestAgain(ids[t.node], t.u, t.low, t.high, t.passed) for t in way.tests),
+            tokens=tuple(tokens[:left]),
+            kind=outcome.kind if outcome.kind is not None and len(tokens[:left]) > len(kept) else "none",
+            may_close=tuple(small.name(token) for token in way.may_close) if left == len(tokens) else (),
+        )
+
+
+def marks(outcome: Outcome, count: int, n_accepted: int) -> Iterator[Status]:
+    """What becomes of every node of a draft, `n_accepted` of those kept being left by the end of the text."""
+    kept, tried = outcome.accepted, set()
+    for result in outcome.steps:
+        if isinstance(result, TestResult):
+            tried.add(result.shown)
+        elif isinstance(result, DrawResult):
+            tried.update(result.judged[: result.n_tested])
+    for node in range(count):
+        yield (
+            "accepted"
+            if node in kept[:n_accepted]
+            else "rejected"
+            if node in tried and node not in kept
+            else "untested"
+        )
+
+
+def _cut_at(record: RoundRecord, tokens: list[int]) -> int:
+    """How many of the tokens become text: the recorded round may have ended it, at the limit or by what it wrote."""
+    commit = record.commit
+    if commit is None or commit.finish is None:
+        return len(tokens)
+    by_place = commit.finish in ("length", "context")
+    if by_place or tokens[: len(commit.tokens)] == commit.tokens:
+        return min(len(tokens), len(commit.tokens))
+    return len(tokens)
+
+
+def as_recorded(family: RoundTree) -> RoundAgain:
+    """The round as it was, in the same terms."""
+    record = family.record
+    commit, closing = record.commit, record.closing
+    known: dict[int, Status] = {}
+    for i, verdict in record.verdicts.items():
+        if verdict.status != "pruned" and i in family.nodes:
+            known[i] = verdict.status
+    order = sorted(known, key=lambda i: (i in record.nodes and not family.nodes[i].fed, i))
+    return RoundAgain(
+        accepted=family.accepted,
+        marks={i: known[i] for i in order},
+        tests=tuple(
+            TestAgain(v.node, v.u, v.thr, v.thr, v.u < v.thr)
+            for v in family.tests
+            if v.kind == "test" and v.u is not None and v.thr is not None
+        ),
+        tokens=tuple(commit.tokens) if commit is not None else (),
+        kind=closing.kind if closing is not None else "none",
+    )
+
+
+def _follows(record: RoundRecord) -> tuple[int, ...]:
+    """The recorded text from this round on, as far as a round can reach."""
+    out: list[int] = []
+    rounds = record.query.rounds
+    for k in range(record.index - record.query.first, len(rounds)):
+        if rounds[k].commit is None or len(out) > 64:
+            break
+        out += rounds[k].commit.tokens  # type: ignore[union-attr]
+    return tuple(out)
