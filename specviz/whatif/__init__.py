@@ -5,7 +5,21 @@ walks the verifier's own plan over all of them, `changes` is what may be another
 `whole` that of a run.
 """
 
-from specviz.whatif.again import Decision, Parting, RoundAgain, TestAgain, decide
-from specviz.whatif.changes import Change, checked
+from specviz.whatif.again import Decision, Parting, RoundAgain, TestAgain, Unfit, decide
+from specviz.whatif.changes import Change, checked, cutting
+from specviz.whatif.whole import RoundGain, RunAgain, decide_run
 
-__all__ = ["Change", "Decision", "Parting", "RoundAgain", "TestAgain", "checked", "decide"]
+__all__ = [
+    "Change",
+    "Decision",
+    "Parting",
+    "RoundAgain",
+    "RoundGain",
+    "RunAgain",
+    "TestAgain",
+    "Unfit",
+    "checked",
+    "cutting",
+    "decide",
+    "decide_run",
+]

@@ -15,10 +15,11 @@ from specviz.probability.plan import DrawResult, Outcome, TestResult, Verifier
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
+from specviz.verifiers import all_verifiers
 from specviz.whatif.changes import Change, cut, fitting, makes_room, verifier_of
 from specviz.whatif.complete import SmallRound, completions
-from specviz.whatif.decide import DrawsAgain, MergedPlan, Way, every_way, remember
-from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, RecordedRound
+from specviz.whatif.decide import DrawsAgain, MergedPlan, Way, every_way, remember, remember_draws, remember_text
+from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, RecordedRound, follows
 
 Status = Literal["accepted", "rejected", "untested"]
 
@@ -41,7 +42,8 @@ class RoundAgain:
     """One way the round would go. Nodes have their numbers of the trace.
 
     `closing`: the token that would end it; None: a token that the record does not name. `tokens`: all that would be
-    committed, UNKNOWN_TOKEN for that one. `kind`: "none" when nothing is drawn behind the draft.
+    committed, UNKNOWN_TOKEN for that one; `may_close` holds every token it may be, `never` some that it is not. `kind`:
+    "none" when nothing is drawn behind the draft.
     """
 
     accepted: tuple[int, ...]
@@ -50,6 +52,7 @@ class RoundAgain:
     tokens: tuple[int, ...]
     kind: Literal["recovered", "bonus", "none"]
     may_close: tuple[int, ...] = ()
+    never: tuple[int, ...] = ()
 
     @property
     def closing(self) -> int | None:
@@ -86,6 +89,7 @@ class Decision:
     n: int
     verifier: str
     was: RoundAgain
+    deepest: int  # levels of the draft: no rule keeps more tokens
     ways: tuple[RoundAgain, ...] = ()
     why: str = ""
     gone: tuple[int, ...] = ()  # drafted nodes that a cut left out
@@ -123,8 +127,8 @@ class Decision:
 def _parting(way: RoundAgain, n: int, follows: tuple[int, ...]) -> Parting:
     for place, (token, was) in enumerate(zip(way.tokens, follows, strict=False)):
         if token == UNKNOWN_TOKEN:
-            named = place == len(way.tokens) - 1 and way.may_close and was not in way.may_close
-            return Parting(n + place, bool(named) and UNKNOWN_TOKEN not in way.may_close)
+            named = UNKNOWN_TOKEN not in way.may_close and was not in way.may_close
+            return Parting(n + place, was in way.never or named)
         if token != was:
             return Parting(n + place)
     return Parting(None)
@@ -141,7 +145,8 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
         raise SpecvizError("the trace has no header: it cannot be said what decided its rounds")
     rule = verifier_of(header, change)
     was = as_recorded(family)
-    base = Decision(record.q, record.r, record.index, record.start.n, rule.name, was, follows=_follows(record))
+    deepest = max((family.depth[i] for i in was.marks), default=0)
+    base = Decision(record.q, record.r, record.index, record.start.n, rule.name, was, deepest, follows=follows(record))
     try:
         of = RecordedRound(run, family)
         draft = cut(header, record, of.draft, change.knobs)
@@ -161,6 +166,10 @@ def _with(base: Decision, **changes: Any) -> Decision:
     return Decision(**{**fields, **changes})
 
 
+class Unfit(SpecvizError):
+    """A draft that the rule does not take."""
+
+
 def _refuse(rule: Verifier, draft: Draft, record: RoundRecord, change: Change, whole: Draft) -> None:
     for node in change.uniforms:
         if node not in draft.ids:
@@ -169,9 +178,7 @@ def _refuse(rule: Verifier, draft: Draft, record: RoundRecord, change: Change, w
     if record.start.carry is not None:
         raise CannotTell("it goes on with the block of the round before, which nothing but the run's own rule writes")
     if (why := rule.refuses(draft)) is not None:
-        raise SpecvizError(
-            f"verifier {rule.name} does not take this draft: {why}; these do: {', '.join(fitting(draft))}"
-        )
+        raise Unfit(f"verifier {rule.name} does not take this draft: {why}; these do: {', '.join(fitting(draft))}")
 
 
 def _listed(ids: tuple[int, ...]) -> str:
@@ -214,18 +221,31 @@ class _Again:
             return
         header = self.of.run.header
         assert header is not None
-        mine = verifier_of(header, Change()).tuned(Knobs(self.of.record.knobs))
-        if self.whole and mine.refuses(self.draft) is None:
-            own = MergedPlan(mine, small, self.of)
+        mine = all_verifiers().get(header.verifier)
+        if mine is not None and mine.refuses(self.of.draft) is None:
+            whole = small if self.whole else completions(self.of, self.of.draft)
+            own = MergedPlan(mine.tuned(Knobs(self.of.record.knobs)), whole, self.of)
             remember(own)
-            remember(merged, own)
+            remember_draws(merged, own)
+        if header.keeps_tokens:
+            remember_text(merged)
 
     def _draws(self) -> DrawsAgain:
         seed, numbers = self.change.seed, {i: k for k, i in enumerate(self.draft.ids)}
-        tests = {numbers[i]: u for i, u in self.change.uniforms.items()}
-        rows = {self._row_of(node): u for node, u in tests.items()}
+        given = {numbers[i]: u for i, u in self.change.uniforms.items()}
+        rows = {self._row_of(node): u for node, u in given.items()}
         chosen = self.of.seed if seed is None else seed + self.of.record.q
-        return DrawsAgain(chosen, self.of.record.r, tests, rows, chosen != self.of.seed)
+        own = self._recorded_uniforms(numbers) if seed is None and self.whole else {}
+        return DrawsAgain(chosen, self.of.record.r, own | given, rows, chosen != self.of.seed)
+
+    def _recorded_uniforms(self, numbers: dict[int, int]) -> dict[int, float]:
+        """Those of tests that were made, by the node that was judged: what its key gives, unless set by hand."""
+        out: dict[int, float] = {}
+        for verdict in self.of.record.verdicts.values():
+            tested = numbers.get(verdict.node if verdict.judged is None else verdict.judged)
+            if tested is not None and verdict.kind == "test" and verdict.u is not None:
+                out[tested] = verdict.u
+        return out
 
     def _row_of(self, node: int) -> int:
         """The node that stands for the text a node is drawn after."""
@@ -246,6 +266,7 @@ class _Again:
             tokens=tuple(tokens[:left]),
             kind=outcome.kind if outcome.kind is not None and len(tokens[:left]) > len(kept) else "none",
             may_close=tuple(small.name(token) for token in way.may_close) if left == len(tokens) else (),
+            never=tuple(small.name(token) for token in way.never) if left == len(tokens) else (),
         )
 
 
@@ -298,14 +319,3 @@ def as_recorded(family: RoundTree) -> RoundAgain:
         tokens=tuple(commit.tokens) if commit is not None else (),
         kind=closing.kind if closing is not None else "none",
     )
-
-
-def _follows(record: RoundRecord) -> tuple[int, ...]:
-    """The recorded text from this round on, as far as a round can reach."""
-    out: list[int] = []
-    rounds = record.query.rounds
-    for k in range(record.index - record.query.first, len(rounds)):
-        if rounds[k].commit is None or len(out) > 64:
-            break
-        out += rounds[k].commit.tokens  # type: ignore[union-attr]
-    return tuple(out)

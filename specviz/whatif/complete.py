@@ -21,7 +21,7 @@ import numpy as np
 
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import CertainRows
-from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound
+from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound, follows
 
 Point = tuple[float, float]
 _PLACES = 8  # for the rest: kinks of F, what only p has, what only q has
@@ -67,7 +67,7 @@ def _certain(of: RecordedRound, draft: Draft) -> SmallRound:
     """At temperature 0 a row is the token that it puts all mass on; one that is not named is none of the drafted."""
     back = {i: k for k, i in enumerate(of.draft.ids)}
     choices = [of.likeliest(node if node == ROOT else back[draft.ids[node]]) for node in range(-1, draft.n_fed)]
-    tokens = tuple(sorted({*draft.tokens, *choices} - {UNKNOWN_TOKEN}))
+    tokens = tuple(sorted({*draft.tokens, *choices, *follows(of.record)} - {UNKNOWN_TOKEN}))
     place = {token: k for k, token in enumerate(tokens)} | {UNKNOWN_TOKEN: len(tokens)}
     size = len(tokens) + _PLACES
     drawn = tuple(place[draft.tokens[i]] for i in range(len(draft)) if draft.row_of[i] >= 0)
@@ -89,7 +89,7 @@ class _Rows:
         self.target = [of.target(self.old[node]) for node in range(-1, draft.n_fed)]
         self.laws = {i: of.law(self.old[i]) for i in range(len(draft)) if draft.row_of[i] >= 0}
         named = {token for row in (*self.target, *self.laws.values()) for token in row.known}
-        self.tokens = tuple(sorted({*named, *draft.tokens}))
+        self.tokens = tuple(sorted({*named, *draft.tokens, *follows(of.record)}))
         self.place = {token: k for k, token in enumerate(self.tokens)}
         self.size = len(self.tokens) + _PLACES
 

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from specviz.events import Verify
+from specviz.probability.draft import ROOT
 from specviz.probability.draws import Drawn, Stream, Tested, uniform
 from specviz.probability.plan import Draw, Outcome, Plan, PlanStop, State, Step, Test, Verifier
 from specviz.probability.rows import dense
 from specviz.whatif.complete import SmallRound
-from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound
+from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound, follows
 
 ROUNDED = 1e-4  # relative: thresholds made of logs with six figures
 SHARE = 2e-5  # absolute: ends of the intervals that tokens have in a row
@@ -46,7 +47,7 @@ class Law:
     """The row of a draw: `bounds[token]` holds the least and most of both ends of its interval, outermost first.
 
     `rest`: whether tokens that nobody named may be drawn. `edges`: tokens that are drafted nodes. `told`: the token
-    that is on record.
+    that is on record. `drafted`: the tokens drafted here, whose weight is known always.
     """
 
     node: int
@@ -54,6 +55,7 @@ class Law:
     rest: bool
     edges: frozenset[int]
     told: int | None = None
+    drafted: frozenset[int] = frozenset()
 
     def drawn_by(self, u: float) -> list[int]:
         """Every token that `u` may draw; UNKNOWN_TOKEN stands for all that are not named."""
@@ -77,11 +79,12 @@ class OneTest:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way the round can have gone. `may_close`: every token it may have ended with."""
+    """One way the round can have gone. `may_close`: every token it may have ended with; `never`: some it cannot."""
 
     outcome: Outcome
     tests: tuple[OneTest, ...]
     may_close: tuple[int, ...]
+    never: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +145,23 @@ class MergedPlan:
     def _law(self, state: State, steps: list[Draw]) -> Law:
         first = steps[0]
         edges = frozenset(first.edges)
+        draft = self.small.drafts[0]
+        drafted = frozenset(draft.tokens[node] for node in draft.candidates(first.node))
         told = self.tokens.get(state)
         if first.stream == "target" and told is None:
             told = self.plain_tokens.get(first.node)
         if self.of.certain:
             rows = [int(np.argmax(dense(step.row()))) for step in steps]
-            return Law(first.node, {}, False, edges, rows[0])
+            return Law(first.node, {}, False, edges, rows[0], drafted)
         if first.stream == "target":
             bounds, rest = _bounds([self.small.plain[first.node + 1]], len(self.small.tokens))
             for token, low, high in self._recorded_edges(first.node):
                 bounds[token] = (low, low, high, high)
-            return Law(first.node, bounds, rest, edges, told)
+            return Law(first.node, bounds, rest, edges, told, drafted)
         weights = [dense(step.row()) for step in steps]
         named = [PartialRow(_shares(row, len(self.small.tokens))) for row in weights]
         bounds, rest = _bounds(named, len(self.small.tokens))
-        return Law(first.node, bounds, rest, edges, told)
+        return Law(first.node, bounds, rest, edges, told, drafted)
 
     def _recorded_edges(self, node: int) -> list[tuple[int, float, float]]:
         return [self.plain_edges[i] for i in self.small.drafts[0].candidates(node) if i in self.plain_edges]
@@ -203,6 +208,7 @@ class Walker:
     open_ways: list[int] = field(default_factory=list)  # how many there were at each such place
     tests: list[OneTest] = field(default_factory=list)
     may_close: tuple[int, ...] = ()
+    never: tuple[int, ...] = ()
 
     def passes(self, pos: int, threshold: float, index: int = 0) -> Tested:
         assert isinstance(threshold, Chance)
@@ -236,7 +242,7 @@ class Walker:
         taken = self._choose(ways) if ways > 1 else 0
         if taken < len(followed):
             return Drawn(followed[taken], u)
-        self.may_close = tuple(closing)
+        self.may_close, self.never = tuple(closing), tuple(row.drafted.difference(closing))
         return Drawn(closing[0] if len(closing) == 1 else UNKNOWN_TOKEN, u)
 
     def _choose(self, ways: int) -> int:
@@ -254,7 +260,8 @@ def every_way(merged: MergedPlan, draws: DrawsAgain) -> list[Way]:
     while True:
         walker = Walker(draws, merged, script)
         outcome = merged.plan.walk(walker, merged.of.n)
-        found.append(Way(outcome, tuple(walker.tests), walker.may_close if outcome.closing is not None else ()))
+        may, never = (walker.may_close, walker.never) if outcome.closing is not None else ((), ())
+        found.append(Way(outcome, tuple(walker.tests), may, never))
         script = walker.script
         while script and script[-1] + 1 >= walker.open_ways[len(script) - 1]:
             script.pop()
@@ -268,16 +275,34 @@ def every_way(merged: MergedPlan, draws: DrawsAgain) -> list[Way]:
 # What the run's own verifier did ------------------------------------------------------------------------------------
 
 
-def remember(merged: MergedPlan, own: MergedPlan | None = None) -> None:
-    """Read off the record what its own verifier met, by the states of `merged`; that plan is the verifier's own.
+def remember(own: MergedPlan) -> None:
+    """Read off the record what its verifier met, by the states of that verifier's own plan on the whole draft."""
+    _Recorded(own).follow()
 
-    `own`: None when `merged` is of the run's verifier. Else `own` is, on the same draft, and `merged`, of another rule,
-    is told the tokens drawn from the target's own rows.
-    """
-    if own is None:
-        _Recorded(merged).follow()
-    else:
-        merged.plain_tokens, merged.plain_edges = own.plain_tokens, own.plain_edges
+
+def remember_draws(merged: MergedPlan, own: MergedPlan) -> None:
+    """Tell another plan what the recorded one drew from the target's own rows: the same token there for any rule."""
+    ids, theirs = own.small.drafts[0].ids, merged.small.drafts[0].ids
+    place = {i: k for k, i in enumerate(theirs)}
+    names = {token: k for k, token in enumerate(merged.small.tokens)}
+    for node, token in own.plain_tokens.items():
+        if node == ROOT or ids[node] in place:
+            merged.plain_tokens[node if node == ROOT else place[ids[node]]] = names[own.small.name(token)]
+    for node, (token, low, high) in own.plain_edges.items():
+        if ids[node] in place:
+            merged.plain_edges[place[ids[node]]] = (names[own.small.name(token)], low, high)
+
+
+def remember_text(merged: MergedPlan) -> None:
+    """The same of the whole text, where the run's verifier draws every token so; not where its law was moved."""
+    of, draft = merged.of, merged.small.drafts[0]
+    commit = of.record.commit
+    text = follows(of.record) if not of.run.mixed else tuple(commit.tokens if commit is not None else ())
+    names = {token: k for k, token in enumerate(merged.small.tokens)}
+    for node in range(ROOT, draft.n_fed):
+        path = tuple(merged.small.name(token) for token in draft.path(node))
+        if len(path) < len(text) and path == text[: len(path)]:
+            merged.plain_tokens.setdefault(node, names[text[len(path)]])
 
 
 class _Recorded:

@@ -16,6 +16,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 
+FARTHEST = 64  # tokens of text that are compared
 UNKNOWN_TOKEN = -1  # a token that the record does not name
 _SAME_ROW = 2e-4  # of a ratio of two logs with six figures each
 _PLAIN = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -222,3 +223,15 @@ def _draft(of: RecordedRound) -> Draft:
         row_of=tuple(next(numbers) if record.verdicts[i].logq is not None else -1 for i in order),
         shared=any(node.mode == "shared" for node in nodes),
     )
+
+
+def follows(record: RoundRecord) -> tuple[int, ...]:
+    """The recorded text from this round on, as far as a round can reach."""
+    out: list[int] = []
+    rounds = record.query.rounds
+    for k in range(record.index - record.query.first, len(rounds)):
+        commit = rounds[k].commit
+        if commit is None or len(out) > FARTHEST:
+            break
+        out += commit.tokens
+    return tuple(out)

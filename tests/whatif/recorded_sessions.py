@@ -11,6 +11,7 @@ from specviz.engine.record.probe import Probe
 from specviz.events import Event, Level
 from specviz.methods import get_method
 from specviz.runlog.fold import Run
+from specviz.verifiers import get_verifier
 from support.driver import session
 from support.models import blurred, build
 from support.traces import make_header, of_kind
@@ -59,6 +60,7 @@ def run_of(verifier: str, level: Level = "full", topk: int = 8, n: int = 8, **kn
     started.generate()
     header = make_header()
     header.verifier, header.level, header.topk = verifier, level, topk
+    header.keeps_tokens = get_verifier(verifier).keeps_tokens
     header.knobs = dict(started.knobs.values)
     header.sampling = {"temperature": chosen["temperature"]}
     header.knob_specs = list(get_method("draft").table.specs)
