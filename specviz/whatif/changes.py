@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from specviz.cost.exit_grid import AXES
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import DraftStep, Header
 from specviz.knobs import KnobSpec
@@ -16,6 +17,11 @@ from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Verifier
 from specviz.runlog.run import RoundRecord
 from specviz.verifiers import all_verifiers, get_verifier
+
+NOT_SWEPT = (
+    "the trace does not hold what the exit heads say of its text, or something else is changed too; "
+    "'specviz sweep METHOD TRACE --write FILE' adds what they say"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ def checked(header: Header, change: Change) -> Change:
 
 
 def _no_such_knob(header: Header, rule: Verifier, name: str, known: Mapping[str, KnobSpec]) -> str:
+    if name in AXES and header.method_traits.replay_depth is not None:
+        return f"knob {name}: {NOT_SWEPT}"
     own = name in header.knobs or name in header.sampling
     why = (
         "changes what is drafted, and that needs the models" if own else f"is no knob of {header.method} or {rule.name}"

@@ -14,6 +14,7 @@ from specviz.metrics.estimate import Estimate, Ratio
 from specviz.runlog.fold import Run
 from specviz.whatif.again import Decision, Unfit, decide
 from specviz.whatif.changes import Change, checked
+from specviz.whatif.exits import ExitReplay, exits_asked
 
 Verdict = Literal["more", "fewer", "same", "cannot tell yet"]
 _QUERIES_AS_UNITS = 8
@@ -83,6 +84,8 @@ def decide_run(run: Run, change: Change) -> RunAgain:
     """Every round again. Raises SpecvizError when the change fits none of them."""
     if run.header is None:
         raise SpecvizError("the trace has no header: it cannot be said what decided its rounds")
+    if exits_asked(run, change):
+        return _exits(run, change)
     change = checked(run.header, change)
     if change.uniforms:
         raise SpecvizError("a uniform of one node says something of one round: name it with --at")
@@ -98,6 +101,17 @@ def decide_run(run: Run, change: Change) -> RunAgain:
     if not tally.gains:
         raise SpecvizError(unfit.most_common(1)[0][0] if unfit else _nothing(run))
     return tally.summary(name, sum(unfit.values()))
+
+
+def _exits(run: Run, change: Change) -> RunAgain:
+    """The same of early exit's settings: exact, and no text parts."""
+    assert run.header is not None
+    replay, tally = ExitReplay(run, change.knobs), _Tally()
+    for record in run.rounds:
+        if record.complete:
+            found = replay.decide(record)
+            tally.count(RoundGain(found.q, found.r, found.index, found.was, found.kept, found.kept, None))
+    return tally.summary(run.header.verifier, 0)
 
 
 def _nothing(run: Run) -> str:
@@ -119,11 +133,15 @@ class _Tally:
         if found.why:
             self._why[found.why] += 1
         pos = parting.pos if parting is not None else None
-        self.gains.append(RoundGain(found.q, found.r, found.index, was, low, high, pos, found.why))
+        self.count(RoundGain(found.q, found.r, found.index, was, low, high, pos, found.why))
+
+    def count(self, gain: RoundGain) -> None:
+        """One more round."""
+        self.gains.append(gain)
         n = len(self.gains)
-        self._was.add(n, found.q, was, 1)
-        self._low.add(n, found.q, low - was, 1)
-        self._high.add(n, found.q, high - was, 1)
+        self._was.add(n, gain.q, gain.was, 1)
+        self._low.add(n, gain.q, gain.low - gain.was, 1)
+        self._high.add(n, gain.q, gain.high - gain.was, 1)
 
     def summary(self, verifier: str, unfit: int) -> RunAgain:
         """Over rounds, or over queries from 8 on."""

@@ -1,6 +1,7 @@
 """`specviz whatif`: recorded rounds decided again with something changed; no model runs."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from specviz.runlog.run import RoundRecord
 from specviz.text import running
 from specviz.trace import Trace
 from specviz.verifiers import get_verifier
-from specviz.whatif import Change, Decision, RunAgain, checked, decide, decide_run
+from specviz.whatif import (
+    Change,
+    Decision,
+    ExitReplay,
+    RunAgain,
+    checked,
+    decide,
+    decide_run,
+    exits_asked,
+)
 
 _PLACE = re.compile(r"(?:q(\d{1,6})\.?)?r(\d{1,9})")
 
@@ -51,11 +61,12 @@ def command(
         run = Run().extend(opened.read())
     if run.header is None:
         raise SpecvizError(f"{trace} has nothing in it yet: its recorder has only begun, try again in a moment")
-    change = checked(run.header, change)
     if at is None:
         _whole(run, change, as_json)
+    elif exits_asked(run, change):
+        _one_exit(ExitReplay(run, change.knobs), _round(run, at), change, as_json)
     else:
-        _one(run, _round(run, at), change, as_json)
+        _one(run, _round(run, at), checked(run.header, change), as_json)
 
 
 def _pair(word: str, flag: str, example: str) -> tuple[str, str]:
@@ -114,6 +125,17 @@ def _one(run: Run, record: RoundRecord, change: Change, as_json: bool) -> None:
         click.echo(shown.note)
 
 
+def _one_exit(replay: ExitReplay, record: RoundRecord, change: Change, as_json: bool) -> None:
+    from specviz.view.whatif import exits_words
+
+    found, words = replay.decide(record), Change(knobs=replay.knobs)
+    sentence = exits_words(found, words)
+    if as_json:
+        echo_json({**{f.name: getattr(found, f.name) for f in fields(found)}, "sentence": sentence})
+    else:
+        click.echo(f"r{found.r}: {sentence}")
+
+
 def _json_round(found: Decision, sentence: str, certainty: str) -> dict[str, Any]:
     parting = found.parting
     return {
@@ -146,12 +168,20 @@ def _whole(run: Run, change: Change, as_json: bool) -> None:
     from specviz.view.whatif import what_if_run
 
     found = decide_run(run, change)
-    shown = what_if_run(found, change)
+    shown = what_if_run(found, _typed(run, change))
     if as_json:
         echo_json(_json_run(found, shown.sentence))
         return
     echo_sections({running(shown.sentence): shown.rows})
     click.echo(shown.note)
+
+
+def _typed(run: Run, change: Change) -> Change:
+    """The change with its values as numbers, for the sentence."""
+    assert run.header is not None
+    if exits_asked(run, change):
+        return Change(knobs=ExitReplay(run, change.knobs).knobs)
+    return checked(run.header, change)
 
 
 def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
