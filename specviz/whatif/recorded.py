@@ -153,7 +153,7 @@ class RecordedRound:
         listed = next((top for i in odds if (top := self.born(i).top)), [])
         logs = dict(listed) | {self.draft.tokens[i]: log for i, log in odds.items() if log is not None}
         return {
-            token: 0.0 if token in gone else q * math.exp((log - own) / t)
+            token: 0.0 if token in gone else min(1.0, q * math.exp(min(700.0, (log - own) / t)))
             for token, log in logs.items()
             if token != self.draft.tokens[node]
         }
@@ -213,6 +213,10 @@ def _draft(of: RecordedRound) -> Draft:
     order = [i for i in sorted(judged) if fed[i]] + [i for i in sorted(judged) if not fed[i]]
     place = {i: k for k, i in enumerate(order)}
     nodes = [family.nodes[i] for i in order]
+    for i in order:
+        parent = family.parent(i)
+        if parent != ROOT and not (parent in place and fed[parent] and place[parent] < place[i]):
+            raise CannotTell(f"the records of n{i} and of its parent do not fit together: the trace is damaged")
     numbers = count()
     return Draft(
         tokens=tuple(node.token for node in nodes),

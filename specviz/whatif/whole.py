@@ -22,7 +22,10 @@ _QUERIES_AS_UNITS = 8
 
 @dataclass(frozen=True, slots=True)
 class RoundGain:
-    """One round: tokens kept, and the fewest and most under the change. `pos`: where its text would part; None: not."""
+    """One round: tokens kept, and the fewest and most under the change.
+
+    `pos`: where its text would part, None: nowhere; `sure`: at that place, else there or behind it, or not at all.
+    """
 
     q: int
     r: int
@@ -32,6 +35,7 @@ class RoundGain:
     high: int
     pos: int | None
     why: str = ""
+    sure: bool = True
 
     @property
     def told(self) -> bool:
@@ -133,7 +137,8 @@ class _Tally:
         if found.why:
             self._why[found.why] += 1
         pos = parting.pos if parting is not None else None
-        self.count(RoundGain(found.q, found.r, found.index, was, low, high, pos, found.why))
+        sure = parting is None or parting.sure
+        self.count(RoundGain(found.q, found.r, found.index, was, low, high, pos, found.why, sure))
 
     def count(self, gain: RoundGain) -> None:
         """One more round."""

@@ -10,6 +10,7 @@ import click
 from specviz.cli.flags import JSON, max_mb_option, text
 from specviz.cli.printing import echo_json, echo_sections, table_of
 from specviz.errors import SpecvizError, suggestion
+from specviz.knobs import LAST_SEED
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.text import running
@@ -35,7 +36,7 @@ _PLACE = re.compile(r"(?:q(\d{1,6})\.?)?r(\d{1,9})")
 @text("--verifier", "NAME", "Another verifier.")
 @text("--knob", "NAME=VALUE", "A knob of the verifier, or one that leaves a part of the draft: gamma=2.", multiple=True)
 @text("--u", "nID=U", "With --at: another uniform for the test or draw of a node, as n14=0.2.", multiple=True)
-@click.option("--seed", type=click.IntRange(0), help="The draws of another seed; the draft stays.")
+@click.option("--seed", type=click.IntRange(0, LAST_SEED), help="The draws of another seed; the draft stays.")
 @JSON
 @max_mb_option
 def command(
@@ -194,7 +195,15 @@ def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
         "difference": {"low": found.low, "high": found.high, "interval": found.interval},
         "verdict": found.verdict,
         "rounds": [
-            {"q": g.q, "r": g.r, "was": g.was, "kept": [g.low, g.high], "parts_at": g.pos, "why": g.why or None}
+            {
+                "q": g.q,
+                "r": g.r,
+                "was": g.was,
+                "kept": [g.low, g.high],
+                "parts_at": g.pos,
+                "parts_for_sure": g.sure,
+                "why": g.why or None,
+            }
             for g in found.rounds
         ],
         "sentence": sentence,

@@ -150,6 +150,8 @@ def _open(run: Run, found: Decision) -> str:
 def _difference(run: Run, found: Decision) -> str:
     """The first token on the way down that meets another fate, and why; then how many are kept."""
     now, was = found.ways[0], found.was
+    if not was.marks:
+        return "nothing is another: this round had no draft"
     if now.accepted == was.accepted:
         same = plural(len(was.accepted), "drafted token")
         return (

@@ -62,4 +62,7 @@ def signed(value: float) -> str:
 
 def _parts(found: RunAgain) -> str:
     first = found.parts
-    return "" if first is None else f"; the text would part in round {first.r}, at position {first.pos}"
+    if first is None:
+        return ""
+    would = "would" if first.sure else "may"
+    return f"; the text {would} part in round {first.r}, at position {first.pos}"
