@@ -5,8 +5,9 @@ walks the verifier's own plan over all of them, `changes` is what may be another
 `whole` that of a run; `exits` asks the replay of early exit, which needs no rows.
 """
 
-from specviz.whatif.again import Decision, Parting, RoundAgain, TestAgain, Unfit, decide
+from specviz.whatif.again import Unfit, decide
 from specviz.whatif.changes import Change, checked, cutting
+from specviz.whatif.decision import Decision, Parting, RoundAgain, TestAgain
 from specviz.whatif.exits import ExitReplay, ExitsAgain, exits_asked
 from specviz.whatif.whole import RoundGain, RunAgain, decide_run
 

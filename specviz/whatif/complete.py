@@ -96,7 +96,8 @@ class _Rows:
     def made(self) -> SmallRound:
         """All completions: the chords, and the lower bound of one stretch after the other."""
         drawn = {node: self._drawn_children(node) for node in range(-1, self.draft.n_fed)}
-        most = max((len(self.of.surpluses(self.old[node])) for node, below in drawn.items() if below), default=0)
+        sums = [self.of.surpluses(self.old[node], self.old[below[0]]) for node, below in drawn.items() if below]
+        most = max(map(len, sums), default=0)
         stretches: list[int | None] = [None, *range(most + 1)] if self.laws else [None]
         tables = [self._table(drawn, stretch) for stretch in stretches]
         plain = tuple(PartialRow({self.place[t]: p for t, p in row.known.items()}) for row in self.target)
@@ -167,13 +168,8 @@ class _Rows:
     def _points(self, node: int, both: list[int], first: int) -> list[Point]:
         """F of the rest at the weights that records name: their sums less what the known tokens give."""
         p, q = self.target[node + 1].known, self.laws[first].known
-        sums = self.of.surpluses(self.old[node]) if self._is_whole(node, first) else []
+        sums = self.of.surpluses(self.old[node], self.old[first])
         return [(w, total - sum(max(0.0, w * p[t] - q[t]) for t in both)) for w, total in sums]
-
-    def _is_whole(self, node: int, first: int) -> bool:
-        """Whether the records of sums speak of this very pair of row and law."""
-        here = self.draft.children.get(node, ())
-        return bool(here) and here[0] == first
 
     def _meet(self, law: Any, rest: float, first: Any, row: Any, stretch: int | None, same: bool) -> None:
         """Where the rest of a further sibling's law lies: as the first one's, apart from the row's, or upon it."""

@@ -5,9 +5,7 @@ a token among several. `Walker` walks it with the recorded draws, or with others
 both ways are gone, so the answer is the list of all ways a round can have gone that the record allows. One way is an
 answer that is certain.
 
-What the run's own verifier did is not worked out but read: thresholds and drawn tokens at the states it came through
-are those of the record, to the last digit. And a token that was drawn from the target's row with the stream that is
-keyed by the position alone is the token that any rule draws there.
+What the run's own verifier did is not worked out but read (`specviz.whatif.told`).
 """
 
 from collections.abc import Mapping
@@ -16,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from specviz.events import Verify
-from specviz.probability.draft import ROOT
 from specviz.probability.draws import Drawn, Stream, Tested, uniform
-from specviz.probability.plan import Draw, Outcome, Plan, PlanStop, State, Step, Test, Verifier
+from specviz.probability.plan import Draw, Outcome, Plan, State, Step, Test, Verifier
 from specviz.probability.rows import dense
 from specviz.whatif.complete import SmallRound
-from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound, follows
+from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound
 
 ROUNDED = 1e-4  # relative: thresholds made of logs with six figures
 SHARE = 2e-5  # absolute: ends of the intervals that tokens have in a row
@@ -99,7 +95,7 @@ class DrawsAgain:
 
 
 class MergedPlan:
-    """The plans of all completions as one. `told` and `tokens`: by state, what the record says (see `Recorded`)."""
+    """The plans of all completions as one. `told` and `tokens`: by state, what the record says (`told`)."""
 
     def __init__(self, verifier: Verifier, small: SmallRound, of: RecordedRound) -> None:
         self.small, self.of = small, of
@@ -222,7 +218,7 @@ class Walker:
 
     def draw(self, stream: Stream, pos: int, row: Any, index: int = 0) -> Drawn:
         assert isinstance(row, Law)
-        u = self.draws.rows.get(row.node)
+        u = self.draws.rows.get(row.node) if row.edges else None  # a draw that decides about nothing has its own
         if self.merged.of.certain:
             return self._drawn([row.told if row.told is not None else UNKNOWN_TOKEN], row, None)
         if row.told is not None and u is None and not self.draws.moved:
@@ -270,101 +266,3 @@ def every_way(merged: MergedPlan, draws: DrawsAgain) -> list[Way]:
         script[-1] += 1
         if len(found) >= MOST_WAYS:
             raise CannotTell(f"more than {MOST_WAYS} ways are open")
-
-
-# What the run's own verifier did ------------------------------------------------------------------------------------
-
-
-def remember(own: MergedPlan) -> None:
-    """Read off the record what its verifier met, by the states of that verifier's own plan on the whole draft."""
-    _Recorded(own).follow()
-
-
-def remember_draws(merged: MergedPlan, own: MergedPlan) -> None:
-    """Tell another plan what the recorded one drew from the target's own rows: the same token there for any rule."""
-    ids, theirs = own.small.drafts[0].ids, merged.small.drafts[0].ids
-    place = {i: k for k, i in enumerate(theirs)}
-    names = {token: k for k, token in enumerate(merged.small.tokens)}
-    for node, token in own.plain_tokens.items():
-        if node == ROOT or ids[node] in place:
-            merged.plain_tokens[node if node == ROOT else place[ids[node]]] = names[own.small.name(token)]
-    for node, (token, low, high) in own.plain_edges.items():
-        if ids[node] in place:
-            merged.plain_edges[place[ids[node]]] = (names[own.small.name(token)], low, high)
-
-
-def remember_text(merged: MergedPlan) -> None:
-    """The same of the whole text, where the run's verifier draws every token so; not where its law was moved."""
-    of, draft = merged.of, merged.small.drafts[0]
-    commit = of.record.commit
-    text = follows(of.record) if not of.run.mixed else tuple(commit.tokens if commit is not None else ())
-    names = {token: k for k, token in enumerate(merged.small.tokens)}
-    for node in range(ROOT, draft.n_fed):
-        path = tuple(merged.small.name(token) for token in draft.path(node))
-        if len(path) < len(text) and path == text[: len(path)]:
-            merged.plain_tokens.setdefault(node, names[text[len(path)]])
-
-
-class _Recorded:
-    """The recorded walk, state by state."""
-
-    def __init__(self, merged: MergedPlan) -> None:
-        self.merged, self.draft = merged, merged.small.drafts[0]
-        record = merged.of.record
-        numbers = {i: k for k, i in enumerate(self.draft.ids)}
-        self.made: dict[int, Verify] = {}  # by the node that was tested
-        self.implied: dict[int, Verify] = {}
-        for verdict in record.verdicts.values():
-            tested = numbers.get(verdict.node if verdict.judged is None else verdict.judged)
-            if tested is not None and verdict.kind == "test" and verdict.thr is not None:
-                (self.made if verdict.order is not None else self.implied)[tested] = verdict
-        place = {token: k for k, token in enumerate(merged.small.tokens)}
-        self.committed = [place.get(token, UNKNOWN_TOKEN) for token in (record.commit.tokens if record.commit else [])]
-        self.closing = record.closing
-        for i, node in numbers.items():
-            interval = record.verdicts[i].interval
-            if interval is not None and record.verdicts[i].kind == "draw":
-                merged.plain_edges[node] = (self.draft.tokens[node], *interval)
-
-    def follow(self) -> None:
-        """Through the states the recorded walk came to, as far as the record goes."""
-        merged = self.merged
-        steps: dict[State, Step] = {}
-
-        def step(state: State) -> Step:
-            if state not in steps:
-                steps[state] = merged.open(state)
-            return steps[state]
-
-        state: State = merged.plans[0].start
-        while not isinstance(now := step(state), PlanStop):
-            if isinstance(now, Test):
-                verdict = self.made.get(now.node)
-                if verdict is None or verdict.thr is None or verdict.u is None:
-                    return
-                merged.told[state] = verdict.thr
-                if verdict.u < verdict.thr:
-                    self._implied(now, step)
-                    state = now.kept
-                else:
-                    state = now.failed
-                continue
-            depth = merged.plan.depth(now.node)
-            if depth >= len(self.committed) or self.committed[depth] == UNKNOWN_TOKEN:
-                return
-            token = self.committed[depth]
-            merged.tokens[state] = token
-            if now.stream == "target":
-                merged.plain_tokens[now.node] = token
-            if token not in now.edges:
-                return
-            state = now.edges[token][1]
-
-    def _implied(self, now: Test, step: Any) -> None:
-        """The tests that a backward scan would have gone on to had this one failed."""
-        node, state = now.node, now.failed
-        while isinstance(then := step(state), Test) and then.node == self.draft.parents[node]:
-            verdict = self.implied.get(then.node)
-            if verdict is not None and verdict.thr is not None:
-                self.merged.told[state] = verdict.thr
-            node, state = then.node, then.failed

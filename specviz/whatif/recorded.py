@@ -184,16 +184,16 @@ class RecordedRound:
 
     # Sums over whole rows that are on record -------------------------------------------------------------------------
 
-    def surpluses(self, node: int) -> list[tuple[float, float]]:
-        """`(w, sum_y (w p(y) - q(y))+)` of the row after `node` and the law of its first drawn child."""
+    def surpluses(self, node: int, child: int) -> list[tuple[float, float]]:
+        """`(w, sum_y (w p(y) - q(y))+)` of the row after `node` and the law of a drawn child of it."""
         out: list[tuple[float, float]] = []
-        child = next((i for i in self.draft.children.get(node, ()) if self.draft.row_of[i] >= 0), None)
-        if child is None or self.certain:
-            return out
+        if self.draft.parents[child] != node:
+            return out  # of a twin: its law may be another
         tv = self.verdict(child).tv_pq
         if tv is not None:
             out.append((1.0, tv))
-        chain = None if node == ROOT else self.record.chains.get(self.draft.ids[node])
+        eldest = self.draft.children[node][0] == child  # `chain` records go on from a node to its eldest child
+        chain = self.record.chains.get(self.draft.ids[node]) if node != ROOT and eldest else None
         if chain is not None and chain.d_pq is not None and chain.log_c > ZERO:
             out.append((math.exp(chain.log_c), chain.d_pq))
         if chain is not None and chain.dhat_pq is not None and ZERO < chain.log_r < 700:

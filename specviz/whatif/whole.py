@@ -12,8 +12,9 @@ from typing import Literal
 from specviz.errors import SpecvizError
 from specviz.metrics.estimate import Estimate, Ratio
 from specviz.runlog.fold import Run
-from specviz.whatif.again import Decision, Unfit, decide
+from specviz.whatif.again import Unfit, decide
 from specviz.whatif.changes import Change, checked
+from specviz.whatif.decision import Decision
 from specviz.whatif.exits import ExitReplay, exits_asked
 
 Verdict = Literal["more", "fewer", "same", "cannot tell yet"]

@@ -116,3 +116,35 @@ def test_rules_that_metrics_replay_keep_what_metrics_say(name: str) -> None:
                 assert decision.kept == (kept(found, rule),) * 2, (record.r, verifier)
                 n += 1
     assert n >= 40
+
+
+@pytest.mark.parametrize("name", ["prose-draft", "sums-hsd"])
+def test_a_uniform_of_a_test_moves_no_other_draw(name: str) -> None:
+    """On the same side of its threshold it changes nothing, the token drawn behind a rejection included."""
+    run, n = run_of(name), 0
+    for record in run.rounds:
+        for verdict in record.verdicts.values():
+            if verdict.order is not None and verdict.thr is not None and verdict.u is not None:
+                same_side = verdict.thr / 2 if verdict.u < verdict.thr else (1 + verdict.thr) / 2
+                found = again(run, record, uniforms={verdict.node: same_side})
+                assert (found.ways[0].marks, found.ways[0].tokens) == (found.was.marks, found.was.tokens)
+                assert len(found.ways) == 1
+                n += 1
+    assert n > 40
+
+
+@pytest.mark.parametrize("name", ["code-tree", "code-ngram"])
+def test_a_uniform_of_a_draw_decides_among_the_tokens_at_its_place(name: str) -> None:
+    """Set into a node's own interval it is kept, set into a sibling's that one is."""
+    run, n = run_of(name), 0
+    for record in run.rounds:
+        for verdict in record.verdicts.values():
+            if (
+                verdict.kind == "draw"
+                and verdict.interval is not None
+                and verdict.interval[1] - verdict.interval[0] > 1e-3
+            ):
+                found = again(run, record, uniforms={verdict.node: sum(verdict.interval) / 2})
+                assert all(way.marks[verdict.node] == "accepted" for way in found.ways)
+                n += 1
+    assert n > 20
