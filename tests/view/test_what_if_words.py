@@ -50,7 +50,7 @@ def test_a_rejection_by_a_uniform_set_by_hand() -> None:
 
 def test_nothing_is_another_where_the_uniform_falls_on_the_same_side() -> None:
     found = said(one_round(0.2), uniforms={0: 0.57})
-    assert "the same 1 drafted token would have been kept" in found.sentence
+    assert "the same drafted token would have been kept" in found.sentence
     assert not any(node.changed for node in found.nodes)
     assert found.parting is None
 

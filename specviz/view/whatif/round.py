@@ -153,7 +153,7 @@ def _difference(run: Run, found: Decision) -> str:
     if not was.marks:
         return "nothing is another: this round had no draft"
     if now.accepted == was.accepted:
-        same = plural(len(was.accepted), "drafted token")
+        same = "drafted token" if len(was.accepted) == 1 else plural(len(was.accepted), "drafted token")
         return (
             f"the same {same} would have been kept" if was.accepted else "no drafted token would have been kept either"
         )
