@@ -17,6 +17,9 @@ from specviz.errors import KnobError, suggestion
 
 Applies = Literal["R", "Q", "X"]
 Kind = Literal["int", "float", "choice", "bool", "texts"]
+# What a smaller draft leaves out: levels below this one; children beyond so many, of nodes below the root or of the
+# root (heads); what follows a place where the draft was less sure.
+Cut = Literal["", "depth", "children", "heads", "unsure"]
 
 
 class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
@@ -34,6 +37,7 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
     applies: Applies = "R"
     text: Literal["K", "T", "L"] = "K"
     needs: dict[str, list[str]] = {}  # has an effect only while these knobs have one of these values
+    cuts: Cut = ""  # a draft of another value is this part of the one that was drafted, where it asks for less
 
     @property
     def flag(self) -> str:

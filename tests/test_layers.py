@@ -43,6 +43,7 @@ ABOVE_THE_LINE = [
     "specviz.events",
     "specviz.metrics",
     "specviz.verifiers",
+    "specviz.whatif",
     "specviz.probability",
     "specviz.commands",
     "specviz.local_models",

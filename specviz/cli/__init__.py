@@ -26,6 +26,7 @@ _TABLE = (
     ("look.web", "Watch a run live, or look at a trace, in the browser."),
     ("look.report", "Save a recorded run as one HTML page that plays."),
     ("look.stats", "Print the metrics of a trace."),
+    ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
     ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
     ("measure.prove", "Prove by enumeration that verifiers keep the target's law; show wrong ones failing."),
     ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),

@@ -62,6 +62,7 @@ SPECBRANCH = Method(
             "stop before a position whose raw top probability is below it; 0 never",
             symbol="ε",
             needs=_SOFT,
+            cuts="unsure",
         ),
         whole(
             "k_max",

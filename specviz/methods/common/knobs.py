@@ -26,7 +26,7 @@ def gamma(
     lo: int = 0, meaning: str = "most drafted tokens per chain", needs: dict[str, list[str]] | None = None
 ) -> KnobSpec:
     """Knob `gamma`: the length of a chain, in tokens."""
-    return whole("gamma", lo, 64, 4, meaning, symbol="γ", needs=needs or {})
+    return whole("gamma", lo, 64, 4, meaning, symbol="γ", needs=needs or {}, cuts="depth")
 
 
 def part_folder(name: str, meaning: str, default: Sequence[str] = ()) -> KnobSpec:
@@ -133,7 +133,7 @@ def budget(default: int = 60, lo: int = 0, also: str = "") -> KnobSpec:
 
 def levels() -> KnobSpec:
     """Depth, where every level is a call."""
-    return whole("d_max", 1, 16, 8, "deepest tree level; one call each", symbol="d")
+    return whole("d_max", 1, 16, 8, "deepest tree level; one call each", symbol="d", cuts="depth")
 
 
 def folder(what: str) -> KnobSpec:

@@ -104,8 +104,8 @@ DRAFT = Method(
             needs=_SEVERAL,
             help="siblings may repeat a token; off: each is drawn from what the elder ones left",
         ),
-        whole("d_max", 1, 16, 5, "deepest tree level", symbol="d", needs=_TREES),
-        whole("w_max", 1, 20, 4, "most children of a node below the root", symbol="w", needs=_TREE),
+        whole("d_max", 1, 16, 5, "deepest tree level", symbol="d", needs=_TREES, cuts="depth"),
+        whole("w_max", 1, 20, 4, "most children of a node below the root", symbol="w", needs=_TREE, cuts="children"),
         whole("k_max", 1, 20, 10, "nodes expanded per level; children of the root (tree)", symbol="k", needs=_TREES),
         whole(
             "node_budget",

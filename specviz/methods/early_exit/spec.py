@@ -125,7 +125,7 @@ def depth(meaning: str) -> KnobSpec:
 
 
 def width(default: int) -> KnobSpec:
-    return whole("w_max", 0, 16, default, "drafts fed per round; 0 decodes plainly", symbol="w")
+    return whole("w_max", 0, 16, default, "drafts fed per round; 0 decodes plainly", symbol="w", cuts="depth")
 
 
 def tests(default: str) -> KnobSpec:

@@ -12,11 +12,10 @@ import numpy as np
 
 from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, Total, added, n_layers_of, queries
+from specviz.cost.exit_setting import exit_setting, replay_events
 from specviz.errors import SpecvizError
 from specviz.events import GRID, Climb, ExitRound, Gate
 from specviz.runlog.fold import Run
-from specviz.view.panels.exits.climbs import exit_setting
-from specviz.view.panels.exits.sweeps import replay_events
 from specviz.view.words.numbers import number, percent
 
 KNOBS = AXES

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from specviz.cost.exit_replay import annealed, one_rival
+from specviz.cost.exit_setting import ExitSetting
 from specviz.cost.ledger import RoundCost
 from specviz.events import Climb, ExitRound, Gate
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.view.panels.exits.climbs import Climbs, ExitSetting
+from specviz.view.panels.exits.climbs import Climbs
 from specviz.view.panels.exits.model import (
     ClimbEntry,
     Column,

@@ -13,7 +13,7 @@ from specviz.view.words.numbers import number, percent
 
 if TYPE_CHECKING:
     from specviz.cost.exit_replay import ExitKnobs, Text, Total
-    from specviz.events import Event, Header
+    from specviz.events import Header
     from specviz.runlog.fold import Run
     from specviz.runlog.run import RoundRecord
 
@@ -79,7 +79,7 @@ def nothing(why: str) -> Sweeps:
 def sweeps(run: "Run", record: "RoundRecord") -> Sweeps:
     """The lines of the run at the setting of a round. Costs tens of milliseconds: keep what it returns."""
     from specviz.cost.exit_replay import ExitKnobs, queries  # numpy: not needed to open a window
-    from specviz.view.panels.exits.climbs import exit_setting
+    from specviz.cost.exit_setting import exit_setting, replay_events
 
     found = exit_setting(run, record)
     missing = _missing(run)
@@ -117,17 +117,6 @@ def _missing(run: "Run") -> str | None:
     if not header.keeps_tokens and float(header.sampling.get("temperature", 0)) > 0:
         return f"under verifier {header.verifier} the text depends on the drafts: other settings cannot be replayed"
     return None
-
-
-def replay_events(run: "Run") -> "list[Event]":
-    """What a replay reads of a run, in order."""
-    assert run.header is not None
-    out: list[Event] = [run.header]
-    for query in run.queries:
-        out += [query.prefill] if query.prefill is not None else []
-        for record in query.rounds:
-            out += [event for event in (record.commit, record.end) if event is not None]
-    return out + [event for query in run.queries for event in query.exit_table]
 
 
 def _line(

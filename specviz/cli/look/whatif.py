@@ -1,0 +1,210 @@
+"""`specviz whatif`: recorded rounds decided again with something changed; no model runs."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from specviz.cli.flags import JSON, max_mb_option, text
+from specviz.cli.printing import echo_json, echo_sections, table_of
+from specviz.errors import SpecvizError, suggestion
+from specviz.knobs import LAST_SEED
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.text import running
+from specviz.trace import Trace
+from specviz.verifiers import get_verifier
+from specviz.whatif import (
+    Change,
+    Decision,
+    ExitReplay,
+    RunAgain,
+    checked,
+    decide,
+    decide_run,
+    exits_asked,
+)
+
+_PLACE = re.compile(r"(?:q(\d{1,6})\.?)?r(\d{1,9})")
+
+
+@click.command("whatif")
+@click.argument("trace", type=click.Path(path_type=Path))
+@text("--at", "rN", "One round, as r37, or q2r5 of another query [default: all rounds].")
+@text("--verifier", "NAME", "Another verifier.")
+@text("--knob", "NAME=VALUE", "A knob of the verifier, or one that leaves a part of the draft: gamma=2.", multiple=True)
+@text("--u", "nID=U", "With --at: another uniform for the test or draw of a node, as n14=0.2.", multiple=True)
+@click.option("--seed", type=click.IntRange(0, LAST_SEED), help="The draws of another seed; the draft stays.")
+@JSON
+@max_mb_option
+def command(
+    trace: Path,
+    at: str | None,
+    verifier: str | None,
+    knob: tuple[str, ...],
+    u: tuple[str, ...],
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Decide the rounds of TRACE again: another verifier, a shorter draft, other draws.
+
+    The answer stands on the text before each round as it was recorded. What the recording does not hold is left open:
+    the answer is exact, or lies between two numbers, or cannot be told, and says which.
+    """
+    if verifier is not None:
+        get_verifier(verifier)
+    change = Change(verifier, dict(_pair(word, "--knob", "gamma=2") for word in knob), _uniforms(u), seed)
+    if change.nothing and at is None:
+        raise SpecvizError("nothing is changed; give --verifier, --knob, --u or --seed, or a round with --at")
+    with Trace(trace) as opened:
+        run = Run().extend(opened.read())
+    if run.header is None:
+        raise SpecvizError(f"{trace} has nothing in it yet: its recorder has only begun, try again in a moment")
+    if at is None:
+        _whole(run, change, as_json)
+    elif exits_asked(run, change):
+        _one_exit(ExitReplay(run, change.knobs), _round(run, at), change, as_json)
+    else:
+        _one(run, _round(run, at), checked(run.header, change), as_json)
+
+
+def _pair(word: str, flag: str, example: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not (name.strip() and equals and value.strip()):
+        raise SpecvizError(f"{flag} {word}: write it as {flag} {example}")
+    return name.strip().removeprefix("--").replace("-", "_"), value.strip()
+
+
+def _uniforms(words: tuple[str, ...]) -> dict[int, float]:
+    out: dict[int, float] = {}
+    for word in words:
+        name, value = _pair(word, "--u", "n14=0.2")
+        try:
+            node, u = int(name.removeprefix("n")), float(value)
+        except ValueError:
+            raise SpecvizError(f"--u {word}: write it as --u n14=0.2") from None
+        if not 0 <= u < 1:
+            raise SpecvizError(f"--u {word}: a uniform lies in [0, 1); 0 passes every test that can be passed")
+        out[node] = u
+    return out
+
+
+def _round(run: Run, at: str) -> RoundRecord:
+    """The round that a word names. Raises SpecvizError with those that there are."""
+    match = _PLACE.fullmatch(at)
+    if match is None:
+        raise SpecvizError(f"--at {at}: write a round as r37, or as q2r5 of another query")
+    q, r = int(match[1] or (run.queries[0].number if run.queries else 0)), int(match[2])
+    index = run.find(q, r)
+    if index is None:
+        query = next((query for query in run.queries if query.number == q), None)
+        if query is None:
+            raise SpecvizError(f"--at {at}: no query {q}{suggestion(str(q), [str(x.number) for x in run.queries])}")
+        raise SpecvizError(f"--at {at}: query {q} has no round {r}; it has r1..r{query.n_rounds}")
+    return run.rounds[index]
+
+
+def _one(run: Run, record: RoundRecord, change: Change, as_json: bool) -> None:
+    from specviz.view.whatif import what_if
+
+    found = decide(run, record, change)
+    shown = what_if(run, found, change)
+    if as_json:
+        echo_json(_json_round(found, shown.sentence, shown.certainty))
+        return
+    click.echo(f"r{found.r}: {shown.sentence}")
+    if shown.nodes:
+        from rich.console import Console
+
+        table = table_of("node", "", "was", "now", "")
+        for node in shown.nodes:
+            table.add_row(f"n{node.node}", node.token, *node.glyphs, node.words)
+        Console(highlight=False, markup=False).print(table)
+    if shown.note:
+        click.echo(shown.note)
+
+
+def _one_exit(replay: ExitReplay, record: RoundRecord, change: Change, as_json: bool) -> None:
+    from specviz.view.whatif import exits_words
+
+    found, words = replay.decide(record), Change(knobs=replay.knobs)
+    sentence = exits_words(found, words)
+    if as_json:
+        echo_json({**{f.name: getattr(found, f.name) for f in fields(found)}, "sentence": sentence})
+    else:
+        click.echo(f"r{found.r}: {sentence}")
+
+
+def _json_round(found: Decision, sentence: str, certainty: str) -> dict[str, Any]:
+    parting = found.parting
+    return {
+        "q": found.q,
+        "r": found.r,
+        "n": found.n,
+        "verifier": found.verifier,
+        "certainty": certainty,
+        "why": found.why or None,
+        "was": _json_way(found.was.accepted, found.was.tokens, found.was.marks, found.was.kind),
+        "ways": [_json_way(way.accepted, way.tokens, way.marks, way.kind) | {"tests": way.tests} for way in found.ways],
+        "kept": found.kept,
+        "cut": found.gone,
+        "parting": None if parting is None else {"pos": parting.pos, "sure": parting.sure},
+        "sentence": sentence,
+    }
+
+
+def _json_way(accepted: Any, tokens: Any, marks: Any, kind: str) -> dict[str, Any]:
+    """Nodes by their ids; a token that is not on record is null."""
+    return {
+        "accepted": accepted,
+        "tokens": [None if token < 0 else token for token in tokens],
+        "marks": {f"n{node}": mark for node, mark in marks.items()},
+        "closing": kind,
+    }
+
+
+def _whole(run: Run, change: Change, as_json: bool) -> None:
+    from specviz.view.whatif import what_if_run
+
+    found = decide_run(run, change)
+    shown = what_if_run(found, _typed(run, change))
+    if as_json:
+        echo_json(_json_run(found, shown.sentence))
+        return
+    echo_sections({running(shown.sentence): shown.rows})
+    click.echo(shown.note)
+
+
+def _typed(run: Run, change: Change) -> Change:
+    """The change with its values as numbers, for the sentence."""
+    assert run.header is not None
+    if exits_asked(run, change):
+        return Change(knobs=ExitReplay(run, change.knobs).knobs)
+    return checked(run.header, change)
+
+
+def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
+    return {
+        "verifier": found.verifier,
+        "n_rounds": len(found.rounds),
+        "n_told": found.n_told,
+        "n_unfit": found.unfit,
+        "kept_as_recorded": found.was,
+        "difference": {"low": found.low, "high": found.high, "interval": found.interval},
+        "verdict": found.verdict,
+        "rounds": [
+            {
+                "q": g.q,
+                "r": g.r,
+                "was": g.was,
+                "kept": [g.low, g.high],
+                "parts_at": g.pos,
+                "parts_for_sure": g.sure,
+                "why": g.why or None,
+            }
+            for g in found.rounds
+        ],
+        "sentence": sentence,
+    }

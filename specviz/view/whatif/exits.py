@@ -1,0 +1,15 @@
+"""A round of early exit under another setting, in a sentence."""
+
+from specviz.view.whatif.round import changed_words
+from specviz.view.words.numbers import plural
+from specviz.whatif import Change, ExitsAgain
+
+
+def exits_words(found: ExitsAgain, change: Change) -> str:
+    """How many tokens would be kept, where their rows would have stopped, and what ends the draft."""
+    kept = plural(found.kept, "drafted token")
+    against = "as many as were" if found.kept == found.was else f"{found.was} were"
+    layers = ", ".join(map(str, found.exits))
+    stops = f"; rows stop after {'layer' if len(found.exits) == 1 else 'layers'} {layers}" if layers else ""
+    wrong = ", and the last draft is not what the target chooses" if found.wrong else ""
+    return f"{changed_words(change)} {kept} would have been kept, {against}{stops}{wrong}; the text is the same"

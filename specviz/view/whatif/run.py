@@ -1,0 +1,68 @@
+"""`what_if_run(run, found, change)`: a whole run again, in words."""
+
+from dataclasses import dataclass
+
+from specviz.view.whatif.round import changed_words
+from specviz.view.words.numbers import MINUS, number, plural, uncertainty
+from specviz.whatif import Change, RunAgain
+
+DECISION_ONLY = "decision only: every round on the recorded text before it; the rounds do not add up to another run"
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfRun:
+    """`sentence`: what can be said; `rows`: names and values below it; `note`: how it is to be read."""
+
+    change: str
+    sentence: str
+    rows: tuple[tuple[str, str], ...]
+    note: str = DECISION_ONLY
+
+
+def what_if_run(found: RunAgain, change: Change) -> WhatIfRun:
+    """The paired difference and what it rests on."""
+    assert found.was is not None
+    words = changed_words(change)
+    rows = [
+        ("rounds with a draft", f"{len(found.rounds)}, told {found.n_told}"),
+        ("drafted tokens kept a round", f"{number(found.was.value)} as recorded"),
+        ("difference", _difference(found)),
+    ]
+    if found.unfit:
+        rows.append(("left out", f"{plural(found.unfit, 'round')} whose draft {found.verifier} does not take"))
+    rows += [("not told", f"{plural(n, 'round')}: {why}") for why, n in found.reasons]
+    return WhatIfRun(words, f"{words} {_said(found)}{_parts(found)}", tuple(rows))
+
+
+def _said(found: RunAgain) -> str:
+    n = plural(len(found.rounds), "round")
+    if found.verdict == "same":
+        return f"every one of {n} keeps what it kept"
+    if found.verdict == "cannot tell yet":
+        return f"it cannot be told yet from {n} whether more or fewer tokens are kept"
+    return f"{found.verdict} tokens are kept a round: {_difference(found)} over {n}"
+
+
+def _difference(found: RunAgain) -> str:
+    """`+.43 ±.2`; where rounds are open, the means of their fewest and their most, and the interval around both."""
+    low, high = found.low, found.high
+    assert low is not None
+    assert high is not None
+    if low.value == high.value:
+        return f"{signed(low.value)} {uncertainty(low, signed)}".strip()
+    between = f"between {signed(low.value)} and {signed(high.value)}"
+    return between + (f", 95 % [{signed(found.interval[0])}, {signed(found.interval[1])}]" if found.interval else "")
+
+
+def signed(value: float) -> str:
+    """`+.43`, `−.2`, `0`."""
+    text = number(abs(value))
+    return text if text == "0" else f"{'+' if value > 0 else MINUS}{text}"
+
+
+def _parts(found: RunAgain) -> str:
+    first = found.parts
+    if first is None:
+        return ""
+    would = "would" if first.sure else "may"
+    return f"; the text {would} part in round {first.r}, at position {first.pos}"

@@ -1,0 +1,30 @@
+"""What if: recorded rounds decided again with another verifier, other uniforms or a smaller draft, without a model.
+
+`recorded` puts a round together again from its records, `complete` finds the rows that no record contradicts, `decide`
+walks the verifier's own plan over all of them, `changes` is what may be another, `again` the decision of a round and
+`whole` that of a run; `exits` asks the replay of early exit, which needs no rows.
+"""
+
+from specviz.whatif.again import Unfit, decide
+from specviz.whatif.changes import Change, checked, cutting
+from specviz.whatif.decision import Decision, Parting, RoundAgain, TestAgain
+from specviz.whatif.exits import ExitReplay, ExitsAgain, exits_asked
+from specviz.whatif.whole import RoundGain, RunAgain, decide_run
+
+__all__ = [
+    "Change",
+    "Decision",
+    "ExitReplay",
+    "ExitsAgain",
+    "Parting",
+    "RoundAgain",
+    "RoundGain",
+    "RunAgain",
+    "TestAgain",
+    "Unfit",
+    "checked",
+    "cutting",
+    "decide",
+    "decide_run",
+    "exits_asked",
+]

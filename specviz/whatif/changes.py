@@ -1,0 +1,151 @@
+"""What may be another in a round that is decided again: the verifier, its own knobs, uniforms, and less of the draft.
+
+A cut keeps a part of what was drafted and invents nothing. Which knob cuts what stands with the knob (`KnobSpec.cuts`);
+the same name may mean another thing with another method.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from specviz.cost.exit_grid import AXES
+from specviz.errors import SpecvizError, suggestion
+from specviz.events import DraftStep, Header
+from specviz.knobs import KnobSpec
+from specviz.methods import all_methods
+from specviz.probability.draft import ROOT, Draft
+from specviz.probability.plan import Verifier
+from specviz.runlog.run import RoundRecord
+from specviz.verifiers import all_verifiers, get_verifier
+
+NOT_SWEPT = (
+    "the trace does not hold what the exit heads say of its text, or something else is changed too; "
+    "'specviz sweep METHOD TRACE --write FILE' adds what they say"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is another. `uniforms`: by node of the trace; `seed`: that of the query, for every draw of the round."""
+
+    verifier: str | None = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    uniforms: Mapping[int, float] = field(default_factory=dict)
+    seed: int | None = None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether all is as it was recorded."""
+        return self == Change()
+
+
+def checked(header: Header, change: Change) -> Change:
+    """The change with its values in the knobs' own types. Raises SpecvizError for what the run cannot be asked."""
+    rule = get_verifier(change.verifier) if change.verifier is not None else verifier_of(header, change)
+    known = {spec.name: spec for spec in (*rule.knobs, *cutting(header))}
+    for name in change.knobs:
+        if name not in known:
+            raise SpecvizError(_no_such_knob(header, rule, name, known))
+    return replace(change, knobs={name: known[name].check(value) for name, value in change.knobs.items()})
+
+
+def _no_such_knob(header: Header, rule: Verifier, name: str, known: Mapping[str, KnobSpec]) -> str:
+    if name in AXES and header.method_traits.replay_depth is not None:
+        return f"knob {name}: {NOT_SWEPT}"
+    own = name in header.knobs or name in header.sampling
+    why = (
+        "changes what is drafted, and that needs the models" if own else f"is no knob of {header.method} or {rule.name}"
+    )
+    if not known:
+        return f"knob {name} {why}; nothing that {header.method} drafts can be cut: change --verifier, --u or --seed"
+    return f"knob {name} {why}{suggestion(name, known)}"
+
+
+def cutting(header: Header) -> tuple[KnobSpec, ...]:
+    """The knobs of the run's method that leave a part of a draft. A trace from before they said so asks the method."""
+    own = tuple(spec for spec in header.knob_specs if spec.cuts)
+    method = all_methods().get(header.method)
+    return own or (tuple(spec for spec in method.table.specs if spec.cuts) if method is not None else ())
+
+
+def verifier_of(header: Header, change: Change) -> Verifier:
+    """The rule that decides: the one asked for, or the run's own. Raises SpecvizError for one not known here."""
+    name = change.verifier or header.verifier
+    if name not in all_verifiers():
+        raise SpecvizError(f"the run's verifier {name} is not known here; name another one with --verifier")
+    return get_verifier(name)
+
+
+def fitting(draft: Draft) -> tuple[str, ...]:
+    """The verifiers that take a draft."""
+    return tuple(name for name, verifier in all_verifiers().items() if verifier.refuses(draft) is None)
+
+
+def cut(header: Header, record: RoundRecord, draft: Draft, knobs: Mapping[str, Any]) -> Draft:
+    """The part of a draft that its knobs at these values leave."""
+    for spec in cutting(header):
+        if spec.name in knobs:
+            draft = _without(draft, _CUTS[spec.cuts](record, draft, knobs[spec.name]))
+    return draft
+
+
+def makes_room(header: Header, knobs: Mapping[str, Any]) -> bool:
+    """Whether a drafter would have gone on elsewhere in place of what is cut: a level expands its best nodes."""
+    return any(spec.cuts in ("children", "heads") for spec in cutting(header) if spec.name in knobs)
+
+
+def _without(draft: Draft, gone: set[int]) -> Draft:
+    """The draft without some nodes and all that hangs below them."""
+    for node, parent in enumerate(draft.parents):
+        if parent in gone:
+            gone.add(node)
+    left = [node for node in range(len(draft)) if node not in gone]
+    if len(left) == len(draft):
+        return draft
+    place = {node: k for k, node in enumerate(left)} | {ROOT: ROOT}
+    fed = sum(node < draft.n_fed for node in left)
+    numbers = iter(range(len(left)))
+    return replace(
+        draft,
+        tokens=tuple(draft.tokens[node] for node in left),
+        parents=tuple(place[draft.parents[node]] for node in left),
+        ids=tuple(draft.ids[node] for node in left),
+        n_judged=fed,
+        n_fed=fed,
+        row_of=tuple(next(numbers) if draft.row_of[node] >= 0 else -1 for node in left),
+    )
+
+
+def _deeper(record: RoundRecord, draft: Draft, most: int) -> set[int]:
+    """Levels beyond so many; below 0 is no depth but a word for one that the method finds."""
+    return {node for node, depth in enumerate(draft.depths) if 0 <= most < depth}
+
+
+def _younger(record: RoundRecord, draft: Draft, most: int) -> set[int]:
+    """Below the root every node keeps its first children, in the order they were drafted."""
+    return {child for node, born in draft.children.items() if node != ROOT for child in born[most:]}
+
+
+def _younger_heads(record: RoundRecord, draft: Draft, most: int) -> set[int]:
+    return set(draft.children[ROOT][most:])
+
+
+def _unsure(record: RoundRecord, draft: Draft, least: float) -> set[int]:
+    """Nodes before which the draft was less sure than that. What was not looked at was not stopped either."""
+    conf = {step.node: step.conf for step in _looks(record) if step.node is not None and step.bound is not None}
+    return {node for node, number in enumerate(draft.ids) if conf.get(number, least) < least}
+
+
+def _looks(record: RoundRecord) -> list[DraftStep]:
+    """Of this round, and of the earlier ones in which its pending tokens were drawn."""
+    rounds = record.query.rounds
+    here = record.index - record.query.first
+    return [step for back in (0, 1, 2) if here >= back for step in rounds[here - back].every(DraftStep)]
+
+
+_CUTS: dict[str, Any] = {
+    "depth": _deeper,
+    "children": _younger,
+    "heads": _younger_heads,
+    "unsure": _unsure,
+}

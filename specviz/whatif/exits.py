@@ -1,0 +1,96 @@
+"""Early exit decided again: how many drafted tokens a round keeps under other thresholds, from what the heads say.
+
+The replay is `specviz.cost.exit_replay`, begun at a round's own place in the text. Under a rule that keeps the tokens
+of plain decoding the text does not depend on the setting, so it never parts, and the counts of a round are exact.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specviz.cost.exit_grid import AXES
+from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, n_layers_of, queries, rounds
+from specviz.cost.exit_setting import exit_setting, replay_events
+from specviz.errors import SpecvizError
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.whatif.changes import NOT_SWEPT, Change
+
+
+@dataclass(frozen=True, slots=True)
+class ExitsAgain:
+    """One round: tokens kept, as recorded and under the change; the layers at which its drafts would have stopped.
+
+    `wrong`: a draft that the target would not have chosen ends it.
+    """
+
+    q: int
+    r: int
+    index: int
+    n: int
+    was: int
+    kept: int
+    exits: tuple[int, ...]
+
+    @property
+    def wrong(self) -> bool:
+        return len(self.exits) > self.kept
+
+
+def exits_asked(run: Run, change: Change) -> bool:
+    """Whether a change is one of exit settings alone, and the trace holds what their replay reads."""
+    knobs, header = set(change.knobs), run.header
+    if header is None or header.method_traits.replay_depth is None or not knobs or not knobs <= set(AXES):
+        return False
+    alone = change == Change(knobs=change.knobs)
+    return alone and any(query.exit_table for query in run.queries)
+
+
+class ExitReplay:
+    """The texts of a run with what the heads say of them. SpecvizError with the reason where that cannot be replayed.
+
+    `knobs`: those that are another.
+    """
+
+    def __init__(self, run: Run, knobs: Mapping[str, Any]) -> None:
+        if run.header is None:
+            raise SpecvizError(NOT_SWEPT)
+        self.run, self.header = run, run.header
+        table = {spec.name: spec for spec in self.header.knob_specs}
+        self.knobs = {name: table[name].check(value) for name, value in knobs.items()}
+        _, found = queries(replay_events(run))
+        if not any(query.records for query in found):
+            raise SpecvizError(NOT_SWEPT)
+        drawn = self.header.knobs.get("draft_mode", "argmax") != "argmax"
+        if drawn and self.header.sampling.get("temperature", 0):
+            raise SpecvizError("its drafts were drawn, and a replay knows only the most likely ones")
+        words = self.header.models.parts.get("stop tokens", "").split()
+        self.stops = frozenset(int(word) for word in words if word.isdecimal() and len(word) < 10)
+        self.n_layers = n_layers_of(self.header)
+        self.texts = {query.q: (query, self._text(query)) for query in found if query.records}
+
+    def _text(self, query: ReplayQuery) -> Text:
+        query.stops = self.stops
+        return query.text(self.n_layers)
+
+    def decide(self, record: RoundRecord) -> ExitsAgain:
+        """One round. Raises SpecvizError where its setting is not on record."""
+        setting = exit_setting(self.run, record, self.knobs)
+        if setting is None or record.q not in self.texts:
+            raise SpecvizError(NOT_SWEPT)
+        knobs = ExitKnobs(setting.alpha or 0.0, setting.tau or 0.0, setting.deepest, setting.w_max or 0, setting.layers)
+        query, text = self.texts[record.q]
+        begin = record.start.n - len(query.prompt)
+        table = text.table
+        rest = replace(
+            table,
+            first=table.first + begin,
+            tokens=table.tokens[begin:],
+            top1=table.top1[begin:],
+            conf=table.conf[:, begin:],
+        )
+        room = None if text.room is None else text.room - begin
+        found = next(rounds(rest, knobs, room, text.eos), None)
+        kept, exits = (found.kept, found.exits) if found is not None else (0, ())
+        was = sum(verdict.status == "accepted" for verdict in record.verdicts.values())
+        return ExitsAgain(record.q, record.r, record.index, record.start.n, was, kept, exits)

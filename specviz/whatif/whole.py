@@ -1,0 +1,163 @@
+"""`decide_run(run, change)`: every round of a run again, each on the text before it as it was recorded.
+
+Counts of single rounds are compared pair by pair: so many drafted tokens kept, so many under the change. They do not
+add up to another run: from the first place where the text parts, later rounds would have begun elsewhere. Where a round
+is not told its fewest and its most stand in, and the answer lies between both.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from specviz.errors import SpecvizError
+from specviz.metrics.estimate import Estimate, Ratio
+from specviz.runlog.fold import Run
+from specviz.whatif.again import Unfit, decide
+from specviz.whatif.changes import Change, checked
+from specviz.whatif.decision import Decision
+from specviz.whatif.exits import ExitReplay, exits_asked
+
+Verdict = Literal["more", "fewer", "same", "cannot tell yet"]
+_QUERIES_AS_UNITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RoundGain:
+    """One round: tokens kept, and the fewest and most under the change.
+
+    `pos`: where its text would part, None: nowhere; `sure`: at that place, else there or behind it, or not at all.
+    """
+
+    q: int
+    r: int
+    index: int
+    was: int
+    low: int
+    high: int
+    pos: int | None
+    why: str = ""
+    sure: bool = True
+
+    @property
+    def told(self) -> bool:
+        return self.low == self.high
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgain:
+    """All rounds that had a draft. `gain`: the mean difference with its 95 % interval, paired by round.
+
+    `low`, `high`: that of the fewest and of the most; the same where all rounds are told. `unfit`: rounds whose draft
+    the rule does not take, which are left out; `reasons`: why rounds are not told, and how many.
+    """
+
+    verifier: str
+    rounds: tuple[RoundGain, ...]
+    was: Estimate | None
+    low: Estimate | None
+    high: Estimate | None
+    unfit: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def n_told(self) -> int:
+        return sum(gain.told for gain in self.rounds)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of the mean difference, over everything that the record leaves open."""
+        if self.low is None or self.high is None or self.low.interval is None or self.high.interval is None:
+            return None
+        return self.low.interval[0], self.high.interval[1]
+
+    @property
+    def verdict(self) -> Verdict:
+        """What can be said: whether more tokens would be kept a round. An interval that holds 0 says nothing."""
+        if self.rounds and all(gain.told and gain.low == gain.was for gain in self.rounds):
+            return "same"
+        if self.unfit or self.interval is None or self.interval[0] <= 0 <= self.interval[1]:
+            return "cannot tell yet"
+        return "more" if self.interval[0] > 0 else "fewer"
+
+    @property
+    def parts(self) -> RoundGain | None:
+        """The first round in which the text would part."""
+        return next((gain for gain in self.rounds if gain.pos is not None), None)
+
+
+def decide_run(run: Run, change: Change) -> RunAgain:
+    """Every round again. Raises SpecvizError when the change fits none of them."""
+    if run.header is None:
+        raise SpecvizError("the trace has no header: it cannot be said what decided its rounds")
+    if exits_asked(run, change):
+        return _exits(run, change)
+    change = checked(run.header, change)
+    if change.uniforms:
+        raise SpecvizError("a uniform of one node says something of one round: name it with --at")
+    tally, unfit = _Tally(), Counter[str]()
+    name = change.verifier or run.header.verifier
+    for record in run.rounds:
+        if not record.verdicts or not record.complete:
+            continue
+        try:
+            tally.add(decide(run, record, change))
+        except Unfit as error:
+            unfit[str(error)] += 1
+    if not tally.gains:
+        raise SpecvizError(unfit.most_common(1)[0][0] if unfit else _nothing(run))
+    return tally.summary(name, sum(unfit.values()))
+
+
+def _exits(run: Run, change: Change) -> RunAgain:
+    """The same of early exit's settings: exact, and no text parts."""
+    assert run.header is not None
+    replay, tally = ExitReplay(run, change.knobs), _Tally()
+    for record in run.rounds:
+        if record.complete:
+            found = replay.decide(record)
+            tally.count(RoundGain(found.q, found.r, found.index, found.was, found.kept, found.kept, None))
+    return tally.summary(run.header.verifier, 0)
+
+
+def _nothing(run: Run) -> str:
+    missing = next((why for record in run.rounds if (why := run.missing(record)) is not None), None)
+    return f"there is no draft to decide about: {missing or 'nothing was drafted in this run'}"
+
+
+class _Tally:
+    """Adds up decisions."""
+
+    def __init__(self) -> None:
+        self.gains: list[RoundGain] = []
+        self._was, self._low, self._high = Ratio(), Ratio(), Ratio()
+        self._why: Counter[str] = Counter()
+
+    def add(self, found: Decision) -> None:
+        was, parting = len(found.was.accepted), found.parting
+        low, high = found.kept or (0, found.deepest)
+        if found.why:
+            self._why[found.why] += 1
+        pos = parting.pos if parting is not None else None
+        sure = parting is None or parting.sure
+        self.count(RoundGain(found.q, found.r, found.index, was, low, high, pos, found.why, sure))
+
+    def count(self, gain: RoundGain) -> None:
+        """One more round."""
+        self.gains.append(gain)
+        n = len(self.gains)
+        self._was.add(n, gain.q, gain.was, 1)
+        self._low.add(n, gain.q, gain.low - gain.was, 1)
+        self._high.add(n, gain.q, gain.high - gain.was, 1)
+
+    def summary(self, verifier: str, unfit: int) -> RunAgain:
+        """Over rounds, or over queries from 8 on."""
+        by_query = self._was.n_queries >= _QUERIES_AS_UNITS
+        return RunAgain(
+            verifier,
+            tuple(self.gains),
+            self._was.estimate(by_query),
+            self._low.signed(by_query),
+            self._high.signed(by_query),
+            unfit,
+            tuple(self._why.most_common()),
+        )

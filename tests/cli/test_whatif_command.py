@@ -1,0 +1,108 @@
+"""`specviz whatif` as it is typed: a round, a run, JSON, and what it refuses in one line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.runlog.fold import Run
+from specviz.trace import Trace
+from support.recordings import RECORDINGS
+
+TRACE = str(RECORDINGS["prose-hsd"])
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["whatif", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    code, out, err = typed(capsys, *words, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_a_round_in_words_and_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = typed(capsys, TRACE, "--at", "r1", "--verifier", "tokenwise")
+    assert code == 0
+    first = out.splitlines()[0]
+    found = as_json(capsys, TRACE, "--at", "r1", "--verifier", "tokenwise")
+    assert first == f"r1: {found['sentence']}"
+    assert found["certainty"] == "exact"
+    assert found["kept"] == [len(found["ways"][0]["accepted"])] * 2 != [len(found["was"]["accepted"])] * 2
+    assert found["parting"]["pos"] == found["n"] + found["kept"][0]
+    lost = [
+        n
+        for n, mark in found["was"]["marks"].items()
+        if (mark, found["ways"][0]["marks"][n]) == ("accepted", "rejected")
+    ]
+    assert len(lost) == 1
+    assert f"{lost[0]} " in first
+
+
+def test_nothing_changed_may_be_asked_of_a_round(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, TRACE, "--at", "q0r2")
+    assert [way["accepted"] for way in found["ways"]] == [found["was"]["accepted"]]
+    assert found["parting"]["pos"] is None
+
+
+def test_a_run_adds_up_its_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, TRACE, "--verifier", "tokenwise")
+    differences = [(g["kept"][0] - g["was"], g["kept"][1] - g["was"]) for g in found["rounds"]]
+    for end, name in enumerate(("low", "high")):
+        mean = sum(each[end] for each in differences) / len(differences)
+        assert found["difference"][name]["value"] == pytest.approx(mean)
+    assert found["n_told"] == found["n_rounds"] == len(found["rounds"]) > 10
+    code, out, _ = typed(capsys, TRACE, "--verifier", "tokenwise")
+    assert code == 0
+    assert found["sentence"] in out
+    assert "decision only" in out
+
+
+def test_a_uniform_that_is_set_decides(capsys: pytest.CaptureFixture[str]) -> None:
+    with Trace(RECORDINGS["prose-draft"]) as trace:
+        run = Run().extend(trace.read())
+    record = next(r for r in run.rounds if any(v.status == "rejected" for v in r.verdicts.values()))
+    lost = next(v for v in record.verdicts.values() if v.status == "rejected")
+    path = str(RECORDINGS["prose-draft"])
+    passed = as_json(capsys, path, "--at", f"r{record.r}", "--u", f"n{lost.node}=0")
+    assert lost.node in passed["ways"][0]["accepted"]
+    failed = as_json(capsys, path, "--at", f"r{record.r}", "--u", f"n{lost.node}=0.9999999")
+    assert lost.node not in failed["ways"][0]["accepted"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "nothing is changed"),
+        (("--verifier", "tokenwis"), "no verifier 'tokenwis'; did you mean 'tokenwise'?"),
+        (("--knob", "gamma"), "--knob gamma: write it as --knob gamma=2"),
+        (("--knob", "gamma=x"), "knob gamma: 'x' is not a whole number in 0..64"),
+        (("--knob", "top_k=3"), "knob top_k changes what is drafted"),
+        (("--at", "37", "--seed", "1"), "--at 37: write a round as r37"),
+        (("--at", "r999", "--seed", "1"), "query 0 has no round 999; it has r1..r21"),
+        (("--at", "q5r1", "--seed", "1"), "no query 5"),
+        (("--at", "r1", "--u", "n999=0.2"), "n999 was not judged in round 1; judged there: n0"),
+        (("--at", "r1", "--u", "n0=1"), "a uniform lies in [0, 1)"),
+        (("--at", "r1", "--u", "n0=nan"), "a uniform lies in [0, 1)"),
+        (("--at", "r1", "--u", "0"), "write it as --u n14=0.2"),
+        (("--u", "n0=0.5"), "name it with --at"),
+    ],
+)
+def test_what_cannot_be_asked(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
+    code, out, err = typed(capsys, TRACE, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("specviz: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_a_trace_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    path = tmp_path / "x.sv.jsonl"
+    path.write_text("no trace\n")
+    code, _, err = typed(capsys, str(path), "--verifier", "walk")
+    assert code == 2
+    assert "Traceback" not in err

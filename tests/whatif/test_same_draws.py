@@ -1,0 +1,122 @@
+"""A round decided again is the round that a run of its own would have had, on the same keyed draws.
+
+The same prompt and seed are decoded under two verifiers (or with two lengths of a draft). As long as the texts are the
+same the drafts are, so the first round in which they may differ is decided by both: once with models, once without.
+What the record leaves open must hold what happened; what it tells must be it.
+"""
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from specviz.methods import get_method
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
+from specviz.runlog.tree import RoundTree
+from specviz.whatif import Change, RoundAgain, checked, decide
+from specviz.whatif.again import as_recorded
+from specviz.whatif.recorded import UNKNOWN_TOKEN
+from whatif.recorded_sessions import LAYOUTS, run_of
+
+METHOD = get_method("draft")
+
+
+def fitting(layout: str, temperature: float = 0.9) -> list[str]:
+    return METHOD.fitting(METHOD.table.knobs({"temperature": temperature, **LAYOUTS[layout]}).values)
+
+
+def shared_rounds(one: Run, other: Run) -> list[tuple[RoundRecord, RoundRecord]]:
+    """The rounds of two runs of one prompt as far as both begin with the same text and draft."""
+    out: list[tuple[RoundRecord, RoundRecord]] = []
+    for ours, theirs in zip(one.rounds, other.rounds, strict=False):
+        if ours.start.carry is not None or theirs.start.carry is not None:
+            break
+        out.append((ours, theirs))
+        assert ours.commit is not None
+        assert theirs.commit is not None
+        if ours.commit.tokens != theirs.commit.tokens:
+            break
+    return out
+
+
+def agrees(way: RoundAgain, truth: RoundAgain) -> bool:
+    """Whether this is what happened. A closing token that is not told is at least one of those it may be.
+
+    Nodes by their order: the numbers of a run of its own count other drafts.
+    """
+    fates = [[way.marks[node] for node in sorted(way.marks)] for way in (way, truth)]
+    same = fates[0] == fates[1] and len(way.accepted) == len(truth.accepted)
+    if not same or len(way.tokens) != len(truth.tokens) or way.closing is not None:
+        return same and way.tokens == truth.tokens
+    open_end = truth.tokens[-1] in way.may_close or UNKNOWN_TOKEN in way.may_close
+    return way.tokens[:-1] == truth.tokens[:-1] and open_end
+
+
+def compared(one: Run, other: Run, change: Change) -> tuple[int, int]:
+    """How many rounds were told, and how many were not; every one holds what really happened."""
+    assert one.header is not None
+    told = left = 0
+    for ours, theirs in shared_rounds(one, other):
+        found = decide(one, ours, checked(one.header, change))
+        assert not found.why, found.why
+        truth = as_recorded(RoundTree(theirs))
+        assert any(agrees(way, truth) for way in found.ways), (found.ways, truth)
+        told, left = told + (len(found.ways) == 1), left + (len(found.ways) > 1)
+    return told, left
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_rule_on_every_layout(layout: str) -> None:
+    """All rows on record (`topk` the whole vocabulary): whatever decides, nearly everything is told, and is right."""
+    rules, told, left = fitting(layout), 0, 0
+    assert len(rules) >= 3
+    runs = {rule: run_of(rule, topk=260, seed=1, **LAYOUTS[layout]) for rule in rules}
+    for one in rules[:2]:
+        for other in rules:
+            n, m = compared(runs[one], runs[other], Change(verifier=other))
+            told, left = told + n, left + m
+    assert told > 20 * left
+    assert told >= 2 * len(rules)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("level", "topk"), [("full", 3), ("summary", 8)])
+def test_what_is_not_on_record_is_left_open_and_never_wrong(layout: str, level: Any, topk: int) -> None:
+    rules, told = fitting(layout), 0
+    runs = {rule: run_of(rule, level, topk, seed=3, **LAYOUTS[layout]) for rule in rules}
+    for one in rules[:2]:
+        for other in rules:
+            told += compared(runs[one], runs[other], Change(verifier=other))[0]
+    assert told
+
+
+@pytest.mark.parametrize("layout", ["chain", "tree", "drawn tree"])
+def test_at_temperature_0_every_rule_keeps_what_the_target_would_write(layout: str) -> None:
+    rules = fitting(layout, 0.0)
+    runs = {rule: run_of(rule, temperature=0.0, **LAYOUTS[layout]) for rule in rules}
+    for rule in rules:
+        compared(runs[rules[0]], runs[rule], Change(verifier=rule))
+
+
+@pytest.mark.parametrize("verifier", ["walk", "tokenwise", "hsd", "multi_hsd"])
+@pytest.mark.parametrize("gamma", [0, 1, 3])
+def test_a_shorter_draft(verifier: str, gamma: int) -> None:
+    told = 0
+    for seed in range(2):
+        long, short = (run_of(verifier, topk=260, seed=seed, gamma=g) for g in (5, gamma))
+        told += compared(long, short, Change(knobs={"gamma": gamma}))[0]
+    assert told >= 2
+
+
+@pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
+@pytest.mark.parametrize(("deep", "knob"), [(3, {"d_max": 1}), (3, {"d_max": 2}), (2, {"w_max": 1})])
+def test_a_smaller_tree(verifier: str, deep: int, knob: dict[str, int]) -> None:
+    """Nothing is left out by the budget or by what a level expands: the smaller tree is a part of the larger one."""
+    wide: dict[str, Any] = {"shape": "tree", "d_max": deep, "w_max": 2, "k_max": 3, "node_budget": 60}
+    told = 0
+    for seed in range(2):
+        large, small = (run_of(verifier, topk=260, seed=seed, **{**wide, **less}) for less in ({}, knob))
+        told += compared(large, small, Change(knobs=knob))[0]
+    assert told >= 2
