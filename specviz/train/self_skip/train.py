@@ -48,13 +48,13 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
     begun = recipe.begin(request, console)
     target, source = begun.target, begun.source
     costs = _costs(request.work / "costs.json", target)
-    prompts = source.prompts("train", 2 * N_PROMPTS, PROMPT)
-    near = SkipSetPricer(target, costs, [ids for own in prompts.values() for ids in own[::2]])
+    prompts = [ids for own in source.prompts("train", 2 * N_PROMPTS, PROMPT).values() for ids in own]
+    near = SkipSetPricer(target, costs, prompts[::2])
     windows = torch.from_numpy(begun.writer().batch((request.seed, 0), HARMED).ids).long()
     order = ranked(harm(target, windows), costs.saves)
     trials = Trials.at(request.work / "trials.json")
     _search(request, near, order, trials, console)
-    fresh = SkipSetPricer(target, costs, [ids for own in prompts.values() for ids in own[1::2]])
+    fresh = SkipSetPricer(target, costs, prompts[1::2])
     sets = {name: SkipSet.parse([name]) or SkipSet() for name in trials.best(FINALISTS)}
     named = {name: (trials.cost[name] + fresh.ns_per_token(skips, N_NEW)) / 2 for name, skips in sets.items()}
     best = sets[min(named, key=lambda name: (named[name], name))]
