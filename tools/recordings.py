@@ -5,7 +5,8 @@ target, then seems the slower of the two. By what was recorded, never by a metho
 
 * a second model drafts, in turn: a round's drafting takes less than its target pass, also in the first round, which is
   the one that people see first, and in three rounds of four;
-* it drafts beside the target (lanes): one forward of it takes less than a target pass;
+* it drafts beside the target (lanes), or is the target itself in fewer bits: one forward of it takes less than a target
+  pass;
 * a small network drafts, or the target with parts left out: one such call takes less than a target pass;
 * the target's own first layers draft (`climb` records): the layers are the same ones, there is nothing to compare.
 
@@ -39,7 +40,7 @@ def slow(path: Path) -> str | None:
     target = median(end.stage_ns.get("target", 0) for end in ends)
     if beside:
         what, took = "a forward of the draft model", median(beside)
-    elif header.models.draft is None:
+    elif header.models.draft is None or _as_large(header):
         what, took = "a call that drafts", median(end.stage_ns.get("draft", 0) / end.n_draft_calls for end in ends)
     else:
         what, took = "a round's drafting", median(end.stage_ns.get("draft", 0) for end in ends)
@@ -49,6 +50,12 @@ def slow(path: Path) -> str | None:
                 f"in {len(late)} of {len(ends)} rounds drafting takes longer than the target pass, first in r{late[0]}"
             )
     return None if took < target else f"{what} takes {took / 1e6:.1f} ms, a target pass {target / 1e6:.1f} ms"
+
+
+def _as_large(header: Header) -> bool:
+    """Whether the draft model has as many weights as the target: several of its forwards may well take longer."""
+    target, draft = header.models.target, header.models.draft
+    return draft is not None and draft.n_params is not None and draft.n_params == target.n_params
 
 
 def loops(path: Path) -> str | None:
