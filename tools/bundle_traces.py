@@ -12,7 +12,7 @@ same weights, same tokens.
 import os
 import tempfile
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.trace import Recorder
 from tools.recordings import fault
 
-MODEL, SELF = "smollm2", "self:int4"
+MODEL = "smollm2"
+EXITS = {"exit_layers": ["21,25,27"], "d_max": 27, "observe_all": True}  # where its heads are right more often than not
 SAMPLED = {"temperature": 0.7, "seed": 7, "max_new_tokens": 72}
 OTHER = {"temperature": 0.9, "seed": 7, "max_new_tokens": 72}
 LIKELIEST = {"temperature": 0.0, "max_new_tokens": 72}
@@ -40,7 +41,7 @@ MOST_LOAD, TRIES = 0.5, 3  # processes that wanted to run in the last minute
 
 @dataclass(frozen=True)
 class Recording:
-    """One run: a prompt by its name, a method, what else it is given. `draft`: None: what comes with the target.
+    """One run: a prompt by its name, a method, what else it is given.
 
     `swept`: with what every exit head says added, so that its settings can be replayed.
     """
@@ -49,7 +50,6 @@ class Recording:
     method: str
     knobs: dict[str, Any]
     more: dict[str, Any] = field(default_factory=dict)
-    draft: str | None = None
     swept: bool = False
 
 
@@ -77,24 +77,20 @@ PAIR: dict[str, Recording] = {
     "code-eagle3": Recording(_ON["code"], "eagle3", SAMPLED),
     "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
 }
-CHATS: dict[str, Recording] = {
-    "explain-draft": Recording(
-        "explain", "draft", {**SAMPLED, "seed": 14, "gamma": 6, "max_new_tokens": 96}, draft=SELF
-    ),
-    "explain-tree": Recording("explain", "draft", {**SAMPLED, **TREE}),
-    "explain-eagle3": Recording("explain", "eagle3", SAMPLED),
-    "explain-specblock": Recording("explain", "specblock", SAMPLED),
-    "translate-draft": Recording("translate", "draft", SAMPLED),
-    "story-hsd": Recording("story", "draft", {**SAMPLED, "temperature": 1.0, "gamma": 5}, {"verifier": "hsd"}),
-    "story-pearl": Recording("story", "pearl", SAMPLED, {"lanes": "threads"}),
-    "story-medusa": Recording("story", "medusa", SAMPLED),
-    "code-specbound": Recording("code", "specbound", {**SAMPLED, "observe_all": True}, swept=True),
+CHATS: dict[str, Recording] = {  # drafted by what is usual for the target, where a second model drafts
+    "explain-draft": Recording("explain", "draft", {**SAMPLED, "seed": 14, "gamma": 6, "max_new_tokens": 96}),
+    "explain-tree": Recording("explain", "draft", {**SAMPLED, **TREE, "temperature": 1.0}),
+    "explain-eagle3": Recording("explain", "eagle3", {**SAMPLED, "node_budget": 24}),
+    "explain-specblock": Recording("explain", "specblock", {**SAMPLED, "node_budget": 24}),
+    "story-hsd": Recording("story", "draft", {**SAMPLED, "temperature": 1.0, "gamma": 6}, {"verifier": "hsd"}),
+    "story-pearl": Recording("story", "pearl", OTHER, {"lanes": "threads"}),
+    "code-specbound": Recording("code", "specbound", {**SAMPLED, **EXITS}, swept=True),
     "code-specbranch": Recording("code", "specbranch", BRANCHES, {"lanes": "threads"}),
     "code-lookahead": Recording("code", "lookahead", OTHER),
-    "sum-kangaroo": Recording("sum", "kangaroo", SAMPLED),
     "summarise-ngram": Recording("summarise", "ngram", LIKELIEST),
+    "sum-draft": Recording("sum", "draft", {**LIKELIEST, "gamma": 8}),
     "translate-ar": Recording("translate", "ar", {**LIKELIEST, "max_new_tokens": 40}),
-    "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
+    "stream-specblock": Recording("", "specblock", {**LEARNS, "node_budget": 24}, {"level": "summary"}),
 }
 
 
@@ -129,10 +125,10 @@ class _Models:
 
     target: str | None
 
-    @cache  # noqa: B019 - one or two pairs, until the program ends
-    def pair(self, draft: str | None) -> Pair:
+    @cached_property
+    def pair(self) -> Pair:
         """Loaded, and warm: the first passes of a process are slow."""
-        pair = load_pair(self.target, draft, threads=1)
+        pair = load_pair(self.target, threads=1)
         with tempfile.TemporaryDirectory() as scratch:
             start = Start(prompt="def", method="draft", knobs={"max_new_tokens": 16})
             _record(pair, start, Path(scratch) / "warm")
@@ -153,7 +149,7 @@ class _Models:
 
 def _made(models: _Models, title: str, wanted: Recording, folder: Path, force: bool) -> bool:
     """Record one run until it is good, and put it in place; whether it ever was."""
-    pair, start = models.pair(wanted.draft), models.start(title, wanted)
+    pair, start = models.pair, models.start(title, wanted)
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as scratch:
             packed, said = _record(pair, start, Path(scratch) / title)
