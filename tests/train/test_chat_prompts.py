@@ -129,7 +129,10 @@ def test_chats_read_back_and_are_drawn_alike(tmp_path: Path) -> None:
 def test_what_is_measured_is_bounded_over_all_kinds() -> None:
     many = {f"kind {n}": [ChatTurn([n], [])] * 50 for n in range(12)}
     chats = Chats({"train": many, "held_out": many})
-    assert {len(own) for own in chats.prompts("held_out", 8, 48).values()} == {2}
+    assert {len(own) for own in chats.prompts("held_out", 8, 48).values()} == {1}, "one of each, however many kinds"
+    three = Chats({"train": many, "held_out": {kind: many[kind] for kind in list(many)[:3]}})
+    found = [len(own) for own in three.prompts("held_out", 8, 48).values()]
+    assert set(found) == {training_text.MOST_MEASURED // 3}
     few = Chats({"train": many, "held_out": {"one": many["kind 0"]}})
     assert len(few.prompts("held_out", 8, 48)["one"]) == 8
 

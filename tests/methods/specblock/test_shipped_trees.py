@@ -17,7 +17,7 @@ from specviz.methods.specblock import network as block_files
 PAIR = embedded("target").parent
 PROMPTS = [path.read_text(encoding="utf-8") for path in sorted((PAIR.parents[1] / "prompts").glob("code-*.txt"))]
 N = 64
-MOST_BYTES = 40 * 2**20  # of all assets
+MOST_BYTES = 40 * 2**20  # of all assets but what is trained for models that do not come along
 
 
 @cache
@@ -74,6 +74,9 @@ def test_no_token_moves(method: str) -> None:
     assert length > 2
 
 
-def test_all_assets_together_are_small() -> None:
+def test_all_assets_together_are_small_but_the_parts_of_other_models() -> None:
+    """Those have a limit of their own (`tests/train/test_shipped_smollm2.py`)."""
     folder = Path(PAIR).parents[1]
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < MOST_BYTES
+    own = [path for path in folder.rglob("*") if path.is_file()]
+    parts = [path for path in own if "models" in path.parts and "pair" not in path.parts]
+    assert sum(path.stat().st_size for path in set(own) - set(parts)) < MOST_BYTES
