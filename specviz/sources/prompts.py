@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ class PromptSet:
     texts: tuple[str, ...]
     domains: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    ours: bool = False  # they come with the package; a file may be called what they are
 
     @property
     def stream(self) -> tuple[Prompt, ...]:
@@ -45,12 +46,12 @@ def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:
     With a `limit` they are taken at equal distances over the whole file, not from its beginning, because files are
     often sorted by kind.
     """
-    return _made(*(_bundled() if path is None else _read(path)), limit)
+    return replace(_made(*_bundled(), limit), ours=True) if path is None else _made(*_read(path), limit)
 
 
 def suited(prompts: PromptSet, chat: bool) -> PromptSet:
     """Messages in place of the bundled texts, no more of them, where a model is asked and does not go on."""
-    if not chat or prompts.source != BUNDLED:
+    if not (chat and prompts.ours):
         return prompts
     found = [(text, name, f"message '{name}'") for name, text in CHAT_EXAMPLES.items()]
     few = len(prompts.texts) < prompts.n_found

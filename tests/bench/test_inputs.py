@@ -93,7 +93,7 @@ def test_a_chat_model_is_asked_messages_unless_a_file_is_named(tmp_path: Path) -
     assert set(asked.texts) == set(CHAT_EXAMPLES.values())
     assert len(suited(load_prompts(None, 2), True).texts) == 2
     assert suited(load_prompts(None), False) == load_prompts(None)
-    file = tmp_path / "p.jsonl"
+    file = tmp_path / "bundled"  # a file of that name is a file
     file.write_text(json.dumps({"prompt": "a"}))
     assert suited(load_prompts(file), True) == load_prompts(file)
 
