@@ -6,6 +6,8 @@ from pathlib import Path
 
 from specviz.trace.files import PACKED, PLAIN
 
+# Sampled; its first rounds show both ends: all kept and a bonus, then a rejection and a resample.
+FIRST = "explain-draft"
 SUFFIXES = (PACKED, PLAIN, ".jsonl.gz", ".jsonl")
 
 
@@ -30,8 +32,9 @@ def _assets(folder: str) -> Path:
 
 @cache
 def bundled_traces() -> dict[str, Path]:
-    """The traces that come with the package."""
-    return {trace_name(path): path for path in traces_in(_assets("traces"))}
+    """The traces that come with the package, the one that is looked at first before all others."""
+    found = {trace_name(path): path for path in traces_in(_assets("traces"))}
+    return {name: found[name] for name in sorted(found, key=lambda name: name != FIRST)}
 
 
 @cache

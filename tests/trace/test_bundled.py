@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from specviz import events as ev
-from specviz.sources.bundled import bundled_traces
+from specviz.sources.bundled import FIRST, bundled_traces
 from support.traces import make_events, write_trace
 from tools.recordings import FEWEST, MOST_REPEATED, fault, loops, repeated, slow
 
@@ -95,3 +95,7 @@ def test_a_text_that_turns_in_a_circle_is_told(tmp_path: Path) -> None:
     said = loops(write_trace(tmp_path / "b.sv.jsonl", events))
     assert said is not None
     assert said.endswith("of its text repeats itself")
+
+
+def test_the_recording_that_is_looked_at_first_is_offered_first() -> None:
+    assert next(iter(bundled_traces())) == FIRST

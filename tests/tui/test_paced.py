@@ -14,7 +14,7 @@ from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.screens.library import PRELUDE, Library, WorkerStart
+from specviz_tui.screens.library import Library, WorkerStart
 from specviz_tui.screens.main import MainScreen
 from support.live import WIDE, Script, catalogue, lines, shown
 from support.traces import make_events
@@ -246,7 +246,7 @@ def test_the_recording_does_not_hide_what_went_wrong(how: str) -> None:
 
 def test_the_bundled_recording_is_sampled_and_shows_both_ends() -> None:
     """Its first rounds, which are what is seen while the models load."""
-    events = read_events(bundled.bundled_traces()[PRELUDE])
+    events = read_events(bundled.bundled_traces()[bundled.FIRST])
     header = next(e for e in events if isinstance(e, ev.Header))
     assert header.sampling["temperature"] > 0
     ends = [e for e in events if isinstance(e, ev.RoundEnd)]
@@ -265,7 +265,7 @@ def test_a_live_library_is_paced_and_has_the_recording(monkeypatch: pytest.Monke
     assert feed.prelude is not None
     assert Library(core=WorkerStart(begin=scripted)).live().prelude is None  # the dialog opens, nothing else moves
     assert not Library(core=WorkerStart(start=start, paced=False, begin=scripted)).live().paced
-    monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {PRELUDE: Path("nowhere.sv.jsonl")})
+    monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {bundled.FIRST: Path("nowhere.sv.jsonl")})
     assert Library(core=WorkerStart(start=start, begin=scripted)).live().prelude is None
 
 

@@ -13,7 +13,7 @@ from specviz.local_models.choices import ModelChoice, target_choices
 from specviz.local_models.found import LocalModel, local_models
 from specviz.runlog.fold import fold
 from specviz.sources import NoSource, Source, TraceFile, Worker
-from specviz.sources.bundled import bundled_traces, trace_name, traces_in
+from specviz.sources.bundled import FIRST, bundled_traces, trace_name, traces_in
 from specviz.sources.model_names import ModelNames
 from specviz.sources.worker import unused
 from specviz.view import Player
@@ -23,9 +23,6 @@ from specviz_tui.screens.dialogs import ListChoice
 LIVE = "live"
 MODEL, FETCH = "model:", "fetch:"  # begin the ids of choices that are no file
 BETWEEN = "\0"  # target and draft model
-PRELUDE = (
-    "explain-draft"  # sampled; its first rounds show both ends: all kept and a bonus, then a rejection and a resample
-)
 NO_ENGINE = "decoding needs the engine: pip install 'specviz-llm[engine]'"
 
 
@@ -97,7 +94,7 @@ class Library:
 
     def _prelude(self) -> Player | None:
         """What plays while the models load; nothing when it is not there or not readable."""
-        path = bundled_traces().get(PRELUDE)
+        path = bundled_traces().get(FIRST)
         if path is None:
             return None
         try:
