@@ -206,6 +206,7 @@ exit_heads = trainer(
         "hard: the target's best token (greedy decoding); soft: its distribution (sampling).",
     ),
     OWN_TEXT,
+    KEEP,
     minutes=20.0,
     reads={"layers": numbers},
 )
@@ -233,6 +234,7 @@ kangaroo = trainer(
     f"{RESUMED}.",
     text("--layers", "N,N", "Layers to try; the best is trained [default: several].", default=""),
     OWN_TEXT,
+    KEEP,
     minutes=15.0,
     reads={"layers": numbers},
 )
@@ -243,6 +245,7 @@ skip_set = trainer(
     """Search the sublayers that a draft of the target can do without, by decoding sample prompts.
 
     An interrupted search is gone on with by giving the same command again.""",
+    value("--least", NATURAL, 0, "Sublayers left out, even where fewer are cheaper."),
     minutes=10.0,
     kept="what was tried",
     clocked="Time for trials",
@@ -256,8 +259,15 @@ draft = trainer(
     f"""Train a draft model for a target that is there already, begun as some of its layers, on text that it writes.
 
     {RESUMED}; one that is over is measured again.""",
-    value("--layers", COUNT, 2, "Layers of the target that it begins with, from the first to the last."),
+    value(
+        "--layers",
+        NATURAL,
+        0,
+        "Layers of the target that it begins with; 0: two thirds where they are corrected, else 2.",
+        show_default=False,
+    ),
     value("--width", NATURAL, 0, "Of its states; 0: the target's.", show_default=False),
+    value("--rank", NATURAL, 32, "Of what corrects the target's layers; 0, or a width: they learn anew."),
     value("--tokens", COUNT, 8192, "Most frequent tokens to learn by, where it is as wide as its target."),
     value("--batch", COUNT, 8, "Windows of a step."),
     OWN_TEXT,

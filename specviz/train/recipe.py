@@ -26,6 +26,7 @@ from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import OwnWindows, TextWriter, Windows
 from specviz.train.common.tokens import Ids
 from specviz.train.common.training_text import Side, TrainingText
+from specviz.train.trees.kept_states import KeptStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,14 @@ class TrainingInputs:
         if given is not None:
             return given.ids
         return own_text.written_for_heads(self.writer(), request.work, request.share(share), request.seed, console)
+
+    def kept_states(self, request: OwnTextRequest, taps: tuple[int, ...], most: float) -> KeptStates | None:
+        """The target's states of the text that the request names, kept beside it; None where it names none, or see
+        `KeptStates.begun`."""
+        windows = self.given(request)
+        if windows is None or request.own_text is None:
+            return None
+        return KeptStates.begun(request.own_text.with_suffix(".states"), self.target, windows, taps, most)
 
     def writer(self, side: Side = "train") -> TextWriter:
         """The target as it writes behind that text."""

@@ -12,8 +12,8 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.loading import load
 from specviz.engine.model.pair import Pair, load_pair
+from specviz.engine.model.quantised import QuantisedAdapter
 from specviz.engine.model.rows import Rows
-from specviz.engine.model.self_draft import QuantisedAdapter
 from specviz.engine.model.sharp_head import SHARP, SharpHead
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError

@@ -15,7 +15,8 @@ from specviz.engine.model.pair import load_pair
 from specviz.errors import SpecvizError
 from specviz.train.common import corpus, own_text, training_text
 from specviz.train.common.optim import Budget
-from specviz.train.draft_model import card, narrow
+from specviz.train.common.target_text import OwnWindows
+from specviz.train.draft_model import card, corrections, narrow
 from specviz.train.draft_model import train as draft_training
 from specviz.train.draft_pair.card import PairSpeed
 from support.models import build, save
@@ -58,14 +59,22 @@ def trained(small: str, folder: Path, *more: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("more", "width"), [(["--tokens", "120"], 32), (["--width", "16"], 16)])
+@pytest.mark.parametrize(
+    ("more", "width", "n_layers"),
+    [
+        (["--tokens", "120"], 32, 3),
+        (["--tokens", "120", "--rank", "0", "--layers", "2"], 32, 2),
+        (["--width", "16"], 16, 2),
+    ],
+    ids=["corrected", "anew", "narrow"],
+)
 def test_a_draft_model_learns_and_loads_beside_its_target(
-    small: str, tmp_path: Path, more: list[str], width: int
+    small: str, tmp_path: Path, more: list[str], width: int, n_layers: int
 ) -> None:
     numbers = trained(small, tmp_path, *more)
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
-    assert (numbers["layers"], numbers["width"]) == (2, width)
+    assert (numbers["layers"], numbers["width"]) == (n_layers, width)
     assert {"code", "sums"} == set(numbers["decoding"])
     pair = load_pair(small, str(tmp_path / "draft"))
     assert pair.draft is not None
@@ -74,19 +83,45 @@ def test_a_draft_model_learns_and_loads_beside_its_target(
     assert ("model.embed_tokens.weight" in stored) == (width < 32)
     assert str(tmp_path) not in "".join(path.read_text("utf-8") for path in (tmp_path / "draft").glob("*.json"))
     page = (tmp_path / "draft/README.md").read_text(encoding="utf-8")
-    assert "specviz train draft --minutes 1 --seed 0 --target target --layers 2" in page
+    assert "specviz train draft --minutes 1 --seed 0 --target target --layers" in page
     again = trained(small, tmp_path, *more)  # nothing is left to do
     assert again["training"] == numbers["training"]
 
 
 def test_as_wide_as_its_target_it_takes_embedding_and_head_from_it(small: str, tmp_path: Path) -> None:
-    trained(small, tmp_path)
+    trained(small, tmp_path, "--rank", "0")
     pair = load_pair(small, str(tmp_path / "draft"), dtype="float32")
     assert pair.draft is not None
     target, draft = pair.target.adapter.model, pair.draft.adapter.model
     assert draft.get_input_embeddings() is target.get_input_embeddings()
     assert draft.get_output_embeddings() is target.get_output_embeddings()
     assert not draft.state_dict()["model.norm.weight"].equal(target.state_dict()["model.norm.weight"])
+
+
+def test_what_corrects_the_layers_of_a_target_is_all_that_is_kept(small: str, tmp_path: Path) -> None:
+    numbers = trained(small, tmp_path, "--layers", "2", "--rank", "4")
+    stored = load_file(tmp_path / "draft" / "model.safetensors")
+    assert {name.rpartition(".")[2] for name in stored} == {"down", "up"}
+    assert all(4 in value.shape for value in stored.values())
+    assert any(value.abs().max() > 0 for name, value in stored.items() if name.endswith("up"))
+    layers = json.loads((tmp_path / "work/layers.json").read_text("utf-8"))["layers"]
+    pair = load_pair(small, str(tmp_path / "draft"), dtype="float32")
+    assert pair.draft is not None
+    assert len(layers) == numbers["layers"] == pair.draft.adapter.n_layers == 2
+
+
+def test_layers_that_say_nothing_are_left_out_first(small: str, tmp_path: Path) -> None:
+    target = load_pair(small, needs_draft=False).target.adapter
+    with torch.no_grad():
+        for silent in (1, 3):
+            target.layers[silent].self_attn.o_proj.weight.zero_()
+            target.layers[silent].mlp.down_proj.weight.zero_()
+    ids = torch.randint(0, 200, (4, 40), generator=torch.Generator().manual_seed(1)).numpy()
+    windows, told = OwnWindows.behind(ids.astype("int32"), 4), []
+    for _ in range(2):  # the second time it is read
+        left = corrections.remaining(target, windows, 3, tmp_path / "layers.json", lambda: told.append(1))
+        assert left == [0, 2, 4]
+    assert len(told) == 2
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ of another shape or type, an adapter beside them) is refused by name: the text w
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from specviz import model_folder
-from specviz.engine.model import gguf_model, hub, shared_ends
+from specviz.engine.model import corrected, gguf_model, hub, shared_ends
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.dtypes import pick_dtype
 from specviz.engine.model.quiet import one_line
@@ -77,21 +77,21 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None, t
     name = str(embedded(role)) if source is None else source
     place = pick_device(device)
     where = found(name, f"--{role}")
-    if shared_ends.needs(f"--{role} {name}", where, target) is not None and target is not None:
-        return _with_ends(name, role, where, target)
+    ends = shared_ends.needs(f"--{role} {name}", where, target)
+    if ends is not None and target is not None:
+        return _with_ends(name, role, where, target, ends)
     with one_line(f"--{role} {name}"):
         tokenizer = plain_tokenizer(where)
     model = plain_model(name, role, pick_dtype(dtype, place, where), where).to(place).requires_grad_(False).eval()
     return _tested(model, name, role, tokenizer)
 
 
-def _with_ends(name: str, role: str, where: str, target: Loaded) -> Loaded:
+def _with_ends(name: str, role: str, where: str, target: Loaded, ends: shared_ends.Ends) -> Loaded:
     """A draft model with its target's ends: in its dtype, where it lies, with its tokenizer."""
     theirs = target.adapter
     model = plain_model(name, role, theirs.dtype, where, theirs.model).to(theirs.device).requires_grad_(False).eval()
     loaded = _tested(model, name, role, target.tokenizer)
-    shared_ends.lighten(loaded.adapter)
-    return loaded
+    return replace(loaded, adapter=shared_ends.lightened(loaded.adapter, ends))
 
 
 def _tested(model: Any, name: str, role: str, tokenizer: Any) -> Loaded:
@@ -125,7 +125,12 @@ def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = No
     dtype = dtype if ends is None else target.dtype
     # Some families draw numbers before they load over them: not from the generator of the program around.
     with one_line(option), torch.random.fork_rng(devices=[]):
-        model, told = gguf_model.read_model(Path(where), dtype) if Path(where).is_file() else _read(where, dtype)
+        if Path(where).is_file():
+            model, told = gguf_model.read_model(Path(where), dtype)
+        elif ends is not None and ends.layers:
+            model, told = corrected.read(option, Path(where), ends.layers, target)
+        else:
+            model, told = _read(where, dtype)
     if ends is not None:
         told["missing_keys"] = shared_ends.lend(option, model, set(told.get("missing_keys") or ()), target)
     _refuse_holes(option, model, told)

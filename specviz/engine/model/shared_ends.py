@@ -2,18 +2,19 @@
 
 Most of a small model is its vocabulary. A draft model that begins as its target's layers keeps the target's embedding
 and head as they are, so nobody has to store, fetch or hold them twice. `drafts_for.json` in its folder names the
-target. On a CPU in bfloat16 its head is read in four bits with the best tokens scored again (`sharp_head`): a draft may
-be rough.
+target; one that is made of the target's layers holds their corrections alone (`corrected`). On a CPU in bfloat16 its
+head is read in four bits with the best tokens scored again (`sharp_head`): a draft may be rough.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.quantised import QuantisedAdapter
 from specviz.engine.model.sharp_head import SharpHead
 from specviz.engine.model.weight_only import DTYPE
 from specviz.errors import ModelError
@@ -23,17 +24,22 @@ FILE = "drafts_for.json"
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Whose embedding and head a draft model takes. `target`: the fingerprint of its weights."""
+    """Whose embedding and head a draft model takes. `target`: the fingerprint of its weights.
+
+    `layers`: those of the target, from 0, that it corrects; none where its own lie in the folder.
+    """
 
     target: str
     target_name: str
+    layers: tuple[int, ...] = ()
 
 
 def ends_of(where: str | Path) -> Ends | None:
     """Whose ends the model in a folder takes; None: it has its own."""
     try:
         said = json.loads((Path(where) / FILE).read_text(encoding="utf-8"))
-        return Ends(str(said["target"]), str(said["target_name"])) if said["ends"] == "target" else None
+        ends = Ends(str(said["target"]), str(said["target_name"]))
+        return replace(ends, layers=tuple(map(int, said.get("layers", ())))) if said["ends"] == "target" else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -51,7 +57,8 @@ def needs(option: str, where: str | Path, target: object) -> Ends | None:
 
 def facts(ends: Ends) -> dict[str, Any]:
     """What `FILE` says."""
-    return {"target": ends.target, "target_name": ends.target_name, "ends": "target"}
+    said = {"target": ends.target, "target_name": ends.target_name, "ends": "target"}
+    return {**said, "layers": list(ends.layers)} if ends.layers else said
 
 
 def own_weights(model: Any) -> dict[str, Any]:
@@ -74,8 +81,14 @@ def lend(option: str, model: Any, missing: set[str], target: Any) -> set[str]:
     return missing - own
 
 
-def lighten(adapter: ModelAdapter) -> None:
-    """Read the head in four bits where there are kernels for it, the best tokens exactly."""
-    if adapter.device.type == "cpu" and adapter.dtype == DTYPE and isinstance(adapter.head, nn.Linear):
-        bias = adapter.head.bias
-        adapter.head = SharpHead(adapter.head.weight.detach(), None if bias is None else bias.detach())
+def lightened(adapter: ModelAdapter, ends: Ends) -> ModelAdapter:
+    """As it drafts where there are kernels for it: head and corrected layers in four bits, the best tokens exactly."""
+    if adapter.device.type != "cpu" or adapter.dtype != DTYPE or not isinstance(adapter.head, nn.Linear):
+        return adapter
+    if ends.layers:
+        light = QuantisedAdapter(adapter, 4)
+        light.name = adapter.name
+        return light
+    bias = adapter.head.bias
+    adapter.head = SharpHead(adapter.head.weight.detach(), None if bias is None else bias.detach())
+    return adapter

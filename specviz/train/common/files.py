@@ -3,14 +3,17 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from transformers.utils.logging import disable_progress_bar
 
+from specviz.engine.model.corrected import WEIGHTS
 from specviz.errors import SpecvizError
 
 
@@ -61,16 +64,33 @@ def save_model(
 ) -> None:
     """A model folder in place of what stands there: bfloat16 safetensors, config and tokenizer, no trace of where it
     was made. `facts`: JSON files that go with it, by name; `weights`: those to write of a model, where not all."""
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
     copy = type(model)(model.config).to(torch.bfloat16)
     copy.load_state_dict(model.state_dict())
     copy.config.dtype, copy.generation_config = torch.bfloat16, model.generation_config
     disable_progress_bar()  # the library draws one for every file it writes
-    copy.save_pretrained(partial, state_dict=None if weights is None else weights(copy))
-    if tokenizer is not None:
-        tokenizer.save_pretrained(partial)
-    for name, each in (facts or {}).items():
+    with _replaced(folder, facts or {}) as partial:
+        copy.save_pretrained(partial, state_dict=None if weights is None else weights(copy))
+        if tokenizer is not None:
+            tokenizer.save_pretrained(partial)
+
+
+def save_corrections(
+    model: Any, corrections: dict[str, torch.Tensor], folder: Path, facts: Mapping[str, dict[str, Any]]
+) -> None:
+    """A folder of what corrects another model's layers (`engine/model/corrected`), with the config of the whole."""
+    with _replaced(folder, facts) as partial:
+        model.config.save_pretrained(partial)
+        save_file(corrections, partial / WEIGHTS, metadata={"format": "pt"})
+
+
+@contextmanager
+def _replaced(folder: Path, facts: Mapping[str, dict[str, Any]]) -> Iterator[Path]:
+    """A folder to write into that takes the place of another once it is whole."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    yield partial
+    for name, each in facts.items():
         keep(partial / name, each)
     for file in partial.iterdir():
         file.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on

@@ -66,10 +66,13 @@ def write(
 
 def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page says besides its numbers."""
-    narrow = bool(numbers["settings"]["width"])
+    settings = numbers["settings"]
+    ends = "embedding narrowed with it" if settings["width"] else "between the embedding and the head of the target"
+    corrected = settings["rank"] and not settings["width"]
     return {
         "rows": [*numbers["decoding"].items()],
-        "ends": "embedding narrowed with it" if narrow else "between the embedding and the head of the target",
+        "ends": ends,
+        "learnt": f"a correction of rank {settings['rank']} for every weight" if corrected else "all of their weights",
         "pictured": bool(numbers["training"]["curve"]),
     }
 

@@ -66,7 +66,6 @@ class Distilled:
         return out.hidden_states[-1], some.float(), logits.argmax(-1)
 
 
-def learnt(draft: Any, whole: bool) -> nn.Module:
-    """The part of a draft model that learns: all of it, or what stands between its embedding and its head."""
-    inner: nn.Module = draft.model
-    return inner if whole else nn.ModuleDict({"layers": draft.model.layers, "norm": draft.model.norm})
+def between_ends(draft: Any) -> nn.Module:
+    """What stands between the embedding and the head of a draft model."""
+    return nn.ModuleDict({"layers": draft.model.layers, "norm": draft.model.norm})

@@ -1,27 +1,30 @@
 """The whole of `specviz train draft`: a small model that drafts for a target that is there already.
 
-It begins as some of the target's layers (`narrow`) and is distilled on what the target writes. As wide as its target it
-is saved without embedding and head, which are the target's (`shared_ends`); narrower ones are ordinary model folders.
-A draft step must cost a quarter of the target's or less: four layers of thirty do, because the shared head is read in
-four bits.
+It begins as some of the target's layers and is distilled on what the target writes. As wide as its target it is saved
+without embedding and head, which are the target's (`shared_ends`); narrower ones are ordinary model folders (`narrow`).
+A draft step must cost a quarter of the target's or less. Two ways lead there: two thirds of the layers, each corrected
+by a little and read in four bits (`corrections`), which needs little text; or a few layers that learn everything anew,
+which needs a lot.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch import nn
 
-from specviz.engine.model import loading, shared_ends
+from specviz.engine.model import corrected, loading, shared_ends
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe
 from specviz.train.common import own_text
 from specviz.train.common.console import Console
-from specviz.train.common.files import save_model
+from specviz.train.common.files import save_corrections, save_model
 from specviz.train.common.target_text import OwnWindows
-from specviz.train.draft_model import card, narrow
-from specviz.train.draft_model.objective import Distilled, learnt
+from specviz.train.draft_model import card, corrections, narrow
+from specviz.train.draft_model.objective import Distilled, between_ends
 from specviz.train.recipe import OwnTextRequest
 from specviz.train.trees.kept_states import KeptStates
 from specviz.train.trees.objective import TrainingPace, drafter_loop
@@ -29,11 +32,14 @@ from specviz.train.trees.objective import TrainingPace, drafter_loop
 WRITING = 0.25  # of the time goes into the target's own text, where none is given
 SEEN = 8  # windows by which the target's states are seen
 RATE, MUON_RATE, WARM_UP = 1e-3, 1e-2, 30
+CORRECTION_RATE = 2e-3
+ANEW, CORRECTED = 2, 2 / 3  # usual layers: so many that learn anew, or this share of the target's
 
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest(OwnTextRequest):
-    """What the command line asks for. `layers`: how many of the target's it begins with; `width` 0: the target's.
+    """What the command line asks for. `layers`: how many of the target's it begins with, 0: the usual number; `width`
+    0: the target's; `rank`: of the corrections, 0: all weights of its layers learn, as those of a narrower one do.
 
     `tokens`: so many of the most frequent are learnt by, where it is as wide as its target; `keep`: see `KeptStates`.
     """
@@ -42,11 +48,36 @@ class DraftRequest(OwnTextRequest):
     named: ClassVar[tuple[str, ...]] = ("layers",)
     aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
 
-    layers: int = 4
+    layers: int = 0
     width: int = 0
+    rank: int = 32
     tokens: int = 8192
     batch: int = 8
     keep: float = 8.0
+
+    @property
+    def corrects(self) -> bool:
+        """Whether its layers are the target's, corrected."""
+        return self.rank > 0 and not self.width
+
+    def n_layers(self, target: ModelAdapter) -> int:
+        """How many of the target's layers it begins with."""
+        usual = max(1, round(CORRECTED * target.n_layers)) if self.corrects else ANEW
+        return self.layers or usual
+
+
+@dataclass(frozen=True, slots=True)
+class BegunDraft:
+    """The library's causal LM `model` before its first step, what of it is `learnt`, and what writes its folder.
+
+    `tokens` `[n]`: those that laws are compared over; None: all. `rate`: AdamW's at its peak.
+    """
+
+    model: Any
+    learnt: nn.Module
+    tokens: torch.Tensor | None
+    save: Callable[[], None]
+    rate: float = RATE
 
 
 def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
@@ -57,18 +88,17 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
     windows = given or own_text.written_for_trees(
         begun.writer(), request.work, request.share(WRITING), request.seed, console
     )
-    draft, whole = _begun(request, target, windows)
-    tokens = None if whole else _frequent(request, target, windows)
+    draft = (_corrected if request.corrects else _anew)(request, begun, windows, console)
     folder = request.work / "states" if request.own_text is None else request.own_text.with_suffix(".states")
     states = KeptStates.begun(folder, target, windows, (), request.keep) if request.keep else None
-    loss = Distilled(target, draft, windows, request.seed, request.batch, tokens, states)
+    loss = Distilled(target, draft.model, windows, request.seed, request.batch, draft.tokens, states)
     budget = request.share(request.learning(WRITING))
-    pace = TrainingPace(request.batch, 1, "muon", RATE, MUON_RATE, WARM_UP)
-    loop = drafter_loop(learnt(draft, whole), budget, request.work / "draft.pt", loss, pace)
+    pace = TrainingPace(request.batch, 1, "muon", draft.rate, MUON_RATE, WARM_UP)
+    loop = drafter_loop(draft.learnt, budget, request.work / "draft.pt", loss, pace)
     with console.bar(request.command_name, budget) as report:
         ledger = loop.finish(report)
-    draft.generation_config = target.model.generation_config
-    _save(draft.requires_grad_(False).eval(), request, begun, whole)
+    draft.model.requires_grad_(False).eval()
+    draft.save()
     console.say("measuring; that is not in the minutes")
     spent = request.spent(ledger, windows.ids, "places")
     made = {"command": request.command, "settings": request.settings, "training": spent}
@@ -80,32 +110,55 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
 def _fits(request: DraftRequest, target: ModelAdapter) -> dict[str, Any]:
     """No settings of its own. Raises SpecvizError for a shape that makes no smaller model."""
     full = int(target.head.weight.shape[1])
-    if request.layers >= target.n_layers:
-        raise SpecvizError(f"--layers {request.layers}: the target has {target.n_layers}; a draft model has fewer")
+    if request.n_layers(target) >= target.n_layers:
+        raise SpecvizError(
+            f"--layers {request.n_layers(target)}: the target has {target.n_layers}; a draft model has fewer"
+        )
     if request.width > full:
         raise SpecvizError(f"--width {request.width}: the target's states are {full} wide; give less, or 0 for as wide")
     return {}
 
 
-def _begun(request: DraftRequest, target: ModelAdapter, windows: OwnWindows) -> tuple[Any, bool]:
-    """The model before its first step, and whether its embedding learns too."""
+def _corrected(
+    request: DraftRequest, begun: recipe.TrainingInputs, windows: OwnWindows, console: Console
+) -> BegunDraft:
+    """The layers of the target that are missed least when they are left out stay away; the others are corrected."""
+    target, n = begun.target, request.n_layers(begun.target)
+    chosen_on = own_text.first_windows(request.work, windows)
+    with console.ticks("layers", target.n_layers - n, "left out") as tick:
+        kept = corrections.remaining(target, chosen_on, n, request.work / "layers.json", lambda: tick(1))
+    console.say(f"layers {', '.join(str(layer + 1) for layer in kept)} stay")
+    model = corrected.shortened(f"--target {target.name}", target.model, kept).requires_grad_(False).train()
+    model.generation_config = target.model.generation_config
+    made = corrections.correct(model, request.rank, request.seed)
+    ends = shared_ends.Ends(fingerprint(target), target.name, tuple(kept))
+
+    def save() -> None:
+        facts = {shared_ends.FILE: shared_ends.facts(ends)}
+        save_corrections(model, corrections.weights(made), request.out, facts)
+
+    return BegunDraft(model, corrections.learnt(made), _frequent(request, target, windows), save, CORRECTION_RATE)
+
+
+def _anew(request: DraftRequest, begun: recipe.TrainingInputs, windows: OwnWindows, console: Console) -> BegunDraft:
+    """Layers spread over the target's, all of whose weights learn; a narrower model learns its embedding, too."""
+    target, n = begun.target, request.n_layers(begun.target)
     full = int(target.head.weight.shape[1])
     width, seen = request.width or full, windows.at(slice(0, SEEN))[0].to(target.device)
-    config = narrow.config_of(target.model, request.layers, width)
+    config = narrow.config_of(target.model, n, width)
     axes = torch.eye(full).double() if width == full else narrow.principal_axes(target.model, seen, width)
-    layers = narrow.evenly(target.n_layers - 1, request.layers)  # the very last takes apart what layers before built
-    draft = narrow.narrowed(target.model, config, layers, axes.to(target.device), request.seed).to(target.device)
-    return draft.requires_grad_(False).train(), width < full
+    layers = narrow.evenly(target.n_layers - 1, n)  # the very last takes apart what layers before built
+    model = narrow.narrowed(target.model, config, layers, axes.to(target.device), request.seed).to(target.device)
+    model.requires_grad_(False).train()
+    model.generation_config = target.model.generation_config
+    if width < full:
+        return BegunDraft(model, model.model, None, lambda: save_model(model, begun.loaded.tokenizer, request.out))
+    facts = {shared_ends.FILE: shared_ends.facts(shared_ends.Ends(fingerprint(target), target.name))}
 
+    def save() -> None:
+        save_model(model, None, request.out, facts, shared_ends.own_weights)
 
-def _save(draft: Any, request: DraftRequest, begun: recipe.TrainingInputs, whole: bool) -> None:
-    """All of it, or what stands between the embedding and the head that it shares with its target."""
-    if whole:
-        save_model(draft, begun.loaded.tokenizer, request.out)
-        return
-    ends = shared_ends.Ends(fingerprint(begun.target), begun.target.name)
-    facts = {shared_ends.FILE: shared_ends.facts(ends)}
-    save_model(draft, None, request.out, facts, shared_ends.own_weights)
+    return BegunDraft(model, between_ends(model), _frequent(request, target, windows), save)
 
 
 def _frequent(request: DraftRequest, target: ModelAdapter, windows: OwnWindows) -> torch.Tensor:

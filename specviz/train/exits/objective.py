@@ -11,16 +11,17 @@ from torch import Tensor
 from specviz.methods.early_exit.heads import FinalHead
 from specviz.train.common.loop import Objective, Rated, StepResult, move
 from specviz.train.common.optim import learning_rate_share
-from specviz.train.common.tokens import WindowFeed
+from specviz.train.common.tokens import Ids, WindowFeed
+from specviz.train.trees.kept_states import KeptStates
 
 Labels = Literal["soft", "hard"]
-WINDOWS, LENGTH, POSITIONS = 8, 224, 768  # a step: windows, their length, positions that the heads see of them
+WINDOWS, LENGTH, POSITIONS = 8, 224, 1536  # a step: windows, their length, positions that the heads see of them
 RATES = {"gain": 3e-3, "lowrank": 3e-3, "square": 2e-3, "tuned": 1e-3, "full": 2e-4, "factored": 5e-4, "adapter": 2e-3}
 
 
 @dataclass(frozen=True, slots=True)
 class LayerStates:
-    """What one pass of the target says of some positions: states by layer `[n, width]` and final logits `[n, V]`."""
+    """What the target says of windows: states by layer `[rows * length, width]`; final logits `[n, V]` of some places."""
 
     by_layer: dict[int, Tensor]
     final: Tensor
@@ -30,11 +31,19 @@ class LayerStates:
     def of(
         cls, model: Any, windows: Tensor, layers: tuple[int, ...], vocab: int, keep: Tensor | None = None
     ) -> "LayerStates":
-        """Run `windows` `[rows, length]`; `keep` picks positions of the flattened windows."""
+        """Run `windows` `[rows, length]`; `keep` picks places of the flattened windows, None: all."""
         out = model(input_ids=windows.to(model.device), output_hidden_states=True, use_cache=False)
         pick = slice(None) if keep is None else keep.to(model.device)
-        states = {layer: out.hidden_states[layer].flatten(0, 1)[pick] for layer in layers}
+        states = {layer: out.hidden_states[layer].flatten(0, 1) for layer in layers}
         return cls(states, out.logits.flatten(0, 1)[pick][:, :vocab].float())
+
+    @classmethod
+    @torch.no_grad()
+    def kept(cls, kept: KeptStates, picked: Ids, layers: tuple[int, ...], keep: Tensor) -> "LayerStates":
+        """The same of windows that the target wrote, by their numbers, from what is kept of them."""
+        kept.ask(picked)
+        states = {layer: kept.states(layer, picked).flatten(0, 1) for layer in layers}
+        return cls(states, kept.spoken(kept.states(kept.target.n_layers, picked).flatten(0, 1)[keep], None))
 
 
 def loss_of(scores: Tensor, final: Tensor, labels: Labels, ids: Tensor | None) -> Tensor:
@@ -55,7 +64,10 @@ def loss_of(scores: Tensor, final: Tensor, labels: Labels, ids: Tensor | None) -
 
 @dataclass
 class HeadObjective(Objective):
-    """Exit heads by layer, or adapters, that learn from the same passes of the target."""
+    """Exit heads by layer, or adapters, that learn from the same passes of the target.
+
+    `kept`: what is learnt on in place of `feed`, windows of which the target's states are kept.
+    """
 
     model: Any
     final: FinalHead
@@ -64,6 +76,7 @@ class HeadObjective(Objective):
     labels: Labels
     seed: int
     optimizers: Rated = field(init=False)
+    kept: KeptStates | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         rate = RATES[next(iter(self.heads.values())).kind]
@@ -72,21 +85,34 @@ class HeadObjective(Objective):
 
     def step(self, number: int, progress: float) -> StepResult:
         """One step on some positions of some windows; it shows the mean loss of all heads."""
-        windows = self.feed.draw((WINDOWS, LENGTH - 1), (self.seed, number, 1))
-        rng = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
-        keep = torch.randperm(windows.numel(), generator=rng)[:POSITIONS]
-        total = 0.0
-        for each in self.losses(windows, keep):
+        rng, total = torch.Generator().manual_seed(self.seed * 1_000_003 + number), 0.0
+        key = (self.seed, number, 1)
+        if self.kept is None:
+            windows = self.feed.draw((WINDOWS, LENGTH - 1), key)
+            keep = torch.randperm(windows.numel(), generator=rng)[:POSITIONS]
+            shape, losses = windows.shape, self.losses(windows, keep)
+        else:
+            shape = torch.Size((WINDOWS, self.kept.windows.ids.shape[1]))
+            keep = torch.randperm(shape.numel(), generator=rng)[:POSITIONS]
+            picked = self.kept.windows.picked(WINDOWS, key)
+            losses = self.learnt(LayerStates.kept(self.kept, picked, tuple(self.heads), keep), shape, keep)
+        for each in losses:
             each.backward()  # type: ignore[no-untyped-call]
             total += each.item()
         move(self.optimizers, learning_rate_share(progress))
-        return StepResult((total / len(self.heads),), len(keep), WINDOWS * LENGTH)
+        return StepResult((total / len(self.heads),), len(keep), shape.numel())
 
     def losses(self, windows: Tensor, keep: Tensor) -> Iterator[Tensor]:
         """The loss of every head on positions `keep` `[n]` of the flattened `[rows, length]`, one graph at a time."""
         states = LayerStates.of(self.model, windows, tuple(self.heads), self.final.vocab, keep)
+        return self.learnt(states, windows.shape, keep)
+
+    def learnt(self, states: LayerStates, shape: torch.Size, keep: Tensor) -> Iterator[Tensor]:
+        """The losses, of what the target said of windows of `shape` `[rows, length]`, at positions `keep`."""
+        keep = keep.to(states.final.device)
         for layer, head in self.heads.items():
-            yield loss_of(head(states.by_layer[layer], self.final), states.final, self.labels, self.final.ids)
+            scores = head(states.by_layer[layer][keep], self.final)
+            yield loss_of(scores, states.final, self.labels, self.final.ids)
 
     def weights(self) -> dict[str, Any]:
         return {"heads": {str(layer): head.state_dict() for layer, head in self.heads.items()}}

@@ -47,12 +47,14 @@ class ExitHeadRequest(OwnTextRequest):
 
     command_name: ClassVar[str] = "exit-heads"
     named: ClassVar[tuple[str, ...]] = ("kind", "labels")
+    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
 
     kind: str = "lowrank"
     rank: int = 64
     shortlist: int = 0
     labels: str = "hard"
     layers: tuple[int, ...] = ()
+    keep: float = 8.0
 
     def tells(self, name: str) -> bool:
         """A rank belongs to the kinds that have one."""
@@ -72,7 +74,8 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     final = FinalHead(adapter, ids)
     heads = {layer: ExitHead(request.kind, final, request.rank) for layer in layers}  # type: ignore[arg-type]
     feed, labels = target_text.heads_feed(source, own), cast(Labels, request.labels)
-    objective = HeadObjective(adapter.model, final, heads, feed, labels, request.seed)
+    states = begun.kept_states(request, layers, request.keep)
+    objective = HeadObjective(adapter.model, final, heads, feed, labels, request.seed, kept=states)
     loop = Loop(objective, request.share(request.learning(WRITING)), request.work / "heads.pt")
     with console.bar("heads", loop.budget) as report:
         ledger = loop.finish(report)

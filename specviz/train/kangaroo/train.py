@@ -37,6 +37,7 @@ from specviz.train.common.tokens import WindowFeed
 from specviz.train.exits.card import SURE, Reliability, binned
 from specviz.train.exits.objective import HeadObjective, LayerStates, loss_of
 from specviz.train.recipe import OwnTextRequest
+from specviz.train.trees.kept_states import KeptStates
 
 WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
 SHARES = (1 / 12, 1 / 6, 1 / 4, 5 / 12, 1 / 2, 2 / 3)  # where adapters are tried
@@ -49,16 +50,19 @@ class KangarooRequest(OwnTextRequest):
     """What the command line asks for. `layers`: those tried, of which the best is trained; empty: some of the lower."""
 
     command_name: ClassVar[str] = "kangaroo"
+    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
 
     layers: tuple[int, ...] = ()
+    keep: float = 8.0
 
 
 def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write adapter and card; return the card's numbers."""
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
-    own = begun.own_for_heads(request, WRITING, console)
-    training = _AdapterTraining(request, target, target_text.heads_feed(source, own), AdapterShape.of(target), console)
+    own, states = begun.own_for_heads(request, WRITING, console), begun.kept_states(request, layers, request.keep)
+    feed = target_text.heads_feed(source, own)
+    training = _AdapterTraining(request, target, feed, states, AdapterShape.of(target), console)
     tried = training.tried(layers, source.prompts("held_out", N_PROMPTS, PROMPT))
     best = chosen(tried)
     console.say(f"training for layer {best}")
@@ -95,6 +99,7 @@ class _AdapterTraining:
     request: KangarooRequest
     target: ModelAdapter
     feed: WindowFeed
+    kept: KeptStates | None
     shape: AdapterShape
     console: Console
 
@@ -111,7 +116,9 @@ class _AdapterTraining:
             for layer, adapter in adapters.items():
                 adapter.load_state_dict(weights[str(layer)])
         final, seed = FinalHead(self.target), self.request.seed
-        objective = AdapterObjective(self.target.model, final, adapters, self.feed, "soft", seed, self.shape)
+        objective = AdapterObjective(
+            self.target.model, final, adapters, self.feed, "soft", seed, self.shape, kept=self.kept
+        )
         loop = Loop(objective, self.request.share(share), work / f"{name}.pt")
         with self.console.bar(name, loop.budget) as report:
             return adapters, loop.finish(report)
@@ -165,16 +172,15 @@ class AdapterObjective(HeadObjective):
         HeadObjective.__post_init__(self)
         self.rope = rope_table(self.shape, self.model.device)
 
-    def losses(self, windows: Tensor, keep: Tensor) -> Iterator[Tensor]:
-        """The loss of every adapter on positions `keep` `[n]` of the flattened `[rows, length]`."""
-        rows, length = windows.shape
-        states = LayerStates.of(self.model, windows, tuple(self.heads), self.final.vocab)
+    def learnt(self, states: LayerStates, shape: torch.Size, keep: Tensor) -> Iterator[Tensor]:
+        """The loss of every adapter on positions `keep` `[n]` of the flattened windows of `shape` `[rows, length]`."""
+        rows, length = shape
         keep = keep.to(states.final.device)
         for layer, adapter in self.heads.items():
             read = states.by_layer[layer].reshape(rows, length, -1).to(adapter.norm.weight.dtype)
             rope = self.rope.at(read, list(range(length)), torch.arange(length, device=read.device)[None])
             out = adapter(read, rope).flatten(0, 1)[keep]
-            yield loss_of(self.final.scores(adapter.norm(out)), states.final[keep], self.labels, self.final.ids)
+            yield loss_of(self.final.scores(adapter.norm(out)), states.final, self.labels, self.final.ids)
 
 
 _ROWS = 8

@@ -4,6 +4,7 @@ A set is judged by decoding sample prompts with it: the rounds it takes, priced 
 were measured to cost. So trials can be compared while the machine is busy, and a search can be gone on with.
 """
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,9 +35,11 @@ HARMED = Writing(16, 32, 128)  # what harm is judged on
 
 @dataclass(frozen=True, slots=True)
 class SkipSetRequest(TimedRequest):
-    """What the command line asks for."""
+    """What the command line asks for. `least`: so many sublayers are left out, even where that is not the cheapest."""
 
     command_name: ClassVar[str] = "skip-set"
+
+    least: int = 0
 
     @property
     def budget(self) -> Budget:
@@ -47,6 +50,8 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write set and card; return the card's numbers."""
     begun = recipe.begin(request, console)
     target, source = begun.target, begun.source
+    if request.least > target.n_layers:
+        raise SpecvizError(f"--least {request.least}: more than half of the target's {2 * target.n_layers} sublayers")
     costs = _costs(request.work / "costs.json", target)
     prompts = [ids for own in source.prompts("train", 2 * N_PROMPTS, PROMPT).values() for ids in own]
     near = SkipSetPricer(target, costs, prompts[::2])
@@ -82,6 +87,8 @@ def _search(request: SkipSetRequest, pricer: SkipSetPricer, order: list[Any], tr
 
         def cost(skips: SkipSet) -> float:
             name = str(skips)
+            if len(skips.attention) + len(skips.mlp) < request.least:
+                return math.inf
             if name not in trials.cost:
                 began = time.monotonic()
                 trials.cost[name] = pricer.ns_per_token(skips, N_NEW)

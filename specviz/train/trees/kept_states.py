@@ -138,9 +138,10 @@ class KeptStates:
     @torch.no_grad()
     def logits(self, picked: Ids, tokens: Tensor | None) -> Tensor:
         """The target's logits `[n, length, len(tokens)]`; None: of all tokens."""
-        return self._spoken(self.states(self.target.n_layers, picked), tokens)
+        return self.spoken(self.states(self.target.n_layers, picked), tokens)
 
-    def _spoken(self, states: Tensor, tokens: Tensor | None) -> Tensor:
+    def spoken(self, states: Tensor, tokens: Tensor | None) -> Tensor:
+        """Logits `[.., V or len(tokens)]` of last states `[.., width]`."""
         rows = self.target.head.weight[: self.target.vocab]
         with torch.autocast(states.device.type, enabled=False):
             return torch.nn.functional.linear(states, rows if tokens is None else rows[tokens]).float()
@@ -151,7 +152,7 @@ class KeptStates:
         ids = self.windows.at(slice(0, 1))[0][:, :8].to(self.target.device)
         out = self.target.model(input_ids=ids, output_hidden_states=True, use_cache=False)
         said = out.logits[..., : self.target.vocab].float()
-        apart = (self._spoken(out.hidden_states[-1], None) - said).abs().max()
+        apart = (self.spoken(out.hidden_states[-1], None) - said).abs().max()
         return bool(apart <= CLOSE * said.std())
 
 

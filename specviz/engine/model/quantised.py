@@ -1,0 +1,101 @@
+"""An adapter over weights of a few bits: the packed twin of a model that stays as it is.
+
+Embedding, norms' numbers, rotary tables and tokenizer are the model's; the weights of its layers are packed once more,
+and its head (`sharp_head`). Layers of the Llama kind run in one function (`direct_layer`), any other is a twin of the
+library's module in which the linear layers are swapped. It goes through the caches as any draft model does, and
+computes in bfloat16 whatever the model's dtype is: the kernels are made for that.
+"""
+
+import copy
+import hashlib
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.direct_layer import DirectLayer, has_direct_form
+from specviz.engine.model.sharp_head import SharpHead
+from specviz.engine.model.weight_only import DTYPE, KINDS, Bits, Int4Linear, Int8Linear
+from specviz.errors import ModelError
+
+Tensor = torch.Tensor
+Packed = Int4Linear | Int8Linear
+
+
+class QuantisedAdapter(ModelAdapter):
+    """An adapter of the same model over weights of a few bits. `packed`: the linear layers of its layers.
+
+    Raises ModelError for a target whose layers are not made of linear layers, and for a device without kernels.
+    """
+
+    def __init__(self, target: ModelAdapter, bits: Bits) -> None:
+        if target.device.type not in ("cpu", "cuda"):
+            raise ModelError(f"--draft self:int{bits}: no kernels for device '{target.device.type}'; use cpu or cuda")
+        if not isinstance(target.head, nn.Linear):
+            raise ModelError(f"--draft self:int{bits}: a head of type {type(target.head).__name__} cannot be packed")
+        self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
+        self.name, self.dtype, self.bits = f"{target.name}:int{bits}", DTYPE, bits
+        self.packed: list[Packed] = []
+        self._rope = self._rotary()  # tables of its own: they are made in the dtype of the rows
+        with torch.inference_mode():
+            self.layers = tuple(self._layer(target, index) for index in range(target.n_layers))
+            self._refuse_few(target)
+            self.norm = self._twin(target.norm)
+            weight, bias = target.head.weight.detach(), target.head.bias
+            self.head = SharpHead(weight, None if bias is None else bias.detach())
+
+    def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
+        """Rows of the target's own table, in bfloat16."""
+        return super().embed(tokens, positions).to(DTYPE)
+
+    @property
+    def own_grid(self) -> float:
+        """Share of the groups that stood on a four-bit grid in the target already, 0..1."""
+        return sum(each.n_own for each in self.packed) / max(1, sum(each.n_groups for each in self.packed))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the packed weights, beside what is the target's."""
+        return sum(buffer.nbytes for each in (*self.packed, self.head) for buffer in each.buffers())
+
+    def digest(self, target: str) -> str:
+        """A fingerprint of its own, told by the target's."""
+        return hashlib.sha256(f"{target} int{self.bits}".encode()).hexdigest()[:32]
+
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> Packed:
+        made: Packed = KINDS[self.bits](weight.detach(), bias)
+        self.packed.append(made)
+        return made
+
+    def _layer(self, target: ModelAdapter, index: int) -> Any:
+        if has_direct_form(target, index):
+            return DirectLayer(target.layers[index], self._linear, DTYPE)
+        return self._twin(target.layers[index])
+
+    def _twin(self, module: nn.Module) -> Any:
+        """The module with packed linear layers in it and all else in bfloat16; what needs no change is shared."""
+        if isinstance(module, nn.Linear):
+            return self._linear(module.weight, module.bias)
+        if isinstance(module, Conv1D):  # GPT-2 keeps its weights the other way round
+            return self._linear(module.weight.t(), module.bias)
+        twin = copy.copy(module)
+        twin.__dict__.pop("forward", None)  # a fused norm's is bound to the norm it was made for
+        twin._modules = {name: child and self._twin(child) for name, child in module._modules.items()}
+        twin._parameters = {
+            name: weight if weight is None else nn.Parameter(weight.detach().to(DTYPE), requires_grad=False)
+            for name, weight in module._parameters.items()
+        }
+        return twin
+
+    def _refuse_few(self, target: ModelAdapter) -> None:
+        """Mixtures of experts keep most weights in one tensor that no linear layer holds: nothing would be smaller."""
+        layer = target.layers[0]
+        whole = sum(int(weight.numel()) for layer in target.layers for weight in layer.parameters())
+        held = sum(each.n_in * each.n_out for each in self.packed)
+        if 2 * held < whole:
+            raise ModelError(
+                f"--draft self:int{self.bits}: {type(layer).__name__} holds most weights outside of linear layers "
+                f"({whole - held:,} of {whole:,}), which cannot be packed; name a draft model"
+            )

@@ -1,0 +1,157 @@
+"""Draft models that are some of their target's layers, corrected: what they say, the target's text, what is refused."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.test_layouts import LAYOUTS
+from specviz.bench.peers import Peers
+from specviz.bench.settings import BenchSettings
+from specviz.engine.model import shared_ends
+from specviz.engine.model.corrected import shortened
+from specviz.engine.model.loading import fingerprint, load
+from specviz.engine.model.pair import Pair, load_pair
+from specviz.engine.model.quantised import QuantisedAdapter
+from specviz.errors import ModelError
+from specviz.train.common.files import save_corrections
+from support.driver import session
+from support.models import build, save
+
+PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
+LAYERS = (0, 2)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["two matrices", "one matrix"])
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A target of four layers, and corrections of two of them."""
+    folder = tmp_path_factory.mktemp("corrected")
+    save(build("llama", seed=1, num_hidden_layers=4, tie_word_embeddings=request.param), folder / "target")
+    target = load(str(folder / "target"), "target", None, "float32").adapter
+    model = shortened("--draft draft", target.model, LAYERS)
+    rng, tensors = torch.Generator().manual_seed(4), {}
+    for place in range(2):
+        for name in ("self_attn.q_proj", "mlp.down_proj"):
+            n_out, n_in = model.model.layers[place].get_submodule(name).weight.shape
+            tensors[f"model.layers.{place}.{name}.down"] = torch.randn(3, n_in, generator=rng).bfloat16() / 8
+            tensors[f"model.layers.{place}.{name}.up"] = torch.randn(n_out, 3, generator=rng).bfloat16() / 8
+    ends = shared_ends.Ends(fingerprint(target), "target", LAYERS)
+    save_corrections(model, tensors, folder / "draft", {shared_ends.FILE: shared_ends.facts(ends)})
+    return folder
+
+
+def loaded(folder: Path, dtype: str = "float64") -> Pair:
+    return load_pair(str(folder / "target"), str(folder / "draft"), dtype=dtype, threads=1)
+
+
+def test_it_says_what_the_corrected_layers_say(folder: Path) -> None:
+    found = loaded(folder)
+    assert found.draft is not None
+    whole = build("llama", seed=1, num_hidden_layers=4).double()
+    whole.load_state_dict(found.target.adapter.model.state_dict())
+    whole.model.layers = torch.nn.ModuleList([whole.model.layers[k] for k in LAYERS])
+    ids = torch.arange(12)[None]
+    with torch.inference_mode():
+        uncorrected = whole(ids, use_cache=False).logits
+        stored = load_file(folder / "draft" / "model.safetensors")
+        for place in range(2):
+            for name in ("self_attn.q_proj", "mlp.down_proj"):
+                down, up = (stored[f"model.layers.{place}.{name}.{each}"].double() for each in ("down", "up"))
+                whole.model.layers[place].get_submodule(name).weight += up @ down
+        want, said = whole(ids, use_cache=False).logits, found.draft.adapter.model(ids, use_cache=False).logits
+    assert torch.allclose(said, want, atol=1e-4)  # corrections are added up in float32
+    assert (uncorrected - want).abs().max() > 1e-2
+
+
+def test_the_target_stays_as_it_is(folder: Path) -> None:
+    alone = load(str(folder / "target"), "target", None, "float64").adapter.model.state_dict()
+    beside = loaded(folder).target.adapter.model.state_dict()
+    assert all(alone[name].equal(beside[name]) for name in alone)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+@pytest.mark.parametrize("layout", ["chain", "tree"])
+def test_the_text_is_that_of_plain_decoding(folder: Path, layout: str, dtype: str) -> None:
+    """In bfloat16 the target's own text depends on how many rows it takes at once, so only its draft is packed."""
+    drafting, exact = loaded(folder, dtype).draft, loaded(folder).target.adapter
+    assert drafting is not None
+    for temperature in (0.0, 1.1):
+        knobs: dict[str, Any] = {"temperature": temperature, "seed": 3, "max_new_tokens": 20}
+        want = session(exact, drafting.adapter, PROMPT, method="ar", **knobs).generate()
+        assert session(exact, drafting.adapter, PROMPT, **knobs, **LAYOUTS[layout]).generate() == want
+
+
+def test_layers_and_head_are_read_in_four_bits_in_bfloat16_on_a_cpu_and_as_they_are_elsewhere(folder: Path) -> None:
+    half, full = loaded(folder, "bfloat16"), loaded(folder, "float32")
+    assert half.draft is not None
+    assert full.draft is not None
+    assert isinstance(half.draft.adapter, QuantisedAdapter)
+    assert half.draft.adapter.name == half.draft.info.name == full.draft.adapter.name
+    assert not isinstance(full.draft.adapter, QuantisedAdapter)
+    assert full.draft.adapter.n_layers == len(LAYERS)
+
+
+def test_the_librarys_own_loop_drafts_with_it_too(folder: Path) -> None:
+    settings = BenchSettings((), target=str(folder / "target"), draft=str(folder / "draft"), dtype="float32")
+    assert len(Peers(settings).model("draft").model.layers) == len(LAYERS)
+
+
+def test_beside_another_target_and_alone_it_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = save(build("llama", seed=2, num_hidden_layers=4), tmp_path / "other")
+    with pytest.raises(ModelError, match="was made for target and speaks through its embedding"):
+        load_pair(other, str(folder / "draft"))
+    with pytest.raises(ModelError, match="no model by itself"):
+        load(str(folder / "draft"), "draft", None, "float32")
+
+
+Change = Callable[[dict[str, torch.Tensor], dict[str, Any]], None]
+UP = "model.layers.0.self_attn.q_proj.up"
+
+
+def _renamed(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
+    tensors["model.layers.9.self_attn.q_proj.up"] = tensors.pop(UP)
+
+
+def _widened(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
+    tensors[UP] = torch.zeros(31, 3)
+
+
+def _endless(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
+    tensors[UP] = torch.full_like(tensors[UP], float("inf"))
+
+
+def _beyond(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
+    facts["layers"] = [0, 7]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (_renamed, "the correction of 'model.layers.0.self_attn.q_proj' does not fit its target"),
+        (_widened, r"the correction of 'model.layers.0.self_attn.q_proj' is \[31, 32\] or not finite; the weight is"),
+        (_endless, "or not finite"),
+        (_beyond, r"it is made of layers \[0, 7\] of its target, which has no such layers"),
+    ],
+)
+def test_corrections_that_do_not_fit_are_refused_in_a_line(
+    folder: Path, tmp_path: Path, change: Change, told: str
+) -> None:
+    shutil.copytree(folder / "draft", tmp_path / "draft")
+    weights, said = tmp_path / "draft/model.safetensors", tmp_path / "draft" / shared_ends.FILE
+    tensors, facts = load_file(weights), json.loads(said.read_text("utf-8"))
+    change(tensors, facts)
+    save_file(tensors, weights)
+    said.write_text(json.dumps(facts), encoding="utf-8")
+    with pytest.raises(ModelError, match=told) as error:
+        load_pair(str(folder / "target"), str(tmp_path / "draft"))
+    assert "\n" not in str(error.value)
+
+
+def test_a_target_laid_out_otherwise_is_refused() -> None:
+    with pytest.raises(ModelError, match="which has no such layers"):
+        shortened("--draft draft", build("gpt2", seed=2), (0,))
