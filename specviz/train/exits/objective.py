@@ -21,7 +21,7 @@ RATES = {"gain": 3e-3, "lowrank": 3e-3, "square": 2e-3, "tuned": 1e-3, "full": 2
 
 @dataclass(frozen=True, slots=True)
 class LayerStates:
-    """What the target says of windows: states by layer `[rows * length, width]`; final logits `[n, V]` of some places."""
+    """What the target says of windows: states by layer `[rows * length, width]`, final logits `[n, V]` of some."""
 
     by_layer: dict[int, Tensor]
     final: Tensor
