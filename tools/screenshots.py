@@ -22,6 +22,7 @@ from typing import Any
 import click
 from PIL import Image
 
+from specviz.cli import main as command_line
 from specviz.errors import SpecvizError
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import Library
@@ -75,6 +76,8 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
     )
     for name, path, keys in screens:
         (out / f"{name}.svg").write_text(asyncio.run(_terminal(path, keys)), encoding="utf-8")
+    if command_line(["export", str(traces.tree), "--gif", "r6", "-o", str(out / "round.gif"), "--force"]):
+        raise click.ClickException("no film of a round was made")
     if executable() is None:
         raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
     with chromium() as browser:

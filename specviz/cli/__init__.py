@@ -25,6 +25,7 @@ _TABLE = (
     ("look.tui", "Watch a run live, or replay a trace, in the terminal."),
     ("look.web", "Watch a run live, or look at a trace, in the browser."),
     ("look.report", "Save a recorded run as one HTML page that plays."),
+    ("look.export", "Save a round as SVG, PNG or GIF, or the tables of a trace."),
     ("look.stats", "Print the metrics of a trace."),
     ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
     ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
@@ -65,6 +66,8 @@ _EXTRA_OF = {
     "textual": "tui",
     "streamlit": "web",
     "plotly": "web",
+    "PIL": "export",
+    "pyarrow": "export",
 }
 
 

@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "engine": ("torch", "transformers", "accelerate", "safetensors", "gguf"),
     "tui": ("textual",),
     "web": ("streamlit", "plotly"),
+    "export": ("pillow", "pyarrow"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings"),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "import-linter"),
 }

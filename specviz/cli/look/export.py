@@ -1,0 +1,200 @@
+"""`specviz export`: a round as a picture or a short film, or a whole trace as tables, to send or to work on."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specviz.cli.flags import flag, max_mb_option, quiet, text, value
+from specviz.cli.printing import narrate
+from specviz.errors import SpecvizError
+from specviz.text import running
+
+if TYPE_CHECKING:
+    from specviz.view.picture.look import Theme
+    from specviz.view.play.build import FrameBuilder
+
+_PHASES = ("root", "draft", "verify", "accept", "close", "commit")
+_PLACE = re.compile(r"(?:q(?P<q>\d{1,6})[/.]?)?r?(?P<r>\d{1,9})(?:[/.]n(?P<n>\d{1,9}))?", re.IGNORECASE)
+_MOST_ROUNDS = 12  # of a GIF: some 400 kB and half a minute each
+_PICTURES, _FOLDERS = ("gif", "svg", "png"), ("csv", "parquet")
+_DIR = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("export")
+@click.argument("trace")
+@text("--gif", "rN[-rM]", "A round as it goes, or several, as an animated GIF.")
+@text("--svg", "rN[/nID]", "The stage at a round, with a node chosen if one is named, as SVG.")
+@text("--png", "rN[/nID]", "The same as PNG.")
+@click.option("--csv", type=_DIR, metavar="DIR", help="Tables of rounds, nodes and tests as CSV, in a folder.")
+@click.option("--parquet", type=_DIR, metavar="DIR", help="The same tables as Parquet.")
+@click.option(
+    "--out", "-o", type=click.Path(path_type=Path), help="File to write [default: TRACE's name and the round]."
+)
+@click.option(
+    "--phase", type=click.Choice(_PHASES), help="With --svg and --png: the end of this phase [default: the last]."
+)
+@value("--theme", click.Choice(("light", "dark")), "light", "Ground of a picture.")
+@value("--width", click.IntRange(480, 2400), 800, "Of a picture, in pixels; a PNG has twice as many.")
+@value("--speed", click.FloatRange(0.25, 8), 1.0, "Of a GIF.")
+@click.option(
+    "--font", type=click.Path(path_type=Path), metavar="FILE", help="Font for letters ours lacks, for --gif and --png."
+)
+@flag("--force", "Write over what is there.")
+@quiet()
+@max_mb_option
+def command(trace: str, **given: Any) -> None:
+    """Save a round as SVG, PNG or GIF, or the tables of a trace as CSV or Parquet.
+
+    TRACE is a recorded trace, or the name of one that comes with the package. A round is written as r37, q2/r5 of
+    another query, r37/n14 with a node. Pictures show the text of the run, prompt included.
+
+    \b
+      specviz export run.sv.jsonl.gz --gif r4 -o round.gif
+      specviz export run.sv.jsonl.gz --svg r4/n14 --theme dark
+      specviz export run.sv.jsonl.gz --csv tables
+    """
+    asked = [kind for kind in (*_PICTURES, *_FOLDERS) if given[kind] is not None]
+    if len(asked) != 1:
+        seen = f" together: {', '.join(f'--{kind}' for kind in asked)}" if asked else ""
+        raise SpecvizError(
+            f"name one thing to export{seen}; one of --gif r4, --svg r4, --png r4, --csv DIR, --parquet DIR"
+        )
+    kind = asked[0]
+    _refuse_unused(kind, given)
+    if kind in _FOLDERS:
+        _tables(trace, kind, given)
+    else:
+        _picture(trace, kind, given)
+
+
+def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
+    """Raises SpecvizError for an option that this kind has no use for: it would be ignored without a word."""
+    source = click.get_current_context().get_parameter_source
+    uses = {"phase": ("svg", "png"), "speed": ("gif",), "font": ("gif", "png"), "out": _PICTURES}
+    uses |= {"theme": _PICTURES, "width": _PICTURES}
+    for name, kinds in uses.items():
+        if kind not in kinds and source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise SpecvizError(f"--{name} says nothing of --{kind}; leave it out, or export with {_or(kinds)}")
+
+
+def _or(kinds: Sequence[str]) -> str:
+    return " or ".join(f"--{kind}" for kind in kinds)
+
+
+def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
+    from specviz.cli.look.written import found_trace, read_run
+    from specviz.tables import ENDINGS, TABLES, write_tables
+
+    folder: Path = given[kind]
+    there = [folder / f"{table.name}.{kind}" for table in TABLES]
+    taken = next((path for path in there if path.exists()), None)
+    if taken is not None and not given["force"]:
+        raise SpecvizError(f"{taken} is there already; give --force to write over it, or another folder")
+    builder = read_run(found_trace(trace))
+    try:
+        written = write_tables(builder.run, next(each for each in ENDINGS if each == kind), folder)
+    except OSError as error:
+        raise SpecvizError(f"cannot write into '{folder}': {error.strerror or error}; name another folder") from None
+    for path in written:
+        click.echo(running(str(path)))
+
+
+def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
+    from specviz.cli.look.written import found_trace, read_run, refuse_place, unwritten
+    from specviz.view.stage.notebook import trace_title
+
+    path, place = found_trace(trace), str(given[kind]).strip()
+    _check_place(kind, place)
+    named = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
+    written = given["out"] or Path(f"{trace_title(path)}-{named}.{kind}")
+    refuse_place(written, path, given["force"])
+    builder = read_run(path)
+    made = _film(builder, place, given) if kind == "gif" else _still(builder, kind, place, given)
+    try:
+        written.write_bytes(made)
+    except OSError as error:
+        raise unwritten(written, error) from None
+    click.echo(running(str(written)))
+    if not given["quiet"]:
+        narrate(f"specviz: {len(made) / 1e3:,.0f} kB")
+
+
+def _check_place(kind: str, place: str) -> None:
+    """Raises SpecvizError for what is no place, before anything is read."""
+    ends = place.split("-") if kind == "gif" else [place]
+    if len(ends) > 2 or not all(_PLACE.fullmatch(end) for end in ends):
+        example = "r4, or r3-r7 for several rounds" if kind == "gif" else "r4, or r4/n14 with a node"
+        raise SpecvizError(f"--{kind} {place}: write a round as {example}")
+
+
+def _index(builder: "FrameBuilder", kind: str, place: str) -> tuple[int, int | None]:
+    """Index of a round, and a node of it. Raises SpecvizError with those that there are."""
+    match, run = _PLACE.fullmatch(place), builder.run
+    assert match is not None
+    q = int(match["q"]) if match["q"] else run.queries[0].number
+    query = next((query for query in run.queries if query.number == q), None)
+    if query is None:
+        numbers = ", ".join(f"q{each.number}" for each in run.queries[:20])
+        raise SpecvizError(f"--{kind} {place}: no query {q}; there are {numbers}")
+    index = run.find(q, int(match["r"]))
+    if index is None:
+        last = run.rounds.place(query.first + query.n_rounds - 1)[1] if query.n_rounds else 0
+        raise SpecvizError(f"--{kind} {place}: no such round; there are r1 to r{last}")
+    return index, int(match["n"]) if match["n"] else None
+
+
+def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:
+    from specviz.view.picture.film import gif
+    from specviz.view.picture.letters import Letters
+    from specviz.view.stage.document import head, one_round
+
+    ends = [_index(builder, "gif", end)[0] for end in place.split("-")]
+    if ends[-1] < ends[0]:
+        raise SpecvizError(f"--gif {place}: the second round comes before the first; turn them round")
+    indexes = range(ends[0], ends[-1] + 1)
+    if len(indexes) > _MOST_ROUNDS:
+        raise SpecvizError(
+            f"--gif {place}: {len(indexes)} rounds are too many for one GIF, {_MOST_ROUNDS} at most; "
+            "'specviz report' saves a whole run that plays"
+        )
+    rounds = [one_round(builder, index) for index in indexes]
+    return gif(head(builder, ""), rounds, _theme(given), given["width"], given["speed"], Letters(given["font"]))
+
+
+def _still(builder: "FrameBuilder", kind: str, place: str, given: dict[str, Any]) -> bytes:
+    from specviz.view.picture.stage import StagePainter
+    from specviz.view.picture.svg import svg
+    from specviz.view.stage.document import head, one_round
+
+    index, node = _index(builder, kind, place)
+    page = one_round(builder, index)
+    if node is not None and all(each.id != node for each in page.nodes):
+        known = [each.id for each in page.nodes if each.id >= 0]
+        there = f"there are n{known[0]} to n{known[-1]}" if known else "nothing was drafted in it"
+        raise SpecvizError(f"--{kind} {place}: round {page.place} has no node {node}; {there}")
+    painter = StagePainter(head(builder, ""), page, _theme(given), given["width"], chosen=node)
+    picture = painter.picture(_moment(painter, given["phase"], place, kind))
+    if kind == "svg":
+        return svg(picture).encode("utf-8")
+    from specviz.view.picture.letters import Letters
+    from specviz.view.picture.raster import png
+
+    return png(picture, letters=Letters(given["font"]))
+
+
+def _theme(given: dict[str, Any]) -> "Theme":
+    return "dark" if given["theme"] == "dark" else "light"
+
+
+def _moment(painter: Any, phase: str | None, place: str, kind: str) -> int:
+    """The last moment of a phase. Raises SpecvizError where the round has none, with those it has."""
+    if phase is None:
+        return -1
+    phases = [_PHASES[moment.phase - 1] for moment in painter.page.moments]
+    if phase not in phases:
+        there = ", ".join(dict.fromkeys(phases))
+        raise SpecvizError(f"--phase {phase}: round {place} has no such phase; it has {there}")
+    return len(phases) - 1 - phases[::-1].index(phase)

@@ -1,0 +1,49 @@
+"""What commands that make a file of a trace share: which trace is meant, and where the file may go."""
+
+from pathlib import Path
+
+from specviz.errors import SpecvizError, TraceError
+from specviz.runlog.fold import Run
+from specviz.trace import Trace, resolve
+from specviz.view.play.build import FrameBuilder
+
+
+def found_trace(trace: str) -> Path:
+    """The trace that is meant: a file, else one that comes with the package. Raises TraceError for neither."""
+    from specviz.sources.bundled import bundled_traces
+
+    try:
+        return resolve(trace)
+    except TraceError:
+        if trace in bundled_traces():
+            return bundled_traces()[trace]
+        raise
+
+
+def read_run(path: Path) -> FrameBuilder:
+    """The run of a trace, as far as it was recorded. Raises TraceError for one without a round."""
+    builder = FrameBuilder(Run())  # first: it counts every round while that is in memory
+    with Trace(path) as opened:
+        builder.run.extend(opened.read())
+    if not builder.run.rounds:
+        raise TraceError(f"{path} has no round in it yet: there is nothing to show; record a run to its first round")
+    return builder
+
+
+def refuse_place(written: Path, trace: Path, force: bool) -> None:
+    """Raises SpecvizError for a file that cannot be made, or must not be written over."""
+    if written.is_dir():
+        raise SpecvizError(f"--out {written}: it is a folder; name a file in it")
+    if not written.parent.is_dir():
+        raise SpecvizError(f"--out {written}: there is no folder {written.parent}; make it or name another")
+    if written.exists() and written.samefile(trace):
+        raise SpecvizError(f"--out {written} is the trace itself; name another file")
+    if written.exists() and not written.is_file():
+        raise SpecvizError(f"--out {written}: it is no plain file; name another")
+    if written.exists() and not force:
+        raise SpecvizError(f"{written} is there already; give --force to write over it, or another --out")
+
+
+def unwritten(written: Path, error: OSError) -> SpecvizError:
+    """What is told of a file that could not be written."""
+    return SpecvizError(f"cannot write '{written}': {error.strerror or error}; name another file")

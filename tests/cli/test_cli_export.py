@@ -1,0 +1,121 @@
+"""`specviz export`: what it writes where, and what it refuses and how."""
+
+import sys
+from io import BytesIO
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from cli.conftest import Cli
+from support.recordings import RECORDINGS
+
+TRACE = RECORDINGS["sums-draft"]
+
+
+def test_a_round_as_svg_and_png(cli: Cli, tmp_path: Path) -> None:
+    drawn, dark = tmp_path / "round.svg", tmp_path / "round.png"
+    assert cli("export", TRACE, "--svg", "r4", "-o", drawn).out == f"{drawn}\n"
+    root = ElementTree.parse(drawn).getroot()
+    done = cli("export", TRACE, "--png", "r4", "--theme", "dark", "-o", dark)
+    assert done.code == 0
+    assert done.err.endswith(" kB\n")
+    image = Image.open(dark)
+    assert image.size == (int(root.attrib["width"]) * 2, int(root.attrib["height"]) * 2)
+    corner = image.getpixel((1, 1))
+    assert isinstance(corner, tuple)
+    assert max(corner) < 60
+
+
+def test_a_phase_and_a_node_are_another_picture(cli: Cli, tmp_path: Path) -> None:
+    asked = (["r4"], ["r4", "--phase", "verify"], ["r4", "--phase", "draft"], ["r4/n13"], ["q0/r4/n14"])
+    files = []
+    for n, words in enumerate(asked):
+        out = tmp_path / f"{n}.svg"
+        assert cli("export", TRACE, "--svg", *words, "-o", out, "--quiet") == (0, f"{out}\n", "")
+        files.append(out.read_text("utf-8"))
+    assert len(set(files)) == len(files)
+    assert "One pass of the target" in files[1]
+
+
+def test_a_gif_of_two_rounds(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "rounds.gif"
+    assert cli("export", TRACE, "--gif", "r2-r3", "--width", "480", "--speed", "8", "-o", out).code == 0
+    image = Image.open(BytesIO(out.read_bytes()))
+    assert image.size[0] == 480
+    assert image.n_frames > 10
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tables_go_into_a_folder(kind: str, cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "tables"
+    done = cli("export", TRACE, f"--{kind}", folder)
+    wanted = [folder / f"{name}.{kind}" for name in ("rounds", "nodes", "tests")]
+    assert done == (0, "".join(f"{path}\n" for path in wanted), "")
+    assert "--force" in cli("export", TRACE, f"--{kind}", folder).line
+    assert cli("export", TRACE, f"--{kind}", folder, "--force").code == 0
+    if kind == "csv":
+        assert wanted[0].read_text("utf-8").startswith("query,round,")
+
+
+def test_without_a_name_it_is_named_after_trace_and_round(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli("export", TRACE, "--svg", "r4/n14").out == "sums-draft-r4-n14.svg\n"
+    assert "--force" in cli("export", TRACE, "--svg", "r4/n14").line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name one thing to export"),
+        (["--svg", "r1", "--png", "r1"], "together: --svg, --png"),
+        (["--svg", "nine"], "write a round as r4"),
+        (["--gif", "r1-r2-r3"], "r3-r7 for several"),
+        (["--gif", "r5-r2"], "turn them round"),
+        (["--gif", "r1-r19"], "19 rounds are too many"),
+        (["--svg", "r999"], "there are r1 to r"),
+        (["--svg", "q7/r1"], "no query 7; there are q0"),
+        (["--svg", "r4/n999"], "no node 999; there are n"),
+        (["--svg", "r1", "--speed", "2"], "--speed says nothing of --svg"),
+        (["--csv", "x", "--theme", "dark"], "--theme says nothing of --csv"),
+        (["--gif", "r1", "--phase", "draft"], "--phase says nothing of --gif"),
+        (["--png", "r1", "--font", "no.ttf"], "no such file"),
+        (["--svg", "r1", "--width", "20"], "480"),
+    ],
+)
+def test_what_cannot_be_made_is_told_in_one_line(words: list[str], said: str, cli: Cli, tmp_path: Path) -> None:
+    more = [] if "--csv" in words else ["-o", str(tmp_path / "x")]
+    assert said in cli("export", TRACE, *words, *more).line
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_phase_that_a_round_lacks_is_told_with_those_it_has(cli: Cli, tmp_path: Path) -> None:
+    line = cli("export", RECORDINGS["sums-ar"], "--svg", "r2", "--phase", "verify", "-o", tmp_path / "x").line
+    assert "it has root, close, commit" in line
+
+
+def _without(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were not installed."""
+    for name in ("letters", "raster", "film"):
+        monkeypatch.delitem(sys.modules, f"specviz.view.picture.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, module, None)
+
+
+@pytest.mark.parametrize(("kind", "module"), [("png", "PIL"), ("gif", "PIL"), ("parquet", "pyarrow")])
+def test_a_missing_extra_is_named_with_the_line_that_installs_it(
+    kind: str, module: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _without(module, monkeypatch)
+    words = [tmp_path / "t"] if kind == "parquet" else ["r1", "-o", tmp_path / "x"]
+    line = cli("export", TRACE, f"--{kind}", *words).line
+    assert "pip install 'specviz-llm[export]'" in line
+
+
+def test_svg_and_csv_need_no_extra(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("PIL", "pyarrow"):
+        _without(module, monkeypatch)
+    assert cli("export", TRACE, "--svg", "r1", "-o", tmp_path / "x.svg").code == 0
+    assert cli("export", TRACE, "--csv", tmp_path).code == 0
