@@ -135,6 +135,18 @@ def mean_difference(values: Column, units: Column) -> Estimate | None:
     return settled_difference(float(values.mean()), delta_interval(tops, counts), len(tops))
 
 
+def difference_of_independent(one: Estimate, other: Estimate) -> Estimate:
+    """`one - other` of two numbers that rest on different units, by squaring and adding the arms of their intervals
+    (Zou and Donner 2008, "MOVER"): it keeps the lopsided intervals of shares. No interval where either has none."""
+    value, n = one.value - other.value, min(one.n, other.n)
+    if one.interval is None or other.interval is None:
+        lacking = one if one.interval is None else other
+        return Estimate(value=value, n=lacking.n, unknown=lacking.unknown)
+    down = math.hypot(one.value - one.interval[0], other.interval[1] - other.value)
+    up = math.hypot(one.interval[1] - one.value, other.value - other.interval[0])
+    return Estimate(value=value, interval=(value - down, value + up), n=n)
+
+
 def median(values: Column) -> Estimate | None:
     """The median, without an interval; null when there is nothing."""
     return Estimate(value=float(np.median(values)), n=len(values)) if len(values) else None

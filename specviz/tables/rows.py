@@ -20,7 +20,7 @@ Held = Literal["int", "float", "text", "bool"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """`help`: what its cells are, with their unit."""
 
     name: str
@@ -29,11 +29,11 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DataTable:
     """`rows`: of one round, a tuple for every row, as long as there are columns."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: Callable[[RoundRecord], Iterator[tuple[Cell, ...]]]
 
     def of(self, run: Run) -> Iterator[tuple[Cell, ...]]:
@@ -43,8 +43,8 @@ class Table:
 
 
 _PLACE = (
-    Column("query", "int", "number of the prompt, from 0"),
-    Column("round", "int", "number of the round in it, from 1"),
+    TableColumn("query", "int", "number of the prompt, from 0"),
+    TableColumn("round", "int", "number of the round in it, from 1"),
 )
 
 
@@ -123,11 +123,11 @@ def _text(node: Node) -> str:
     return shown(node.text, node.bytes)
 
 
-def _columns(*told: tuple[str, Held, str]) -> tuple[Column, ...]:
-    return (*_PLACE, *(Column(*each) for each in told))
+def _columns(*told: tuple[str, Held, str]) -> tuple[TableColumn, ...]:
+    return (*_PLACE, *(TableColumn(*each) for each in told))
 
 
-ROUNDS = Table(
+ROUNDS = DataTable(
     "rounds",
     _columns(
         ("t_ns", "int", "when it began, nanoseconds of the trace's clock"),
@@ -146,7 +146,7 @@ ROUNDS = Table(
     ),
     _rounds,
 )
-NODES = Table(
+NODES = DataTable(
     "nodes",
     _columns(
         ("node", "int", "its id in the query"),
@@ -166,7 +166,7 @@ NODES = Table(
     ),
     _nodes,
 )
-TESTS = Table(
+TESTS = DataTable(
     "tests",
     _columns(
         ("order", "int", "its turn in the round"),
@@ -185,4 +185,4 @@ TESTS = Table(
     ),
     _tests,
 )
-TABLES: Sequence[Table] = (ROUNDS, NODES, TESTS)
+TABLES: Sequence[DataTable] = (ROUNDS, NODES, TESTS)

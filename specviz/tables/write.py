@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from specviz.runlog.fold import Run
-from specviz.tables.rows import TABLES, Cell, Held, Table
+from specviz.tables.rows import TABLES, Cell, DataTable, Held
 
 Kind = Literal["csv", "parquet"]
 ENDINGS: tuple[Kind, ...] = ("csv", "parquet")
@@ -40,7 +40,7 @@ def zipped(run: Run, kind: Kind) -> bytes:
     return held.getvalue()
 
 
-def _csv(run: Run, table: Table, file: BinaryIO) -> None:
+def _csv(run: Run, table: DataTable, file: BinaryIO) -> None:
     wrapped = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(wrapped, lineterminator="\n")
     writer.writerow(column.name for column in table.columns)
@@ -55,7 +55,7 @@ def _plain(cell: Cell) -> Cell:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
-def _parquet(run: Run, table: Table, file: BinaryIO) -> None:
+def _parquet(run: Run, table: DataTable, file: BinaryIO) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -68,4 +68,4 @@ def _parquet(run: Run, table: Table, file: BinaryIO) -> None:
             writer.write_table(pa.table(columns, schema=schema))
 
 
-_WRITERS: Mapping[Kind, Callable[[Run, Table, BinaryIO], None]] = {"csv": _csv, "parquet": _parquet}
+_WRITERS: Mapping[Kind, Callable[[Run, DataTable, BinaryIO], None]] = {"csv": _csv, "parquet": _parquet}

@@ -102,7 +102,8 @@ class Reader:
 
     def _limits(self, args: list[str]) -> list[str]:
         """What keeps a command short."""
-        limits = {"--max-new-tokens": "6", "--limit": "1"} if args[0] in ("run", "compare") else {}
+        decodes = args[0] == "run" or (args[0] == "compare" and not any(".sv.jsonl" in arg for arg in args))
+        limits = {"--max-new-tokens": "6", "--limit": "1"} if decodes else {}
         known = self.flags[args[0]]
         return [word for flag, n in limits.items() if flag in known and flag not in args for word in (flag, n)]
 

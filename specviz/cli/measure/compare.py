@@ -1,4 +1,4 @@
-"""`specviz compare`: several verifiers on the same prompts, seeds and drafts.
+"""`specviz compare`: several verifiers on the same prompts, seeds and drafts; or recorded runs side by side.
 
 Standard output is a card for people and, last, one JSON line; with `--json` the line alone. Bad input is refused before
 torch is imported.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from specviz.bench.compare import ComparisonSettings, Progress
 
 _SECTIONS = {
-    "What": ("verifiers", "method"),
+    "What": ("verifiers", "method", "prompt_number"),
     "How much": ("prompts", "limit", "seeds", "minutes"),
     **{name: of for name, of in options.sections().items() if name.startswith(("Knobs", "Sampling"))},
     "Models": ("target", "draft", "device", "dtype", "threads"),
@@ -40,6 +40,10 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 
 
 @click.command("compare", cls=flags.SectionedCommand, sections=_SECTIONS)
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@value(
+    "--prompt-number", click.IntRange(1), 1, "With RUNs: which of the prompts that all were given is laid side by side."
+)
 @text(
     "--verifiers",
     "LIST",
@@ -56,16 +60,22 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 @flags.JSON_LINE
 @flags.quiet("No progress; errors are still told.")
 def command(**given: Any) -> int:
-    """Compare verifiers on the same drafts.
+    """Compare verifiers on the same drafts, or recorded runs side by side.
 
     Every prompt is decoded under every verifier with the same keys, so rounds at the same text see the same draft and
     the same uniforms. Block efficiency is compared in pairs of prompts; beside it stands what each rule would keep of
     the same drafts, exactly. Temperature 1 and 64 new tokens unless told otherwise.
 
+    With two to six RUNs, traces or names of those that come along, nothing is decoded: their texts are laid side by
+    side by position, with where they part, their numbers with differences to the first, and what they were set to.
+
     \b
+      specviz compare a.sv.jsonl.gz b.sv.jsonl.gz
       specviz compare --verifiers tokenwise,blockwise,hsd --gamma 10 --seeds 4
       specviz compare --verifiers multi_tokenwise,multi_hsd --shape chains --candidates 4 --prompts questions.jsonl
     """
+    if given["runs"]:
+        return _recorded(given)
     method = get_method(given["method"])
     prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
     check_models(given["target"], given["draft"], method.needs_draft)
@@ -77,6 +87,20 @@ def command(**given: Any) -> int:
         report = compare(question, prompts, _command(question, prompts, given), progress)
     shared.put_out(given, report, words)
     return INTERRUPTED if report.interrupted else OK
+
+
+def _recorded(given: Mapping[str, Any]) -> int:
+    """Raises SpecvizError for an option that only says something of runs that are decoded."""
+    source = click.get_current_context().get_parameter_source
+    ours = ("runs", "prompt_number", "as_json", "quiet")
+    typed = next((n for n in given if n not in ours and source(n) is click.core.ParameterSource.COMMANDLINE), None)
+    if typed is not None:
+        flag = f"--{typed.replace('_', '-')}"
+        raise SpecvizError(f"{flag} says nothing of recorded runs; leave it out, or leave out the runs")
+    from specviz.cli.measure.recorded import compare_recorded
+
+    compare_recorded(given["runs"], given["prompt_number"], given["as_json"])
+    return OK
 
 
 def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":

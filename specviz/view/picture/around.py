@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from specviz.view.picture import measure
 from specviz.view.picture.look import Colours, mix
-from specviz.view.picture.shapes import Box, Line, Piece, Shape
+from specviz.view.picture.shapes import Box, Piece, Shape, TextLine
 from specviz.view.stage.parts import Gauge, StageHead, StageRound, StageWhy
 
 LEGEND = ("accepted", "rejected", "untested", "recovered", "bonus")
@@ -17,12 +17,12 @@ def header(head: StageHead, page: StageRound, x: float, y: float, wide: float, c
     plain = colours.of
     place = f"{page.place} of {len(head.points)}"
     room = wide - measure.width(place, 15, bold=True) - 20
-    yield Line(x, y, (Piece(measure.clipped(head.title, room, 15, bold=True), plain.ink, True),), 15)
-    yield Line(x + wide, y, (Piece(place, plain.ink, True),), 15, anchor="end")
+    yield TextLine(x, y, (Piece(measure.clipped(head.title, room, 15, bold=True), plain.ink, True),), 15)
+    yield TextLine(x + wide, y, (Piece(place, plain.ink, True),), 15, anchor="end")
     sign, mark = ("✓", "bonus") if head.lossless else ("⚠", "rejected")
     badge = Piece(f"{sign} {head.badge}", colours.readable(colours.mark(mark), plain.ground), True)
     facts = measure.clipped(f"   {head.facts}", wide - measure.width(badge.text, 12.5, bold=True), 12.5)
-    yield Line(x, y + 21, (badge, Piece(facts, plain.soft)), 12.5)
+    yield TextLine(x, y + 21, (badge, Piece(facts, plain.soft)), 12.5)
 
 
 def phases(head: StageHead, phase: int, x: float, y: float, wide: float, colours: Colours) -> Iterator[Shape]:
@@ -37,7 +37,7 @@ def phases(head: StageHead, phase: int, x: float, y: float, wide: float, colours
         fill = colours.mark("accepted") if on else plain.soft if past else plain.ground
         yield Box(middle - r, y - r, 2 * r, 2 * r, r, fill, None if on or past else plain.line, 2)
         ink = plain.ink if on else plain.soft
-        yield Line(middle, y + 24, (Piece(word, ink, on),), 12, anchor="middle")
+        yield TextLine(middle, y + 24, (Piece(word, ink, on),), 12, anchor="middle")
 
 
 def legend(x: float, y: float, wide: float, colours: Colours) -> Iterator[Shape]:
@@ -49,11 +49,11 @@ def legend(x: float, y: float, wide: float, colours: Colours) -> Iterator[Shape]
     at = x + max(0.0, (wide - sum(lengths) + 18) / 2)
     for (name, mark), length in zip((("q draft", "recovered"), ("p target", "accepted")), lengths, strict=False):
         yield Box(at, y - 7, 22, 6, 3, colours.mark(mark))
-        yield Line(at + 28, y, (Piece(name, plain.soft),), 12)
+        yield TextLine(at + 28, y, (Piece(name, plain.soft),), 12)
         at += length
     for (glyph, colour, word), length in zip(words, lengths[2:], strict=True):
         sign = Piece(glyph, colours.readable(colour, plain.ground), True)
-        yield Line(at, y, (sign, Piece(f" {word}", plain.soft)), 12)
+        yield TextLine(at, y, (sign, Piece(f" {word}", plain.soft)), 12)
         at += length
 
 
@@ -67,16 +67,16 @@ def in_hand(
     long = measure.width(name.text, 14, True)
     start = x + (measure.width(counted, 12.5) + 12 if counted else 0)
     if counted:
-        yield Line(x, y, (Piece(counted, plain.soft),), 12.5)
-    yield Line(start, y, (name,), 14, True)
+        yield TextLine(x, y, (Piece(counted, plain.soft),), 12.5)
+    yield TextLine(start, y, (name,), 14, True)
     room = wide - (start - x) - long - measure.width(verdict, 13.5, bold=True) - 30
-    yield Line(start + long + 14, y, (Piece(measure.clipped(why.rule, room, 12.5), plain.soft),), 12.5)
-    yield Line(x + wide, y, (Piece(verdict, own, True),), 13.5, anchor="end")
+    yield TextLine(start + long + 14, y, (Piece(measure.clipped(why.rule, room, 12.5), plain.soft),), 12.5)
+    yield TextLine(x + wide, y, (Piece(verdict, own, True),), 13.5, anchor="end")
     if why.gauge is not None:
         yield from gauge(why.gauge, x, y + 32, wide, colours, falls)
     else:
         numbers = "  ·  ".join(" ".join(f"{row.label} {row.value} {row.note}".split()) for row in why.rows)
-        yield Line(x, y + 30, (Piece(measure.clipped(numbers, wide, 13), plain.soft),), 13)
+        yield TextLine(x, y + 30, (Piece(measure.clipped(numbers, wide, 13), plain.soft),), 13)
 
 
 def gauge(found: Gauge, x: float, y: float, wide: float, colours: Colours, falls: float) -> Iterator[Shape]:
@@ -90,16 +90,16 @@ def gauge(found: Gauge, x: float, y: float, wide: float, colours: Colours, falls
     at = x + max(0.0, min(1.0, found.u)) * wide
     up = (1 - falls) * 34
     yield Box(at - 1.6, y - 9 - up, 3.2, high + 14, 1.6, plain.ink)
-    yield Line(at, y - 12 - up, (Piece("u", plain.ink, True),), 12.5, True, "middle")
-    yield Line(x, y + 36, (Piece("0", plain.soft),), 12)
-    yield Line(x + wide, y + 36, (Piece("1", plain.soft),), 12, anchor="end")
-    yield Line(x + wide / 2, y + 36, (Piece(found.text, plain.ink, True),), 13, anchor="middle")
+    yield TextLine(at, y - 12 - up, (Piece("u", plain.ink, True),), 12.5, True, "middle")
+    yield TextLine(x, y + 36, (Piece("0", plain.soft),), 12)
+    yield TextLine(x + wide, y + 36, (Piece("1", plain.soft),), 12, anchor="end")
+    yield TextLine(x + wide / 2, y + 36, (Piece(found.text, plain.ink, True),), 13, anchor="middle")
 
 
 def left(why: StageWhy, x: float, y: float, wide: float, colours: Colours) -> Iterator[Shape]:
     """What was left to draw from, the drawn token among it."""
     plain = colours.of
-    yield Line(x, y, (Piece(measure.clipped(why.left, wide, 13, bold=True), plain.ink, True),), 13)
+    yield TextLine(x, y, (Piece(measure.clipped(why.left, wide, 13, bold=True), plain.ink, True),), 13)
     shown = sorted(why.entries, key=lambda entry: -entry.share)[:_ENTRIES]
     drawn = [entry for entry in why.entries if entry.drawn and entry not in shown]
     shown = [*shown[: _ENTRIES - len(drawn)], *drawn]
@@ -108,11 +108,11 @@ def left(why: StageWhy, x: float, y: float, wide: float, colours: Colours) -> It
         row = y + 21 * (n + 1)
         note = ", ".join(word for word, so in (("drawn", entry.drawn), ("drafted", entry.drafted)) if so)
         ink = plain.ink if entry.drawn else plain.soft
-        yield Line(x, row, (Piece(measure.clipped(entry.shown, 110, 13, True), ink, entry.drawn),), 13, True)
+        yield TextLine(x, row, (Piece(measure.clipped(entry.shown, 110, 13, True), ink, entry.drawn),), 13, True)
         yield Box(x + 120, row - 9, wide - 270, 9, 4, plain.wash)
         colour = colours.mark("recovered") if entry.drawn else plain.soft
         yield Box(x + 120, row - 9, max(2.0, (wide - 270) * entry.share / most), 9, 4, colour)
-        yield Line(x + wide - 140, row, (Piece(entry.text, ink, entry.drawn), Piece(f"  {note}", plain.soft)), 12.5)
+        yield TextLine(x + wide - 140, row, (Piece(entry.text, ink, entry.drawn), Piece(f"  {note}", plain.soft)), 12.5)
 
 
 def timeline(
@@ -137,6 +137,6 @@ def timeline(
         middle = left + (slot - gap) / 2
         if point.rejected and slot >= 8:
             sign = Piece(colours.glyph("rejected"), colours.mark("rejected"), True)
-            yield Line(middle, foot + 11, (sign,), 10, anchor="middle")
+            yield TextLine(middle, foot + 11, (sign,), 10, anchor="middle")
         if point.markers and slot >= 8:
-            yield Line(middle, foot - tall - 2, (Piece(point.markers[0], plain.ink),), 10, anchor="middle")
+            yield TextLine(middle, foot - tall - 2, (Piece(point.markers[0], plain.ink),), 10, anchor="middle")

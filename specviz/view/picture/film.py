@@ -12,7 +12,7 @@ from PIL import Image
 from specviz.view.picture.letters import Letters
 from specviz.view.picture.look import Theme, mix
 from specviz.view.picture.raster import pixels
-from specviz.view.picture.shapes import Box, Line
+from specviz.view.picture.shapes import Box, TextLine
 from specviz.view.picture.stage import WIDTH, StagePainter
 from specviz.view.stage.parts import StageHead, StageRound
 from specviz.view.words.palette import Phase, parse
@@ -77,7 +77,7 @@ def _table(painters: Sequence[StagePainter]) -> Image.Image:
     text to their grounds, for soft edges."""
     text, areas = Counter[str](), Counter[str]()
     for shape in (s for p in painters for k in range(p.n_moments) for s in p.picture(k).shapes):
-        if isinstance(shape, Line):
+        if isinstance(shape, TextLine):
             text.update(piece.fill for piece in shape.pieces)
         else:
             areas.update(filter(None, (shape.stroke, shape.fill if isinstance(shape, Box) else None)))

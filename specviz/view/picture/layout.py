@@ -49,7 +49,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeLayout:
+class PlacedTree:
     """Every node that is drawn. `scale`: of the form's lengths; `n_left_out` nodes are not drawn."""
 
     form: Form
@@ -64,7 +64,7 @@ class TreeLayout:
         return self.form.high * self.scale
 
 
-def layout(page: StageRound, ended: States, wide: float) -> TreeLayout:
+def layout(page: StageRound, ended: States, wide: float) -> PlacedTree:
     """`ended`: what is known of the nodes at the end of the round. `wide`: pixels there are."""
     rows = _rows(page, ended)
     nodes = [node for node in page.nodes if node.row in rows]
@@ -112,7 +112,7 @@ def _laid(
     row: float,
     wide: float,
     left_out: int,
-) -> TreeLayout:
+) -> PlacedTree:
     longest = max(sum(widths[c] + form.gap for c in line) - form.gap for line in lines)
     scale = min(1.0, wide / longest)
     spare = (wide / scale - longest) / max(1, max(map(len, lines)) - 1)
@@ -132,7 +132,7 @@ def _laid(
         spots[node.id] = Spot(left + x * scale, y * scale, widths[node.column] * scale, number)
     height = ((len(lines) * len(rows) - 1) * row + form.high + 8) * scale
     words = {node.id: _word(node, form) for node in nodes}
-    return TreeLayout(form, scale, spots, words, height, left_out)
+    return PlacedTree(form, scale, spots, words, height, left_out)
 
 
 def _rows(page: StageRound, ended: States) -> dict[int, int]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.view.picture import measure
-from specviz.view.picture.layout import Spot, TreeLayout
+from specviz.view.picture.layout import PlacedTree, Spot
 from specviz.view.picture.look import Colours, mix
-from specviz.view.picture.shapes import Box, Curve, Line, Piece, Shape
+from specviz.view.picture.shapes import Bend, Box, Piece, Shape, TextLine
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 _WRITTEN = ("recovered", "bonus", "plain")
@@ -44,7 +44,7 @@ class NodeLook:
         return self.here * min(fate, _UNTESTED if self.mark == "untested" and not self.at else 1.0)
 
 
-def edge(look: NodeLook, parent: Spot, of: TreeLayout, colours: Colours) -> Iterator[Curve]:
+def edge(look: NodeLook, parent: Spot, of: PlacedTree, colours: Colours) -> Iterator[Bend]:
     """From the parent's right side to the node's left one; to the next line, through the gap between the lines."""
     plain, scale = colours.of, of.scale
     strong = mix(colours.mark(look.mark), plain.ground, look.here)
@@ -53,16 +53,16 @@ def edge(look: NodeLook, parent: Spot, of: TreeLayout, colours: Colours) -> Iter
     start, end = (parent.x + parent.w, parent.y), (look.spot.x, look.spot.y)
     if look.spot.line == parent.line:
         bend = max(14 * scale, abs(end[0] - start[0]) * 0.55)
-        yield Curve((start, (start[0] + bend, start[1]), (end[0] - bend, end[1]), end), stroke, wide)
+        yield Bend((start, (start[0] + bend, start[1]), (end[0] - bend, end[1]), end), stroke, wide)
         return
     turn, middle = 22 * scale, (start[1] + end[1]) / 2
     right, left = (start[0], middle), (end[0], middle)
-    yield Curve((start, (start[0] + turn, start[1]), (start[0] + turn, middle), right), stroke, wide)
-    yield Curve((right, right, left, left), stroke, wide)
-    yield Curve((left, (end[0] - turn, middle), (end[0] - turn, end[1]), end), stroke, wide)
+    yield Bend((start, (start[0] + turn, start[1]), (start[0] + turn, middle), right), stroke, wide)
+    yield Bend((right, right, left, left), stroke, wide)
+    yield Bend((left, (end[0] - turn, middle), (end[0] - turn, end[1]), end), stroke, wide)
 
 
-def card(look: NodeLook, of: TreeLayout, colours: Colours) -> Iterator[Shape]:
+def card(look: NodeLook, of: PlacedTree, colours: Colours) -> Iterator[Shape]:
     """Everything of one node."""
     plain, scale, dense = colours.of, of.scale, of.form.dense
     spot, mark = look.spot, look.mark
@@ -106,25 +106,25 @@ def _frame(look: NodeLook, own: str, colours: Colours) -> tuple[str, str, float,
     return mix(own, plain.panel, 0.09), mix(own, plain.panel, 0.6), 1.5, None
 
 
-def _name(look: NodeLook, of: TreeLayout, own: str, high: float, dim: Any, colours: Colours) -> Iterator[Shape]:
+def _name(look: NodeLook, of: PlacedTree, own: str, high: float, dim: Any, colours: Colours) -> Iterator[Shape]:
     """Mark and token, and the word beside them where there is room."""
     plain, scale, form = colours.of, of.scale, of.form
     x, spot = look.spot.x, look.spot
     base = spot.y + (5 if look.id == ROOT else 1.5 if form.dense else -form.high / 2 + 21) * scale
     ink, sign = (plain.ground, plain.ground) if look.mark == "root" else (plain.ink, own)
-    yield Line(
+    yield TextLine(
         x + 10 * scale, base, (Piece(colours.glyph(look.mark), dim(sign), True),), (12 if form.dense else 15) * scale
     )
     struck = dim(own) if look.mark == "rejected" else None
     word = Piece(look.word, dim(ink), look.won, struck=struck)
-    yield Line(x + (25 if form.dense else 29) * scale, base, (word,), form.size * scale, True)
+    yield TextLine(x + (25 if form.dense else 29) * scale, base, (word,), form.size * scale, True)
     note = str(look.state.get("note") or "")
     taken = measure.width(look.word, form.size, True) + measure.width(note, 11) + 44
     if note and not form.dense and taken * scale < spot.w:
-        yield Line(x + spot.w - 9 * scale, base, (Piece(note, dim(plain.soft)),), 11 * scale, anchor="end")
+        yield TextLine(x + spot.w - 9 * scale, base, (Piece(note, dim(plain.soft)),), 11 * scale, anchor="end")
 
 
-def _bar(name: str, k: int, look: NodeLook, of: TreeLayout, dim: Any, colours: Colours) -> Iterator[Shape]:
+def _bar(name: str, k: int, look: NodeLook, of: PlacedTree, dim: Any, colours: Colours) -> Iterator[Shape]:
     plain, scale, form, spot = colours.of, of.scale, of.form, look.spot
     left, right, tall = (8, 8, 2.5) if form.dense else (24, 44, 6)
     rows = (form.high / 2 - 8, form.high / 2 - 4.5) if form.dense else (form.high / 2 - 31, form.high / 2 - 16)
@@ -138,7 +138,7 @@ def _bar(name: str, k: int, look: NodeLook, of: TreeLayout, dim: Any, colours: C
         yield Box(x, y, max(tall * scale, wide * min(1.0, share)), tall * scale, tall * scale / 2, dim(colour))
     if not form.dense:
         text = str(look.state.get(name) or "")
-        yield Line(spot.x + 11 * scale, y + 7 * scale, (Piece(name, dim(plain.soft)),), 11 * scale)
-        yield Line(
+        yield TextLine(spot.x + 11 * scale, y + 7 * scale, (Piece(name, dim(plain.soft)),), 11 * scale)
+        yield TextLine(
             spot.x + spot.w - 9 * scale, y + 7 * scale, (Piece(text, dim(plain.soft)),), 11 * scale, anchor="end"
         )

@@ -8,7 +8,7 @@ from itertools import pairwise
 from PIL import Image, ImageDraw
 
 from specviz.view.picture.letters import Letters
-from specviz.view.picture.shapes import Box, Curve, Line, Picture
+from specviz.view.picture.shapes import Bend, Box, Picture, TextLine
 
 _FINER = 3  # pixels of a shape's drawing in one of the picture, across
 _STEPS = 28  # of a curve
@@ -32,13 +32,13 @@ def pixels(picture: Picture, scale: float = 1.0, letters: Letters | None = None,
     for shape in picture.shapes:
         if isinstance(shape, Box):
             _box(draw, shape, finer)
-        elif isinstance(shape, Curve):
+        elif isinstance(shape, Bend):
             _curve(draw, shape, finer)
     found = large.reduce(times)
     write = ImageDraw.Draw(found)
     held = letters or Letters()
     for shape in picture.shapes:
-        if isinstance(shape, Line):
+        if isinstance(shape, TextLine):
             _line(write, shape, scale, held)
     return found
 
@@ -94,13 +94,13 @@ def _between(start: Point, end: Point, share: float) -> Point:
     return start[0] + (end[0] - start[0]) * share, start[1] + (end[1] - start[1]) * share
 
 
-def _curve(draw: ImageDraw.ImageDraw, curve: Curve, by: float) -> None:
+def _curve(draw: ImageDraw.ImageDraw, curve: Bend, by: float) -> None:
     straight = len({y for _, y in curve.points}) == 1
     points = [_on(curve, step / _STEPS, by) for step in ((0, _STEPS) if straight else range(_STEPS + 1))]
     draw.line(points, curve.stroke, max(1, round(curve.width * by)), joint="curve")
 
 
-def _on(curve: Curve, t: float, by: float) -> Point:
+def _on(curve: Bend, t: float, by: float) -> Point:
     weights = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3
     return (
         sum(w * point[0] for w, point in zip(weights, curve.points, strict=True)) * by,
@@ -108,7 +108,7 @@ def _on(curve: Curve, t: float, by: float) -> Point:
     )
 
 
-def _line(draw: ImageDraw.ImageDraw, line: Line, scale: float, letters: Letters) -> None:
+def _line(draw: ImageDraw.ImageDraw, line: TextLine, scale: float, letters: Letters) -> None:
     size = line.size * scale
     runs = [(p, text, font) for p in line.pieces for text, font in letters.runs(p.text, size, line.mono, p.bold)]
     wide = sum(font.getlength(text) for _, text, font in runs)

@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.view.picture import measure
 from specviz.view.picture.look import Colours, mix
-from specviz.view.picture.shapes import Line, Piece
+from specviz.view.picture.shapes import Piece, TextLine
 from specviz.view.stage.parts import StageHead, StageMoment, StageQuery, StageRound
 from specviz.view.words.palette import Phase
 
@@ -55,10 +55,10 @@ def query_of(head: StageHead, index: int) -> StageQuery:
     return [query for query in head.queries if query.first <= index][-1]
 
 
-def lines(found: Sequence[Piece], x: float, y: float, wide: float, most: int) -> list[Line]:
+def lines(found: Sequence[Piece], x: float, y: float, wide: float, most: int) -> list[TextLine]:
     """The last so many lines, the first of them at `y`."""
     laid = _laid(found, wide)[-most:]
-    return [Line(x, y + n * APART, tuple(row), SIZE) for n, row in enumerate(laid)]
+    return [TextLine(x, y + n * APART, tuple(row), SIZE) for n, row in enumerate(laid)]
 
 
 def _laid(found: Sequence[Piece], wide: float) -> list[list[Piece]]:

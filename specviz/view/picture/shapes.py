@@ -25,7 +25,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class Bend:
     """A cubic curve through its first and last point."""
 
     points: tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]
@@ -45,7 +45,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """One line of text: pieces that follow each other, from, around or up to `x`."""
 
     x: float
@@ -56,7 +56,7 @@ class Line:
     anchor: Anchor = "start"
 
 
-Shape = Box | Curve | Line
+Shape = Box | Bend | TextLine
 
 
 @dataclass(frozen=True, slots=True)

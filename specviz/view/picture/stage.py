@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specviz.view.picture import around, measure, running_text
-from specviz.view.picture.layout import States, TreeLayout, layout
+from specviz.view.picture.layout import PlacedTree, States, layout
 from specviz.view.picture.look import Colours, Theme, mix
 from specviz.view.picture.nodes import NodeLook, card, edge
-from specviz.view.picture.shapes import Box, Line, Picture, Piece, Shape
+from specviz.view.picture.shapes import Box, Picture, Piece, Shape, TextLine
 from specviz.view.stage.parts import StageHead, StageRound, StageWhy
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
@@ -52,7 +52,7 @@ class StagePainter:
         self.colours = Colours(theme, head.marks)
         self.states = unfolded(page)
         self.inner = self.width - 2 * _MARGIN
-        self.tree: TreeLayout = layout(page, self.states[-1], self.inner)
+        self.tree: PlacedTree = layout(page, self.states[-1], self.inner)
         self.tree_height = max(self.tree.height, tree_height)
         said = [measure.wrapped(moment.say, self.inner, _SAID, 3) for moment in page.moments]
         self.said_lines = max(said_lines, *map(len, said))
@@ -110,17 +110,17 @@ class StagePainter:
         yield from around.header(self.head, self.page, x, 32, wide, colours)
         yield Box(x, self._text_y, wide, self._text_high, 10, plain.wash)
         prompt = running_text.prompt(self.head, self.page, wide - 28, colours)
-        yield Line(x + 14, self._text_y + 23, (prompt,), running_text.SMALL)
+        yield TextLine(x + 14, self._text_y + 23, (prompt,), running_text.SMALL)
         found = running_text.pieces(self.head, self.page, moment, self._seen(k, way), colours)
         yield from running_text.lines(found, x + 14, self._text_y + 48, wide - 28, _TEXT_LINES)
         yield from around.phases(self.head, moment.phase, x, self._phases_y, wide, colours)
         for n, words in enumerate(measure.wrapped(moment.say, wide, _SAID, self.said_lines)):
             ink = Piece(words, plain.ink)
-            yield Line(self.width / 2, self._said_y + n * 22, (ink,), _SAID, anchor="middle")
+            yield TextLine(self.width / 2, self._said_y + n * 22, (ink,), _SAID, anchor="middle")
         yield from self._tree(k, way)
         yield from self._below(k, way)
         yield from around.timeline(self.head, self.page.index, x, self._time_y, wide, _TIME, colours)
-        yield Line(x + wide, self.height - 8, (Piece("specviz", plain.soft),), 11, anchor="end")
+        yield TextLine(x + wide, self.height - 8, (Piece("specviz", plain.soft),), 11, anchor="end")
 
     # The tree --------------------------------------------------------------------------------------------------------
 
@@ -160,10 +160,10 @@ class StagePainter:
         soft, middle = self.colours.of.soft, self.width / 2
         if self.tree.n_left_out:
             words = f"{self.tree.n_left_out} more drafted nodes, in rows where nothing was tested, are not drawn"
-            yield Line(middle, self._tree_y + self.tree_height + 16, (Piece(words, soft),), 12, anchor="middle")
+            yield TextLine(middle, self._tree_y + self.tree_height + 16, (Piece(words, soft),), 12, anchor="middle")
         if self.page.missing and k:
             words = measure.clipped(self.page.missing, self.inner, 13)
-            yield Line(middle, self._tree_y + self.tree_height + 12, (Piece(words, soft),), 13, anchor="middle")
+            yield TextLine(middle, self._tree_y + self.tree_height + 12, (Piece(words, soft),), 13, anchor="middle")
 
     def _light(self, beam: float) -> Iterator[Shape]:
         """The target's one pass: a bar of light from left to right."""
@@ -238,7 +238,7 @@ def _moved(shape: Shape, x: float, y: float) -> Shape:
         return Box(
             shape.x + x, shape.y + y, shape.w, shape.h, shape.r, shape.fill, shape.stroke, shape.width, shape.dash
         )
-    if isinstance(shape, Line):
-        return Line(shape.x + x, shape.y + y, shape.pieces, shape.size, shape.mono, shape.anchor)
+    if isinstance(shape, TextLine):
+        return TextLine(shape.x + x, shape.y + y, shape.pieces, shape.size, shape.mono, shape.anchor)
     a, b, c, d = ((px + x, py + y) for px, py in shape.points)
     return type(shape)((a, b, c, d), shape.stroke, shape.width)

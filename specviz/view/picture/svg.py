@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from specviz.view.picture.shapes import Box, Curve, Line, Picture, Piece, Shape
+from specviz.view.picture.shapes import Bend, Box, Picture, Piece, Shape, TextLine
 
 SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, 'SF Mono', 'Cascadia Code', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -30,7 +30,7 @@ def svg(picture: Picture) -> str:
 def _shape(shape: Shape) -> Iterator[str]:
     if isinstance(shape, Box):
         yield _box(shape)
-    elif isinstance(shape, Curve):
+    elif isinstance(shape, Bend):
         (x0, y0), (x1, y1), (x2, y2), (x3, y3) = shape.points
         path = f"M{_n(x0)} {_n(y0)}C{_n(x1)} {_n(y1)} {_n(x2)} {_n(y2)} {_n(x3)} {_n(y3)}"
         yield f'<path d="{path}" fill="none" stroke="{shape.stroke}" stroke-width="{_n(shape.width)}"/>'
@@ -46,7 +46,7 @@ def _box(box: Box) -> str:
     return f'<rect {place}{radius} fill="{box.fill or "none"}"{stroke}{dash}/>'
 
 
-def _line(line: Line) -> str:
+def _line(line: TextLine) -> str:
     family = quoteattr(MONO if line.mono else SANS)
     anchor = "" if line.anchor == "start" else f' text-anchor="{line.anchor}"'
     place = f'x="{_n(line.x)}" y="{_n(line.y)}" font-size="{_n(line.size)}" font-family={family}{anchor}'

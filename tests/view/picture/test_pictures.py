@@ -17,7 +17,7 @@ from specviz.view.picture.film import gif
 from specviz.view.picture.letters import Letters
 from specviz.view.picture.look import THEMES, Theme
 from specviz.view.picture.raster import pixels, png
-from specviz.view.picture.shapes import Box, Curve, Line, Picture
+from specviz.view.picture.shapes import Bend, Box, Picture, TextLine
 from specviz.view.picture.stage import StagePainter, unfolded
 from specviz.view.picture.svg import svg
 from specviz.view.stage.document import head, one_round
@@ -42,7 +42,7 @@ def _painter(events: list[Event], index: int, theme: Theme = "light", **more: in
 
 
 def _texts(picture: Picture) -> list[str]:
-    return ["".join(piece.text for piece in shape.pieces) for shape in picture.shapes if isinstance(shape, Line)]
+    return ["".join(piece.text for piece in shape.pieces) for shape in picture.shapes if isinstance(shape, TextLine)]
 
 
 @pytest.mark.parametrize("name", _NAMES)
@@ -72,7 +72,7 @@ def _within(picture: Picture) -> None:
             assert shape.x >= 0
             assert shape.x + shape.w <= picture.width + 0.5
             assert shape.y + shape.h <= picture.height
-        elif isinstance(shape, Curve):
+        elif isinstance(shape, Bend):
             assert all(-2 <= x <= picture.width + 2 and 0 <= y <= picture.height for x, y in shape.points)
         else:
             long = sum(measure.width(p.text, shape.size, shape.mono, p.bold) for p in shape.pieces)

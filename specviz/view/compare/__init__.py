@@ -1,0 +1,25 @@
+"""Two to six recorded runs side by side: their text by position, their numbers, what they were set to."""
+
+from specviz.view.compare.aligned import Aligned, LaneRound, LaneToken, RunLane, aligned, shared_prompts
+from specviz.view.compare.build import MOST, SideBySide, comparison
+from specviz.view.compare.figures import Compared, CompareRow, KindRow, Steps, compared
+from specviz.view.compare.settings import Setting, settings
+
+__all__ = [
+    "MOST",
+    "Aligned",
+    "CompareRow",
+    "Compared",
+    "KindRow",
+    "LaneRound",
+    "LaneToken",
+    "RunLane",
+    "Setting",
+    "SideBySide",
+    "Steps",
+    "aligned",
+    "compared",
+    "comparison",
+    "settings",
+    "shared_prompts",
+]

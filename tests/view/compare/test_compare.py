@@ -1,0 +1,205 @@
+"""Runs side by side, on table models that are really decoded: where texts part, and that numbers are those of each."""
+
+import math
+import random
+
+import msgspec
+import pytest
+
+from specviz.errors import SpecvizError
+from specviz.events import Event, Header, Prefill
+from specviz.metrics import Estimate
+from specviz.metrics.estimate import difference_of_independent, share
+from specviz.runlog.fold import Run
+from specviz.trace import read_events
+from specviz.view.compare import comparison, shared_prompts
+from specviz.view.frame.series import metrics_of
+from support.recordings import RECORDINGS
+from support.traces import make_events
+
+
+def _run(events: list[Event]) -> Run:
+    return Run().extend(events)
+
+
+def _made(**changes: object) -> Run:
+    return _run(make_events(**{"temperature": 0.8, "new_tokens": 40, **changes}))
+
+
+def _texts(run: Run) -> list[str]:
+    return [token.shown for token in run.queries[0].tokens if token.mark != "prompt"]
+
+
+def test_what_keeps_tokens_writes_the_same_text_and_is_said_to() -> None:
+    """Under `walk` a draft changes nothing of the text, and neither does its shape."""
+    runs = [_made(verifier="walk", gamma=gamma) for gamma in (2, 4, 6)]
+    found = comparison([(f"r{n}", run) for n, run in enumerate(runs)]).text
+    assert found.same_prompt
+    assert not found.parted
+    assert found.n_same == min(len(_texts(run)) for run in runs)
+    assert found.words.startswith("The same text")
+    assert "promises the tokens of plain decoding" in found.words
+    assert [lane.parts_at for lane in found.lanes] == [None, None, None]
+
+
+def test_what_keeps_the_law_alone_parts_and_is_no_fault() -> None:
+    walk, other = _made(verifier="walk"), _made(verifier="tokenwise")
+    found = comparison([("one", walk), ("two", other)]).text
+    same = next(n for n, (a, b) in enumerate(zip(_texts(walk), _texts(other), strict=False)) if a != b)
+    assert found.n_same == found.lanes[1].parts_at == same
+    assert found.parted
+    assert f"“{_texts(walk)[same]}”" in found.words
+    assert f"“{_texts(other)[same]}”" in found.words
+    assert "B keeps the law of the text, not its tokens" in found.words
+
+
+def test_blocks_hold_the_text_they_wrote() -> None:
+    run = _made(verifier="tokenwise", queries=2)
+    lane = comparison([("one", run), ("two", run)]).text.lanes[0]
+    assert [token.shown for token in lane.tokens] == _texts(run)
+    at = 0
+    for block, record in zip(lane.rounds, run.queries[0].rounds, strict=True):
+        assert record.end is not None
+        assert (block.first, block.stop - block.first) == (at, record.end.n_emitted)
+        assert {token.index for token in lane.tokens[block.first : block.stop]} <= {record.index}
+        assert {token.place for token in lane.tokens[block.first : block.stop]} <= {block.place}
+        assert block.rejected == record.rejected
+        at = block.stop
+    assert at == len(lane.tokens)
+
+
+def test_a_run_that_ends_early_is_the_same_as_far_as_it_goes() -> None:
+    long, short = _made(verifier="walk", new_tokens=40), _made(verifier="walk", new_tokens=12)
+    found = comparison([("long", long), ("short", short)]).text
+    assert not found.parted
+    assert found.n_same == len(_texts(short)) < len(_texts(long))
+    assert f"A goes on to {len(_texts(long))}" in found.words
+    assert "promises" in found.words
+
+
+def test_another_prompt_is_told_and_numbers_are_compared_all_the_same() -> None:
+    here, there = _run(read_events(RECORDINGS["prose-draft"])), _run(read_events(RECORDINGS["sums-draft"]))
+    found = comparison([("prose", here), ("sums", there)])
+    assert not found.text.same_prompt
+    assert "different prompts" in found.text.words
+    assert found.n_prompts == 0
+    assert found.numbers.rows
+
+
+def test_of_many_prompts_those_that_all_were_given_can_be_chosen() -> None:
+    def given(order: list[int]) -> Run:
+        queries = iter(order)
+        events = [
+            msgspec.structs.replace(event, text=f"prompt {next(queries)}") if isinstance(event, Prefill) else event
+            for event in make_events(temperature=0.8, new_tokens=12, queries=len(order))
+        ]
+        return _run(events)
+
+    runs = [given([3, 1, 2]), given([1, 4, 3])]
+    assert shared_prompts(runs) == [(0, 2), (1, 0)]
+    named = [(f"r{n}", run) for n, run in enumerate(runs)]
+    places = [comparison(named, prompt).text.lanes for prompt in range(2)]
+    assert [[lane.rounds[0].place for lane in lanes] for lanes in places] == [["q0/r1", "q2/r1"], ["q1/r1", "q0/r1"]]
+    with pytest.raises(SpecvizError, match="there are 2"):
+        comparison(named, 2)
+
+
+def test_numbers_are_those_of_each_run_and_differences_those_of_the_first() -> None:
+    runs = [_made(verifier=name, new_tokens=120) for name in ("tokenwise", "walk")]
+    found = comparison([(f"r{n}", run) for n, run in enumerate(runs)]).numbers
+    for row in found.rows:
+        for value, run in zip(row.values, runs, strict=True):
+            estimate = metrics_of(run, run.rounds)[row.name]
+            assert value.value == (None if estimate is None else estimate.value)
+        if row.values[0].value is not None and row.values[1].value is not None:
+            far = row.values[1].value - row.values[0].value
+            assert row.differences[0] == "—"
+            assert row.differences[1].startswith("+" if far > 0 else "−" if far < 0 else "±")
+            assert ("cannot tell" in row.differences[1]) != row.apart[1] or "alike" in row.differences[1]
+
+
+def test_calls_are_counted_up_to_every_place() -> None:
+    run = _made(verifier="tokenwise")
+    found = comparison([("one", run), ("two", run)]).steps[0]
+    sizes = [record.end.n_emitted for record in run.rounds if record.end is not None]
+    for n in range(1, len(sizes) + 1):
+        assert found.needed(sum(sizes[:n])) == n
+    assert found.needed(sum(sizes) + 1) is None
+
+
+def test_kinds_of_prompts_are_counted_apart() -> None:
+    kinds = iter(("code", "sums", "code"))
+    events = [
+        msgspec.structs.replace(event, domain=next(kinds)) if isinstance(event, Prefill) else event
+        for event in make_events(temperature=0.8, new_tokens=12, queries=3)
+    ]
+    run = _run(events)
+    rows = {row.domain: row for row in comparison([("one", run), ("two", run)]).numbers.domains}
+    assert list(rows) == ["code", "sums"]
+    emitted = [sum(len(r.commit.tokens) for r in query.rounds if r.commit) for query in run.queries]
+    rounds = [query.n_rounds for query in run.queries]
+    code = rows["code"].calls[0]
+    assert code is not None
+    assert code.value == pytest.approx((emitted[0] + emitted[2]) / (rounds[0] + rounds[2]))
+    assert code.n == rounds[0] + rounds[2]
+
+
+def test_settings_that_differ_are_found_and_those_that_some_lack() -> None:
+    runs = [("chain", _made(gamma=3)), ("longer", _made(gamma=5)), ("plain", _made(shape="none", verifier="walk"))]
+    found = comparison(runs)
+    differing = {setting.name: setting.values for setting in found.differing}
+    assert differing["gamma"] == ("3", "5", "—")
+    assert differing["method"] == ("draft", "draft", "ar")
+    assert "temperature" not in differing
+    assert found.n_alike + len(found.differing) + len(found.partly) == len(found.settings)
+    assert not {setting.name for setting in found.partly} & set(differing)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_too_few_and_too_many_are_refused(n: int) -> None:
+    run = _made(new_tokens=4)
+    with pytest.raises(SpecvizError, match="name 2 to 6"):
+        comparison([(f"r{k}", run) for k in range(n)])
+
+
+def test_a_run_without_a_round_is_refused_by_name() -> None:
+    begun = [event for event in make_events(new_tokens=4) if isinstance(event, Header | Prefill)]
+    with pytest.raises(SpecvizError, match="begun has no round"):
+        comparison([("whole", _made(new_tokens=4)), ("begun", _run(begun))])
+
+
+# The interval of a difference ------------------------------------------------------------------------------------
+
+
+def test_arms_are_squared_and_added() -> None:
+    one = Estimate(value=0.9, interval=(0.7, 1.0), n=10)
+    other = Estimate(value=0.4, interval=(0.3, 0.6), n=30)
+    found = difference_of_independent(one, other)
+    assert found.interval is not None
+    assert found.value == pytest.approx(0.5)
+    assert found.interval[0] == pytest.approx(0.5 - math.hypot(0.2, 0.2))
+    assert found.interval[1] == pytest.approx(0.5 + math.hypot(0.1, 0.1))
+    assert found.n == 10
+
+
+def test_without_an_interval_on_one_side_there_is_none() -> None:
+    one = Estimate(value=1.0, n=40, unknown="alike")
+    other = Estimate(value=0.4, interval=(0.3, 0.6), n=30)
+    for found in (difference_of_independent(one, other), difference_of_independent(other, one)):
+        assert found.interval is None
+        assert (found.why_unknown, found.n) == ("alike", 40)
+
+
+def test_it_holds_the_truth_about_as_often_as_it_says() -> None:
+    """Two shares drawn again and again: the interval of their difference covers it in some 95 of 100 cases."""
+    rng, held, times = random.Random(5), 0, 1500
+    for _ in range(times):
+        found = []
+        for p, n in ((0.9, 40), (0.75, 60)):
+            estimate = share(sum(rng.random() < p for _ in range(n)), n)
+            assert estimate is not None
+            found.append(estimate)
+        interval = difference_of_independent(*found).interval
+        assert interval is not None
+        held += interval[0] <= 0.15 <= interval[1]
+    assert 0.93 < held / times < 0.975
