@@ -62,13 +62,16 @@ def shortened(option: str, target: Any, layers: Sequence[int]) -> Any:
 
 @torch.no_grad()
 def _correct(option: str, model: Any, corrections: Mapping[str, Tensor]) -> None:
-    """Add the corrections to the weights of a model. Raises ModelError for one that does not fit."""
+    """Add the corrections to the weights of a model. Raises ModelError for one that does not fit.
+
+    In double precision, where such a sum comes out alike on every machine: weights are told by their last digits.
+    """
     weights = dict(model.named_parameters())
     pairs = {name.rpartition(".")[0] for name in corrections}
     for name in sorted(pairs):
         try:
             down, up, weight = corrections[f"{name}.{DOWN}"], corrections[f"{name}.{UP}"], weights[f"{name}.weight"]
-            change = up.float() @ down.float()
+            change = up.double() @ down.double()
         except (KeyError, RuntimeError) as error:
             raise ModelError(f"{option}: the correction of '{name}' does not fit its target: {error}") from error
         if change.shape != weight.shape or not bool(change.isfinite().all()):
@@ -76,4 +79,4 @@ def _correct(option: str, model: Any, corrections: Mapping[str, Tensor]) -> None
                 f"{option}: the correction of '{name}' is {list(change.shape)} or not finite; the weight is "
                 f"{list(weight.shape)}"
             )
-        weight.copy_((weight.float() + change.to(weight.device)).to(weight.dtype))
+        weight.copy_((weight.cpu().double() + change).to(weight.dtype))
