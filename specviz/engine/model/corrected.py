@@ -2,8 +2,9 @@
 
 A draft model that leaves out a third of its target's layers has nearly everything to say already; what it must learn
 is to do without the missing ones, and a correction of low rank (LoRA, Hu et al. 2021) is enough for that. So its folder
-holds the corrections alone, a tenth of the layers' size, and which of the target's layers they belong to. Once added
-up, the layers are packed in four bits where there are kernels for it: a draft may be rough.
+holds the corrections alone, a tenth of the layers' size, and which of the target's layers they belong to. In memory it
+shares the target's weights. Corrections are never added into a weight: a target that came from a four-bit file keeps
+its own grid, and is packed without loss.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import nn
 
 from specviz.errors import ModelError
 
@@ -23,60 +26,102 @@ DOWN, UP = "down", "up"  # [rank, in] and [out, rank] of a weight [out, in]
 _LAYERS = "model.layers"
 
 
+class Correction(nn.Module):
+    """What is added to a product `[.., out]` of rows `[.., in]`: `up down x`."""
+
+    def __init__(self, down: Tensor, up: Tensor) -> None:
+        super().__init__()
+        self.down, self.up = nn.Parameter(down), nn.Parameter(up)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return F.linear(F.linear(rows, self.down), self.up)
+
+
+class CorrectedLinear(nn.Linear):
+    """A linear layer, its weight shared, and what is added to it."""
+
+    def __init__(self, linear: nn.Linear, correction: Correction) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self.weight, self.bias, self.correction = linear.weight, linear.bias, correction
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return super().forward(rows) + self.correction(rows)  # type: ignore[no-any-return]
+
+
+def joined(corrections: Sequence[Correction | None], sizes: Sequence[int]) -> Correction | None:
+    """One correction of several products of the same rows, `sizes` outputs each, side by side; None: there is none."""
+    there = [each for each in corrections if each is not None]
+    if not there:
+        return None
+    down = torch.cat([each.down for each in there])
+    up = down.new_zeros(sum(sizes), len(down))
+    row = column = 0
+    for each, size in zip(corrections, sizes, strict=True):
+        if each is not None:
+            rank = len(each.down)
+            up[row : row + size, column : column + rank] = each.up
+            column += rank
+        row += size
+    return Correction(down, up).requires_grad_(False)
+
+
 def read(option: str, where: Path, layers: Sequence[int], target: Any) -> tuple[Any, dict[str, Any]]:
-    """The model of a folder as the library would have read it, and the names it lacks: those of the ends.
+    """The model of a folder as the library would have read it, and the names it lacks: none.
 
     `target`: the library's model whose `layers` (from 0) it is made of. Raises ModelError for corrections that do not
     fit it.
     """
     try:
-        corrections = load_file(where / WEIGHTS)
+        tensors = load_file(where / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{option}: {WEIGHTS} cannot be read: {' '.join(str(error).split())[:120]}") from error
     model = shortened(option, target, layers)
-    _correct(option, model, corrections)
+    _correct(option, model, tensors)
     return model, {"missing_keys": []}
 
 
-@torch.no_grad()
 def shortened(option: str, target: Any, layers: Sequence[int]) -> Any:
-    """A model of copies of some of the target's layers, in its dtype and on its device; its ends are empty.
+    """A model of some of the target's layers, its weights shared with the target.
 
     Raises ModelError for a target that has no such layers, or is laid out otherwise.
     """
-    own = target.state_dict()
+    own = dict(target.named_parameters(remove_duplicate=False))
     n_layers = getattr(target.config, "num_hidden_layers", 0)
     if not layers or not all(0 <= layer < n_layers for layer in layers) or f"{_LAYERS}.0.mlp.up_proj.weight" not in own:
         raise ModelError(f"{option}: it is made of layers {list(layers)} of its target, which has no such layers")
     said = target.config.to_dict() | {"num_hidden_layers": len(layers)}
     said.pop("layer_types", None)  # follows from the number of layers
-    weight = target.get_input_embeddings().weight
-    model = type(target)(type(target.config).from_dict(said)).to(weight.device, weight.dtype)
-    places = {name: name for name in own if not name.startswith(f"{_LAYERS}.")}
-    for place, layer in enumerate(layers):
-        source = f"{_LAYERS}.{layer}."
-        places |= {f"{_LAYERS}.{place}.{name[len(source) :]}": name for name in own if name.startswith(source)}
-    model.load_state_dict({place: own[name] for place, name in places.items()})
+    model = type(target)(type(target.config).from_dict(said)).to(target.device, target.dtype)
+    for name, _ in list(model.named_parameters(remove_duplicate=False)):
+        source = name
+        if name.startswith(f"{_LAYERS}."):
+            place, _, rest = name.removeprefix(f"{_LAYERS}.").partition(".")
+            source = f"{_LAYERS}.{layers[int(place)]}.{rest}"
+        holder, _, last = name.rpartition(".")
+        setattr(model.get_submodule(holder), last, own[source])
     return model
 
 
-@torch.no_grad()
-def _correct(option: str, model: Any, corrections: Mapping[str, Tensor]) -> None:
-    """Add the corrections to the weights of a model. Raises ModelError for one that does not fit.
+def put(model: Any, corrections: Mapping[str, Correction]) -> None:
+    """Put corrections beside linear layers of a model, by their names."""
+    for name, correction in corrections.items():
+        holder, _, last = name.rpartition(".")
+        setattr(model.get_submodule(holder), last, CorrectedLinear(model.get_submodule(name), correction))
 
-    In double precision, where such a sum comes out alike on every machine: weights are told by their last digits.
-    """
-    weights = dict(model.named_parameters())
-    pairs = {name.rpartition(".")[0] for name in corrections}
-    for name in sorted(pairs):
-        try:
-            down, up, weight = corrections[f"{name}.{DOWN}"], corrections[f"{name}.{UP}"], weights[f"{name}.weight"]
-            change = up.double() @ down.double()
-        except (KeyError, RuntimeError) as error:
-            raise ModelError(f"{option}: the correction of '{name}' does not fit its target: {error}") from error
-        if change.shape != weight.shape or not bool(change.isfinite().all()):
-            raise ModelError(
-                f"{option}: the correction of '{name}' is {list(change.shape)} or not finite; the weight is "
-                f"{list(weight.shape)}"
-            )
-        weight.copy_((weight.cpu().double() + change).to(weight.dtype))
+
+def _correct(option: str, model: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Put the corrections of a file into a model. Raises ModelError for one that does not fit."""
+    linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    found = {}
+    for name in sorted({name.rpartition(".")[0] for name in tensors}):
+        if name not in linears or not {f"{name}.{DOWN}", f"{name}.{UP}"} <= tensors.keys():
+            raise ModelError(f"{option}: the correction of '{name}' does not fit its target")
+        down, up, weight = tensors[f"{name}.{DOWN}"], tensors[f"{name}.{UP}"], linears[name].weight
+        shapes, wanted = (tuple(up.shape), tuple(down.shape)), tuple(weight.shape)
+        if up.ndim != 2 or down.ndim != 2 or (up.shape[0], down.shape[1], up.shape[1]) != (*wanted, down.shape[0]):
+            raise ModelError(f"{option}: the correction of '{name}' has shapes {shapes}; the weight's is {wanted}")
+        if not bool(up.isfinite().all() and down.isfinite().all()):
+            raise ModelError(f"{option}: the correction of '{name}' holds NaN or infinite numbers; train it again")
+        found[name] = Correction(*(each.to(weight.device, weight.dtype) for each in (down, up)))
+    put(model, found)

@@ -17,6 +17,7 @@ from torch.nn.functional import rms_norm, silu
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.attention import packed_attention
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.corrected import CorrectedLinear, Correction, joined
 from specviz.engine.model.selftest import tolerance
 
 Tensor = torch.Tensor
@@ -101,10 +102,21 @@ def _joined(linears: list[Any], make: Make) -> Multiply:
         raise AttributeError("no plain linear layer")
     weight = linears[0].weight if len(linears) == 1 else torch.cat([linear.weight for linear in linears])
     biases = [linear.bias for linear in linears]
-    if all(bias is None for bias in biases):
-        return make(weight.detach(), None)
-    whole = [torch.zeros_like(lin.weight[:, 0]) if lin.bias is None else lin.bias for lin in linears]
-    return make(weight.detach(), torch.cat(whole).detach())
+    bias = None
+    if any(each is not None for each in biases):
+        whole = [torch.zeros_like(lin.weight[:, 0]) if lin.bias is None else lin.bias for lin in linears]
+        bias = torch.cat(whole).detach()
+    product = make(weight.detach(), bias)
+    corrections = [linear.correction if isinstance(linear, CorrectedLinear) else None for linear in linears]
+    return corrected(product, joined(corrections, [linear.out_features for linear in linears]))
+
+
+def corrected(product: Multiply, correction: Correction | None) -> Multiply:
+    """A product and what is added to it."""
+    if correction is None:
+        return product
+    added = correction
+    return lambda rows: product(rows) + added(rows)
 
 
 def _dense(weight: Tensor, bias: Tensor | None) -> Multiply:

@@ -15,12 +15,27 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.corrected import CorrectedLinear, Correction
 from specviz.engine.model.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.sharp_head import SharpHead
 from specviz.engine.model.weight_only import DTYPE, KINDS, Bits, Int4Linear, Int8Linear
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
+
+
+class _Corrected(nn.Module):
+    """A packed product and what is added to it."""
+
+    def __init__(self, packed: nn.Module, correction: Correction) -> None:
+        super().__init__()
+        self.packed, self.correction = packed, correction
+
+    def forward(self, rows: Tensor) -> Tensor:
+        out: Tensor = self.packed(rows) + self.correction(rows)
+        return out
+
+
 Packed = Int4Linear | Int8Linear
 
 
@@ -77,7 +92,8 @@ class QuantisedAdapter(ModelAdapter):
     def _twin(self, module: nn.Module) -> Any:
         """The module with packed linear layers in it and all else in bfloat16; what needs no change is shared."""
         if isinstance(module, nn.Linear):
-            return self._linear(module.weight, module.bias)
+            packed = self._linear(module.weight, module.bias)
+            return _Corrected(packed, module.correction) if isinstance(module, CorrectedLinear) else packed
         if isinstance(module, Conv1D):  # GPT-2 keeps its weights the other way round
             return self._linear(module.weight.t(), module.bias)
         twin = copy.copy(module)

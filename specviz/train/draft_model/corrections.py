@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.corrected import DOWN, UP
+from specviz.engine.model.corrected import DOWN, UP, Correction, put
 from specviz.methods.self_skip.model import silenced
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train.common.files import keep, kept
@@ -59,41 +58,15 @@ def _agreement(target: ModelAdapter, windows: OwnWindows) -> Callable[[frozenset
     return lambda gone: float((best(gone) == whole).float().mean())
 
 
-class Correction(nn.Module):
-    """What is added to a product: `up down x`, nothing before the first step."""
-
-    def __init__(self, weight: Tensor, rank: int, rng: torch.Generator) -> None:
-        super().__init__()
-        n_out, n_in = weight.shape
-        self.down = nn.Parameter((torch.randn(rank, n_in, generator=rng) * n_in**-0.5).to(weight.device))
-        self.up = nn.Parameter(torch.zeros(n_out, rank, device=weight.device))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        out: Tensor = F.linear(F.linear(rows, self.down), self.up)
-        return out
-
-
-class CorrectedLinear(nn.Module):
-    """A frozen linear layer and what is added to it."""
-
-    def __init__(self, linear: nn.Linear, correction: Correction) -> None:
-        super().__init__()
-        self.linear, self.correction = linear, correction
-
-    def forward(self, rows: Tensor) -> Tensor:
-        out: Tensor = self.linear(rows) + self.correction(rows)
-        return out
-
-
 def correct(draft: Any, rank: int, seed: int) -> dict[str, Correction]:
-    """Put a correction beside every linear layer between the ends; by name."""
-    rng = torch.Generator().manual_seed(seed)
-    linears = [(name, module) for name, module in draft.model.named_modules() if isinstance(module, nn.Linear)]
-    made = {}
-    for name, linear in linears:
-        made[f"model.{name}"] = Correction(linear.weight, rank, rng)
-        holder, _, last = name.rpartition(".")
-        setattr(draft.model.get_submodule(holder), last, CorrectedLinear(linear, made[f"model.{name}"]))
+    """Put a correction that says nothing yet beside every linear layer between the ends; by name."""
+    rng, made = torch.Generator().manual_seed(seed), {}
+    for name, module in draft.model.named_modules(prefix="model"):
+        if isinstance(module, nn.Linear):
+            (n_out, n_in), device = module.weight.shape, module.weight.device
+            down = (torch.randn(rank, n_in, generator=rng) * n_in**-0.5).to(device)
+            made[name] = Correction(down, torch.zeros(n_out, rank, device=device))
+    put(draft, made)
     return made
 
 
