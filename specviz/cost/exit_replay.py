@@ -233,19 +233,21 @@ def added(totals: Sequence[Total]) -> Total:
     )
 
 
-def advised(tables: Sequence[HeadTable], base: ExitKnobs, head_cost: float, most: int = 3) -> tuple[int, ...]:
-    """The layers to test, `most` of them at most; none when plain decoding is cheapest.
+def advised(
+    tables: Sequence[HeadTable], base: ExitKnobs, head_cost: float, most: int = 3, least: int = 0
+) -> tuple[int, ...]:
+    """The layers to test, `least` to `most` of them; none when plain decoding is cheapest and none is asked for.
 
     A layer is worth testing if its head is right early and often enough to pay for the test, which `head_cost` says.
     Of the choices within a twentieth of the cheapest, which is finer than such a count of weights can tell, the one
     with the fewest layer calls, by the middle of their bounds.
     """
     known = tables[0].layers
-    choices = [chosen for n in range(most + 1) for chosen in combinations(known, n)]
+    choices = [chosen for n in range(least, most + 1) for chosen in combinations(known, n)]
     settings = [replace(base, layers=chosen, d_max=max(chosen, default=0)) for chosen in choices]
     totals = [added([total(table, setting) for table in tables]) for setting in settings]
-    least = min(found.layers_per_token(head_cost) for found in totals)
-    near = [k for k, found in enumerate(totals) if found.layers_per_token(head_cost) <= NEAR * least]
+    cheapest = min(found.layers_per_token(head_cost) for found in totals)
+    near = [k for k, found in enumerate(totals) if found.layers_per_token(head_cost) <= NEAR * cheapest]
     return choices[min(near, key=lambda k: (sum(totals[k].calls_per_token), len(choices[k])))]
 
 

@@ -14,10 +14,12 @@ from engine.test_layouts import LAYOUTS
 from specviz.bench.peers import Peers
 from specviz.bench.settings import BenchSettings
 from specviz.engine.model import shared_ends
-from specviz.engine.model.corrected import shortened
+from specviz.engine.model.corrected import CorrectedLinear, Correction, joined, shortened
+from specviz.engine.model.direct_layer import DirectLayer
 from specviz.engine.model.loading import fingerprint, load
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.engine.model.quantised import QuantisedAdapter
+from specviz.engine.model.weight_only import KINDS
 from specviz.errors import ModelError
 from specviz.train.common.files import save_corrections
 from support.driver import session
@@ -68,10 +70,43 @@ def test_it_says_what_the_corrected_layers_say(folder: Path) -> None:
     assert (uncorrected - want).abs().max() > 1e-2
 
 
-def test_the_target_stays_as_it_is(folder: Path) -> None:
+def test_the_target_stays_as_it_is_and_its_weights_are_shared(folder: Path) -> None:
     alone = load(str(folder / "target"), "target", None, "float64").adapter.model.state_dict()
-    beside = loaded(folder).target.adapter.model.state_dict()
+    found = loaded(folder)
+    beside = found.target.adapter.model.state_dict()
     assert all(alone[name].equal(beside[name]) for name in alone)
+    assert found.draft is not None
+    theirs = {weight.data_ptr() for weight in found.target.adapter.model.parameters()}
+    own = [name for name, weight in found.draft.adapter.model.named_parameters() if weight.data_ptr() not in theirs]
+    assert {name.rpartition(".")[2] for name in own} == {"down", "up"}
+
+
+def test_a_packed_layer_is_corrected_by_all_that_its_correction_says(folder: Path) -> None:
+    """A correction a hundred times as large: what four bits lose of the weights is nothing beside it."""
+    found = loaded(folder, "bfloat16").draft
+    assert found is not None
+    linear = found.adapter.model.model.layers[1].mlp.down_proj
+    assert isinstance(linear, CorrectedLinear)
+    with torch.no_grad():
+        linear.correction.up *= 100
+    direct = DirectLayer(found.adapter.model.model.layers[1], KINDS[4], torch.bfloat16)
+    rows = torch.randn(5, linear.in_features, generator=torch.Generator().manual_seed(1)).bfloat16()
+    want = linear(rows).detach()
+    assert (direct.down(rows) - want).float().norm() < 0.02 * want.float().norm()
+
+
+def test_corrections_of_several_products_stand_side_by_side() -> None:
+    rng = torch.Generator().manual_seed(3)
+    first, last = (
+        Correction(torch.randn(rank, 6, generator=rng), torch.randn(size, rank, generator=rng))
+        for rank, size in ((2, 4), (3, 5))
+    )
+    rows = torch.randn(7, 6, generator=rng)
+    side_by_side = joined([first, None, last], [4, 2, 5])
+    assert side_by_side is not None
+    want = torch.cat([first(rows), torch.zeros(7, 2), last(rows)], 1)
+    assert torch.allclose(side_by_side(rows), want, atol=1e-5)
+    assert joined([None, None], [4, 2]) is None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
@@ -133,8 +168,11 @@ def _beyond(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
     ("change", "told"),
     [
         (_renamed, "the correction of 'model.layers.0.self_attn.q_proj' does not fit its target"),
-        (_widened, r"the correction of 'model.layers.0.self_attn.q_proj' is \[31, 32\] or not finite; the weight is"),
-        (_endless, "or not finite"),
+        (
+            _widened,
+            r"the correction of 'model.layers.0.self_attn.q_proj' has shapes \(\(31, 3\), \(3, 32\)\); the weight",
+        ),
+        (_endless, "the correction of 'model.layers.0.self_attn.q_proj' holds NaN or infinite numbers"),
         (_beyond, r"it is made of layers \[0, 7\] of its target, which has no such layers"),
     ],
 )

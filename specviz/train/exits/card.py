@@ -72,8 +72,13 @@ def default_setting(config: ExitHeadConfig) -> ExitKnobs:
 
 
 def advice(config: ExitHeadConfig, heads_cost: float, said: Said) -> tuple[int, ...]:
-    """The layers worth testing at the default threshold: those that make a token of these texts cheapest."""
-    return advised([table for own in said.values() for table in own], default_setting(config), heads_cost)
+    """The layers worth testing at the default threshold: those that make a token of these texts cheapest.
+
+    One at least, even where plain decoding is cheaper: without advice a method tests layers by their depth alone, and
+    those may have no head.
+    """
+    tables = [table for own in said.values() for table in own]
+    return advised(tables, default_setting(config), heads_cost, least=1)
 
 
 def said(numbers: dict[str, Any]) -> dict[str, Any]:
