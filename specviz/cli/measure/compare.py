@@ -66,11 +66,15 @@ def command(**given: Any) -> int:
     the same uniforms. Block efficiency is compared in pairs of prompts; beside it stands what each rule would keep of
     the same drafts, exactly. Temperature 1 and 64 new tokens unless told otherwise.
 
+    With one RUN and a setting (a knob, --method, --verifiers) its prompt is decoded again with that alone set
+    otherwise, and laid beside it.
+
     With two to six RUNs, traces or names of those that come along, nothing is decoded: their texts are laid side by
     side by position, with where they part, their numbers with differences to the first, and what they were set to.
 
     \b
       specviz compare a.sv.jsonl.gz b.sv.jsonl.gz
+      specviz compare a.sv.jsonl.gz --gamma 2
       specviz compare --verifiers tokenwise,blockwise,hsd --gamma 10 --seeds 4
       specviz compare --verifiers multi_tokenwise,multi_hsd --shape chains --candidates 4 --prompts questions.jsonl
     """
@@ -90,16 +94,28 @@ def command(**given: Any) -> int:
 
 
 def _recorded(given: Mapping[str, Any]) -> int:
-    """Raises SpecvizError for an option that only says something of runs that are decoded."""
-    source = click.get_current_context().get_parameter_source
-    ours = ("runs", "prompt_number", "as_json", "quiet")
-    typed = next((n for n in given if n not in ours and source(n) is click.core.ParameterSource.COMMANDLINE), None)
-    if typed is not None:
-        flag = f"--{typed.replace('_', '-')}"
-        raise SpecvizError(f"{flag} says nothing of recorded runs; leave it out, or leave out the runs")
-    from specviz.cli.measure.recorded import compare_recorded
+    """Recorded runs; or a single one and its prompt decoded again with what was typed.
 
-    compare_recorded(given["runs"], given["prompt_number"], given["as_json"])
+    Raises SpecvizError for an option that says nothing of that.
+    """
+    source = click.get_current_context().get_parameter_source
+    ours, sets = ("runs", "prompt_number", "as_json", "quiet"), (*options.knob_specs(), "verifiers", "method")
+    typed = [n for n in given if n not in ours and source(n) is click.core.ParameterSource.COMMANDLINE]
+    again = len(given["runs"]) == 1 and any(name in sets for name in typed)
+    wrong = next((name for name in typed if not again or name not in (*sets, *options.MODELS)), None)
+    if wrong is not None:
+        flag = f"--{wrong.replace('_', '-')}"
+        raise SpecvizError(f"{flag} says nothing of recorded runs; leave it out, or leave out the runs")
+    from specviz.cli.measure.recorded import print_compared, read_runs
+
+    if not again:
+        print_compared(list(read_runs(given["runs"])), given["prompt_number"], given["as_json"])
+        return OK
+    from specviz.cli.measure.again import decoded_again
+
+    verifiers = [name.strip() for name in (given["verifiers"] or "").split(",") if name.strip()]
+    method = given["method"] if "method" in typed else None
+    print_compared(decoded_again(given["runs"][0], method, verifiers, given), 1, given["as_json"])
     return OK
 
 

@@ -22,11 +22,9 @@ _NARROWEST = 100  # columns when standard output is no terminal
 _AROUND = 6  # tokens that are shown before and behind a parting
 
 
-def compare_recorded(names: Sequence[str], prompt: int, as_json: bool) -> None:
-    """Print what `comparison` finds. Raises SpecvizError for what is no trace, and for too few or too many."""
-    if not 2 <= len(names) <= MOST:
-        raise SpecvizError(f"{len(names)} recorded runs to compare; name 2 to {MOST}")
-    found = comparison(list(_read(names)), prompt - 1)
+def print_compared(runs: Sequence[tuple[str, Run]], prompt: int, as_json: bool) -> None:
+    """Print what `comparison` finds. Raises SpecvizError for a prompt that is not there."""
+    found = comparison(runs, prompt - 1)
     if as_json:
         echo_json(as_object(found))
         return
@@ -42,7 +40,11 @@ def compare_recorded(names: Sequence[str], prompt: int, as_json: bool) -> None:
             console.print(part)
 
 
-def _read(names: Sequence[str]) -> Iterator[tuple[str, Run]]:
+def read_runs(names: Sequence[str]) -> Iterator[tuple[str, Run]]:
+    """The traces by their names. Raises SpecvizError for what is none, and for too few or too many."""
+    if not 2 <= len(names) <= MOST:
+        more = ", or give a setting to decode its prompt again with, as --gamma 2" if len(names) == 1 else ""
+        raise SpecvizError(f"{len(names)} recorded runs to compare; name 2 to {MOST}{more}")
     for name in names:
         path = found_trace(name)
         yield trace_title(Path(path)), read_run(path).run

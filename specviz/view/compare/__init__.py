@@ -3,10 +3,12 @@
 from specviz.view.compare.aligned import Aligned, LaneRound, LaneToken, RunLane, aligned, shared_prompts
 from specviz.view.compare.build import MOST, SideBySide, comparison
 from specviz.view.compare.figures import Compared, CompareRow, KindRow, Steps, compared
+from specviz.view.compare.score import WINDOW, Score, score, wrote
 from specviz.view.compare.settings import Setting, settings
 
 __all__ = [
     "MOST",
+    "WINDOW",
     "Aligned",
     "CompareRow",
     "Compared",
@@ -14,12 +16,15 @@ __all__ = [
     "LaneRound",
     "LaneToken",
     "RunLane",
+    "Score",
     "Setting",
     "SideBySide",
     "Steps",
     "aligned",
     "compared",
     "comparison",
+    "score",
     "settings",
     "shared_prompts",
+    "wrote",
 ]

@@ -28,8 +28,9 @@ _LOOKED = {
     Phase.COMMIT: 2600,
 }  # ms
 _FINER = 2  # pixels of a shape in one of the picture, across: a film has many
+_SEEN = (0.5, 1.0)  # ways to a moment that the table of colours is made from
 _FRAME = 70  # ms: browsers slow down what asks for less than 20
-_COLOURS, _PLAIN, _STEPS = 128, 56, 4  # in the table; of which drawn as they are; on the way from text to its ground
+_COLOURS, _PLAIN, _STEPS = 128, 64, 4  # in the table; of which drawn as they are; on the way from text to its ground
 
 
 def gif(
@@ -76,14 +77,15 @@ def _table(painters: Sequence[StagePainter]) -> Image.Image:
     """One table of colours for all frames: those that are drawn with, the most used first, and the ways from those of
     text to their grounds, for soft edges."""
     text, areas = Counter[str](), Counter[str]()
-    for shape in (s for p in painters for k in range(p.n_moments) for s in p.picture(k).shapes):
+    moments = ((painter, k) for painter in painters for k in range(painter.n_moments))
+    for shape in (s for painter, k in moments for way in _SEEN for s in painter.picture(k, way).shapes):
         if isinstance(shape, TextLine):
             text.update(piece.fill for piece in shape.pieces)
         else:
             areas.update(filter(None, (shape.stroke, shape.fill if isinstance(shape, Box) else None)))
     of = painters[0].colours.of
     grounds = (of.ground, of.wash)
-    plain = [*grounds, of.panel, *(colour for colour, _ in (text + areas).most_common(_PLAIN))]
+    plain = [*grounds, of.panel, *painters[0].shades, *(colour for colour, _ in (text + areas).most_common(_PLAIN))]
     ways = (mix(ink, g, n / _STEPS) for ink, _ in text.most_common() for g in grounds for n in range(1, _STEPS))
     found = list(dict.fromkeys([*plain, *ways]))[:_COLOURS]
     table = Image.new("P", (1, 1))

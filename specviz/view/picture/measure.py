@@ -60,6 +60,20 @@ def wrapped(text: str, most: float, size: float, lines: int, bold: bool = False)
     return [*found[: lines - 1], clipped(" ".join(found[lines - 1 :]), most, size, bold=bold)]
 
 
+def balanced(text: str, most: float, size: float, lines: int) -> list[str]:
+    """As `wrapped`, in lines that are about as long as each other."""
+    found = wrapped(text, most, size, lines)
+    low, high = 0.5 * most, most
+    while len(found) > 1 and high - low > size:
+        middle = (low + high) / 2
+        other = wrapped(text, middle, size, lines)
+        if len(other) == len(found) and other[-1].endswith(ELLIPSIS) == found[-1].endswith(ELLIPSIS):
+            found, high = other, middle
+        else:
+            low = middle
+    return found
+
+
 def _words(text: str, most: float, size: float, bold: bool) -> Iterator[str]:
     """The words; one that is wider than a line comes in parts."""
     for word in text.split():

@@ -17,7 +17,8 @@ from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 WIDTH, NARROWEST, WIDEST = 800, 480, 2400  # pixels
 _MARGIN, _TEXT_LINES, _SAID = 28.0, 3, 15.5
-_BELOW, _TIME = 108.0, 46.0
+_BELOW, _TIME = 116.0, 46.0
+_SLACK = 24.0  # pixels that a sentence may turn out wider than was thought
 _DECIDED = 0.62  # of the way to a test's end, when its mark turns
 
 
@@ -54,7 +55,7 @@ class StagePainter:
         self.inner = self.width - 2 * _MARGIN
         self.tree: PlacedTree = layout(page, self.states[-1], self.inner)
         self.tree_height = max(self.tree.height, tree_height)
-        said = [measure.wrapped(moment.say, self.inner, _SAID, 3) for moment in page.moments]
+        said = [measure.wrapped(moment.say, self.inner - _SLACK, _SAID, 3) for moment in page.moments]
         self.said_lines = max(said_lines, *map(len, said))
 
     @property
@@ -114,7 +115,7 @@ class StagePainter:
         found = running_text.pieces(self.head, self.page, moment, self._seen(k, way), colours)
         yield from running_text.lines(found, x + 14, self._text_y + 48, wide - 28, _TEXT_LINES)
         yield from around.phases(self.head, moment.phase, x, self._phases_y, wide, colours)
-        for n, words in enumerate(measure.wrapped(moment.say, wide, _SAID, self.said_lines)):
+        for n, words in enumerate(measure.balanced(moment.say, wide - _SLACK, _SAID, self.said_lines)):
             ink = Piece(words, plain.ink)
             yield TextLine(self.width / 2, self._said_y + n * 22, (ink,), _SAID, anchor="middle")
         yield from self._tree(k, way)
@@ -167,12 +168,16 @@ class StagePainter:
 
     def _light(self, beam: float) -> Iterator[Shape]:
         """The target's one pass: a bar of light from left to right."""
-        ground, colour = self.colours.of.ground, self.colours.mark("accepted")
-        for n in range(8):
+        for n, shade in enumerate(self.shades):
             x = _MARGIN + beam - 10 * n
             if 0 <= x <= self.width - 10:
-                share = 0.34 * (1 - n / 8) ** 1.5
-                yield Box(x, self._tree_y - 6, 10, self.tree_height + 12, 0, mix(colour, ground, share))
+                yield Box(x, self._tree_y - 6, 10, self.tree_height + 12, 0, shade)
+
+    @property
+    def shades(self) -> list[str]:
+        """The colours of that light, from its head to its end."""
+        ground, colour = self.colours.of.ground, self.colours.mark("accepted")
+        return [mix(colour, ground, 0.34 * (1 - n / 10) ** 1.5) for n in range(8)]
 
     def _looks(self, k: int, way: float) -> Iterator[NodeLook]:
         """Every node that is seen, where it is on its way."""

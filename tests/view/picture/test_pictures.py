@@ -203,6 +203,10 @@ def test_lines_are_broken_where_they_are_too_wide(text: str, most: float) -> Non
     assert len(lines) > 1
     assert all(measure.width(line, 12) <= most for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    even = measure.balanced(text, most, 12, 99)
+    assert "".join(even).replace(" ", "") == text.replace(" ", "")
+    assert len(even) == len(lines)
+    assert max(measure.width(line, 12) for line in even) <= max(measure.width(line, 12) for line in lines)
     short = measure.wrapped(text, most, 12, 2)
     assert len(short) == 2
     assert short[-1].endswith("…")

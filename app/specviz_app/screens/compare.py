@@ -1,0 +1,249 @@
+"""Compare: two to six recorded runs as one picture, their texts one below the other, and in numbers."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from typing import Any
+
+import msgspec
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.runlog.fold import Run
+from specviz.view.compare import MOST, WINDOW, LaneToken, RunLane, SideBySide, comparison, score, wrote
+from specviz.view.frame.frame import Cursor, Feed, Options
+from specviz.view.play.build import FrameBuilder
+from specviz.view.words.palette import CLOSING, word
+from specviz_app.figures import compare as draw
+from specviz_app.server.server import Server, current
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.library import LIVE, choices, opened
+from specviz_app.ui.pages import Page
+
+RUNS, AT, PROMPT = "runs", "token", "shared-prompt"
+_KEY, _HELD = "compare-score", "compare-held"
+_PICK = f"Choose two to {MOST} runs. Those of one prompt are laid side by side by position."
+
+
+def _file(name: str) -> str:
+    return (resources.files("specviz_assets") / "compare" / name).read_text(encoding="utf-8")
+
+
+_component = st.components.v2.component(
+    "specviz_compare", html='<div class="mount"></div>', css=_file("compare.css"), js=_file("compare.js")
+)
+
+
+def page() -> None:
+    server = current()
+    names = [name for name in choices(server, state.uploads()) if name != LIVE]
+    chosen = _chosen(server, names)
+    if not 2 <= len(chosen) <= MOST:
+        st.info(_PICK)
+        return
+    try:
+        builders = _builders(server, chosen)
+        runs = [(name, builders[name].run) for name in chosen]
+        found = _found(runs)
+    except SpecvizError as error:
+        st.error(parts.plain(str(error)))
+        return
+    _text(found, builders, chosen)
+    _numbers(found, state.dark())
+
+
+def _chosen(server: Server, names: Sequence[str]) -> list[str]:
+    """The runs of the address; before anybody chose, the one of the sidebar and the next that goes by the same word."""
+    state.known(RUNS, names)
+    if RUNS not in st.session_state and RUNS not in st.query_params:
+        first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)
+        kin = (name for name in names if first and name != first and name.split("-")[0] == first.split("-")[0])
+        st.session_state[RUNS] = [name for name in (first, next(kin, None)) if name]
+    elif RUNS in st.session_state:
+        st.session_state[RUNS] = [name for name in st.session_state[RUNS] if name in names]
+    chosen: list[str] = st.multiselect(
+        "Runs to compare, the first is the one that others are measured by",
+        names,
+        key=RUNS,
+        max_selections=MOST,
+        bind="query-params",
+    )
+    return chosen
+
+
+def _builders(server: Server, chosen: Sequence[str]) -> Mapping[str, FrameBuilder]:
+    """The chosen runs, each read once. Raises SpecvizError for a trace that cannot be read."""
+    held: dict[str, FrameBuilder] = st.session_state.setdefault(_HELD, {})
+    for name in [name for name in held if name not in chosen]:
+        del held[name]
+    for name in chosen:
+        if name not in held:
+            builder = FrameBuilder(Run())  # first: it counts every round while that is in memory
+            source = opened(name, server, state.uploads())
+            try:
+                while events := source.poll():
+                    builder.run.extend(events)
+            finally:
+                source.close()
+            held[name] = builder
+    return held
+
+
+def _found(runs: Sequence[tuple[str, Run]]) -> SideBySide:
+    """The comparison, for the prompt that is chosen where the runs share several."""
+    found = comparison(runs)
+    if found.n_prompts < 2:
+        return found
+    chosen = st.number_input(
+        "Prompt, of those that all were given", 1, found.n_prompts, 1, key=PROMPT, bind="query-params"
+    )
+    return found if chosen == 1 else comparison(runs, int(chosen or 1) - 1)
+
+
+# The picture ---------------------------------------------------------------------------------------------------------
+
+
+def _text(found: SideBySide, builders: Mapping[str, FrameBuilder], chosen: Sequence[str]) -> None:
+    text = found.text
+    parts.lead(text.words)
+    legend = "".join(
+        f"<div><b>{lane.letter}</b> {escape(lane.name)} <span class='sv-dim'>{escape(lane.title)} · "
+        f"{escape(lane.badge)}</span></div>"
+        for lane in text.lanes
+    )
+    st.html(legend)
+    if not text.same_prompt or not text.n_positions:
+        return
+    at = _position(text.n_positions, text.n_same if text.parted else 0)
+    first = 0 if text.n_positions <= WINDOW else max(0, min(at - WINDOW // 2, text.n_positions - WINDOW))
+    if text.n_positions > WINDOW:
+        parts.say(
+            f"Tokens {first + 1} to {first + WINDOW} of {text.n_positions}; a click near an end moves the window."
+        )
+    made: Any = msgspec.to_builtins(score(text, first))
+    _component(key=_KEY, data={"score": made, "at": at}, on_place_change=guard.obeyed(_moved))
+    _here(text.lanes, at, builders, chosen)
+
+
+def _position(n: int, usual: int) -> int:
+    """The cursor, from 0; it stands in the address counted from 1."""
+    asked = st.query_params.get(AT, "")
+    if asked.isdecimal() and asked.isascii() and len(asked) < 9 and 1 <= int(asked) <= n:
+        return int(asked) - 1
+    return min(usual, n - 1)
+
+
+def _moved() -> None:
+    told = st.session_state[_KEY].get("place")
+    if isinstance(told, int | float):
+        st.query_params[AT] = str(int(told) + 1)
+
+
+def _here(lanes: Sequence[RunLane], at: int, builders: Mapping[str, FrameBuilder], chosen: Sequence[str]) -> None:
+    """What each run wrote at the cursor, and why."""
+    st.subheader(f"Token {at + 1}")
+    for column, lane, name in zip(st.columns(len(lanes), gap="medium"), lanes, chosen, strict=True):
+        with column:
+            if at >= len(lane.tokens):
+                parts.dim(f"{lane.letter}: the run had ended")
+                continue
+            token = lane.tokens[at]
+            block = next(block for block in lane.rounds if block.first <= at < block.stop)
+            st.html(
+                f"<b>{lane.letter} · <code>{escape(token.shown)}</code></b> {escape(word(token.mark))}"
+                f"<p class='sv-dim'>{escape(wrote(block))}</p><p>{escape(_why(builders[name], token))}</p>"
+            )
+            if pages := st.session_state.get("pages"):
+                place = token.place if token.node is None else f"{token.place}/n{token.node}"
+                st.page_link(
+                    pages["stage"],
+                    label=f"{lane.letter} {token.place} on the stage",
+                    icon=":material/theater_comedy:",
+                    query_params={state.SRC: name, state.AT: place},
+                )
+
+
+def _why(builder: FrameBuilder, token: LaneToken) -> str:
+    """The reason of the token, as the inspector tells it."""
+    steps = builder.steps(token.index)
+    node = CLOSING if token.node is None or token.node < 0 else token.node
+    last: Cursor = steps.cursor(token.index, len(steps.moments) - 1)
+    frame = builder.frame(last, Options(selected=node), Feed("open"))
+    return frame.why.words if frame.why is not None else ""
+
+
+# In numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _numbers(found: SideBySide, dark: bool) -> None:
+    lanes, numbers = found.text.lanes, found.numbers
+    st.subheader("Whole runs", help=_HOW)
+    rows = []
+    for row in numbers.rows:
+        cells: dict[str, str] = {"": row.label, "A": row.values[0].text}
+        for lane, value, difference in zip(lanes[1:], row.values[1:], row.differences[1:], strict=True):
+            cells |= {lane.letter: value.text, f"{lane.letter} − A": difference}
+        rows.append(cells)
+    st.dataframe(rows, hide_index=True, key="compare-metrics")
+    left, right = st.columns(2, gap="large")
+    parted = found.text.n_same if found.text.parted and found.text.same_prompt else None
+    with left:
+        _calls(found, parted, dark)
+    with right:
+        _saved(found, parted, dark)
+    for n, (name, series) in enumerate(numbers.series.items()):
+        with (left, right)[n % 2]:
+            st.subheader(_HEADINGS.get(name, name), help=series[0].label)
+            told = "; ".join(f"{lane.letter}: {_first(each.values)}" for lane, each in zip(lanes, series, strict=True))
+            alt = f"{series[0].label} by {numbers.axes[name]}; at the first place {told}."
+            parts.plot(draw.fig_places(lanes, series, numbers.axes[name], dark), f"compare-{name}", alt)
+    if numbers.domains:
+        st.subheader("By kind of prompt")
+        kinds = ", ".join(row.domain for row in numbers.domains)
+        parts.plot(
+            draw.fig_domains(lanes, numbers.domains, dark), "compare-domains", f"Tokens per target call: {kinds}."
+        )
+    _settings(found)
+
+
+_HOW = (
+    "± is half of a 95 % interval; a difference whose interval holds 0 tells nothing yet. The rounds of two runs count "
+    "as independent."
+)
+_HEADINGS = {
+    "position_acceptance": "Acceptance by draft position",
+    "depth_acceptance": "Acceptance by depth",
+    "survival": "Survival",
+}
+
+
+def _first(values: Sequence[float]) -> str:
+    return f"{values[0]:.2f}" if values else "—"
+
+
+def _calls(found: SideBySide, parted: int | None, dark: bool) -> None:
+    st.subheader("Target passes for the text", help="how many passes of the target it took until so many tokens stood")
+    pairs = zip(found.text.lanes, found.steps, strict=True)
+    ends = [(lane.letter, each.positions[-1], each.calls[-1]) for lane, each in pairs if each.calls]
+    alt = "; ".join(f"{letter}: {calls} passes for {tokens} tokens" for letter, tokens, calls in ends) + "."
+    rows = [{"run": letter, "tokens": tokens, "target passes": calls} for letter, tokens, calls in ends]
+    parts.plot(draw.fig_calls(found.text.lanes, found.steps, parted, dark), "compare-calls", alt, rows)
+
+
+def _saved(found: SideBySide, parted: int | None, dark: bool) -> None:
+    st.subheader("Passes beside those of A", help="below 0: fewer passes than A needed for as many tokens")
+    alt = "Difference in target passes to A, by tokens written."
+    parts.plot(draw.fig_saved(found.text.lanes, found.steps, parted, dark), "compare-saved", alt)
+
+
+def _settings(found: SideBySide) -> None:
+    st.subheader("Set otherwise")
+    letters = [lane.letter for lane in found.text.lanes]
+    rows = [{"": s.name, **dict(zip(letters, s.values, strict=True))} for s in found.differing]
+    if rows:
+        st.dataframe(rows, hide_index=True, key="compare-settings")
+    some = f"; only some runs have {', '.join(s.name for s in found.partly)}" if found.partly else ""
+    parts.say(f"{found.n_alike} settings are alike{some}")
+
+
+PAGE = Page("compare", "Compare", "compare_arrows", 65, "several recorded runs side by side", page)
