@@ -575,3 +575,120 @@ def test_real_clicks_walk_a_bundled_recording(
     _forward(page).click()
     _settled(page)
     _unbroken(page, "another recording")
+
+
+def _follow(page: Any, words: str) -> None:
+    """Say it on the stage, and wait for the first round."""
+    box = page.locator(".composer textarea")
+    box.wait_for()
+    _settled(page)
+    box.fill(words)
+    box.press("Enter")
+    page.locator(".stage .node").first.wait_for()
+
+
+def _newest(page: Any) -> int:
+    """Rounds that the stage knows of."""
+    return int(page.locator(".stage .time .track").get_attribute("aria-valuemax") or 0)
+
+
+def test_the_stage_follows_the_core_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    before = _newest(page)
+    _until(lambda: _newest(page) >= before + 2, "it does not go on")
+    assert page.evaluate("window.runs") == 0
+    assert page.locator(".stage img").count() == 0
+    page.locator(".livebar select").select_option("0")
+    _until(lambda: _newest(page) >= before + 12, "it does not go at the core's own pace")
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()
+
+
+def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    _until(lambda: _newest(page) >= 3, "it does not go on")
+    page.locator(".livebar .hold").click()
+    page.locator(".livebar .state", has_text="PAUSED").wait_for()
+    held = _newest(page)
+    page.locator(".livebar [data-do=step]").click()
+    _until(lambda: _newest(page) == held + 1, "no step")
+    page.locator(".livebar .hold").click()
+    page.locator("svg.tree").focus()
+    page.keyboard.press("Home")
+    _until(lambda: _stage_place(page).startswith("r1 "), "there is no way back")
+    seen = _newest(page)
+    _until(lambda: _newest(page) > seen, "the core waits for who looks back")
+    assert _stage_place(page).startswith("r1 ")
+    page.keyboard.press("l")
+    _until(lambda: not _stage_place(page).startswith("r1 "), "there is no way to live")
+    assert page.locator(".livebar .golive.on").count() == 1
+
+
+def test_a_knob_below_the_tree_is_requested_and_in_force(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    slider = page.locator(".knob input[aria-label='γ gamma']")
+    slider.focus()
+    slider.press("ArrowRight")
+    knob = page.locator(".knob.moved", has_text="in force from r")
+    knob.wait_for()
+    assert slider.input_value() == "5"
+    page.locator(".knobs .last", has_text="gamma 4→5").wait_for()
+
+
+def test_a_conversation_on_the_stage(talking: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{talking.url}/stage")
+    page.get_by_role("button", name="explain").click()
+    page.locator(".stage .node").first.wait_for()
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()
+    _settled(page)
+    _follow(page, "<b>and then?</b>")
+    page.locator(".above .turn-user", has_text="<b>and then?</b>").wait_for()
+    assert page.locator(".above > *").count() == 3
+    assert page.locator(".above b").count() == 0
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()
+    page.locator(".composer textarea").fill("this is too long")
+    page.keyboard.press("Enter")
+    page.locator(".wrong", has_text="no space is left").wait_for()
+    _until(lambda: page.locator(".composer textarea").input_value() == "this is too long", "the message is lost")
+
+
+_HIDE = """() => {
+  window.away = true;
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => window.away });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_viewers_follow_one_run_and_a_hidden_one_gives_up_its_stream(live: Served, open_at: Callable[..., Any]) -> None:
+    pages = [open_at(f"{live.url}/stage") for _ in range(2)]
+    _follow(pages[0], "go on")
+    pages[1].locator(".stage .node").first.wait_for()
+    _until(lambda: _newest(pages[1]) >= 3, "the second viewer sees nothing")
+    hide = (
+        "Object.defineProperty(document, 'hidden', { configurable: true, get: () => window.away }); window.away = true;"
+    )
+    pages[1].evaluate(f"() => {{ {hide} document.dispatchEvent(new Event('visibilitychange')); }}")
+    pages[1].wait_for_timeout(500)
+    still = _newest(pages[1])
+    _until(lambda: _newest(pages[0]) > still + 2, "the first viewer stands still")
+    assert _newest(pages[1]) == still
+    pages[1].evaluate("() => { window.away = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    _until(lambda: _newest(pages[1]) > still + 2, "it does not come back")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_live_stage_fits_a_phone(dark: bool, live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage", 390, 844, dark)
+    _follow(page, "go on")
+    assert page.locator(".stage").get_attribute("data-theme") == ("dark" if dark else "light")
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    for part in (".composer", ".livebar", ".steer"):
+        assert page.locator(part).evaluate("element => element.getBoundingClientRect().right") <= 390

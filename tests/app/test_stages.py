@@ -119,8 +119,13 @@ def test_a_place_that_is_not_there_is_said(chain_trace: Path, open_page: Open) -
     assert "no round 999" in at.warning[0].value
 
 
-def test_without_a_recording_it_says_where_to_begin(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_recording_it_follows_the_core_and_takes_what_is_said(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("specviz_app.ui.library.bundled_traces", dict)
     at = open_page(Settings(), "stage")
     assert not at.exception
-    assert "Live" in at.info[0].value
+    data = str(at.get("bidi_component")[0].proto)
+    assert "view=stage" in data
+    assert "goes on with" in data
+    assert at.selectbox(key="target").value == ""

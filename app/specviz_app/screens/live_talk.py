@@ -67,7 +67,7 @@ def _greeting(core: ServedRun, picked: PickedModels, making: Making) -> None:
             st.button(
                 name,
                 key=f"example-{name}",
-                on_click=guard.obeyed(_ask),
+                on_click=guard.obeyed(ask),
                 args=(core, picked, making, message),
                 help=parts.plain(message),
                 disabled=not picked.able,
@@ -108,10 +108,10 @@ def _unsent(core: ServedRun) -> None:
 
 
 def _sent(core: ServedRun, picked: PickedModels, making: Making) -> None:
-    _ask(core, picked, making, str(st.session_state.get(MESSAGE) or ""))
+    ask(core, picked, making, str(st.session_state.get(MESSAGE) or ""))
 
 
-def _ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> None:
+def ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> None:
     """Send a message; the models are loaded first where they are not."""
     try:
         start, paced = making()

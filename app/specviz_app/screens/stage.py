@@ -1,8 +1,9 @@
-"""Stage: a recording as one picture that plays. The script runs once; the painter fetches rounds from the server."""
+"""Stage: one picture of a run that plays. The script runs once; the painter fetches rounds from the server."""
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz_app.screens import stage_live
 from specviz_app.server.server import STAGE, Server, current
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE, choices
@@ -10,7 +11,7 @@ from specviz_app.ui.pages import Page
 from specviz_app.ui.viewer import Viewer
 
 KEY = "stage"
-_NOTHING = "Nothing to play yet. Choose a recording on the left, or start a run on the page Live."
+_NOTHING = "Nothing to play yet: this run has no round. Choose another on the left."
 # The picture takes the page.
 _WIDE = "<style>[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }</style>"
 
@@ -19,35 +20,31 @@ def page() -> None:
     st.set_page_config(initial_sidebar_state="collapsed")
     st.html(_WIDE)
     server = current()
-    name = state.source_name(server)
-    path = choices(server, state.uploads())[name]
-    if path is None:
-        _elsewhere(name)
-        return
-    try:
-        held = state.viewer(server)
-        if not held.player.run.rounds:
-            st.info(_NOTHING)
-            return
-        key = server.stages.offer(path, name)
-    except (SpecvizError, OSError) as error:
-        st.error(parts.plain(str(error)))
-        return
     if not server.streams:
         st.info("The stage needs the server's own routes: start the dashboard with `specviz web`.")
         return
-    _mount(server, held, key)
+    name = state.source_name(server)
+    try:
+        if name == LIVE:
+            stage_live.show(server, KEY, guard.obeyed(lambda: _moved(state.viewer(server))))
+        else:
+            _recorded(server, name)
+    except (SpecvizError, OSError) as error:
+        st.error(parts.plain(str(error)))
 
 
-def _elsewhere(name: str) -> None:
-    """A run that lies in no file: it is followed on other pages."""
-    if name == LIVE:
+def _recorded(server: Server, name: str) -> None:
+    """A recording, or a run of this server that another one followed."""
+    path = choices(server, state.uploads())[name]
+    held = state.viewer(server)
+    if not held.player.run.rounds:
         st.info(_NOTHING)
+        return
+    if path is not None:
+        key = server.stages.offer(path, name)
     else:
-        st.info("The stage plays recordings, and this run lies in no file: the round explorer shows it.")
-    pages = st.session_state.get("pages", {})
-    if pages:
-        st.page_link(pages["live" if name == LIVE else "rounds"], icon=":material/play_circle:")
+        key = server.stages.offer_events(lambda: server.core.events_of(name), name)
+    _mount(server, held, key)
 
 
 def _mount(server: Server, held: Viewer, key: str) -> None:
@@ -56,17 +53,14 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
     if problem := state.bad_place():
         st.warning(parts.plain(problem))
     place = st.session_state.get(KEY, {}).get("place") if KEY in st.session_state else None
-    parts.stage(
-        {
-            "url": STAGE,
-            "token": server.token,
-            "run": key,
-            "at": held.place if named or place else "",
-            "play": not named,
-        },
-        KEY,
-        guard.obeyed(lambda: _moved(held)),
-    )
+    data = {
+        "url": STAGE,
+        "token": server.token,
+        "run": key,
+        "at": held.place if named or place else "",
+        "play": not named,
+    }
+    parts.stage(data, KEY, {"place": guard.obeyed(lambda: _moved(held))})
     if named or place:
         state.put_place(held)
 
@@ -78,4 +72,4 @@ def _moved(held: Viewer) -> None:
         held.go(told)
 
 
-PAGE = Page("stage", "Stage", "theater_comedy", 5, "a recording as one picture that plays", page)
+PAGE = Page("stage", "Stage", "theater_comedy", 5, "a run as one picture that plays", page)

@@ -1,7 +1,7 @@
 """The server behind the pages: settings, the core, and the routes of the live stream.
 
 `GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
-step, stop, knob), `GET /api/stage` gives the head of a recording, or some of its rounds. All want the token that only
+step, stop, knob, watch), `GET /api/stage` gives the head of a run, or some of its rounds. All want the token that only
 pages of this server are given: another site open in the same browser can reach a loopback port, but cannot read the
 token.
 """
@@ -19,12 +19,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specviz.commands import decode_command
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz_app.server.core import TICK_S, ServedRun, Settings
+from specviz_app.server.core import TICK_S, ServedRun, Settings, decode_asked
+from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, conversation, now
 from specviz_app.server.payload import payload
-from specviz_app.server.stages import Stages
+from specviz_app.server.stages import OpenRun, Stages
 
 EVENTS, COMMAND, STAGE = "/api/events", "/api/command", "/api/stage"
 HEARTBEAT_S = 10.0
@@ -73,14 +73,24 @@ class Server:
         self.closing = threading.Event()
         self.n_streams = 0
         self._lock = threading.Lock()
-        self._held: tuple[int, bytes] = (-1, b"")
+        self._held: dict[str, tuple[int, bytes]] = {}
+        self._live: tuple[str, LiveRounds] = ("", LiveRounds(self.core, ""))
 
-    def frame(self) -> tuple[int, bytes]:
-        """The newest frame and its number; made once however many tabs look."""
+    def frame(self, view: str = "") -> tuple[int, bytes]:
+        """The newest frame and its number, for the live page or the stage; made once however many tabs look."""
         with self._lock:
-            if self._held[0] != self.core.version:
-                self._held = self.core.look(_numbered)
-            return self._held
+            if view not in self._held or self._held[view][0] != self.core.version:
+                self._held[view] = self.core.look(_VIEWS[view])
+            return self._held[view]
+
+    def played(self, key: str) -> OpenRun | LiveRounds:
+        """The run of a key: a recording, or the newest of the core. Raises SpecvizError for what no page offered."""
+        if not key.startswith(LIVE_RUN):
+            return self.stages.run(key)
+        with self._lock:
+            if self._live[0] != key:
+                self._live = (key, LiveRounds(self.core, key))
+            return self._live[1]
 
     def close(self) -> None:
         self.closing.set()
@@ -89,6 +99,13 @@ class Server:
 
 def _numbered(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
     return core.version, payload(frame, core)
+
+
+def _staged(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
+    return core.version, now(frame, core)
+
+
+_VIEWS = {"": _numbered, "stage": _staged}
 
 
 _server: Server | None = None
@@ -118,7 +135,10 @@ def routes(server: Server) -> list[Route]:
             return _no("this stream needs the token of a page of this server")
         if server.n_streams >= MOST_STREAMS:
             return _refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
-        return StreamingResponse(_stream(server, request), media_type="text/event-stream", headers=_HEADERS)
+        view = request.query_params.get("view", "")
+        if view not in _VIEWS:
+            return _refused("no such view of the run", 404)
+        return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=_HEADERS)
 
     async def command(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
@@ -144,10 +164,15 @@ def routes(server: Server) -> list[Route]:
 
 
 def _played(server: Server, asked: QueryParams) -> Response:
-    """The head of a recording; with `round`, so many rounds from there on as `n` says; with `page`, all as one file."""
+    """The head of a run; with `round`, so many rounds from there on as `n` says; with `page`, all as one file; with
+    `points`, of the newest run of the core, the time line from there on; with `said`, what was said to it."""
     first, n = asked.get("round"), asked.get("n", "1")
     try:
-        run = server.stages.run(asked.get("run", ""))
+        if "said" in asked:
+            return Response(conversation(server.core), media_type="application/json", headers=_HEADERS)
+        run = server.played(asked.get("run", ""))
+        if isinstance(run, LiveRounds) and (since := asked.get("points")) is not None:
+            return Response(run.points(_number(since)), media_type="application/json", headers=_HEADERS)
         if "page" in asked:
             return Response(run.page(), media_type="text/html", headers={**_HEADERS, **_TO_KEEP})
         body = run.head() if first is None else run.rounds(_number(first), _number(n))
@@ -163,7 +188,7 @@ def _number(word: str) -> int:
     return int(word)
 
 
-async def _stream(server: Server, request: Request) -> AsyncIterator[bytes]:
+async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[bytes]:
     """The newest frame whenever there is another one. A frame is whole, so a client that comes back misses nothing."""
     seen, quiet = _last_seen(request), 0.0
     server.n_streams += 1
@@ -171,7 +196,7 @@ async def _stream(server: Server, request: Request) -> AsyncIterator[bytes]:
         yield b"retry: 500\n\n"
         while not server.closing.is_set() and not await request.is_disconnected():
             if server.core.version != seen:
-                seen, body = await asyncio.to_thread(server.frame)
+                seen, body = await asyncio.to_thread(server.frame, view)
                 quiet = 0.0
                 yield b"id: %d\ndata: %s\n\n" % (seen, body)
             elif quiet >= HEARTBEAT_S:
@@ -203,7 +228,7 @@ def _last_seen(request: Request) -> int:
 
 def _obey(server: Server, body: bytes) -> Response:
     try:
-        server.core.command(decode_command(body))
+        server.core.command(decode_asked(body))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return _refused(f"bad command: {error}", 400)
     except RecursionError:

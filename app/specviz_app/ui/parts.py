@@ -214,13 +214,18 @@ def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> No
 
 
 _stage_component = st.components.v2.component(
-    "specviz_stage", html='<div class="mount"></div>', css=painted.style(), js=painted.painter("component")
+    "specviz_stage",
+    html='<div class="mount"></div>',
+    css=painted.style("live"),
+    js=painted.painter(*painted.LIVE, "component"),
 )
 
 
-def stage(data: Mapping[str, Any], key: str, on_place: Callable[[], None]) -> None:
-    """Mount the stage, which fetches its run by what `data` says. `on_place` runs when somebody stayed at a place."""
-    _stage_component(key=key, data=dict(data), on_place_change=on_place)
+def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]]) -> None:
+    """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells of `place`
+    (somebody stayed at one), `say`, `anew` and `look` (of the conversation)."""
+    told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
+    _stage_component(key=key, data=dict(data), **told)
 
 
 def _nothing() -> None:

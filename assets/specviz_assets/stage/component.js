@@ -1,17 +1,26 @@
 // The stage in a page of the dashboard: rounds come from the server, one after another; the script around runs once.
 
+import { LiveStage } from "./live.js";
 import { Stage } from "./stage.js";
+import { Talker } from "./talker.js";
 
 const mounted = new WeakMap();
 
-async function answered(data, more) {
-  const answer = await fetch(`${data.url}?run=${encodeURIComponent(data.run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
+async function answered(data, more, run = data.run) {
+  const answer = await fetch(`${data.url}?run=${encodeURIComponent(run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
   if (!answer.ok) throw new Error((await answer.json()).message ?? `the server says ${answer.status}`);
   return answer;
 }
 
-async function fetched(data, more) {
-  return (await answered(data, more)).json();
+async function fetched(data, more, run) {
+  return (await answered(data, more, run)).json();
+}
+
+async function ordered(data, command) {
+  const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.token };
+  const answer = await fetch(data.command, { method: "POST", headers, body: JSON.stringify(command) });
+  const said = await answer.json();
+  if (!said.ok) throw new Error(said.message);
 }
 
 function groundOf(host) {
@@ -23,6 +32,45 @@ function groundOf(host) {
   return r * 0.3 + g * 0.6 + b * 0.1 < 128 ? "dark" : "light";
 }
 
+// A recording, or a run that is over.
+function recorded(mount, data, options) {
+  const source = { head: () => fetched(data, ""), round: async (index) => (await fetched(data, `&round=${index}&n=1`))[0] };
+  return new Stage(mount, source, { ...options, save: async () => (await answered(data, "&page=1")).blob() });
+}
+
+// The newest run of the core, and what is said to it.
+function followed(mount, data, held, options) {
+  const live = {
+    events: data.events,
+    head: (run) => fetched(data, "", run),
+    round: async (run, index) => (await fetched(data, `&round=${index}&n=1`, run))[0],
+    points: (run, from) => fetched(data, `&points=${from}`, run),
+    order: (command) => ordered(data, command),
+  };
+  held.talker = new Talker({
+    said: () => fetched(data, "&said=1"),
+    say: (text) => held.trigger("say", text),
+    anew: () => held.trigger("anew", true),
+    look: (run) => held.trigger("look", run),
+  });
+  const save = async () => (await answered(data, "&page=1", held.stage.run)).blob();
+  return new LiveStage(mount, null, { ...options, live, talker: held.talker, save });
+}
+
+function mount(component, theme) {
+  const { data, parentElement } = component;
+  const held = { run: data.run, at: data.at, last: data.at, pending: [] };
+  const onPlace = (place) => {
+    if (place === held.last) return;
+    held.last = place;
+    held.pending.push(place);
+    held.trigger("place", place);
+  };
+  const options = { at: data.at, play: data.play, theme, onPlace }, place = parentElement.querySelector(".mount");
+  held.stage = data.events ? followed(place, data, held, options) : recorded(place, data, options);
+  return held;
+}
+
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
   const theme = groundOf(parentElement.host ?? parentElement);
@@ -32,22 +80,12 @@ export default function (component) {
     held = null;
   }
   if (!held) {
-    const source = { head: () => fetched(data, ""), round: async (index) => (await fetched(data, `&round=${index}&n=1`))[0] };
-    held = { run: data.run, at: data.at, last: data.at, pending: [] };
-    held.stage = new Stage(parentElement.querySelector(".mount"), source, {
-      at: data.at, play: data.play, theme,
-      save: async () => (await answered(data, "&page=1")).blob(),
-      onPlace: (place) => {
-        if (place === held.last) return;
-        held.last = place;
-        held.pending.push(place);
-        held.trigger("place", place);
-      },
-    });
+    held = mount(component, theme);
     mounted.set(parentElement, held);
   }
   held.trigger = setTriggerValue;
   held.stage.setTheme(theme);
+  if (data.manner) held.talker?.setManner(data.manner);
   // Either the answer to a place that was told, or one that came otherwise: the way back, a link.
   const told = held.pending.indexOf(data.at);
   if (told >= 0) held.pending.splice(0, told + 1);

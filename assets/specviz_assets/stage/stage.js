@@ -46,7 +46,7 @@ export class Stage {
     this.talk = new Talk((index, node) => this.goEnd(index, node === undefined ? null : Number(node)));
     this.why = new Inspector((id) => this.choose(id));
     this.scale = new Scale();
-    this.knobs = new KnobRow();
+    this.knobs = this.knobRow();
     this.time = new Timeline(this);
     this.title = el("h1", {});
     this.badge = el("span", { class: "badge" });
@@ -71,6 +71,10 @@ export class Stage {
     this.around = el("div", { class: "stage-around" }, this.box);
     this.root.append(this.around);
     this.paintTheme();
+  }
+
+  knobRow() {
+    return new KnobRow();
   }
 
   async begin() {
@@ -129,6 +133,11 @@ export class Stage {
 
   // Moving ---------------------------------------------------------------------------------------------------------
 
+  // Whether the picture goes on by itself.
+  get moving() {
+    return this.playing;
+  }
+
   get still() {
     return this.quiet.matches;
   }
@@ -173,6 +182,10 @@ export class Stage {
 
   round(by) {
     return this.goEnd(this.index + by);
+  }
+
+  toLast() {
+    return this.head && this.goEnd(this.last);
   }
 
   goEnd(index, chosen = null) {
@@ -313,7 +326,7 @@ export class Stage {
     this.box.style.setProperty("--ms", motion ? `${Math.min(420, ms * 0.45)}ms` : "0ms");
     this.said.setAttribute("aria-live", this.playing && this.speed > 1 ? "off" : "polite");
     const leaves = motion && moment.phase === PHASE.COMMIT && from.page === page ? lift(this) : [];
-    if (this.tree.page !== page) this.tree.setRound(page, motion, ms);
+    if (this.tree.page !== page) this.tree.setRound(page, motion && from.page?.index !== page.index, ms);
     const shown = this.chosen ?? moment.at;
     this.tree.paint(k, motion, ms, shown, this.head.marks);
     this.talk.show(this.index, page, k, motion);
@@ -321,7 +334,7 @@ export class Stage {
     this.why.show(page, k, shown, this.chosen !== null, this.head.marks);
     this.scale.show(page, k, motion, ms, this.head.marks);
     this.knobs.show(page);
-    this.time.show(this.index, k, page.moments.length, this.playing);
+    this.time.show(this.index, k, page.moments.length, this.moving);
     put(this.said, moment.say);
     this.said.title = moment.say;
     put(this.counts, moment.counts);

@@ -65,6 +65,13 @@ export class TreeView {
     this.look(true);
   }
 
+  // Nothing to see: another run begins.
+  clear() {
+    this.layer?.remove();
+    this.layer = this.page = this.at = null;
+    put(this.missing, "");
+  }
+
   // A round: all its nodes are made, none is seen yet.
   setRound(page, motion, ms) {
     const old = this.layer;

@@ -11,7 +11,7 @@ import msgspec
 
 from specviz.runlog.run import Query, RoundRecord, TextToken
 from specviz.text import NEWLINE
-from specviz.view.frame.frame import Cursor
+from specviz.view.frame.frame import Cursor, Frame
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar
 from specviz.view.play.build import FrameBuilder
@@ -37,17 +37,16 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
     """The run as a whole. `name`: what the trace is called."""
     run = builder.run
     frame = builder.frame(Cursor(), OPTIONS, FEED)
-    info, n = frame.run, len(run.rounds)
-    facts = (f"seed {info.seed}" if info.seed is not None else "", f"{n:,} rounds", f"level {info.level}")
-    points = _points(builder)
+    info = frame.run
+    points = points_from(builder, 0)
     return StageHead(
         version=VERSION,
         name=name,
         title=info.title,
         badge=info.badge,
         lossless=info.lossless and not info.imported,
-        facts=" · ".join(filter(None, facts)),
-        metrics=tuple(StageMetric(m.label, m.text, m.help) for m in frame.metrics),
+        facts=facts(frame, len(run.rounds)),
+        metrics=metrics(frame),
         phases=PHASES,
         marks={mark: Look(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
         knobs=_knobs(frame.knobs),
@@ -55,6 +54,17 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
         points=points,
         notices=frame.notices,
     )
+
+
+def facts(frame: Frame, n: int) -> str:
+    """`seed 42 · 21 rounds · level full`."""
+    seed = f"seed {frame.run.seed}" if frame.run.seed is not None else ""
+    return " · ".join(filter(None, (seed, f"{n:,} {'round' if n == 1 else 'rounds'}", f"level {frame.run.level}")))
+
+
+def metrics(frame: Frame) -> tuple[StageMetric, ...]:
+    """The numbers of the whole run."""
+    return tuple(StageMetric(m.label, m.text, m.help) for m in frame.metrics)
 
 
 def _knobs(bar: KnobBar) -> tuple[KnobLook, ...]:
@@ -74,20 +84,32 @@ def in_lines(text: str) -> str:
     return text.replace(NEWLINE, f"{NEWLINE}\n")
 
 
-def _points(builder: FrameBuilder) -> tuple[StagePoint, ...]:
+def points_from(builder: FrameBuilder, first: int) -> tuple[StagePoint, ...]:
+    """The time line from a round on, with the text that every round wrote."""
     run, several = builder.run, len(builder.run.queries) > 1
+    texts = _texts(builder, first)
+    found = []
+    for index in range(first, len(run.rounds)):
+        point = run.rounds.point(index)
+        place = f"q{point.q}/r{point.r}" if several else f"r{point.r}"
+        written = texts.get(index, ())
+        found.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
+    return tuple(found)
+
+
+def _texts(builder: FrameBuilder, first: int) -> dict[int, tuple[Token, ...]]:
+    """The tokens of every round from `first` on, by its index."""
+    run = builder.run
     texts: dict[int, tuple[Token, ...]] = {}
     for query in run.queries:
-        for r, tokens in groupby(query.tokens, key=lambda token: token.round):
+        if query.first + query.n_rounds <= first:
+            continue
+        known = run.rounds[first].n_before if query.first < first else 0
+        for r, tokens in groupby(query.tokens[known:], key=lambda token: token.round):
             index = run.find(query.number, r)
             if index is not None:
                 texts[index] = tuple(_token(token) for token in tokens)
-    found = []
-    for point in run.rounds.points():
-        place = f"q{point.q}/r{point.r}" if several else f"r{point.r}"
-        written = texts.get(point.index, ())
-        found.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
-    return tuple(found)
+    return texts
 
 
 def _token(token: TextToken) -> Token:
@@ -114,6 +136,7 @@ def one_round(builder: FrameBuilder, index: int) -> StageRound:
         changes=tuple((labels.get(c.name, c.name), shown(c.old), shown(c.new)) for c in record.changes),
         last=frame.knobs.last,
         missing=frame.tree.missing or "",
+        open=not record.complete,
     )
 
 
