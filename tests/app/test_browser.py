@@ -84,6 +84,13 @@ def talking(one_port: int) -> Iterator[Served]:
         yield found
 
 
+@pytest.fixture
+def opened(one_port: int) -> Iterator[Served]:
+    """What somebody gets who asked for nothing."""
+    with served(None, one_port, "open") as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def recorded(chain_trace: Path) -> Iterator[Served]:
     with served(chain_trace) as found:
@@ -692,3 +699,47 @@ def test_the_live_stage_fits_a_phone(dark: bool, live: Served, open_at: Callable
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
     for part in (".composer", ".livebar", ".steer"):
         assert page.locator(part).evaluate("element => element.getBoundingClientRect().right") <= 390
+
+
+def test_the_first_minute_plays_is_walked_and_put_away(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    before = _stage_place(page)
+    _until(lambda: _stage_place(page) != before, "it does not play")
+    step = page.locator(".welcome .n")
+    assert step.inner_text() == "1 of 4"
+    page.locator(".welcome .next").click()
+    page.keyboard.press("ArrowRight")
+    _until(lambda: step.inner_text() == "3 of 4", "the key that is asked for does not go on")
+    page.keyboard.press("}")
+    _until(lambda: step.inner_text() == "4 of 4", "the key that is asked for does not go on")
+    page.locator(".welcome [data-do=away]").click()
+    assert page.locator(".welcome").count() == 0
+    _settled(page)
+    page.get_by_role("link", name="Trace").click()
+    page.locator(".sv-run").wait_for()
+    page.get_by_role("link", name="Stage").click()
+    page.locator(".stage .node").first.wait_for()
+    assert page.locator(".welcome").count() == 0
+
+
+def test_run_it_here_goes_on_live_from_the_same_prompt(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    _settled(page)
+    page.locator(".welcome .here").click()
+    page.locator(".livebar .state", has_text="LIVE").wait_for()
+    page.locator(".stage .node").first.wait_for()
+    assert page.locator(".knob input[aria-label='γ gamma']").is_enabled()
+    assert page.locator(".welcome").count() == 0
+
+
+def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "first")
+    _follow(page, "second")
+    _until(lambda: "+" not in page.locator(".livebar .golive").inner_text(), "it does not follow the second run")
+    past = open_at(f"{live.url}/stage?src=run+1,+draft")
+    past.locator(".stage .node").first.wait_for()
+    assert past.locator(".livebar").count() == 0
+    assert past.locator(".knob input").count() == 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
+from specviz.local_models.choices import EMBEDDED, ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel, local_models
 from specviz.sources.model_names import ModelNames
 from specviz_app.server.core import ServedRun
@@ -56,6 +56,18 @@ def boxes(server: Server) -> PickedModels:
     same = named and target.name == asked.target
     draft = _box("Draft model", f"draft of {target.name}", drafts, asked.draft if same else drafts[0].name)
     return PickedModels(target, draft, core.loaded and core.models == ModelNames(target.name, draft.name))
+
+
+def proposed_target(chat: bool) -> ModelChoice:
+    """What decodes where nobody chose: for messages the first model of this machine, for texts the pair that comes
+    along."""
+    offered = target_choices(_found())
+    return offered[0] if chat else choice_of(EMBEDDED, offered)
+
+
+def proposed_draft(target: ModelChoice) -> ModelChoice:
+    """The draft model that is usual for it."""
+    return draft_choices(target.name, _found())[0]
 
 
 def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelChoice:

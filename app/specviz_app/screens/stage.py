@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app.screens import stage_live
+from specviz_app.screens import first_minute, live_models, stage_live
 from specviz_app.server.server import STAGE, Server, current
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE, choices
@@ -13,7 +13,10 @@ from specviz_app.ui.viewer import Viewer
 KEY = "stage"
 _NOTHING = "Nothing to play yet: this run has no round. Choose another on the left."
 # The picture takes the page.
-_WIDE = "<style>[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }</style>"
+_WIDE = """<style>
+[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }
+@media (max-width: 640px) { .st-key-beginning { flex-wrap: nowrap !important; overflow-x: auto; } }
+</style>"""
 
 
 def page() -> None:
@@ -52,15 +55,25 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
     named = state.AT in st.query_params
     if problem := state.bad_place():
         st.warning(parts.plain(problem))
+    if problem := st.session_state.pop(live_models.PROBLEM, None):
+        st.error(parts.plain(problem))
     place = st.session_state.get(KEY, {}).get("place") if KEY in st.session_state else None
+    run = held.player.run
     data = {
         "url": STAGE,
         "token": server.token,
         "run": key,
         "at": held.place if named or place else "",
         "play": not named,
+        "here": first_minute.offer(server, run),
+        "welcome": [] if named else first_minute.welcome(server, held.name),
     }
-    parts.stage(data, KEY, {"place": guard.obeyed(lambda: _moved(held))})
+    told = {
+        "place": lambda: _moved(held),
+        "here": lambda: first_minute.run_here(server, run),
+        "welcomed": first_minute.put_by,
+    }
+    parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in told.items()})
     if named or place:
         state.put_place(held)
 

@@ -62,6 +62,13 @@ class Settings:
         return ModelNames.of(self.argv)
 
 
+def lacking(settings: Settings) -> MissingExtra | None:
+    """Why nothing can be decoded on this machine; None when it can."""
+    if settings.command is not None or (find_spec("torch") and find_spec("transformers")):
+        return None
+    return MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
+
+
 class Watch(Command, tag="watch", kw_only=True):
     """How fast the picture goes for all who follow: steps at so many times the usual speed; 0: as fast as the core."""
 
@@ -99,8 +106,8 @@ class ServedRun(TalkingRun):
             models = ModelNames(target, draft).said_plainly
             if self.loaded and self.models == models:
                 return
-            if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
-                raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
+            if problem := lacking(self.settings):
+                raise problem
             record = self.settings.record
             if record is not None and self.has_core:
                 record = unused(record)  # that of the core before stays

@@ -11,6 +11,8 @@ import msgspec
 
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
+from specviz.sources.conversation import Spoken
+from specviz.text import running
 from specviz.view import Frame
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, one_round, points_from
@@ -101,7 +103,8 @@ def now(frame: Frame, core: ServedRun) -> bytes:
         "queue": frame.queue.text,
         # Another one: the conversation has changed.
         "said": f"{core.generation} {dialogue.key} {bool(core.talk.unsent)}",
-        "answers": dialogue.shown and not dialogue.blank,
+        "answers": dialogue.shown,
+        "blank": dialogue.blank,
         "refusals": core.refusals,
         "notices": frame.notices,
         "failed": frame.state.name in ("error", "core_lost"),
@@ -110,11 +113,26 @@ def now(frame: Frame, core: ServedRun) -> bytes:
 
 
 def conversation(core: ServedRun) -> bytes:
-    """What was said, as texts; the answer in hand is the newest run itself."""
+    """What was said, as escaped texts; the answer in hand is the newest run itself. `unsent` goes back into the box."""
     dialogue = core.dialogue()
-    turns = [
-        {"role": turn.role, "text": turn.text, "who": turn.who, "stopped": turn.stopped, "run": core.name_of(turn.run)}
-        for turn in dialogue.above[-_MOST_TURNS:]
-    ]
-    said = {"above": turns, "below": dialogue.below, "shown": dialogue.shown, "unsent": core.talk.unsent}
+    said = {
+        "above": [_turn(core, turn) for turn in dialogue.above[-_MOST_TURNS:]],
+        "below": _in_lines(dialogue.below),
+        "shown": dialogue.shown,
+        "unsent": core.talk.unsent,
+    }
     return msgspec.json.encode(said)
+
+
+def _turn(core: ServedRun, turn: Spoken) -> dict[str, Any]:
+    return {
+        "role": turn.role,
+        "text": _in_lines(turn.text),
+        "who": running(turn.who),
+        "stopped": turn.stopped,
+        "run": core.name_of(turn.run) if turn.run else None,
+    }
+
+
+def _in_lines(text: str) -> str:
+    return "\n".join(running(line) for line in text.split("\n"))

@@ -223,7 +223,7 @@ _stage_component = st.components.v2.component(
 
 def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]]) -> None:
     """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells of `place`
-    (somebody stayed at one), `say`, `anew` and `look` (of the conversation)."""
+    (somebody stayed at one), `say`, `anew` and `look` (of the conversation), `here` and `welcomed` (of a recording)."""
     told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
     _stage_component(key=key, data=dict(data), **told)
 

@@ -3,8 +3,10 @@
 import { LiveStage } from "./live.js";
 import { Stage } from "./stage.js";
 import { Talker } from "./talker.js";
+import { Welcome, hereButton } from "./welcome.js";
 
 const mounted = new WeakMap();
+const putBy = { done: false }; // the welcome, in this tab
 
 async function answered(data, more, run = data.run) {
   const answer = await fetch(`${data.url}?run=${encodeURIComponent(run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
@@ -68,6 +70,14 @@ function mount(component, theme) {
   };
   const options = { at: data.at, play: data.play, theme, onPlace }, place = parentElement.querySelector(".mount");
   held.stage = data.events ? followed(place, data, held, options) : recorded(place, data, options);
+  const here = () => held.trigger("here", true);
+  if (data.here) held.stage.box.querySelector(".tools").prepend(hereButton(data.here, here));
+  if (data.welcome?.length && !putBy.done) {
+    held.welcome = new Welcome(held.stage, data.welcome, data.here, here, () => {
+      putBy.done = true;
+      held.trigger("welcomed", true);
+    });
+  }
   return held;
 }
 
@@ -76,6 +86,7 @@ export default function (component) {
   const theme = groundOf(parentElement.host ?? parentElement);
   let held = mounted.get(parentElement);
   if (held && held.run !== data.run) {
+    held.welcome?.end();
     held.stage.end();
     held = null;
   }
@@ -95,6 +106,7 @@ export default function (component) {
   }
   held.at = data.at;
   return () => {
+    held.welcome?.end();
     held.stage.end();
     mounted.delete(parentElement);
   };

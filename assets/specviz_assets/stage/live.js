@@ -86,7 +86,10 @@ export class LiveStage extends Stage {
     if (this.run !== now.run) {
       this.pages = new Pages({ round: (index) => this.options.live.round(this.run, index) });
       this.stop();
-      if (this.run) this.following = true;
+      if (this.run) {
+        this.following = true;
+        this.options.at = "";
+      }
       this.page = null;
       this.index = this.k = 0;
       this.tree.clear();
@@ -95,7 +98,9 @@ export class LiveStage extends Stage {
     this.head = head;
     this.lay(head);
     this.blank(head);
-    if (this.options.at && !this.following && head.points.length) await this.goto(this.options.at);
+    if (this.options.at && head.points.length) await this.goto(this.options.at);
+    else if (this.page) this.draw(false, { page: this.page, k: this.k });
+    else this.following = true;
     this.options.at = "";
   }
 

@@ -56,7 +56,7 @@ export class Talk {
       const turn = this.turn(query.first + n);
       turn.hidden = n >= this.upto;
       if (this.rounds[n]) this.rounds[n].replaceWith(turn);
-      else this.text.insertBefore(turn, this.rounds.length && this.maybe.parentNode ? (this.rounds.at(-1).nextSibling ?? null) : null);
+      else this.text.insertBefore(turn, n ? this.rounds[n - 1].nextSibling : this.text.firstChild);
       this.rounds[n] = turn;
     }
   }

@@ -45,12 +45,12 @@ export class Talker {
   }
 
   async hear(frame) {
-    this.given.hidden = false;
+    this.given.hidden = this.talk.text.hidden = frame.blank; // the run before, while a message waits
     this.given.classList.toggle("folds", frame.answers);
     this.examples.hidden = !["idle", "ended", "loading"].includes(frame.state.name);
     if (frame.said === this.seen) return;
     this.seen = frame.said;
-    if (frame.answers) this.given.open = false;
+    this.given.open = !frame.answers;
     let known;
     try {
       known = await this.said();
@@ -62,7 +62,6 @@ export class Talker {
     fill(this.above, ...known.above.map((turn) => this.turn(turn)));
     put(this.below, known.below);
     this.below.hidden = !known.below;
-    this.talk.text.hidden = Boolean(known.below && !known.shown);
     if (known.unsent && !this.input.value) this.input.value = known.unsent;
     this.offer();
     this.talk.scroll.scrollTop = this.talk.scroll.scrollHeight;
