@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz_app.server.server import current
-from specviz_app.ui import guard, state
+from specviz_app.ui import guard, owner, state
 from specviz_app.ui.pages import all_pages
 from specviz_app.ui.parts import style
 from specviz_app.ui.sidebar import sidebar, unknown
@@ -11,6 +11,7 @@ from specviz_app.ui.sidebar import sidebar, unknown
 
 def main() -> None:
     st.set_page_config(page_title="specviz", page_icon="◆", layout="wide")
+    owner.take_key()
     server = current()
     pages = {
         page.path: st.Page(

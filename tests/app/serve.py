@@ -1,7 +1,7 @@
 """The real server over the scripted core, for tests that need sockets: serve.py PORT [REPLAY | MANNER ..].
 
 No REPLAY means live; manners are those of the core, `talks` before all. `open`: nothing is asked for, and what
-comes with the package are the recordings of the tests.
+comes with the package are the recordings of the tests. `shared`: only the owner commands.
 """
 
 import sys
@@ -21,6 +21,8 @@ def main() -> None:
     if "open" in words:
         library.bundled_traces = lambda: RECORDINGS
     server = Server(Settings(replay=replay, command=command, live=replay is None and "open" not in words))
+    if "shared" in words:
+        server.share()
     serve(server, "127.0.0.1", port, False, lambda address: print(server.token, flush=True))
 
 

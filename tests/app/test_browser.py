@@ -734,11 +734,20 @@ def test_run_it_here_goes_on_live_from_the_same_prompt(opened: Served, open_at: 
     assert page.locator(".welcome").count() == 0
 
 
+def test_who_only_watches_sees_the_run_and_moves_nothing(one_port: int, open_at: Callable[..., Any]) -> None:
+    with served(None, one_port, "shared") as found:
+        page = open_at(f"{found.url}/stage")
+        page.get_by_text("You are watching").wait_for()
+        assert page.locator(".composer textarea").is_disabled()
+        assert page.locator(".livebar .hold").is_disabled()
+
+
 def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{live.url}/stage")
     _follow(page, "first")
+    _until(lambda: _newest(page) >= 4, "it does not go on")
     _follow(page, "second")
-    _until(lambda: "+" not in page.locator(".livebar .golive").inner_text(), "it does not follow the second run")
+    _until(lambda: _newest(page) < 4, "it does not follow the second run")
     past = open_at(f"{live.url}/stage?src=run+1,+draft")
     past.locator(".stage .node").first.wait_for()
     assert past.locator(".livebar").count() == 0

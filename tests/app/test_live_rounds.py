@@ -9,10 +9,10 @@ from app.fakes import until
 from specviz.commands import SetKnob, Start, StepRounds
 from specviz.errors import SpecvizError
 from specviz.view.stage.document import head, one_round
-from specviz_app.server.core import ServedRun, Watch, decode_asked
+from specviz_app.server.core import ServedRun, SetPace, decode_asked
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, conversation, run_key
 from specviz_app.server.live_rounds import now as now_of
-from specviz_app.server.stages import Stages
+from specviz_app.server.stages import MOST_ROUNDS, Stages
 
 
 def _now(core: ServedRun) -> dict[str, Any]:
@@ -87,6 +87,11 @@ def test_a_run_that_another_one_followed_is_refused_as_the_newest_and_played_as_
     assert json.loads(run.rounds(0, 1))[0]["index"] == 0
 
 
+def test_one_request_gets_so_many_rounds_at_most(core: ServedRun) -> None:
+    _held(core, MOST_ROUNDS + 2)
+    assert len(json.loads(LiveRounds(core, run_key(core)).rounds(0, 999_999_999))) == MOST_ROUNDS
+
+
 @pytest.mark.parametrize("index", [-1, 99])
 def test_a_round_that_is_not_there_is_refused(index: int, core: ServedRun) -> None:
     _held(core, 1)
@@ -97,13 +102,13 @@ def test_a_round_that_is_not_there_is_refused(index: int, core: ServedRun) -> No
 def test_the_pace_of_the_picture_is_changed_for_all(core: ServedRun) -> None:
     core.start(Start(prompt="x"), paced=True)
     until(lambda: core.running, "no run")
-    core.command(decode_asked(b'{"cmd":"watch","speed":0.5}'))
+    core.command(decode_asked(b'{"cmd":"pace","speed":0.5}'))
     assert _now(core)["now"]["ms"] == 900
-    core.command(Watch(speed=0))
+    core.command(SetPace(speed=0))
     assert not core.paced
     assert _now(core)["now"]["ms"] == 0
     with pytest.raises(SpecvizError, match="no speed 3"):
-        core.command(Watch(speed=3))
+        core.command(SetPace(speed=3))
 
 
 def test_what_was_said_is_told_as_text(core: ServedRun) -> None:

@@ -13,9 +13,10 @@ from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.sources.talking_run import proposed
 from specviz_app.screens import live_models
 from specviz_app.server.core import ServedRun, lacking
-from specviz_app.server.server import Server
+from specviz_app.server.server import ONLY_OWNER, Server
 from specviz_app.ui import state
 from specviz_app.ui.library import LIVE, choices
+from specviz_app.ui.owner import must_own, owns
 
 _PUT_BY = "welcome-put-by"  # in the session's state, and nowhere else
 # `part` of the picture that a step is about; a step with a `key` goes on when that is pressed.
@@ -29,7 +30,7 @@ STEPS: tuple[dict[str, str], ...] = (
         "part": ".phases",
         "key": "ArrowRight",
         "title": "Press → to see the target judge it.",
-        "words": "One pass of the model sets its p beside every q. Where u falls into the blue band, the guess is kept.",
+        "words": "One pass of the model sets its p beside every q. Where u falls into the blue band, it is kept.",
     },
     {
         "part": ".why",
@@ -59,7 +60,7 @@ def put_by() -> None:
 
 def offer(server: Server, run: Run) -> dict[str, Any]:
     """The button that decodes the same prompt here; off, with the line that mends it, where nothing can be decoded."""
-    problem = lacking(server.settings)
+    problem = lacking(server.settings) if owns(server) else ONLY_OWNER
     core = server.core
     name = "the model that is loaded" if core.loaded else live_models.proposed_target(prompt_of(run)[1]).label
     help_ = f"decode the same prompt on this machine, with {name}"
@@ -76,6 +77,7 @@ def prompt_of(run: Run) -> tuple[str, bool]:
 
 def run_here(server: Server, run: Run) -> None:
     """Go on live from the prompt of a recording, as it was decoded; the models are loaded first where none are."""
+    must_own()
     core = server.core
     text, chat = prompt_of(run)
     put_by()

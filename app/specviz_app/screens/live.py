@@ -19,6 +19,7 @@ from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
+from specviz_app.ui.owner import must_own
 from specviz_app.ui.pages import Page
 
 PACES = ("watch every round", "full speed", "held: step by hand")
@@ -41,7 +42,7 @@ def page() -> None:
         live_models.load_button(core, picked)
         live_talk.new_button(core)
     if core.loaded and core.catalogue is None:
-        guard.fragment(wait, 0.5)(core)
+        guard.fragment(_wait, 0.5)(core)
     if said := talks(core, picked):
         live_talk.conversation(server, picked, making(core, method), guard.obeyed(_node_chosen))
     tell(core, picked, method)
@@ -63,7 +64,7 @@ def tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> No
     state.tell()
 
 
-def wait(core: ServedRun) -> None:
+def _wait(core: ServedRun) -> None:
     """Until the worker's catalogue is there, or it has gone."""
     st.caption("Loading the models…")
     if core.catalogue is not None or core.failed is not None:
@@ -193,6 +194,7 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
     held = st.session_state
     prompt = held.get("prompt") or ""
     try:
+        must_own()
         if not prompt and not many:
             raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
         start, paced = _asked(core, method)
@@ -275,6 +277,7 @@ def _settings(core: ServedRun, method: MethodInfo) -> None:
 
 def _apply(core: ServedRun, method: MethodInfo) -> None:
     try:
+        must_own()
         running, asked = core.asked()
         if not core.running:
             st.session_state["apply_said"] = "No run is going on: the knobs are taken at the next start."

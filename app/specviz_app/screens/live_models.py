@@ -11,6 +11,7 @@ from specviz.sources.model_names import ModelNames
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts
+from specviz_app.ui.owner import must_own
 
 PROBLEM = "start_problem"  # in the session's state: why nothing came of the last press
 CHAT = "chat"  # the switch between messages and texts
@@ -112,6 +113,7 @@ def load_button(core: ServedRun, picked: PickedModels) -> None:
 def load(core: ServedRun, models: ModelNames) -> bool:
     """Load them; whether that began. What is wrong is told by the page."""
     try:
+        must_own()
         core.load(models.target, models.draft)
         st.session_state.pop(CHAT, None)  # whether prompts are messages begins as the new model is
         st.query_params.pop(CHAT, None)

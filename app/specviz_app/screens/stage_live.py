@@ -14,10 +14,11 @@ from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz_app.screens import live, live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
-from specviz_app.server.live_rounds import LIVE_RUN
+from specviz_app.server.live_rounds import LIVE_RUN, core_key
 from specviz_app.server.server import COMMAND, EVENTS, STAGE, Server
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE
+from specviz_app.ui.owner import command_token, must_own, owns
 
 
 def show(server: Server, key: str, moved: Callable[[], None]) -> None:
@@ -28,8 +29,6 @@ def show(server: Server, key: str, moved: Callable[[], None]) -> None:
         picked = live_models.boxes(server)
         method = live.method_box(core) if core.loaded and core.catalogue is not None else None
         live_models.load_button(core, picked)
-    if core.loaded and core.catalogue is None:
-        guard.fragment(live.wait, 0.5)(core)
     live.tell(core, picked, method)
     talks = live.talks(core, picked)
     making = live.making(core, method)
@@ -38,26 +37,34 @@ def show(server: Server, key: str, moved: Callable[[], None]) -> None:
         "url": STAGE,
         "token": server.token,
         "command": COMMAND,
+        "key": command_token(server),
         "events": f"{EVENTS}?view=stage&token={server.token}",
         "run": LIVE_RUN,
+        "core": core_key(core),
         "at": at,
         "play": False,
-        "manner": _manner(picked, method, talks),
+        "manner": _manner(picked, method, talks, owns(server)),
     }
     say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
     look = guard.obeyed(lambda: state.look_back(str(st.session_state[key].get("look"))))
-    parts.stage(data, key, {"place": moved, "say": say, "anew": guard.obeyed(core.begin_anew), "look": look})
+    anew = guard.obeyed(lambda: live_talk.begin_anew(core))
+    parts.stage(data, key, {"place": moved, "say": say, "anew": anew, "look": look, "core": _nothing})
 
 
-def _manner(picked: PickedModels, method: MethodInfo | None, talks: bool) -> dict[str, Any]:
+def _nothing() -> None:
+    """The script runs; nothing else is due."""
+
+
+def _manner(picked: PickedModels, method: MethodInfo | None, talks: bool, owns: bool) -> dict[str, Any]:
     """What can be said here, and what stands in the way."""
     name = picked.target.label
     missing = method.missing if method is not None else None
+    why = "" if missing is None else f"{method.name if method else ''} cannot run here: {missing.why}"
     return {
         "talks": talks,
-        "able": picked.able and missing is None,
+        "able": picked.able and missing is None and owns,
         "placeholder": f"Message to {name}" if talks else f"A text that {name} goes on with",
-        "why": "" if missing is None else f"{method.name if method else ''} cannot run here: {missing.why}",
+        "why": why if owns else "You are watching: who started the server steers and writes.",
         "command": "" if missing is None else missing.command or "",
         "examples": CHAT_EXAMPLES if talks else bundled_prompts(),
     }
@@ -76,6 +83,7 @@ def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Mak
         live_talk.ask(core, picked, lambda: (Start(), True), text)
         return
     try:
+        must_own()
         start, paced = making()
         core.start(replace(start, prompt=text), paced)
         st.session_state[state.SRC] = LIVE

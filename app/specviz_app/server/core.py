@@ -69,16 +69,16 @@ def lacking(settings: Settings) -> MissingExtra | None:
     return MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
 
 
-class Watch(Command, tag="watch", kw_only=True):
+class SetPace(Command, tag="pace", kw_only=True):
     """How fast the picture goes for all who follow: steps at so many times the usual speed; 0: as fast as the core."""
 
     speed: float
 
 
-_asked: "msgspec.json.Decoder[AnyCommand | Watch]" = msgspec.json.Decoder(AnyCommand | Watch)
+_asked: "msgspec.json.Decoder[AnyCommand | SetPace]" = msgspec.json.Decoder(AnyCommand | SetPace)
 
 
-def decode_asked(line: bytes) -> AnyCommand | Watch:
+def decode_asked(line: bytes) -> AnyCommand | SetPace:
     """What a page asks. Raises msgspec.ValidationError/DecodeError."""
     return _asked.decode(line)
 
@@ -241,7 +241,7 @@ class ServedRun(TalkingRun):
             raise SpecvizError(f"step takes 1 to {MOST_STEPS:,} rounds, not {command.n:,}; 'resume' goes on to the end")
         with self.lock:
             self.refusals = []  # they were about what was asked before
-            if isinstance(command, Watch):
+            if isinstance(command, SetPace):
                 self._watch(command.speed)
             elif isinstance(command, SetKnob):
                 self.set_knobs({command.name: command.value})

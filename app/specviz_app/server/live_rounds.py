@@ -19,6 +19,7 @@ from specviz.view.stage.document import head, one_round, points_from
 from specviz.view.stage.now import controls, stage_now
 from specviz.view.stage.page import page
 from specviz_app.server.core import LiveSource, ServedRun
+from specviz_app.server.stages import MOST_ROUNDS
 
 LIVE_RUN = "live"  # begins the key of the core's newest run
 MOST_POINTS = 4000  # of the time line that one request gets
@@ -42,7 +43,8 @@ class LiveRounds:
 
     def rounds(self, first: int, n: int) -> bytes:
         """Some rounds as they are now, as a JSON list. Raises SpecvizError for a round that is not there."""
-        found = [self._round(index) for index in range(first, first + max(1, n)) if index == first or self._has(index)]
+        upto = first + max(1, min(n, MOST_ROUNDS))
+        found = [self._round(index) for index in range(first, upto) if index == first or self._has(index)]
         return b"[" + b",".join(found) + b"]"
 
     def points(self, first: int) -> bytes:
@@ -93,12 +95,18 @@ def run_key(core: ServedRun) -> str:
     return f"{LIVE_RUN}{core.generation}"
 
 
+def core_key(core: ServedRun) -> str:
+    """Another one: what the page around offers has changed (models came or went), and its script is to run."""
+    return f"{core.models.target} {core.models.draft} {core.catalogue is not None} {core.failed is not None}"
+
+
 def now(frame: Frame, core: ServedRun) -> bytes:
     """The newest frame for the stage. Token texts in it are escaped already, and are to be set as text only."""
     dialogue = core.dialogue()
     body: dict[str, Any] = {
         "seq": core.version,
         "now": stage_now(core.live_player, frame, run_key(core)),
+        "core": core_key(core),
         "state": frame.state,
         "queue": frame.queue.text,
         # Another one: the conversation has changed.

@@ -1,9 +1,9 @@
 """The server behind the pages: settings, the core, and the routes of the live stream.
 
 `GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
-step, stop, knob, watch), `GET /api/stage` gives the head of a run, or some of its rounds. All want the token that only
+step, stop, knob, pace), `GET /api/stage` gives the head of a run, or some of its rounds. All want the token that only
 pages of this server are given: another site open in the same browser can reach a loopback port, but cannot read the
-token.
+token. Where other machines reach the server, commands want the owner's token instead.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from specviz_app.server.payload import payload
 from specviz_app.server.stages import OpenRun, Stages
 
 EVENTS, COMMAND, STAGE = "/api/events", "/api/command", "/api/stage"
+ONLY_OWNER = "only who started this server steers its core: open it by the address that it printed, with the key"
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
 _LONGEST = 64 << 10  # bytes of a command
@@ -69,12 +70,22 @@ class Server:
         self.settings, self.streams = settings, streams
         self.core = ServedRun(settings, animate)
         self.stages = Stages()
-        self.token = secrets.token_urlsafe(24)
+        self.token = self.owner = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.n_streams = 0
         self._lock = threading.Lock()
         self._held: dict[str, tuple[int, bytes]] = {}
         self._live: tuple[str, LiveRounds] = ("", LiveRounds(self.core, ""))
+
+    @property
+    def shared(self) -> bool:
+        """Whether there are pages that only watch."""
+        return self.owner != self.token
+
+    def share(self) -> str:
+        """Other machines reach it: from now on commands want a key of their own, which is returned."""
+        self.owner = secrets.token_urlsafe(24)
+        return self.owner
 
     def frame(self, view: str = "") -> tuple[int, bytes]:
         """The newest frame and its number, for the live page or the stage; made once however many tabs look."""
@@ -141,8 +152,8 @@ def routes(server: Server) -> list[Route]:
         return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=_HEADERS)
 
     async def command(request: Request) -> Response:
-        if not _allowed(server, request.headers.get("x-specviz-token", "")):
-            return _no("commands need the token of a page of this server")
+        if not _same(request.headers.get("x-specviz-token", ""), server.owner):
+            return _no(ONLY_OWNER if server.shared else "commands need the token of a page of this server")
         try:
             body = await _short(request)
         except ClientDisconnect:
@@ -239,7 +250,11 @@ def _obey(server: Server, body: bytes) -> Response:
 
 
 def _allowed(server: Server, token: str) -> bool:
-    return secrets.compare_digest(token.encode(), server.token.encode())
+    return _same(token, server.token)
+
+
+def _same(given: str, wanted: str) -> bool:
+    return secrets.compare_digest(given.encode(), wanted.encode())
 
 
 def _no(why: str) -> Response:

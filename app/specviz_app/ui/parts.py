@@ -18,6 +18,7 @@ from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
 from specviz_app.server.payload import palette
 from specviz_app.server.server import COMMAND, EVENTS, Server
+from specviz_app.ui.owner import command_token
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
@@ -206,7 +207,7 @@ def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> No
     data = {
         "events": f"{EVENTS}?token={server.token}",
         "command": COMMAND,
-        "token": server.token,
+        "token": command_token(server),
         "palette": palette(),
         "page": page,
     }
@@ -222,8 +223,11 @@ _stage_component = st.components.v2.component(
 
 
 def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]]) -> None:
-    """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells of `place`
-    (somebody stayed at one), `say`, `anew` and `look` (of the conversation), `here` and `welcomed` (of a recording)."""
+    """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells something.
+
+    `place`: somebody stayed at one; of a live run `say`, `anew` and `look`, about the conversation, and `core`: what
+    the page around offers has changed; of a recording `here` and `welcomed`.
+    """
     told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
     _stage_component(key=key, data=dict(data), **told)
 

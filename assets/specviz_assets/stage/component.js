@@ -19,7 +19,7 @@ async function fetched(data, more, run) {
 }
 
 async function ordered(data, command) {
-  const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.token };
+  const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.key };
   const answer = await fetch(data.command, { method: "POST", headers, body: JSON.stringify(command) });
   const said = await answer.json();
   if (!said.ok) throw new Error(said.message);
@@ -44,10 +44,17 @@ function recorded(mount, data, options) {
 function followed(mount, data, held, options) {
   const live = {
     events: data.events,
+    watches: !data.key,
     head: (run) => fetched(data, "", run),
     round: async (run, index) => (await fetched(data, `&round=${index}&n=1`, run))[0],
     points: (run, from) => fetched(data, `&points=${from}`, run),
     order: (command) => ordered(data, command),
+    // Models came or went, here or in another tab: the script is to run, once.
+    compare: (core) => {
+      if (core === held.core || core === held.told) return;
+      held.told = core;
+      held.trigger("core", core);
+    },
   };
   held.talker = new Talker({
     said: () => fetched(data, "&said=1"),
@@ -95,6 +102,7 @@ export default function (component) {
     mounted.set(parentElement, held);
   }
   held.trigger = setTriggerValue;
+  held.core = data.core;
   held.stage.setTheme(theme);
   if (data.manner) held.talker?.setManner(data.manner);
   // Either the answer to a place that was told, or one that came otherwise: the way back, a link.

@@ -36,6 +36,11 @@ export class LiveStage extends Stage {
     return ["live", "paused", "lag"].includes(this.state?.name);
   }
 
+  // Whether the core is this person's to steer.
+  get steers() {
+    return this.running && !this.options.live.watches;
+  }
+
   get paused() {
     return this.state?.name === "paused";
   }
@@ -73,9 +78,10 @@ export class LiveStage extends Stage {
     this.complain(this.refused || frame.refusals.at(-1) || (frame.failed && frame.notices.at(-1)) || "");
     put(this.facts, [now.facts, ...frame.notices.slice(-1).map((words) => `⚠ ${words}`)].join(" · "));
     for (const each of [this.badge, this.facts]) each.classList.toggle("none", !this.head.title);
-    this.knobs.hear(now, this.running);
+    this.knobs.hear(now, this.steers);
     this.bar.hear(frame);
     this.options.talker?.hear(frame);
+    this.options.live.compare?.(frame.core);
     if (this.following) await this.catchUp();
   }
 
@@ -92,7 +98,10 @@ export class LiveStage extends Stage {
       }
       this.page = null;
       this.index = this.k = 0;
+      this.refused = "";
       this.tree.clear();
+      this.why.clear();
+      this.scale.box.classList.remove("seen");
     }
     this.run = now.run;
     this.head = head;
@@ -186,7 +195,7 @@ export class LiveStage extends Stage {
   }
 
   goEnd(index, chosen = null) {
-    if (!this.head) return undefined;
+    if (!this.head?.points.length) return undefined;
     if (index > this.last) return this.follow();
     this.look();
     return super.goEnd(index, chosen);
@@ -213,6 +222,7 @@ export class LiveStage extends Stage {
     if (!this.page) return undefined;
     const over = this.index === this.last && this.k + by >= this.page.moments.length;
     if (by > 0 && (this.following || over) && this.running) {
+      if (!this.steers && this.following) return undefined;
       if (!this.following) return this.follow();
       return this.order({ cmd: this.paused ? "step" : "pause" });
     }
@@ -221,7 +231,7 @@ export class LiveStage extends Stage {
   }
 
   toggle() {
-    if (this.following && this.running) return this.order({ cmd: this.paused ? "resume" : "pause" });
+    if (this.following && this.steers) return this.order({ cmd: this.paused ? "resume" : "pause" });
     this.look();
     return super.toggle();
   }
@@ -246,7 +256,6 @@ export class LiveStage extends Stage {
   }
 
   complain(words) {
-    put(this.problem, "");
     if (!this.wrong) {
       this.wrong = el("p", { class: "wrong", role: "alert" });
       this.knobs.box.append(this.wrong);

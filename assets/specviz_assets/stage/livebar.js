@@ -12,9 +12,10 @@ export class LiveBar {
     this.hold = el("button", { type: "button", class: "hold", onclick: () => stage.order({ cmd: stage.paused ? "resume" : "pause" }) });
     this.one = button("step", "let the core run one round, then hold", () => stage.order({ cmd: "step" }), "one round");
     this.halt = el("button", { type: "button", class: "halt", text: "■ Stop", title: "end the run; the models stay loaded", onclick: () => stage.order({ cmd: "stop" }) });
-    this.pace = el("select", { "aria-label": "pace of the live picture, for all who follow", onchange: () => stage.order({ cmd: "watch", speed: Number(this.pace.value) }) },
+    this.pace = el("select", { "aria-label": "pace of the live picture, for all who follow", onchange: () => stage.order({ cmd: "pace", speed: Number(this.pace.value) }) },
       ...PACES.map(([value, text]) => el("option", { value, text })));
     this.state = el("span", { class: "state", role: "status" });
+    for (const each of [this.hold, this.one, this.halt, this.pace]) each.disabled = true; // until the core is heard of
     this.box = el("div", { class: "livebar", role: "group", "aria-label": "the core" }, this.live, this.hold, this.one, this.halt, this.pace, this.state);
   }
 
@@ -31,8 +32,7 @@ export class LiveBar {
   paint() {
     const { stage } = this, { following, running, paused } = stage;
     this.box.hidden = !stage.run;
-    for (const each of [this.hold, this.one, this.halt]) each.disabled = !running;
-    this.pace.disabled = !running;
+    for (const each of [this.hold, this.one, this.halt, this.pace]) each.disabled = !stage.steers;
     put(this.hold, paused ? "▶ Go on" : "❚❚ Pause");
     const behind = (this.n ?? 0) - 1 - stage.index;
     put(this.live, following ? "● live" : behind > 0 ? `to live (+${behind})` : "to live");

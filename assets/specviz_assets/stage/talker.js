@@ -47,7 +47,7 @@ export class Talker {
   async hear(frame) {
     this.given.hidden = this.talk.text.hidden = frame.blank; // the run before, while a message waits
     this.given.classList.toggle("folds", frame.answers);
-    this.examples.hidden = !["idle", "ended", "loading"].includes(frame.state.name);
+    this.examples.hidden = ["live", "paused", "lag", "silent"].includes(frame.state.name);
     if (frame.said === this.seen) return;
     this.seen = frame.said;
     this.given.open = !frame.answers;

@@ -72,7 +72,12 @@ export class Timeline {
   draw() {
     const { points, canvas } = this;
     const wide = this.track.clientWidth, high = this.track.clientHeight;
-    if (!points?.length || !wide) return;
+    if (!points || !wide) return;
+    this.head.hidden = !points.length;
+    if (!points.length) {
+      canvas.width = 1;
+      return;
+    }
     const dense = window.devicePixelRatio || 1, style = getComputedStyle(this.track);
     const colour = (mark) => style.getPropertyValue(`--m-${mark}`).trim() || "#888888";
     Object.assign(canvas, { width: wide * dense, height: high * dense });
