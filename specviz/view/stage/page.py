@@ -18,6 +18,7 @@ from specviz.view.stage.document import document
 MODULES = (
     "dom",
     "pages",
+    "node",
     "tree",
     "talk",
     "inspect",
