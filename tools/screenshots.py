@@ -91,6 +91,8 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
         _methods(browser, out, traces)
         with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
             _live(browser, out / "web-live.png", url)
+        with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
+            _stage_live(browser, out / "web-stage-live.png", url)
 
 
 def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
@@ -180,6 +182,26 @@ def _stage(browser: Any, path: Path, url: str, dark: bool = False) -> None:
         page.wait_for_timeout(300)
         page.keyboard.press("]")
     page.wait_for_timeout(2500)
+    _save(page, path)
+
+
+def _stage_live(browser: Any, path: Path, url: str) -> None:
+    """An answer on the stage, some rounds after a knob was moved."""
+    page = _open(browser, f"{url}/stage?src=live+run", (1440, 900), False)
+    example = page.get_by_role("button", name="explain", exact=True)
+    example.wait_for(timeout=60_000)
+    page.wait_for_timeout(1500)
+    example.click()
+    page.locator(".stage .node").first.wait_for(timeout=60_000)
+    page.wait_for_timeout(6000)
+    slider = page.get_by_role("slider", name="γ gamma")
+    slider.focus()
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    page.locator(".knob.moved", has_text="in force").wait_for()
+    page.wait_for_timeout(12_000)
+    page.locator(".livebar .hold").click()
+    page.wait_for_timeout(1000)
     _save(page, path)
 
 
