@@ -91,6 +91,13 @@ def opened(one_port: int) -> Iterator[Served]:
         yield found
 
 
+@pytest.fixture
+def shared(one_port: int) -> Iterator[Served]:
+    """What other machines reach: pages without the key watch."""
+    with served(None, one_port, "shared") as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def recorded(chain_trace: Path) -> Iterator[Served]:
     with served(chain_trace) as found:
@@ -734,12 +741,11 @@ def test_run_it_here_goes_on_live_from_the_same_prompt(opened: Served, open_at: 
     assert page.locator(".welcome").count() == 0
 
 
-def test_who_only_watches_sees_the_run_and_moves_nothing(one_port: int, open_at: Callable[..., Any]) -> None:
-    with served(None, one_port, "shared") as found:
-        page = open_at(f"{found.url}/stage")
-        page.get_by_text("You are watching").wait_for()
-        assert page.locator(".composer textarea").is_disabled()
-        assert page.locator(".livebar .hold").is_disabled()
+def test_who_only_watches_sees_the_run_and_moves_nothing(shared: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{shared.url}/stage")
+    page.get_by_text("You are watching").wait_for()
+    assert page.locator(".composer textarea").is_disabled()
+    assert page.locator(".livebar .hold").is_disabled()
 
 
 def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, open_at: Callable[..., Any]) -> None:
