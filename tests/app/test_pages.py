@@ -16,6 +16,7 @@ from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.panels.overview.build import overview
 from specviz_app.server.core import Settings
+from specviz_app.ui.library import FIRST
 from specviz_app.ui.pages import Page, all_pages, register_page, unregister_page
 from support.traces import make_events, write_trace
 
@@ -136,7 +137,9 @@ def test_the_bundled_traces_are_offered_and_every_one_opens(open_page: Open, mon
     names = list(bundled_traces())
     assert names
     at = open_page(Settings())
-    assert at.selectbox(key="src").options[: len(names)] == names
+    first, *rest = at.selectbox(key="src").options[: len(names)]
+    assert first == FIRST, "what is meant for the first minute comes first"
+    assert [first, *rest] == sorted(names, key=lambda name: name != FIRST)
     for name in names:
         at = open_page(Settings(), "rounds", src=name)
         assert not at.exception
@@ -189,14 +192,14 @@ def test_the_first_page_has_a_path_and_keeps_what_the_address_asks(open_page: Op
     assert at.selectbox(key="src").value == "code-tree"
 
 
-def test_without_a_recording_the_first_page_says_where_to_begin(
+def test_without_a_recording_the_first_page_is_a_stage_that_one_writes_to(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("specviz_app.ui.library", "specviz_app.main"):
         monkeypatch.setattr(f"{module}.bundled_traces", dict, raising=False)
     at = open_page(Settings())
     assert not at.exception
-    assert "Live" in at.info[0].value
+    assert "view=stage" in str(at.get("bidi_component")[0].proto)
 
 
 def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_page: Open) -> None:
