@@ -14,8 +14,7 @@ from specviz.runlog.fold import Run, fold
 from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz_app.screens.first_minute import STEPS, _ask, _like, offer, prompt_of
 from specviz_app.server.core import ServedRun, Settings
-from specviz_app.server.server import Server, current
-from support.recordings import RECORDINGS
+from specviz_app.server.server import Server
 from support.traces import make_events
 
 
@@ -42,15 +41,6 @@ def test_who_asks_for_nothing_is_welcomed_until_it_is_put_away(open_page: Open) 
 def test_who_came_for_a_recording_is_not(chain_trace: Path, open_page: Open) -> None:
     assert STEPS[0]["title"] not in _handed(open_page(Settings(replay=chain_trace), "stage"))
     assert STEPS[0]["title"] not in _handed(open_page(Settings(), "stage", at="r2"))
-
-
-def test_the_recording_that_is_meant_for_it_comes_first(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from specviz_app.ui.library import FIRST, choices
-
-    some = list(RECORDINGS.items())[:2]
-    monkeypatch.setattr("specviz_app.ui.library.bundled_traces", lambda: dict([*some, (FIRST, some[0][1])]))
-    open_page(Settings(), "stage")
-    assert next(iter(choices(current(), {}))) == FIRST
 
 
 def test_a_message_in_a_template_s_rows_is_asked_again_as_a_message() -> None:

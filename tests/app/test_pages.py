@@ -11,12 +11,11 @@ from streamlit.testing.v1 import AppTest
 from app.conftest import Open, box
 from specviz import events as ev
 from specviz.runlog.fold import fold
-from specviz.sources.bundled import bundled_traces
+from specviz.sources.bundled import FIRST, bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.panels.overview.build import overview
 from specviz_app.server.core import Settings
-from specviz_app.ui.library import FIRST
 from specviz_app.ui.pages import Page, all_pages, register_page, unregister_page
 from support.traces import make_events, write_trace
 

@@ -20,7 +20,6 @@ from specviz_app.server.past import PastSource
 from specviz_app.server.server import Server
 
 LIVE = "live run"
-FIRST = "explain-draft"  # of what is bundled: what somebody sees first
 
 
 def choices(server: Server, uploads: Mapping[str, Path]) -> dict[str, Path | None]:
@@ -31,8 +30,6 @@ def choices(server: Server, uploads: Mapping[str, Path]) -> dict[str, Path | Non
     first: dict[str, Path | None] = {LIVE: None} if server.core.loaded or server.settings.live else {}
     last: dict[str, Path | None] = {} if first else {LIVE: None}
     bundle = {name: path for name, path in bundled_traces().items() if name not in given}
-    if FIRST in bundle:
-        bundle = {FIRST: bundle[FIRST], **bundle}
     past: dict[str, Path | None] = {name: None for name in reversed(list(server.core.past)) if name not in given}
     return {**given, **first, **past, **bundle, **last}
 
