@@ -25,9 +25,11 @@ MODULES = (
     "timeline",
     "keys",
     "flight",
+    "picture",
+    "moves",
     "stage",
 )  # each before those that use it
-LIVE = ("feed", "livebar", "steer", "talker", "live", "welcome")  # behind them, for a run that goes on
+LIVE = ("feed", "livebar", "steer", "talker", "follow", "live", "welcome")  # behind them, for a run that goes on
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:\{[^}]*\};\n|(?=const|class|function|async))", re.MULTILINE)
 _GZIP = 31  # zlib's word for gzip, with no time of day in it
