@@ -91,12 +91,15 @@ def test_the_filter_narrows_the_walk(chain_trace: Path, open_page: Open) -> None
     assert _at(at).startswith(f"r{wanted[0]}")
 
 
-def test_the_tree_plays_all_moments_of_the_round(tree_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=tree_trace), "rounds")
-    player = Player(fold(read_events(tree_trace)), animate=False)
-    n_moments = len(player.builder.steps(0).moments)
-    frames = [_spec(c).get("frames") for c in at.get("plotly_chart")]
-    assert [len(f) for f in frames if f] == [n_moments]
+@pytest.mark.parametrize(("shown", "view"), [("everything", "none"), ("tested part", "losers"), ("as fits", "")])
+def test_the_tree_of_a_round_is_the_stage_s(shown: str, view: str, tree_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=tree_trace), "rounds", at="r2", tree=shown)
+    assert not at.exception
+    (picture,) = at.get("bidi_component")
+    assert picture.proto.component_name == "specviz_stage"
+    told = str(picture.proto).replace("\\", "")
+    assert '"at": "r2"' in told
+    assert f'"view": "{view}"' in told
 
 
 def test_the_trace_page_filters_records_by_kind_and_round(chain_trace: Path, open_page: Open) -> None:

@@ -41,7 +41,8 @@ STEPS: tuple[dict[str, str], ...] = (
     {
         "part": ".knobs",
         "title": "Now drag γ.",
-        "words": "Run it here decodes the same prompt on this machine: its knobs move, and you see what that does.",
+        "words": "What would have been kept, decided at once. Run it here decodes the prompt on this machine, with "
+        "knobs that move as it goes.",
     },
 )
 

@@ -1,6 +1,6 @@
 """On the stage: the newest run of the core, what is said to it, and with which models and method."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -16,14 +16,19 @@ from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.live_rounds import LIVE_RUN, core_key
 from specviz_app.server.server import COMMAND, EVENTS, STAGE, Server
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import below, guard, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import command_token, must_own, owns
+from specviz_app.ui.pages import all_below
+from specviz_app.ui.viewer import Viewer
 
 
-def show(server: Server, key: str, moved: Callable[[], None]) -> None:
-    """The row of choices, and the picture below it, which follows the core by itself. `moved`: somebody stayed at a
-    place."""
+def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Callable[[], None]]) -> None:
+    """The row of choices, and the picture below it, which follows the core by itself.
+
+    `held`: this tab's view of the run, where a panel shows it; `moved`: what is due when somebody stayed at a place, or
+    opened a panel.
+    """
     core = server.core
     with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
         picked = live_models.boxes(server)
@@ -33,6 +38,8 @@ def show(server: Server, key: str, moved: Callable[[], None]) -> None:
     talks = live.talks(core, picked)
     making = live.making(core, method)
     at = st.query_params.get(state.AT, "") if core.has_run else ""
+    if held is not None:
+        at = "" if held.follows else held.place
     data = {
         "url": STAGE,
         "token": server.token,
@@ -44,11 +51,20 @@ def show(server: Server, key: str, moved: Callable[[], None]) -> None:
         "at": at,
         "play": False,
         "manner": _manner(picked, method, talks, owns(server)),
+        "panels": _panels(core, held),
+        "panel": below.opened(),
     }
     say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
     look = guard.obeyed(lambda: state.look_back(str(st.session_state[key].get("look"))))
     anew = guard.obeyed(lambda: live_talk.begin_anew(core))
-    parts.stage(data, key, {"place": moved, "say": say, "anew": anew, "look": look, "core": _nothing})
+    parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing})
+
+
+def _panels(core: ServedRun, held: Viewer | None) -> list[tuple[str, str, str]]:
+    """The row of panels; before one is opened, by what the method has."""
+    if held is not None:
+        return below.row(held)
+    return [(each.id, each.title, "" if core.has_core else "no run yet") for each in all_below()]
 
 
 def _nothing() -> None:

@@ -19,7 +19,7 @@ from specviz.view.stage.document import head, one_round, points_from
 from specviz.view.stage.now import controls, stage_now
 from specviz.view.stage.page import page
 from specviz_app.server.core import LiveSource, ServedRun
-from specviz_app.server.stages import MOST_ROUNDS
+from specviz_app.server.stages import MOST_ROUNDS, view_of
 
 LIVE_RUN = "live"  # begins the key of the core's newest run
 MOST_POINTS = 4000  # of the time line that one request gets
@@ -32,7 +32,7 @@ class LiveRounds:
 
     def __init__(self, core: ServedRun, key: str) -> None:
         self._core, self._key = core, key
-        self._made: OrderedDict[tuple[int, int, int], bytes] = OrderedDict()
+        self._made: OrderedDict[tuple[int, int, int, str], bytes] = OrderedDict()
 
     def head(self) -> bytes:
         """The head as JSON, with how the knobs are moved."""
@@ -41,10 +41,10 @@ class LiveRounds:
             whole = head(builder, self._name)
             return msgspec.json.encode(msgspec.structs.replace(whole, controls=controls(builder.run)))
 
-    def rounds(self, first: int, n: int) -> bytes:
-        """Some rounds as they are now, as a JSON list. Raises SpecvizError for a round that is not there."""
+    def rounds(self, first: int, n: int, view: str = "") -> bytes:
+        """Some rounds as they are now, as a JSON list. Raises SpecvizError for a round or a view that is not there."""
         upto = first + max(1, min(n, MOST_ROUNDS))
-        found = [self._round(index) for index in range(first, upto) if index == first or self._has(index)]
+        found = [self._round(index, view) for index in range(first, upto) if index == first or self._has(index)]
         return b"[" + b",".join(found) + b"]"
 
     def points(self, first: int) -> bytes:
@@ -75,16 +75,16 @@ class LiveRounds:
         with self._core.lock:
             return 0 <= index < len(self._builder().run.rounds)
 
-    def _round(self, index: int) -> bytes:
+    def _round(self, index: int, view: str) -> bytes:
         with self._core.lock:
             builder = self._builder()
             rounds = builder.run.rounds
             if not 0 <= index < len(rounds):
                 raise SpecvizError(f"no round {index} here; there are {len(rounds)}, counted from 0")
             record = rounds[index]
-            state = (index, record.serial, record.stamp)
+            state = (index, record.serial, record.stamp, view)
             if state not in self._made:
-                self._made[state] = msgspec.json.encode(one_round(builder, index))
+                self._made[state] = msgspec.json.encode(one_round(builder, index, view_of(view)))
                 while len(self._made) > _KEPT:
                     self._made.popitem(last=False)
             return self._made[state]

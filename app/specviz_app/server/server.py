@@ -1,9 +1,10 @@
 """The server behind the pages: settings, the core, and the routes of the live stream.
 
 `GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
-step, stop, knob, pace), `GET /api/stage` gives the head of a run, or some of its rounds. All want the token that only
-pages of this server are given: another site open in the same browser can reach a loopback port, but cannot read the
-token. Where other machines reach the server, commands want the owner's token instead.
+step, stop, knob, pace), `GET /api/stage` gives the head of a run, or some of its rounds, `POST /api/whatif` decides a
+recorded round again with something changed. All want the token that only pages of this server are given: another site
+open in the same browser can reach a loopback port, but cannot read the token. Where other machines reach the server,
+commands want the owner's token instead.
 """
 
 import asyncio
@@ -21,12 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.errors import SpecvizError
 from specviz.view import Frame
+from specviz.whatif import Change
 from specviz_app.server.core import TICK_S, ServedRun, Settings, decode_asked
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, conversation, now
 from specviz_app.server.payload import payload
 from specviz_app.server.stages import OpenRun, Stages
 
-EVENTS, COMMAND, STAGE = "/api/events", "/api/command", "/api/stage"
+EVENTS, COMMAND, STAGE, WHAT_IF = "/api/events", "/api/command", "/api/stage", "/api/whatif"
 ONLY_OWNER = "only who started this server steers its core: open it by the address that it printed, with the key"
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
@@ -167,10 +169,22 @@ def routes(server: Server) -> list[Route]:
             return _no("a run is handed to pages of this server only")
         return await asyncio.to_thread(_played, server, request.query_params)
 
+    async def what_if(request: Request) -> Response:
+        if not _allowed(server, request.headers.get("x-specviz-token", "")):
+            return _no("a run is handed to pages of this server only")
+        try:
+            body = await _short(request)
+        except ClientDisconnect:
+            return _refused("the question came only in part", 400)
+        if body is None:
+            return _refused("a question is one short line of JSON", 413)
+        return await asyncio.to_thread(_decided, server, body)
+
     return [
         Route(EVENTS, events, methods=["GET"]),
         Route(COMMAND, command, methods=["POST"]),
         Route(STAGE, stage, methods=["GET"]),
+        Route(WHAT_IF, what_if, methods=["POST"]),
     ]
 
 
@@ -186,10 +200,43 @@ def _played(server: Server, asked: QueryParams) -> Response:
             return Response(run.points(_number(since)), media_type="application/json", headers=_HEADERS)
         if "page" in asked:
             return Response(run.page(), media_type="text/html", headers={**_HEADERS, **_TO_KEEP})
-        body = run.head() if first is None else run.rounds(_number(first), _number(n))
+        body = run.head() if first is None else run.rounds(_number(first), _number(n), asked.get("view", ""))
     except (SpecvizError, OSError) as error:
         return _refused(str(error), 404)
     return Response(body, media_type="application/json", headers=_HEADERS)
+
+
+class AskedWhatIf(msgspec.Struct):
+    """What is to be another in a round of a recording: of `Change`, as JSON has it."""
+
+    run: str
+    round: int
+    verifier: str | None = None
+    knobs: dict[str, bool | int | float | str] = {}
+    uniforms: dict[str, float] = {}
+
+    def change(self) -> Change:
+        """Raises SpecvizError for a node or a uniform that is none."""
+        drawn = {_number(node): u for node, u in self.uniforms.items()}
+        for node, u in drawn.items():
+            if not 0 <= u < 1:
+                raise SpecvizError(f"u of n{node} is {u:g}: a uniform lies in [0, 1)")
+        return Change(self.verifier, self.knobs, drawn)
+
+
+def _decided(server: Server, body: bytes) -> Response:
+    """A round of a recording, decided again."""
+    try:
+        asked = msgspec.json.decode(body, type=AskedWhatIf)
+        run = server.played(asked.run)
+        if isinstance(run, LiveRounds):
+            raise SpecvizError("what if is for runs that are over: this one goes on, move its knobs")
+        answer = run.what_if(asked.round, asked.change())
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _refused(f"bad question: {error}", 400)
+    except (SpecvizError, OSError) as error:
+        return _refused(str(error), 409)
+    return Response(answer, media_type="application/json", headers=_HEADERS)
 
 
 def _number(word: str) -> int:

@@ -17,14 +17,33 @@ from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.runlog.fold import Run
 from specviz.trace import Trace
+from specviz.view import Options
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, rounds_json
+from specviz.view.stage.moments import OPTIONS
 from specviz.view.stage.page import page
+from specviz.view.stage.what_if import what_if_round
+from specviz.whatif import Change
 
 MOST_ROUNDS = 8  # that one request may ask for
 _OPEN = 4  # recordings that stay open
 _OFFERED = 256  # that are remembered
+# How much of a draft a page draws, and whether nodes say where they came from.
+VIEWS = {
+    "": OPTIONS,
+    "losers": Options(folding="losers"),
+    "none": Options(folding="none"),
+    "ranks": Options(shown=("ranks",)),
+    "ranks-none": Options(folding="none", shown=("ranks",)),
+}
 Reading = Callable[[], Iterable[Event]]
+
+
+def view_of(name: str) -> Options:
+    """How rounds are drawn, by its name on the wire. Raises SpecvizError."""
+    if name not in VIEWS:
+        raise SpecvizError(f"no view '{name[:20]}' of a round; there are {', '.join(filter(None, VIEWS))}")
+    return VIEWS[name]
 
 
 def _read(path: Path) -> Iterable[Event]:
@@ -59,14 +78,20 @@ class OpenRun:
             self._read()
             return self._head
 
-    def rounds(self, first: int, n: int) -> bytes:
-        """Some rounds, as a JSON list. Raises SpecvizError for a round that is not there."""
+    def rounds(self, first: int, n: int, view: str = "") -> bytes:
+        """Some rounds, as a JSON list. Raises SpecvizError for a round or a view that is not there."""
         with self._lock:
             builder = self._read()
             last = len(builder.run.rounds)
             if not 0 <= first < last:
                 raise SpecvizError(f"no round {first} here; there are {last}, counted from 0")
-            return rounds_json(builder, range(first, min(last, first + max(1, min(n, MOST_ROUNDS)))))
+            upto = min(last, first + max(1, min(n, MOST_ROUNDS)))
+            return rounds_json(builder, range(first, upto), view_of(view))
+
+    def what_if(self, index: int, change: Change) -> bytes:
+        """A round with something changed, as JSON. Raises SpecvizError for what cannot be asked of it."""
+        with self._lock:
+            return msgspec.json.encode(what_if_round(self._read(), index, change))
 
     def page(self) -> str:
         """The whole run as one HTML file."""

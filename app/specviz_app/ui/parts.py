@@ -35,10 +35,15 @@ def plot(figure: Any, key: str, alt: str, rows: Rows | None = None, pick: bool |
     more: dict[str, Any] = {"on_select": "rerun" if pick is True else pick, "selection_mode": "points"} if pick else {}
     event = st.plotly_chart(figure, key=key, alt=alt, config=_CONFIG, **more)
     if rows is not None:
-        with st.expander("Show table", key=f"{key}-table", on_change="rerun") as box:
-            if box.open:
-                st.dataframe(list(rows), hide_index=True)
+        table(rows, key)
     return event
+
+
+def table(rows: Rows, key: str) -> None:
+    """What a picture shows, for people who read rather than look."""
+    with st.expander("Show table", key=f"{key}-table", on_change="rerun") as box:
+        if box.open:
+            st.dataframe(list(rows), hide_index=True)
 
 
 def say(words: str) -> None:
@@ -217,7 +222,7 @@ def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> No
 _stage_component = st.components.v2.component(
     "specviz_stage",
     html='<div class="mount"></div>',
-    css=painted.style("live"),
+    css=painted.style("live", "below"),
     js=painted.painter(*painted.LIVE, "component"),
 )
 
@@ -225,8 +230,8 @@ _stage_component = st.components.v2.component(
 def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]]) -> None:
     """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells something.
 
-    `place`: somebody stayed at one; of a live run `say`, `anew` and `look`, about the conversation, and `core`: what
-    the page around offers has changed; of a recording `here` and `welcomed`.
+    `place`: somebody stayed at one; `panel`: one was opened or closed; of a live run `say`, `anew` and `look`, about
+    the conversation, and `core`: what the page around offers has changed; of a recording `here` and `welcomed`.
     """
     told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
     _stage_component(key=key, data=dict(data), **told)

@@ -13,8 +13,14 @@ export class LiveStage extends Follower {
     this.following = true;
     this.chosen = null;
     this.bar.paint();
+    this.options.onPlace?.("");
     this.fetchedAt = 0;
     return this.now && this.catchUp();
+  }
+
+  visit(place) {
+    if (this.page) this.look();
+    return super.visit(place);
   }
 
   toLast() {

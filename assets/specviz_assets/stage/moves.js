@@ -37,8 +37,9 @@ export class Moves extends Picture {
     if (hold) this.stop();
     const k = this.k + by;
     if (k >= 0 && k < this.page.moments.length) return this.go(this.index, k, by > 0);
-    if (by > 0 && this.index === this.last) return this.stop();
-    if (by < 0 && this.index === 0) return undefined;
+    const { bare } = this.options;
+    if (by > 0 && (bare || this.index === this.last)) return this.stop();
+    if (by < 0 && (bare || this.index === 0)) return undefined;
     return this.go(this.index + by, by > 0 ? 0 : -1, by > 0);
   }
 
@@ -78,6 +79,14 @@ export class Moves extends Picture {
   failed(page) {
     return page.moments.flatMap((moment, k) =>
       moment.phase === PHASE.ACCEPT && page.states[k].get(moment.at)?.mark === "rejected" ? [k] : []);
+  }
+
+  // The run has grown: there are more rounds to go to.
+  refresh() {
+    return this.ready.then(async () => {
+      const head = await this.source.head();
+      if (!this.gone) this.lay((this.head = head));
+    }).catch((error) => put(this.problem, `The run cannot be shown: ${error.message}`));
   }
 
   // To a place that came from outside, as soon as the run is there.

@@ -4,6 +4,7 @@ import { CLOSING, MONO, PHASE, ROOT, put, svg, textWidth } from "./dom.js";
 
 // Boxes while the whole tree can be read in them, and smaller ones.
 export const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, least: 96, letters: 16 };
+export const BADGE = 10; // pixels of the letters that say where a node came from
 export const DENSE = { row: 37, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
 
 // A node where it stands, nothing of it seen yet; `edge` is its line from its parent.
@@ -24,6 +25,8 @@ export function makeNode(tree, node) {
   if (node.id !== ROOT) group.append(...bars(node.id === CLOSING ? ["p"] : ["q", "p"], w, high, dense));
   const note = svg("text", { class: "note", x: w - 9, y: baseline, "text-anchor": "end" });
   if (!dense) group.append(note);
+  if (node.badge) group.append(svg("text", { class: "badge-text", text: node.badge, "font-size": BADGE,
+    ...(dense ? { x: w - 8, y: baseline, "text-anchor": "end" } : { x: 4, y: -tall / 2 - 5 }) }));
   group.append(svg("rect", { class: "ring", x: -4, y: -tall / 2 - 4, width: w + 8, height: tall + 8, rx: dense ? 10 : 14 }));
   group.onclick = () => tree.choose(node.id);
   const parent = node.id === ROOT ? null : tree.at.get(node.parent);
@@ -79,7 +82,7 @@ export function dressNode(tree, node, group, state, moment, marks) {
     const number = group.querySelector(`.number.${name}`);
     if (number) put(number, state[name] ?? "");
   }
-  const said = [node.shown, look.word, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.ratio && `p/q ${state.ratio}`, state.u && `u ${state.u}`];
+  const said = [node.shown, look.word, node.badge, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.ratio && `p/q ${state.ratio}`, state.u && `u ${state.u}`];
   group.setAttribute("aria-label", said.filter(Boolean).join(", "));
   group.setAttribute("aria-level", node.column + 1);
 }

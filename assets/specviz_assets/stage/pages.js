@@ -35,7 +35,7 @@ export class Pages {
 }
 
 // Lays the differences upon one another: `states[k]` is what is known of every node at moment k.
-function unfold(page) {
+export function unfold(page) {
   let before = new Map();
   page.states = page.moments.map((moment) => {
     const now = new Map(before);

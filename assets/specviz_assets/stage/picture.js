@@ -33,7 +33,8 @@ export class Picture {
       this.options.save ? button("save", "save as one HTML file", (event) => this.save(event.currentTarget)) : null,
       this.options.theme ? null : button("theme", "light or dark", () => this.turnTheme()),
       el("button", { type: "button", title: "keys (?)", "aria-label": "keys", text: "?", onclick: () => this.help.showModal() }));
-    this.box = el("div", { class: this.options.alone ? "stage alone" : "stage", tabindex: -1 },
+    const kinds = ["stage", this.options.alone && "alone", this.options.bare && "bare"].filter(Boolean).join(" ");
+    this.box = el("div", { class: kinds, tabindex: -1 },
       el("header", {}, el("div", { class: "name" }, this.title, this.badge, this.facts), this.metrics, tools),
       this.talk.box,
       el("main", {}, this.phases, this.said, this.tree.box, el("div", { class: "below" }, this.legend, this.scale.box), this.counts, this.knobs.box),

@@ -12,7 +12,7 @@ const STILL = 1800; // a round, for who wants no motion
 const TAKES_KEYS = "input, textarea, select, dialog, [contenteditable=true], [role=slider], [role=listbox], [role=combobox], [role=menu]";
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
-// page), `save()` (a promise of the saved page), `onPlace(place)` when a place was come to and stayed at.
+// page), `bare` (one round, and no keys of its own on the page), `save()` (a promise of the saved page), `onPlace(place)` when a place was come to and stayed at.
 export class Stage extends Moves {
   constructor(root, source, options = {}) {
     super();
@@ -31,7 +31,7 @@ export class Stage extends Moves {
     this.build();
     this.frame = (time) => this.tick(time);
     this.keys = (event) => this.key(event);
-    document.addEventListener("keydown", this.keys);
+    if (!options.bare) document.addEventListener("keydown", this.keys);
     this.darken = () => this.paintTheme();
     this.darkness.addEventListener("change", this.darken);
     this.ready = this.begin();
@@ -70,11 +70,12 @@ export class Stage extends Moves {
 
   async start() {
     if (!this.page || this.playing) return;
-    const over = this.index === this.last && this.k === this.page.moments.length - 1;
+    const { bare } = this.options;
+    const over = (bare || this.index === this.last) && this.k === this.page.moments.length - 1;
     this.playing = true;
     clearTimeout(this.telling);
     this.chosen = null;
-    if (over) await this.go(0, this.still ? -1 : 0);
+    if (over) await this.go(bare ? this.index : 0, this.still ? -1 : 0);
     this.since = performance.now();
     this.draw(false, { page: this.page, k: this.k });
     requestAnimationFrame(this.frame);
@@ -98,7 +99,7 @@ export class Stage extends Moves {
     if (time - this.since >= due) {
       this.since = time + 1e7; // until the next moment is there
       if (!this.still) this.step(1, false);
-      else if (this.index < this.last) this.go(this.index + 1, -1);
+      else if (this.index < this.last && !this.options.bare) this.go(this.index + 1, -1);
       else this.stop();
     }
     requestAnimationFrame(this.frame);

@@ -36,7 +36,7 @@ export class Steer {
   }
 }
 
-class Knob {
+export class Knob {
   constructor(look, control, ask) {
     Object.assign(this, { look, control, ask });
     this.kind = control.kind ?? "";

@@ -1,10 +1,11 @@
 // The draft tree: where every node stands for the whole round, what is seen of it now, and how it came to be so.
 
 import { CLOSING, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "./dom.js";
-import { DENSE, ROOMY, dressNode, makeNode } from "./node.js";
+import { BADGE, DENSE, ROOMY, dressNode, makeNode } from "./node.js";
 
 const WIDEST = 150; // between the columns of a tree that is taller than its box
 const MARGIN = 26, CLOSEST = 1.45, READABLE = 0.66, CHAIN = 0.48; // scales below which text is too small; a chain is better seen whole
+const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 
 export class TreeView {
@@ -93,6 +94,10 @@ export class TreeView {
     this.layer.append(this.edges);
     this.camera.append(this.layer);
     for (const node of page.nodes) this.groups.set(node.id, makeNode(this, node));
+    for (const [column, line, text] of page.folds ?? []) {
+      const { x, y } = this.at.get(`fold ${column} ${line}`);
+      this.layer.append(svg("text", { class: "fold", x, y: y + 4, text }));
+    }
     this.middle = this.at.get(ROOT);
     put(this.missing, page.missing ?? "");
   }
@@ -107,11 +112,16 @@ export class TreeView {
     for (const node of this.page.nodes) {
       const words = clipped(node.shown, letters);
       this.words.set(node.id, words);
-      wide[node.column] = Math.max(wide[node.column], textWidth(words, size) + (shape === DENSE ? 34 : 44));
+      const badge = node.badge ? textWidth(node.badge, BADGE) + 8 : 0; // above a large box, at the end of a small one
+      const own = textWidth(words, size) + (shape === DENSE ? 34 + badge : 44);
+      wide[node.column] = Math.max(wide[node.column], own, badge);
     }
     const starts = wide.map((_, k) => wide.slice(0, k).reduce((sum, w) => sum + w + gap, 0));
     this.at = new Map(this.page.nodes.map((node) =>
       [node.id, { x: starts[node.column], y: node.row * row, w: wide[node.column] }]));
+    for (const [column, line, text] of this.page.folds ?? []) {
+      this.at.set(`fold ${column} ${line}`, { x: starts[column] ?? ends(starts, wide, gap), y: line * row, w: textWidth(text, 12) });
+    }
   }
 
   // A tall tree takes the width that its box has to spare.
@@ -121,6 +131,7 @@ export class TreeView {
     const spare = ((this.box.clientWidth - 2 * MARGIN) / s - ends) / Math.max(1, n);
     const more = Math.max(0, Math.min(WIDEST, spare));
     for (const node of this.page.nodes) this.at.get(node.id).x += node.column * more;
+    for (const [column, line] of this.page.folds ?? []) this.at.get(`fold ${column} ${line}`).x += column * more;
   }
 
   // One moment. `motion`: it follows the one before, and what changed is seen to change.

@@ -3,7 +3,7 @@
 Rounds are made one at a time, from the same frames as every other screen; nobody holds those of a long run at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,9 +11,11 @@ import msgspec
 
 from specviz.runlog.run import Query, RoundRecord, TextToken
 from specviz.text import NEWLINE
-from specviz.view.frame.frame import Cursor, Frame
+from specviz.view.frame.frame import Cursor, Frame, Options
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar
+from specviz.view.panels.ranks.build import RanksPanel
+from specviz.view.panels.ranks.model import RankNode
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.moments import FEED, OPTIONS, RoundMoments
 from specviz.view.stage.parts import (
@@ -23,6 +25,7 @@ from specviz.view.stage.parts import (
     Look,
     StageHead,
     StageMetric,
+    StageNode,
     StagePoint,
     StageQuery,
     StageRound,
@@ -116,9 +119,12 @@ def _token(token: TextToken) -> Token:
     return in_lines(token.running), token.mark, UNRECORDED if token.node is None else token.node
 
 
-def one_round(builder: FrameBuilder, index: int) -> StageRound:
-    """One round, moment by moment. Raises IndexError for a round that the run does not have."""
-    walk = RoundMoments(builder, index)
+def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> StageRound:
+    """One round, moment by moment. Raises IndexError for a round that the run does not have.
+
+    `options`: how much of the draft is drawn, and with the panel of ranks among what is shown, where nodes came from.
+    """
+    walk = RoundMoments(builder, index, options)
     moments = tuple(walk.all())
     frame = walk.last
     assert frame is not None  # a round has its root at least
@@ -129,18 +135,35 @@ def one_round(builder: FrameBuilder, index: int) -> StageRound:
         place=_place(builder, index),
         n_columns=frame.tree.n_columns,
         n_rows=frame.tree.n_rows,
-        nodes=tuple(walk.nodes.values()),
+        nodes=_badged(walk.nodes, frame),
         moments=moments,
         whys=tuple(walk.whys),
-        knobs=_in_force(builder, record, frame.knobs),
+        knobs=in_force(builder, record, frame.knobs),
         changes=tuple((labels.get(c.name, c.name), shown(c.old), shown(c.new)) for c in record.changes),
         last=frame.knobs.last,
         missing=frame.tree.missing or "",
         open=not record.complete,
+        folds=tuple((fold.column, fold.row, fold.text) for fold in frame.tree.folds),
     )
 
 
-def _in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
+def _badged(nodes: Mapping[int, StageNode], frame: Frame) -> tuple[StageNode, ...]:
+    """The nodes with where they came from, where the frame has that."""
+    found = RanksPanel.of(frame)
+    badges = (
+        {node.id: _badge(node) for node in found.tree.nodes} if found is not None and found.tree is not None else {}
+    )
+    return tuple(msgspec.structs.replace(node, badge=badges.get(node.id, "")) for node in nodes.values())
+
+
+def _badge(node: RankNode) -> str:
+    """`b1·s0 #1 +2 ◎`: with further offers of the same token, and a sign where a block starts."""
+    merged, starts = f"+{node.merged}" if node.merged else "", "◎" if node.start is not None else ""
+    return " ".join(filter(None, (node.badge, merged, starts)))
+
+
+def in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
+    """Every knob of the head as it was in force in a round: its text, its place in its range, whether it is idle."""
     header = builder.run.header
     specs = {spec.name: spec for spec in header.knob_specs} if header is not None else {}
     idle = {name for name, spec in specs.items() if without_effect(spec, record.knobs)}
@@ -160,7 +183,7 @@ def document(builder: FrameBuilder, name: str) -> Iterator[bytes]:
     yield b"]}"
 
 
-def rounds_json(builder: FrameBuilder, indexes: Sequence[int]) -> bytes:
+def rounds_json(builder: FrameBuilder, indexes: Sequence[int], options: Options = OPTIONS) -> bytes:
     """Some rounds as a JSON list."""
-    rounds: list[Any] = [one_round(builder, index) for index in indexes]
+    rounds: list[Any] = [one_round(builder, index, options) for index in indexes]
     return msgspec.json.encode(rounds)

@@ -98,6 +98,7 @@ class StageNode(msgspec.Struct, frozen=True, omit_defaults=True):
     row: int
     shown: str
     text: str = ""
+    badge: str = ""  # where it came from, where that was asked for: "b1·s0 #1"
 
 
 class Gauge(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -179,6 +180,7 @@ class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
     last: str = ""  # the last change and what it did since
     missing: str = ""  # why there is no draft to see
     open: bool = False  # more of it may come
+    folds: tuple[tuple[int, int, str], ...] = ()  # what was folded away: column, row, "+ 3 other branches"
 
 
 class KnobNow(msgspec.Struct, frozen=True, omit_defaults=True):
