@@ -187,7 +187,7 @@ def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
     page.go_back()
     _until(lambda: _stage_place(page).startswith("r4 "), "there is no way back")
     page.get_by_role("link", name="Round explorer").click()
-    page.get_by_text("▶ play the phases").wait_for()
+    _tree(page, "round-tree")
     assert "at=r4" in _address(page)
 
 
@@ -291,27 +291,97 @@ def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> Non
     page.close()
 
 
-def test_the_phases_play_without_a_script_run(recorded: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(f"{recorded.url}/rounds?at=r2")
-    page.get_by_text("▶ play the phases").wait_for()
+def _tree(page: Any, key: str) -> Any:
+    """The stage's painter where a page shows one round."""
+    found = page.locator(f".st-key-{key} .stage")
+    found.locator(".node").first.wait_for()
     _settled(page)
+    return found
+
+
+@pytest.mark.parametrize(("path", "key"), [("rounds", "round-tree"), ("ranks", "ranks-tree")])
+def test_the_tree_of_a_round_plays_without_a_script_run_and_a_node_can_be_clicked(
+    path: str, key: str, trees: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{trees.url}/{path}?at=r2")
+    tree = _tree(page, key)
     page.evaluate(_COUNT_RUNS)
-    label = page.locator(".st-key-round-tree .slider-label").first
-    before = label.text_content()
-    page.get_by_text("▶ play the phases").click()
-    _until(lambda: label.text_content() != before, "nothing moves")
+    tree.locator("[data-do=play]").click()
+    _until(lambda: tree.get_attribute("data-phase") == "2", "it does not begin anew")
+    tree.locator("select").select_option("8")
+    _until(lambda: tree.get_attribute("data-phase") == "6", "it does not come to its end")
     assert page.evaluate("window.runs") == 0
-
-
-def test_a_click_in_the_recorded_tree_goes_into_the_address(recorded: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(f"{recorded.url}/rounds?at=r2")
-    page.get_by_text("▶ play the phases").wait_for()
+    tree.locator(".node").nth(2).click()
+    _until(lambda: "at=r2%2Fn" in _address(page), "the click chooses nothing")
     _settled(page)
-    points = page.locator(".st-key-round-tree .scatterlayer .trace").last.locator(".points path")
-    points.nth(1).click(force=True)
-    _until(lambda: "at=r2%2Fn" in _address(page), "the address stays")
     page.go_back()
     _until(lambda: "at=r2&" in f"{_address(page)}&", "there is no way back")
+
+
+def test_another_verifier_decides_the_round_again_and_is_put_back(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    """It says at all times that it is what if, and no script runs for it."""
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    page.locator(".stage .whatif input[aria-label*=gamma]").wait_for()
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    marks = "all => all.map(node => node.dataset.mark)"
+    was = page.locator(".stage .node").evaluate_all(marks)
+    slider = page.locator(".whatif input[aria-label*=gamma]")
+    slider.focus()
+    slider.press("Home")
+    page.locator(".stage.asks .iff .words", has_text="with gamma").wait_for()
+    assert "accepted" not in page.locator(".stage .node").evaluate_all(marks)
+    page.locator(".whatif select").select_option("walk")
+    page.locator(".iff .words", has_text="under walk").wait_for()
+    page.keyboard.press("]")
+    _until(lambda: _stage_place(page).startswith("r3 ") and "what if" in _stage_place(page), "the change is lost")
+    page.keyboard.press("[")
+    _until(lambda: _stage_place(page).startswith("r2 "), "there is no way back")
+    page.locator(".putback").click()
+    _until(lambda: page.locator(".stage.asks").count() == 0, "it is not put back")
+    assert page.locator(".stage .node").evaluate_all(marks) == was
+    assert page.evaluate("window.runs") <= 2  # for the places that the address was told
+
+
+def test_another_u_of_a_node_decides_it_again(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    page.locator(".stage .whatif input[aria-label*=gamma]").wait_for()
+    page.keyboard.press("}")
+    page.locator(".stage .why .headline", has_text="REJECTED").wait_for()
+    slider = page.locator(".udraw input")
+    slider.wait_for()
+    slider.focus()
+    slider.press("Home")
+    page.locator(".stage .why .headline", has_text="WHAT IF: ACCEPTED").wait_for()
+
+
+def test_a_panel_opens_below_the_stage_at_its_place_and_moves_it(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    tab = page.get_by_role("tab", name="Verification")
+    tab.wait_for()
+    _settled(page)
+    assert page.get_by_role("tab", name="Learning").get_attribute("aria-disabled") == "true"
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    tab.click()
+    _until(lambda: "panel=verification" in _address(page), "the panel is not in the address")
+    page.locator(".st-key-panel").get_by_label("Position").wait_for()
+    _settled(page)
+    bars = page.locator(".st-key-scan .barlayer .point path")
+    bars.first.wait_for()
+    page.wait_for_timeout(800)
+    bars.nth(1).click(force=True)
+    _until(lambda: "at=r2%2Fn" in _address(page), "a click in the panel is not in the address")
+    page.locator(".stage .unpin:not([hidden])").wait_for()
+    page.keyboard.press("]")
+    _until(lambda: "at=r3" in _address(page), "the address does not follow")
+    page.locator(".st-key-panel", has_text="Round 3").wait_for()
+    assert page.locator(".stage").first.evaluate("element => element.tagged") == "the same"
+    tab.click()
+    _until(lambda: "panel=" not in _address(page), "the panel does not close")
+    page.go_back()
+    page.locator(".st-key-panel").wait_for()
 
 
 def test_the_scan_plays_without_a_script_run_and_a_click_chooses_a_position(
@@ -372,25 +442,6 @@ def test_a_click_on_a_confusion_cell_lists_it_and_a_line_leads_to_its_round(
     _until(lambda: re.search(r"at=r([2-9]|1\d)", _address(page)), "the line leads nowhere")
 
 
-def test_the_tree_grows_without_a_script_run_and_a_node_can_be_clicked(
-    trees: Served, open_at: Callable[..., Any]
-) -> None:
-    page = open_at(f"{trees.url}/ranks?at=r2")
-    play = page.get_by_text("▶ play how it grew")
-    play.wait_for()
-    _settled(page)
-    page.wait_for_timeout(800)
-    page.evaluate(_COUNT_RUNS)
-    play.click()
-    said = page.locator(".st-key-ranks-tree .slider-label").first
-    _until(lambda: said.text_content() == "block 1", "it does not begin anew")
-    _until(lambda: said.text_content() == "verdict", "it does not come to its end")
-    assert page.evaluate("window.runs") == 0
-    signs = page.locator(".st-key-ranks-tree .scatterlayer .trace").last.locator(".point")
-    signs.nth(2).click(force=True)
-    _until(lambda: "r2/n" in _address(page).replace("%2F", "/"), "the click chooses nothing")
-
-
 def test_a_click_on_the_best_tables_moves_the_sliders(trees: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{trees.url}/ranks?show=other+widths")
     ground = page.locator(".st-key-widths-frontier .scatterlayer .trace").first.locator(".point")
@@ -425,7 +476,7 @@ def _click(page: Any, place: str, across: float, down: float) -> None:
 
 def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{recorded.url}/rounds?at=r2")
-    page.get_by_text("▶ play the phases").wait_for()
+    _tree(page, "round-tree")
     page.keyboard.press("ArrowRight")
     _until(lambda: "at=r3" in _address(page), "the right arrow does nothing")
     _settled(page)

@@ -3,7 +3,6 @@
 The round stands as it ended: what would have been kept, the token that would have closed it, where one is told.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
-from specviz.runlog.run import Mark
+from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import LONGEST, running
 from specviz.view.frame.knob_bar import without_effect
 from specviz.view.play.build import FrameBuilder
@@ -77,9 +76,7 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
         own=run.header.verifier,
         verifier=found.verifier,
         verifiers=offer.verifiers,
-        knobs=tuple(
-            _knob(spec, record.knobs, change) for spec in offer.knobs if not without_effect(spec, record.knobs)
-        ),
+        knobs=tuple(_knob(spec, record, change) for spec in offer.knobs if not without_effect(spec, record.knobs)),
         draws=_draws(found, offer),
     )
     if change.nothing:
@@ -95,9 +92,11 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
     )
 
 
-def _knob(spec: KnobSpec, recorded: Mapping[str, Any], change: Change) -> WhatIfKnob:
+def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:
     """A cut leaves a part of what was drafted: beyond where the knob stood there is nothing more to have."""
-    own = recorded.get(spec.name, spec.default)
+    own = record.knobs.get(spec.name, spec.default)
+    if spec.cuts == "depth" and own < 0:  # a word for as deep as the method goes
+        own = max((node.depth for node in record.nodes.values()), default=0)
     value = change.knobs.get(spec.name, own)
     moves = control(spec)
     if spec.cuts and isinstance(own, int | float) and not isinstance(own, bool) and own >= (spec.lo or 0):
