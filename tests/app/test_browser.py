@@ -335,6 +335,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     assert "accepted" not in page.locator(".stage .node").evaluate_all(marks)
     page.locator(".whatif select").select_option("walk")
     page.locator(".iff .words", has_text="under walk").wait_for()
+    slider.focus()  # which leaves the other keys to the picture
     page.keyboard.press("]")
     _until(lambda: _stage_place(page).startswith("r3 ") and "what if" in _stage_place(page), "the change is lost")
     page.keyboard.press("[")

@@ -114,13 +114,13 @@ def test_what_if_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> No
 
 
 def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, open_page: Open) -> None:
-    from specviz_app.server.server import _decided
+    from specviz_app.server.answers import decided
 
     open_page(Settings(replay=chain_trace), "stage")
     key = current().stages.offer(chain_trace, "chain")
 
     def asked(**more: Any) -> tuple[int, Any]:
-        answer = _decided(current(), json.dumps({"run": key, "round": 1, **more}).encode())
+        answer = decided(current(), json.dumps({"run": key, "round": 1, **more}).encode())
         return answer.status_code, json.loads(bytes(answer.body))
 
     status, plain = asked()
@@ -153,11 +153,11 @@ def test_rounds_are_drawn_as_a_page_asks(view: str, chain_trace: Path) -> None:
 def test_a_round_that_is_not_there_is_one_line(word: str, chain_trace: Path, open_page: Open) -> None:
     from starlette.datastructures import QueryParams
 
-    from specviz_app.server.server import _played
+    from specviz_app.server.answers import played
 
     open_page(Settings(replay=chain_trace), "stage")
     key = current().stages.offer(chain_trace, "chain")
-    answer = _played(current(), QueryParams({"run": key, "round": word}))
+    answer = played(current(), QueryParams({"run": key, "round": word}))
     assert answer.status_code == 404
     assert not json.loads(bytes(answer.body))["ok"]
 

@@ -11,20 +11,17 @@ import asyncio
 import secrets
 import threading
 from collections.abc import AsyncIterator
-from typing import Any
 
-import msgspec
-from starlette.datastructures import MutableHeaders, QueryParams
+from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz.whatif import Change
-from specviz_app.server.core import TICK_S, ServedRun, Settings, decode_asked
-from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, conversation, now
+from specviz_app.server.answers import HEADERS, decided, no, obey, played, refused
+from specviz_app.server.core import TICK_S, ServedRun, Settings
+from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, now
 from specviz_app.server.payload import payload
 from specviz_app.server.stages import OpenRun, Stages
 
@@ -33,8 +30,6 @@ ONLY_OWNER = "only who started this server steers its core: open it by the addre
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
 _LONGEST = 64 << 10  # bytes of a command
-_TO_KEEP = {"Content-Disposition": "attachment"}
-_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 
 
 _GUARDS = {
@@ -145,40 +140,40 @@ def install(server: Server) -> Server:
 def routes(server: Server) -> list[Route]:
     async def events(request: Request) -> Response:
         if not _allowed(server, request.query_params.get("token", "")):
-            return _no("this stream needs the token of a page of this server")
+            return no("this stream needs the token of a page of this server")
         if server.n_streams >= MOST_STREAMS:
-            return _refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
+            return refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
         view = request.query_params.get("view", "")
         if view not in _VIEWS:
-            return _refused("no such view of the run", 404)
-        return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=_HEADERS)
+            return refused("no such view of the run", 404)
+        return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=HEADERS)
 
     async def command(request: Request) -> Response:
         if not _same(request.headers.get("x-specviz-token", ""), server.owner):
-            return _no(ONLY_OWNER if server.shared else "commands need the token of a page of this server")
+            return no(ONLY_OWNER if server.shared else "commands need the token of a page of this server")
         try:
             body = await _short(request)
         except ClientDisconnect:
-            return _refused("the command came only in part", 400)
+            return refused("the command came only in part", 400)
         if body is None:
-            return _refused("a command is one short line of JSON", 413)
-        return await asyncio.to_thread(_obey, server, body)
+            return refused("a command is one short line of JSON", 413)
+        return await asyncio.to_thread(obey, server, body)
 
     async def stage(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
-            return _no("a run is handed to pages of this server only")
-        return await asyncio.to_thread(_played, server, request.query_params)
+            return no("a run is handed to pages of this server only")
+        return await asyncio.to_thread(played, server, request.query_params)
 
     async def what_if(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
-            return _no("a run is handed to pages of this server only")
+            return no("a run is handed to pages of this server only")
         try:
             body = await _short(request)
         except ClientDisconnect:
-            return _refused("the question came only in part", 400)
+            return refused("the question came only in part", 400)
         if body is None:
-            return _refused("a question is one short line of JSON", 413)
-        return await asyncio.to_thread(_decided, server, body)
+            return refused("a question is one short line of JSON", 413)
+        return await asyncio.to_thread(decided, server, body)
 
     return [
         Route(EVENTS, events, methods=["GET"]),
@@ -186,64 +181,6 @@ def routes(server: Server) -> list[Route]:
         Route(STAGE, stage, methods=["GET"]),
         Route(WHAT_IF, what_if, methods=["POST"]),
     ]
-
-
-def _played(server: Server, asked: QueryParams) -> Response:
-    """The head of a run; with `round`, so many rounds from there on as `n` says; with `page`, all as one file; with
-    `points`, of the newest run of the core, the time line from there on; with `said`, what was said to it."""
-    first, n = asked.get("round"), asked.get("n", "1")
-    try:
-        if "said" in asked:
-            return Response(conversation(server.core), media_type="application/json", headers=_HEADERS)
-        run = server.played(asked.get("run", ""))
-        if isinstance(run, LiveRounds) and (since := asked.get("points")) is not None:
-            return Response(run.points(_number(since)), media_type="application/json", headers=_HEADERS)
-        if "page" in asked:
-            return Response(run.page(), media_type="text/html", headers={**_HEADERS, **_TO_KEEP})
-        body = run.head() if first is None else run.rounds(_number(first), _number(n), asked.get("view", ""))
-    except (SpecvizError, OSError) as error:
-        return _refused(str(error), 404)
-    return Response(body, media_type="application/json", headers=_HEADERS)
-
-
-class AskedWhatIf(msgspec.Struct):
-    """What is to be another in a round of a recording: of `Change`, as JSON has it."""
-
-    run: str
-    round: int
-    verifier: str | None = None
-    knobs: dict[str, bool | int | float | str] = {}
-    uniforms: dict[str, float] = {}
-
-    def change(self) -> Change:
-        """Raises SpecvizError for a node or a uniform that is none."""
-        drawn = {_number(node): u for node, u in self.uniforms.items()}
-        for node, u in drawn.items():
-            if not 0 <= u < 1:
-                raise SpecvizError(f"u of n{node} is {u:g}: a uniform lies in [0, 1)")
-        return Change(self.verifier, self.knobs, drawn)
-
-
-def _decided(server: Server, body: bytes) -> Response:
-    """A round of a recording, decided again."""
-    try:
-        asked = msgspec.json.decode(body, type=AskedWhatIf)
-        run = server.played(asked.run)
-        if isinstance(run, LiveRounds):
-            raise SpecvizError("what if is for runs that are over: this one goes on, move its knobs")
-        answer = run.what_if(asked.round, asked.change())
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return _refused(f"bad question: {error}", 400)
-    except (SpecvizError, OSError) as error:
-        return _refused(str(error), 409)
-    return Response(answer, media_type="application/json", headers=_HEADERS)
-
-
-def _number(word: str) -> int:
-    """A whole number of an address. Raises SpecvizError for what is none."""
-    if not (word.isdecimal() and word.isascii()) or len(word) > 9:
-        raise SpecvizError(f"'{word[:20]}' is no number of rounds")
-    return int(word)
 
 
 async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[bytes]:
@@ -284,30 +221,9 @@ def _last_seen(request: Request) -> int:
     return int(known) if known.isdecimal() and known.isascii() else -1
 
 
-def _obey(server: Server, body: bytes) -> Response:
-    try:
-        server.core.command(decode_asked(body))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return _refused(f"bad command: {error}", 400)
-    except RecursionError:
-        return _refused("bad command: nested too deeply", 400)
-    except SpecvizError as error:
-        return _refused(str(error), 409)
-    return JSONResponse({"ok": True}, headers=_HEADERS)
-
-
 def _allowed(server: Server, token: str) -> bool:
     return _same(token, server.token)
 
 
 def _same(given: str, wanted: str) -> bool:
     return secrets.compare_digest(given.encode(), wanted.encode())
-
-
-def _no(why: str) -> Response:
-    return _refused(why, 403)
-
-
-def _refused(why: str, status: int) -> Response:
-    body: dict[str, Any] = {"ok": False, "message": why}
-    return JSONResponse(body, status_code=status, headers=_HEADERS)

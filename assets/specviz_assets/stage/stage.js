@@ -10,6 +10,7 @@ const DWELL = { [PHASE.ROOT]: 650, [PHASE.DRAFT]: 620, [PHASE.VERIFY]: 1500, [PH
 const STILL = 1800; // a round, for who wants no motion
 // What has keys of its own, here or on the page around.
 const TAKES_KEYS = "input, textarea, select, dialog, [contenteditable=true], [role=slider], [role=listbox], [role=combobox], [role=menu]";
+const SLIDES = "input[type=range], input[type=checkbox]", SLIDING = /^(Arrow|Home|End|Page| )/; // these of them alone
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
 // page), `bare` (one round, and no keys of its own on the page), `save()` (a promise of the saved page), `onPlace(place)` when a place was come to and stayed at.
@@ -122,7 +123,8 @@ export class Stage extends Moves {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || this.help.open) return;
     const from = event.composedPath()[0];
-    if (from.closest?.(TAKES_KEYS) && !from.closest(".stage [role=slider]")) return;
+    const slides = from.matches?.(SLIDES) && !SLIDING.test(event.key);
+    if (from.closest?.(TAKES_KEYS) && !from.closest(".stage [role=slider]") && !slides) return;
     if ((event.key === " " || event.key === "Enter") && from.matches?.("button, summary, a")) return;
     const deed = KEYS[event.key];
     if (!deed || !this.head) return;

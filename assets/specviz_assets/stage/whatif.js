@@ -46,7 +46,7 @@ export class WhatIfStage extends Stage {
     if (index !== this.index) this.change.uniforms = {};
     const asks = this.changed;
     await super.go(index, asks ? -1 : k, motion && !asks, chosen);
-    this.recorded = this.page;
+    if (!this.page?.again) this.recorded = this.page; // a round that cannot be fetched leaves the one that is seen
     if (asks) await this.decide();
     else if (!this.playing) this.askSoon(200);
   }
@@ -120,7 +120,7 @@ export class WhatIfStage extends Stage {
   paintAgain(answer) {
     const was = this.page;
     if (this.changed && answer.round) {
-      this.page = unfold(answer.round);
+      this.page = Object.assign(unfold(answer.round), { again: true });
       this.k = 0;
     } else if (this.changed && this.recorded) {
       this.page = this.recorded;
