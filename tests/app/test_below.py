@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 pytest.importorskip("streamlit", reason="streamlit is not installed (extra web)")
+from app.conftest import PAGE
+from app.fakes import until
+from specviz.commands import Start, StepRounds
 from specviz.sources import TraceFile
-from specviz_app.server.core import Settings
+from specviz_app.server.core import ServedRun, Settings
 from specviz_app.ui import below
+from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import all_below
 from specviz_app.ui.viewer import Viewer
 from support.recordings import RECORDINGS
@@ -77,6 +81,37 @@ def test_a_click_in_a_panel_moves_the_picture(chain_trace: Path, open_page: Open
     place = place[0] if isinstance(place, list) else place
     assert place.startswith("r2/n")
     assert _handed(at)["at"] == place
+
+
+def _rounds(core: ServedRun, n: int) -> None:
+    missing = n - sum(record.complete for record in core.run.rounds)
+    if missing > 0:
+        core.command(StepRounds(n=missing))
+    until(lambda: len(core.run.rounds) >= n and core.run.rounds[n - 1].complete, "no round")
+
+
+def test_a_panel_of_the_newest_run_goes_on_with_it_until_somebody_looks_back(core: ServedRun) -> None:
+    from streamlit.testing.v1 import AppTest
+
+    core.start(Start(prompt="x", paused=True))
+    until(lambda: core.running, "no run")
+    _rounds(core, 2)
+    at = AppTest.from_string(PAGE.format(page="stage"))
+    at.default_timeout = 60
+    at.query_params["src"], at.query_params["panel"] = LIVE, "verification"
+    at.run()
+    for n in (2, 4):
+        _rounds(core, n)
+        at.run()
+        assert not at.exception
+        handed = _handed(at)
+        assert (handed["at"], handed["panel"]) == ("", "verification")
+        assert "at" not in at.query_params
+        assert any(f"Round {n}" in str(each.value) for each in at.get("html")), n
+    next(each for each in at.selectbox if each.label == "Position").select_index(1).run()
+    _rounds(core, 5)
+    at.run()
+    assert _handed(at)["at"].startswith("r4/n")
 
 
 def test_the_parts_of_a_panel_stand_in_the_address_by_its_name(open_page: Open) -> None:

@@ -156,7 +156,7 @@ def _queries_left(run: Run) -> bool:
     return isinstance(n, int) and bool(run.queries) and run.queries[-1].number + 1 < n
 
 
-def label(item: KnobItem) -> str:
+def label(item: KnobItem | KnobSpec) -> str:
     """The symbol where it is a Greek one, else the name, which tells `d_max` from every other d: `γ`, `top_p`."""
     return item.name if item.symbol.isascii() else item.symbol
 

@@ -12,7 +12,7 @@ from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import LONGEST, running
-from specviz.view.frame.knob_bar import without_effect
+from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import in_force
 from specviz.view.stage.moments import RoundMoments, State
@@ -102,9 +102,8 @@ def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:
     if spec.cuts and isinstance(own, int | float) and not isinstance(own, bool) and own >= (spec.lo or 0):
         edge: dict[str, Any] = {"lo": own} if spec.cuts in _LEAST_OF else {"hi": own}
         moves = msgspec.structs.replace(moves, kind="slide" if moves.kind == "number" else moves.kind, **edge)
-    return WhatIfKnob(
-        spec.name, f"{spec.symbol or spec.name}", spec.help, moves, value, shown_knob(value), bool(spec.cuts)
-    )
+    text = shown_knob(value)
+    return WhatIfKnob(spec.name, label(spec), spec.help, moves, value, text, bool(spec.cuts))
 
 
 def _draws(found: Decision, offer: Movable) -> dict[str, float]:
