@@ -332,6 +332,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     slider.focus()
     slider.press("Home")
     page.locator(".stage.asks .iff .words", has_text="with gamma").wait_for()
+    assert slider.evaluate("element => element.getRootNode().activeElement === element"), "the answer drops what is held"
     assert "accepted" not in page.locator(".stage .node").evaluate_all(marks)
     page.locator(".whatif select").select_option("walk")
     page.locator(".iff .words", has_text="under walk").wait_for()
@@ -340,7 +341,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     _until(lambda: _stage_place(page).startswith("r3 ") and "what if" in _stage_place(page), "the change is lost")
     page.keyboard.press("[")
     _until(lambda: _stage_place(page).startswith("r2 "), "there is no way back")
-    page.locator(".putback").click()
+    page.keyboard.press("Escape")
     _until(lambda: page.locator(".stage.asks").count() == 0, "it is not put back")
     assert page.locator(".stage .node").evaluate_all(marks) == was
     assert page.evaluate("window.runs") <= 2  # for the places that the address was told

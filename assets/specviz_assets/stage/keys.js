@@ -29,7 +29,7 @@ const WORDS = [
   ["{ }", "rejection before, next rejection"],
   ["Home End", "first, last round; End or l: back to live"],
   ["↑ ↓ ← →", "in the tree (Tab goes there): from node to node"],
-  ["Esc", "let go of the node, follow the action"],
+  ["Esc", "let go of the node, follow the action; put back what if"],
   ["+ − 0", "zoom the tree, fit it"],
   ["?", "these keys"],
 ];

@@ -55,6 +55,12 @@ export class WhatIfStage extends Stage {
     return this.changed ? this.round(by) : super.step(by, hold);
   }
 
+  // Esc lets go of the node first, then of the change.
+  choose(id) {
+    if (id === null && this.chosen === null && this.changed) this.putBack();
+    else super.choose(id);
+  }
+
   start() {
     if (this.changed) this.putBack();
     return super.start();

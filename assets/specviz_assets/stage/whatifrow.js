@@ -1,6 +1,6 @@
 // The knobs of a recording: as they were in force, and those that a round may be decided again with.
 
-import { el, put } from "./dom.js";
+import { el } from "./dom.js";
 import { KnobRow } from "./inspect.js";
 import { Knob } from "./steer.js";
 
@@ -27,13 +27,18 @@ export class WhatIfRow extends KnobRow {
   offer(answer, changed) {
     const { verifiers, verifier, own } = answer;
     const words = (name) => (name === own ? `${name} (as recorded)` : name);
-    this.verifier.replaceChildren(...verifiers.map((name) => el("option", { value: name, text: words(name) })));
+    if (this.known !== `${own} ${verifiers}`) {
+      this.known = `${own} ${verifiers}`;
+      this.verifier.replaceChildren(...verifiers.map((name) => el("option", { value: name, text: words(name) })));
+    }
     this.verifier.value = verifier;
     this.verifier.disabled = verifiers.length < 2;
     this.rules.classList.toggle("sent", verifier !== own);
     this.box.classList.toggle("asks", changed);
     for (const knob of answer.knobs) this.made(knob).hear({ text: knob.text, value: knob.value }, true);
-    this.moves.replaceChildren(this.rules, ...answer.knobs.map((knob) => this.moving.get(knob.name).box));
+    const boxes = [this.rules, ...answer.knobs.map((knob) => this.moving.get(knob.name).box)];
+    // What is being dragged is lost when it is put in again.
+    if (boxes.length !== this.moves.children.length || boxes.some((box, n) => box !== this.moves.children[n])) this.moves.replaceChildren(...boxes);
     this.names = new Set(answer.knobs.map((knob) => knob.name));
     this.hide();
   }
