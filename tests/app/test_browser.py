@@ -332,7 +332,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     slider.focus()
     slider.press("Home")
     page.locator(".stage.asks .iff .words", has_text="with gamma").wait_for()
-    assert slider.evaluate("element => element.getRootNode().activeElement === element"), "the answer drops what is held"
+    assert slider.evaluate("element => element.getRootNode().activeElement === element"), "it is dropped"
     assert "accepted" not in page.locator(".stage .node").evaluate_all(marks)
     page.locator(".whatif select").select_option("walk")
     page.locator(".iff .words", has_text="under walk").wait_for()
