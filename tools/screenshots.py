@@ -90,10 +90,14 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
             _stage(browser, out / "web-stage.png", url)
             _stage(browser, out / "web-stage-dark.png", url, dark=True)
         with served(["--replay", str(traces.scan)]) as url:
+            _what_if(browser, out / "web-what-if.png", url)
+            _panel(browser, out / "web-panel.png", url)
             _page(browser, out / "web-verification.png", f"{url}/verification?at=r2", (1280, 1500))
         _methods(browser, out, traces)
         with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
             _live(browser, out / "web-live.png", url)
+        with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
+            _stage_live(browser, out / "web-stage-live.png", url)
 
 
 def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
@@ -183,6 +187,48 @@ def _stage(browser: Any, path: Path, url: str, dark: bool = False) -> None:
         page.wait_for_timeout(300)
         page.keyboard.press("]")
     page.wait_for_timeout(2500)
+    _save(page, path)
+
+
+def _what_if(browser: Any, path: Path, url: str) -> None:
+    """A round under another rule, with less of its draft."""
+    page = _open(browser, f"{url}/stage?at=r2", (1440, 900), False)
+    page.locator(".stage .whatif input").first.wait_for()
+    page.locator(".whatif select").select_option("tokenwise")
+    slider = page.locator(".whatif input[aria-label*=gamma]")
+    slider.focus()
+    slider.press("ArrowLeft")
+    page.locator(".stage.asks .iff .words", has_text="gamma").wait_for()
+    page.wait_for_timeout(1500)
+    _save(page, path)
+
+
+def _panel(browser: Any, path: Path, url: str) -> None:
+    """The verdict on the draft, below the picture of its round."""
+    page = _open(browser, f"{url}/stage?at=r2&panel=verification", (1440, 1400), True)
+    page.locator(".stage .node").first.wait_for()
+    page.locator(".st-key-panel .js-plotly-plot").first.wait_for()
+    page.wait_for_timeout(2500)
+    _save(page, path)
+
+
+def _stage_live(browser: Any, path: Path, url: str) -> None:
+    """An answer on the stage, some rounds after a knob was moved."""
+    page = _open(browser, f"{url}/stage?src=live+run", (1440, 900), False)
+    example = page.get_by_role("button", name="explain", exact=True)
+    example.wait_for(timeout=60_000)
+    page.wait_for_timeout(1500)
+    example.click()
+    page.locator(".stage .node").first.wait_for(timeout=60_000)
+    page.wait_for_timeout(6000)
+    slider = page.get_by_role("slider", name="γ gamma")
+    slider.focus()
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    page.locator(".knob.moved", has_text="in force").wait_for()
+    page.wait_for_timeout(12_000)
+    page.locator(".livebar .hold").click()
+    page.wait_for_timeout(1000)
     _save(page, path)
 
 

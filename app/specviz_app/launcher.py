@@ -76,7 +76,7 @@ def serve(server: Server, host: str, port: int, open_browser: bool, ready: Calla
     logging.getLogger("streamlit.elements.lib.policies").addFilter(lambda record: record.levelno > logging.WARNING)
     install(server)
     server.streams = True
-    address = url(host, port)
+    address = url(host, port) + ("" if host in LOOPBACK else f"/?key={server.share()}")
 
     @contextlib.asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:

@@ -3,8 +3,7 @@
 import streamlit as st
 
 from specviz_app.server.server import current
-from specviz_app.ui import guard, state
-from specviz_app.ui.library import choices
+from specviz_app.ui import guard, owner, state
 from specviz_app.ui.pages import all_pages
 from specviz_app.ui.parts import style
 from specviz_app.ui.sidebar import sidebar, unknown
@@ -12,6 +11,7 @@ from specviz_app.ui.sidebar import sidebar, unknown
 
 def main() -> None:
     st.set_page_config(page_title="specviz", page_icon="◆", layout="wide")
+    owner.take_key()
     server = current()
     pages = {
         page.path: st.Page(
@@ -24,8 +24,7 @@ def main() -> None:
         for page in all_pages()
     }
     st.session_state["pages"] = pages  # for links to them
-    recorded = any(path is not None for path in choices(server, state.uploads()).values())
-    first = pages["live" if server.settings.live else "stage" if recorded else "overview"]
+    first = pages["live" if server.settings.live else "stage"]
 
     def home() -> None:
         """The address without a path: on to the first page, which has one of its own like all others."""

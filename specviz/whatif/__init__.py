@@ -5,7 +5,7 @@ walks the verifier's own plan over all of them, `changes` is what may be another
 `whole` that of a run; `exits` asks the replay of early exit, which needs no rows.
 """
 
-from specviz.whatif.again import Unfit, decide
+from specviz.whatif.again import Movable, Unfit, decide, movable
 from specviz.whatif.changes import Change, checked, cutting
 from specviz.whatif.decision import Decision, Parting, RoundAgain, TestAgain
 from specviz.whatif.exits import ExitReplay, ExitsAgain, exits_asked
@@ -16,6 +16,7 @@ __all__ = [
     "Decision",
     "ExitReplay",
     "ExitsAgain",
+    "Movable",
     "Parting",
     "RoundAgain",
     "RoundGain",
@@ -27,4 +28,5 @@ __all__ = [
     "decide",
     "decide_run",
     "exits_asked",
+    "movable",
 ]

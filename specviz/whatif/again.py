@@ -4,19 +4,19 @@ The answer stands on the text before the round as it was recorded. What came aft
 where the two part, so nothing is said of it: the decision of a round is about this round alone.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.knobs import Knobs
+from specviz.knobs import Knobs, KnobSpec
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import DrawResult, Outcome, TestResult, Verifier
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.verifiers import all_verifiers
-from specviz.whatif.changes import Change, cut, fitting, makes_room, verifier_of
+from specviz.whatif.changes import Change, cut, cutting, fitting, makes_room, verifier_of
 from specviz.whatif.complete import SmallRound, completions
 from specviz.whatif.decide import DrawsAgain, MergedPlan, Way, every_way
 from specviz.whatif.decision import Decision, RoundAgain, Status, TestAgain
@@ -49,6 +49,31 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
         return replace(base, why=unknown, gone=gone)
     others = any(not node.kept for node in record.nodes.values()) or makes_room(header, change.knobs)
     return replace(base, ways=tuple(ways), gone=gone, part=bool(gone) and others)
+
+
+@dataclass(frozen=True, slots=True)
+class Movable:
+    """What may be another in a round: verifiers that take its draft, knobs of the one that decides and those that leave
+    a part of the draft, and the uniforms of the tests that were made, by node."""
+
+    verifiers: tuple[str, ...]
+    knobs: tuple[KnobSpec, ...]
+    uniforms: Mapping[int, float]
+
+
+def movable(run: Run, record: RoundRecord, change: Change) -> Movable:
+    """What may be asked of a round; nothing but its own rule where its draft is not on record."""
+    header = run.header
+    if header is None:
+        raise SpecvizError("the trace has no header: it cannot be said what decided its rounds")
+    drawn = {
+        node: verdict.u for node, verdict in record.verdicts.items() if verdict.kind == "test" and verdict.u is not None
+    }
+    try:
+        names = fitting(RecordedRound(run, RoundTree(record)).draft) if record.start.carry is None else ()
+    except CannotTell:
+        names = ()
+    return Movable(names or (header.verifier,), (*verifier_of(header, change).knobs, *cutting(header)), drawn)
 
 
 class Unfit(SpecvizError):

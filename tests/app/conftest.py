@@ -99,7 +99,7 @@ def open_page(server: "Callable[[Settings], Server]") -> Open:
 
     def opened(settings: "Settings", page: str = "", **query: str) -> "AppTest":
         server(settings)
-        at = AppTest.from_file(str(SCRIPT)) if not page else AppTest.from_string(_PAGE.format(page=page))
+        at = AppTest.from_file(str(SCRIPT)) if not page else AppTest.from_string(PAGE.format(page=page))
         at.default_timeout = 60
         for name, value in query.items():
             at.query_params[name] = value
@@ -115,7 +115,7 @@ def box(at: "AppTest", key: str) -> "Selectbox[Any]":
     return found[0]
 
 
-_PAGE = """
+PAGE = """
 from specviz_app.screens import {page}
 from specviz_app.server.server import current
 from specviz_app.ui.sidebar import sidebar

@@ -1,6 +1,7 @@
 """The real server over the scripted core, for tests that need sockets: serve.py PORT [REPLAY | MANNER ..].
 
-No REPLAY means live; manners are those of the core, `talks` before all.
+No REPLAY means live; manners are those of the core, `talks` before all. `open`: nothing is asked for, and what
+comes with the package are the recordings of the tests. `shared`: only the owner commands.
 """
 
 import sys
@@ -9,13 +10,19 @@ from pathlib import Path
 from specviz_app.launcher import serve
 from specviz_app.server.core import Settings
 from specviz_app.server.server import Server
+from specviz_app.ui import library
+from support.recordings import RECORDINGS
 
 
 def main() -> None:
     port, words = int(sys.argv[1]), sys.argv[2:]
     replay = Path(words[0]) if words and Path(words[0]).is_absolute() else None
     command = (sys.executable, str(Path(__file__).with_name("fake_core.py")), "0.05", *words)
-    server = Server(Settings(replay=replay, command=command, live=replay is None))
+    if "open" in words:
+        library.bundled_traces = lambda: RECORDINGS
+    server = Server(Settings(replay=replay, command=command, live=replay is None and "open" not in words))
+    if "shared" in words:
+        server.share()
     serve(server, "127.0.0.1", port, False, lambda address: print(server.token, flush=True))
 
 

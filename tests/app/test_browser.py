@@ -84,6 +84,20 @@ def talking(one_port: int) -> Iterator[Served]:
         yield found
 
 
+@pytest.fixture
+def opened(one_port: int) -> Iterator[Served]:
+    """What somebody gets who asked for nothing."""
+    with served(None, one_port, "open") as found:
+        yield found
+
+
+@pytest.fixture
+def shared(one_port: int) -> Iterator[Served]:
+    """What other machines reach: pages without the key watch."""
+    with served(None, one_port, "shared") as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def recorded(chain_trace: Path) -> Iterator[Served]:
     with served(chain_trace) as found:
@@ -173,7 +187,7 @@ def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
     page.go_back()
     _until(lambda: _stage_place(page).startswith("r4 "), "there is no way back")
     page.get_by_role("link", name="Round explorer").click()
-    page.get_by_text("▶ play the phases").wait_for()
+    _tree(page, "round-tree")
     assert "at=r4" in _address(page)
 
 
@@ -277,27 +291,99 @@ def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> Non
     page.close()
 
 
-def test_the_phases_play_without_a_script_run(recorded: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(f"{recorded.url}/rounds?at=r2")
-    page.get_by_text("▶ play the phases").wait_for()
+def _tree(page: Any, key: str) -> Any:
+    """The stage's painter where a page shows one round."""
+    found = page.locator(f".st-key-{key} .stage")
+    found.locator(".node").first.wait_for()
     _settled(page)
+    return found
+
+
+@pytest.mark.parametrize(("path", "key"), [("rounds", "round-tree"), ("ranks", "ranks-tree")])
+def test_the_tree_of_a_round_plays_without_a_script_run_and_a_node_can_be_clicked(
+    path: str, key: str, trees: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{trees.url}/{path}?at=r2")
+    tree = _tree(page, key)
     page.evaluate(_COUNT_RUNS)
-    label = page.locator(".st-key-round-tree .slider-label").first
-    before = label.text_content()
-    page.get_by_text("▶ play the phases").click()
-    _until(lambda: label.text_content() != before, "nothing moves")
+    tree.locator("[data-do=play]").click()
+    _until(lambda: tree.get_attribute("data-phase") == "2", "it does not begin anew")
+    tree.locator("select").select_option("8")
+    _until(lambda: tree.get_attribute("data-phase") == "6", "it does not come to its end")
     assert page.evaluate("window.runs") == 0
-
-
-def test_a_click_in_the_recorded_tree_goes_into_the_address(recorded: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(f"{recorded.url}/rounds?at=r2")
-    page.get_by_text("▶ play the phases").wait_for()
+    tree.locator(".node").nth(2).click()
+    _until(lambda: "at=r2%2Fn" in _address(page), "the click chooses nothing")
     _settled(page)
-    points = page.locator(".st-key-round-tree .scatterlayer .trace").last.locator(".points path")
-    points.nth(1).click(force=True)
-    _until(lambda: "at=r2%2Fn" in _address(page), "the address stays")
     page.go_back()
     _until(lambda: "at=r2&" in f"{_address(page)}&", "there is no way back")
+
+
+def test_another_verifier_decides_the_round_again_and_is_put_back(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    """It says at all times that it is what if, and no script runs for it."""
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    page.locator(".stage .whatif input[aria-label*=gamma]").wait_for()
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    marks = "all => all.map(node => node.dataset.mark)"
+    was = page.locator(".stage .node").evaluate_all(marks)
+    slider = page.locator(".whatif input[aria-label*=gamma]")
+    slider.focus()
+    slider.press("Home")
+    page.locator(".stage.asks .iff .words", has_text="with gamma").wait_for()
+    assert slider.evaluate("element => element.getRootNode().activeElement === element"), "it is dropped"
+    assert "accepted" not in page.locator(".stage .node").evaluate_all(marks)
+    page.locator(".whatif select").select_option("walk")
+    page.locator(".iff .words", has_text="under walk").wait_for()
+    slider.focus()  # which leaves the other keys to the picture
+    page.keyboard.press("]")
+    _until(lambda: _stage_place(page).startswith("r3 ") and "what if" in _stage_place(page), "the change is lost")
+    page.keyboard.press("[")
+    _until(lambda: _stage_place(page).startswith("r2 "), "there is no way back")
+    page.keyboard.press("Escape")
+    _until(lambda: page.locator(".stage.asks").count() == 0, "it is not put back")
+    assert page.locator(".stage .node").evaluate_all(marks) == was
+    assert page.evaluate("window.runs") <= 2  # for the places that the address was told
+
+
+def test_another_u_of_a_node_decides_it_again(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    page.locator(".stage .whatif input[aria-label*=gamma]").wait_for()
+    page.keyboard.press("}")
+    page.locator(".stage .why .headline", has_text="REJECTED").wait_for()
+    slider = page.locator(".udraw input")
+    slider.wait_for()
+    slider.focus()
+    slider.press("Home")
+    page.locator(".stage .why .headline", has_text="WHAT IF: ACCEPTED").wait_for()
+
+
+def test_a_panel_opens_below_the_stage_at_its_place_and_moves_it(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2")
+    tab = page.get_by_role("tab", name="Verification")
+    tab.wait_for()
+    _settled(page)
+    assert page.get_by_role("tab", name="Learning").get_attribute("aria-disabled") == "true"
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    tab.click()
+    _until(lambda: "panel=verification" in _address(page), "the panel is not in the address")
+    page.locator(".st-key-panel").get_by_label("Position").wait_for()
+    _settled(page)
+    bars = page.locator(".st-key-scan .barlayer .point path")
+    bars.first.wait_for()
+    page.wait_for_timeout(800)
+    bars.nth(1).click(force=True)
+    _until(lambda: "at=r2%2Fn" in _address(page), "a click in the panel is not in the address")
+    page.locator(".stage .unpin:not([hidden])").wait_for()
+    page.keyboard.press("]")
+    _until(lambda: "at=r3" in _address(page), "the address does not follow")
+    page.locator(".st-key-panel", has_text="Round 3").wait_for()
+    assert page.locator(".stage").first.evaluate("element => element.tagged") == "the same"
+    tab.click()
+    _until(lambda: "panel=" not in _address(page), "the panel does not close")
+    page.go_back()
+    page.locator(".st-key-panel").wait_for()
 
 
 def test_the_scan_plays_without_a_script_run_and_a_click_chooses_a_position(
@@ -358,25 +444,6 @@ def test_a_click_on_a_confusion_cell_lists_it_and_a_line_leads_to_its_round(
     _until(lambda: re.search(r"at=r([2-9]|1\d)", _address(page)), "the line leads nowhere")
 
 
-def test_the_tree_grows_without_a_script_run_and_a_node_can_be_clicked(
-    trees: Served, open_at: Callable[..., Any]
-) -> None:
-    page = open_at(f"{trees.url}/ranks?at=r2")
-    play = page.get_by_text("▶ play how it grew")
-    play.wait_for()
-    _settled(page)
-    page.wait_for_timeout(800)
-    page.evaluate(_COUNT_RUNS)
-    play.click()
-    said = page.locator(".st-key-ranks-tree .slider-label").first
-    _until(lambda: said.text_content() == "block 1", "it does not begin anew")
-    _until(lambda: said.text_content() == "verdict", "it does not come to its end")
-    assert page.evaluate("window.runs") == 0
-    signs = page.locator(".st-key-ranks-tree .scatterlayer .trace").last.locator(".point")
-    signs.nth(2).click(force=True)
-    _until(lambda: "r2/n" in _address(page).replace("%2F", "/"), "the click chooses nothing")
-
-
 def test_a_click_on_the_best_tables_moves_the_sliders(trees: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{trees.url}/ranks?show=other+widths")
     ground = page.locator(".st-key-widths-frontier .scatterlayer .trace").first.locator(".point")
@@ -411,7 +478,7 @@ def _click(page: Any, place: str, across: float, down: float) -> None:
 
 def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{recorded.url}/rounds?at=r2")
-    page.get_by_text("▶ play the phases").wait_for()
+    _tree(page, "round-tree")
     page.keyboard.press("ArrowRight")
     _until(lambda: "at=r3" in _address(page), "the right arrow does nothing")
     _settled(page)
@@ -575,3 +642,172 @@ def test_real_clicks_walk_a_bundled_recording(
     _forward(page).click()
     _settled(page)
     _unbroken(page, "another recording")
+
+
+def _follow(page: Any, words: str) -> None:
+    """Say it on the stage, and wait for the first round."""
+    box = page.locator(".composer textarea")
+    box.wait_for()
+    _settled(page)
+    box.fill(words)
+    box.press("Enter")
+    page.locator(".stage .node").first.wait_for()
+
+
+def _newest(page: Any) -> int:
+    """Rounds that the stage knows of."""
+    return int(page.locator(".stage .time .track").get_attribute("aria-valuemax") or 0)
+
+
+def test_the_stage_follows_the_core_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    _settled(page)
+    page.evaluate(_COUNT_RUNS)
+    before = _newest(page)
+    _until(lambda: _newest(page) >= before + 2, "it does not go on")
+    assert page.evaluate("window.runs") == 0
+    assert page.locator(".stage img").count() == 0
+    page.locator(".livebar select").select_option("0")
+    _until(lambda: _newest(page) >= before + 12, "it does not go at the core's own pace")
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()
+
+
+def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    _until(lambda: _newest(page) >= 3, "it does not go on")
+    page.locator(".livebar .hold").click()
+    page.locator(".livebar .state", has_text="PAUSED").wait_for()
+    held = _newest(page)
+    page.locator(".livebar [data-do=step]").click()
+    _until(lambda: _newest(page) == held + 1, "no step")
+    page.locator(".livebar .hold").click()
+    page.locator("svg.tree").focus()
+    page.keyboard.press("Home")
+    _until(lambda: _stage_place(page).startswith("r1 "), "there is no way back")
+    seen = _newest(page)
+    _until(lambda: _newest(page) > seen, "the core waits for who looks back")
+    assert _stage_place(page).startswith("r1 ")
+    page.keyboard.press("l")
+    _until(lambda: not _stage_place(page).startswith("r1 "), "there is no way to live")
+    assert page.locator(".livebar .golive.on").count() == 1
+
+
+def test_a_knob_below_the_tree_is_requested_and_in_force(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    slider = page.locator(".knob input[aria-label='γ gamma']")
+    slider.focus()
+    slider.press("ArrowRight")
+    knob = page.locator(".knob.moved", has_text="in force from r")
+    knob.wait_for()
+    assert slider.input_value() == "5"
+    page.locator(".knobs .last", has_text="gamma 4→5").wait_for()
+
+
+def test_a_conversation_on_the_stage(talking: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{talking.url}/stage")
+    page.get_by_role("button", name="explain").click()
+    page.locator(".stage .node").first.wait_for()
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()
+    _settled(page)
+    _follow(page, "<b>and then?</b>")
+    page.locator(".above .turn-user", has_text="<b>and then?</b>").wait_for()
+    assert page.locator(".above > *").count() == 3
+    assert page.locator(".above b").count() == 0
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()
+    page.locator(".composer textarea").fill("this is too long")
+    page.keyboard.press("Enter")
+    page.locator(".wrong", has_text="no space is left").wait_for()
+    _until(lambda: page.locator(".composer textarea").input_value() == "this is too long", "the message is lost")
+
+
+_HIDE = """() => {
+  window.away = true;
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => window.away });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+def test_viewers_follow_one_run_and_a_hidden_one_gives_up_its_stream(live: Served, open_at: Callable[..., Any]) -> None:
+    pages = [open_at(f"{live.url}/stage") for _ in range(2)]
+    _follow(pages[0], "go on")
+    pages[1].locator(".stage .node").first.wait_for()
+    _until(lambda: _newest(pages[1]) >= 3, "the second viewer sees nothing")
+    hide = (
+        "Object.defineProperty(document, 'hidden', { configurable: true, get: () => window.away }); window.away = true;"
+    )
+    pages[1].evaluate(f"() => {{ {hide} document.dispatchEvent(new Event('visibilitychange')); }}")
+    pages[1].wait_for_timeout(500)
+    still = _newest(pages[1])
+    _until(lambda: _newest(pages[0]) > still + 2, "the first viewer stands still")
+    assert _newest(pages[1]) == still
+    pages[1].evaluate("() => { window.away = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    _until(lambda: _newest(pages[1]) > still + 2, "it does not come back")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_live_stage_fits_a_phone(dark: bool, live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage", 390, 844, dark)
+    _follow(page, "go on")
+    assert page.locator(".stage").get_attribute("data-theme") == ("dark" if dark else "light")
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    for part in (".composer", ".livebar", ".steer"):
+        assert page.locator(part).evaluate("element => element.getBoundingClientRect().right") <= 390
+
+
+def test_the_first_minute_plays_is_walked_and_put_away(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    before = _stage_place(page)
+    _until(lambda: _stage_place(page) != before, "it does not play")
+    step = page.locator(".welcome .n")
+    assert step.inner_text() == "1 of 4"
+    page.locator(".welcome .next").click()
+    page.keyboard.press("ArrowRight")
+    _until(lambda: step.inner_text() == "3 of 4", "the key that is asked for does not go on")
+    page.keyboard.press("}")
+    _until(lambda: step.inner_text() == "4 of 4", "the key that is asked for does not go on")
+    page.locator(".welcome [data-do=away]").click()
+    assert page.locator(".welcome").count() == 0
+    _settled(page)
+    page.get_by_role("link", name="Trace").click()
+    page.locator(".sv-run").wait_for()
+    page.get_by_role("link", name="Stage").click()
+    page.locator(".stage .node").first.wait_for()
+    assert page.locator(".welcome").count() == 0
+
+
+def test_run_it_here_goes_on_live_from_the_same_prompt(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    _settled(page)
+    page.locator(".welcome .here").click()
+    page.locator(".livebar .state", has_text="LIVE").wait_for()
+    page.locator(".stage .node").first.wait_for()
+    assert page.locator(".knob input[aria-label='γ gamma']").is_enabled()
+    assert page.locator(".welcome").count() == 0
+
+
+def test_who_only_watches_sees_the_run_and_moves_nothing(shared: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{shared.url}/stage")
+    page.get_by_text("You are watching").wait_for()
+    assert page.locator(".composer textarea").is_disabled()
+    assert page.locator(".livebar .hold").is_disabled()
+
+
+def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "first")
+    _until(lambda: _newest(page) >= 4, "it does not go on")
+    _follow(page, "second")
+    _until(lambda: _newest(page) < 4, "it does not follow the second run")
+    past = open_at(f"{live.url}/stage?src=run+1,+draft")
+    past.locator(".stage .node").first.wait_for()
+    assert past.locator(".livebar").count() == 0
+    assert past.locator(".knob input").count() == 0

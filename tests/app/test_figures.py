@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ from specviz.trace import read_events
 from specviz.view import Frame, Player
 from specviz.view.frame.parts import Residual, ResidualEntry, Series
 from specviz.view.panels.overview.build import overview
-from specviz.view.words.palette import CLOSING, STYLES, colour, glyph
+from specviz.view.words.palette import STYLES, glyph
 from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
-from specviz_app.figures.tree import SYMBOLS, fig_pq, fig_residual, fig_tests, fig_tree, tree_alt, tree_rows
+from specviz_app.figures.tree import fig_pq, fig_residual, fig_tests, tree_rows
 from specviz_app.launcher import GROUNDS
 from specviz_app.ui import parts
 from specviz_app.ui.viewer import FILTERS, Viewer
@@ -57,60 +56,6 @@ def moments() -> list[Frame]:
     return viewer.moments()
 
 
-def test_the_tree_has_a_frame_and_a_slider_stop_for_every_moment(moments: list[Frame]) -> None:
-    spec = _json(fig_tree(moments))
-    assert [f["name"] for f in spec["frames"]] == [str(k) for k in range(len(moments))]
-    steps = spec["layout"]["sliders"][0]["steps"]
-    assert [s["args"][0] for s in steps] == [[f["name"]] for f in spec["frames"]]
-    assert spec["layout"]["sliders"][0]["active"] == len(moments) - 1
-
-
-def test_nodes_stand_where_the_layout_put_them_with_glyph_and_colour(moments: list[Frame]) -> None:
-    nodes = moments[-1].tree.nodes
-    for dark in (False, True):
-        drawn = _json(fig_tree(moments, dark=dark))["data"][-1]
-        assert drawn["customdata"] == [n.id for n in nodes]
-        assert list(zip(drawn["x"], drawn["y"], strict=True)) == [(n.column, n.row) for n in nodes]
-        assert drawn["marker"]["color"] == [colour(n.mark, dark) for n in nodes]
-        assert all(text.startswith(n.glyph) for text, n in zip(drawn["text"], nodes, strict=True))
-    assert len({SYMBOLS[m] for m in ("accepted", "rejected", "recovered", "bonus", "untested")}) == 5
-
-
-def test_a_long_chain_runs_downwards() -> None:
-    nodes = _viewer(gamma=14, temperature=0.8, new_tokens=40).moments()[-1].tree.nodes
-    assert max(n.column for n in nodes) > 10
-    spec = _json(fig_tree(_viewer(gamma=14, temperature=0.8, new_tokens=40).moments()))
-    drawn = spec["data"][-1]
-    assert list(zip(drawn["x"], drawn["y"], strict=True)) == [(n.row, n.column) for n in nodes]
-    assert drawn["textposition"] == "middle right"
-
-
-def test_what_is_folded_is_counted_where_it_stood() -> None:
-    viewer = _viewer(shape="tree", temperature=0.7)
-    viewer.options = replace(viewer.options, folding="losers")
-    tree = viewer.frame.tree
-    assert tree.folds
-    folded = _json(fig_tree(viewer.moments()))["data"][2]
-    assert folded["text"] == [f.text for f in tree.folds]
-
-
-def test_a_moment_shows_no_more_than_is_known_then(moments: list[Frame]) -> None:
-    frames = _json(fig_tree(moments))["frames"]
-    assert len(frames[0]["data"][-1]["x"]) == 1  # the root alone
-    assert CLOSING not in frames[1]["data"][-1]["customdata"]
-    hovers = [h for f, m in zip(frames, moments, strict=True) if m.phase < 3 for h in f["data"][-1]["hovertext"]]
-    assert not any("u ." in h for h in hovers)
-
-
-def test_every_drawn_edge_ends_at_a_node(moments: list[Frame]) -> None:
-    spec = _json(fig_tree(moments))
-    places = {(n.column, n.row) for n in moments[-1].tree.nodes}
-    kept, lost = spec["data"][1], spec["data"][0]
-    ends = {(x, y) for t in (kept, lost) for x, y in zip(t["x"], t["y"], strict=True) if x is not None}
-    assert places <= ends | {(0, 0)}
-    assert sum(x is None for t in (kept, lost) for x in t["x"]) == len(moments[-1].tree.nodes) - 1
-
-
 def test_tokens_are_never_markup() -> None:
     events = make_events(temperature=0.8, new_tokens=20)
     bad = "<a href='javascript:1'>x</a><b>"
@@ -118,7 +63,7 @@ def test_tokens_are_never_markup() -> None:
         if type(event).__name__ in ("Node", "Closing") and getattr(event, "text", None):
             event.text = bad
     viewer = Viewer.of("x", _Ended(events))
-    for figure in (fig_tree(viewer.moments()), fig_tests(viewer.frame.tree.nodes), fig_pq(viewer.frame.tree.nodes)):
+    for figure in (fig_tests(viewer.frame.tree.nodes), fig_pq(viewer.frame.tree.nodes)):
         text = figure.to_json()
         assert "<a" not in text
         assert "\\u003ca" not in text
@@ -148,7 +93,6 @@ def test_the_table_twin_has_every_node_in_reading_order(moments: list[Frame]) ->
     assert len(rows) == len(tree.nodes)
     assert rows[0]["node"] == "root"
     assert all(row["status"].split()[0] for row in rows)
-    assert moments[-1].counts.text in tree_alt(moments[-1])
 
 
 def test_intervals_are_drawn_from_edge_to_edge() -> None:
@@ -211,7 +155,7 @@ def test_a_recorded_file_and_its_events_give_one_picture(chain_trace: Path) -> N
     events = read_events(chain_trace)
     a, b = Player(fold(events), animate=False), Viewer.of("x", _Ended(events))
     a.seek_index(0)
-    assert fig_tree([a.frame()]).to_json() == fig_tree([b.frame]).to_json()
+    assert a.frame().tree == b.frame.tree
 
 
 def _brightness(colour: str) -> float:

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from app.conftest import Open, box
 from specviz import events as ev
 from specviz.runlog.fold import fold
-from specviz.sources.bundled import bundled_traces
+from specviz.sources.bundled import FIRST, bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.panels.overview.build import overview
@@ -91,12 +91,15 @@ def test_the_filter_narrows_the_walk(chain_trace: Path, open_page: Open) -> None
     assert _at(at).startswith(f"r{wanted[0]}")
 
 
-def test_the_tree_plays_all_moments_of_the_round(tree_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=tree_trace), "rounds")
-    player = Player(fold(read_events(tree_trace)), animate=False)
-    n_moments = len(player.builder.steps(0).moments)
-    frames = [_spec(c).get("frames") for c in at.get("plotly_chart")]
-    assert [len(f) for f in frames if f] == [n_moments]
+@pytest.mark.parametrize(("shown", "view"), [("everything", "none"), ("tested part", "losers"), ("as fits", "")])
+def test_the_tree_of_a_round_is_the_stage_s(shown: str, view: str, tree_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=tree_trace), "rounds", at="r2", tree=shown)
+    assert not at.exception
+    (picture,) = at.get("bidi_component")
+    assert picture.proto.component_name == "specviz_stage"
+    told = str(picture.proto).replace("\\", "")
+    assert '"at": "r2"' in told
+    assert f'"view": "{view}"' in told
 
 
 def test_the_trace_page_filters_records_by_kind_and_round(chain_trace: Path, open_page: Open) -> None:
@@ -136,7 +139,9 @@ def test_the_bundled_traces_are_offered_and_every_one_opens(open_page: Open, mon
     names = list(bundled_traces())
     assert names
     at = open_page(Settings())
-    assert at.selectbox(key="src").options[: len(names)] == names
+    first, *rest = at.selectbox(key="src").options[: len(names)]
+    assert first == FIRST, "what is meant for the first minute comes first"
+    assert [first, *rest] == sorted(names, key=lambda name: name != FIRST)
     for name in names:
         at = open_page(Settings(), "rounds", src=name)
         assert not at.exception
@@ -189,14 +194,14 @@ def test_the_first_page_has_a_path_and_keeps_what_the_address_asks(open_page: Op
     assert at.selectbox(key="src").value == "code-tree"
 
 
-def test_without_a_recording_the_first_page_says_where_to_begin(
+def test_without_a_recording_the_first_page_is_a_stage_that_one_writes_to(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("specviz_app.ui.library", "specviz_app.main"):
         monkeypatch.setattr(f"{module}.bundled_traces", dict, raising=False)
     at = open_page(Settings())
     assert not at.exception
-    assert "Live" in at.info[0].value
+    assert "view=stage" in str(at.get("bidi_component")[0].proto)
 
 
 def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_page: Open) -> None:

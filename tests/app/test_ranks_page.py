@@ -15,9 +15,9 @@ from specviz.events import Event, Expansion, Node
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import ExpansionView, RankFilter, RanksModel
+from specviz.view.panels.ranks.model import RankFilter, RanksModel
 from specviz.view.panels.ranks.widths import WidthTable, offered, recorded, width_change
-from specviz_app.figures.rank_tree import fig_offers, fig_rank_tree, offer_rows, rank_tree_alt, rank_tree_rows
+from specviz_app.figures.rank_tree import fig_offers, offer_rows, rank_tree_rows
 from specviz_app.figures.ranks import (
     block_rows,
     depth_rows,
@@ -159,38 +159,11 @@ def test_what_cannot_be_counted_is_refused_with_the_reason() -> None:
 # Figures ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_tree_has_a_sign_a_node_and_grows_block_by_block() -> None:
-    found = ranks()
-    assert found.tree is not None
-    figure = spec(fig_rank_tree(found.tree, found.round_expansions))
-    signs = trace(figure, "nodes")
-    assert numbers(signs["customdata"]) == [n.id for n in found.tree.nodes]
-    assert [text.strip("</b>") for text in signs["text"]] == [
-        str(n.block) if n.id >= 0 and n.kept else "" for n in found.tree.nodes
-    ]
-    frames = figure["frames"]
-    assert len(frames) == len({n.block for n in found.tree.nodes if n.id >= 0}) + 1
-    first = next(t for t in frames[0]["data"] if t["name"] == "nodes")
-    assert numbers(first["customdata"]) == [n.id for n in found.tree.nodes if n.id == -1 or n.block == 1]
-    places = list(zip(numbers(signs["x"]), numbers(signs["y"]), strict=True))
-    assert len(set(places)) == len(places)
-    assert len(rank_tree_rows(found.tree)) == sum(n.id >= 0 for n in found.tree.nodes)
-    assert found.tree.text in rank_tree_alt(found.tree)
-
-
-def test_the_hover_says_what_the_slot_expected_and_what_was_true() -> None:
-    found = ranks()
-    assert found.tree is not None
-    hovers = trace(spec(fig_rank_tree(found.tree, found.round_expansions)), "nodes")["hovertext"]
-    for node, text in zip(found.tree.nodes, hovers, strict=True):
-        made = _made(found, node.expansion) if node.id >= 0 else None
-        if made is not None and made.true_rank is not None:
-            assert f"its slot expects rank {made.bucket_text}" in text
-            assert f"has rank {made.true_rank} there" in text
-
-
-def _made(found: RanksModel, expansion: int | None) -> ExpansionView | None:
-    return next((e for e in found.round_expansions if e.id == expansion), None)
+def test_the_table_of_the_tree_says_where_every_node_came_from() -> None:
+    tree = ranks().tree
+    assert tree is not None
+    drafted = [node for node in tree.nodes if node.id >= 0]
+    assert [row["block"] for row in rank_tree_rows(tree)] == [node.block for node in drafted]
 
 
 def test_offers_are_those_of_the_expansion_and_the_width_is_between_them() -> None:
@@ -258,7 +231,7 @@ def test_tokens_are_never_markup(dark: bool) -> None:
         if isinstance(event, Node):
             event.text = HOSTILE[event.token % len(HOSTILE)]
     found = ranks(1, events, cell=(0, 0))
-    figures = [fig_rank_tree(found.tree, found.round_expansions, 0, dark), fig_rank_confusion(found.confusion, dark)]
+    figures = [fig_rank_confusion(found.confusion, dark)]
     figures += [fig_offers(said, dark) for said in found.round_expansions]
     for figure in figures:
         text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
@@ -266,7 +239,7 @@ def test_tokens_are_never_markup(dark: bool) -> None:
             assert tag not in text
 
 
-@pytest.mark.parametrize("make", [fig_rank_tree, fig_offers, fig_rank_confusion])
+@pytest.mark.parametrize("make", [fig_offers, fig_rank_confusion])
 def test_nothing_is_a_reason_not_an_empty_axis(make: Callable[[None], Any]) -> None:
     assert spec(make(None))["layout"]["annotations"][0]["text"]
 
@@ -279,11 +252,12 @@ def test_no_rows_are_a_reason(make: Callable[[tuple[()]], Any]) -> None:
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("show", "charts"), [("this round", 3), ("the run", 7), ("other widths", 3), ("learning", 1)])
+@pytest.mark.parametrize(("show", "charts"), [("this round", 2), ("the run", 7), ("other widths", 3), ("learning", 1)])
 def test_every_part_of_the_page_opens(show: str, charts: int, rank_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=rank_trace), "ranks", at="r2", show=show)
     assert not at.exception
     assert len(at.get("plotly_chart")) == charts  # the time line among them
+    assert len(at.get("bidi_component")) == (show == "this round")  # the tree, by the stage's painter
     assert all(chart.proto.alt for chart in at.get("plotly_chart"))
 
 

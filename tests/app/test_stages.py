@@ -88,15 +88,76 @@ def test_the_route_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> 
             assert words in said["message"]
 
 
+def _wonder(server: Served, body: str, token: str | None = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
+    headers = {"X-Specviz-Token": server.token if token is None else token}
+    connection.request("POST", "/api/whatif", body=body, headers=headers)
+    answer = connection.getresponse()
+    found = json.loads(answer.read())
+    connection.close()
+    return answer.status, found
+
+
+def test_what_if_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> None:
+    with served(chain_trace) as server:
+        assert _wonder(server, "{}", "wrong")[0] == 403
+        for body, status, words in (
+            ("{}", 400, "run"),
+            ("nonsense", 400, "bad question"),
+            ('{"run": "x", "round": 0}', 409, "reload"),
+            ('{"run": "live1", "round": 0}', 409, "runs that are over"),
+            ('{"run": "x", "round": 0, "pad": "' + "x" * (64 << 10) + '"}', 413, "short"),
+        ):
+            got, said = _wonder(server, body)
+            assert got == status, body[:40]
+            assert words in said["message"]
+
+
+def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, open_page: Open) -> None:
+    from specviz_app.server.answers import decided
+
+    open_page(Settings(replay=chain_trace), "stage")
+    key = current().stages.offer(chain_trace, "chain")
+
+    def asked(**more: Any) -> tuple[int, Any]:
+        answer = decided(current(), json.dumps({"run": key, "round": 1, **more}).encode())
+        return answer.status_code, json.loads(bytes(answer.body))
+
+    status, plain = asked()
+    assert (status, plain.get("round")) == (200, None)
+    status, again = asked(verifier="walk", knobs={"gamma": 1})
+    assert status == 200
+    assert again["verifier"] == "walk"
+    assert again["round"]["moments"][0]["say"].startswith("What if: under walk, with gamma 1")
+    for more, words in (
+        ({"verifier": "nope"}, "nope"),
+        ({"uniforms": {"0": 2.0}}, "lies in"),
+        ({"uniforms": {"x": 0.5}}, "'x'"),
+        ({"knobs": {"temperature": 1.0}}, "models"),
+    ):
+        status, said = asked(**more)
+        assert (status, said["ok"]) == (409, False)
+        assert words in said["message"]
+
+
+@pytest.mark.parametrize("view", ["losers", "none", "ranks"])
+def test_rounds_are_drawn_as_a_page_asks(view: str, chain_trace: Path) -> None:
+    stages = Stages()
+    run = stages.run(stages.offer(chain_trace, "chain"))
+    assert json.loads(run.rounds(1, 1, view))[0]["index"] == 1
+    with pytest.raises(SpecvizError, match="no view 'x'"):
+        run.rounds(1, 1, "x")
+
+
 @pytest.mark.parametrize("word", ["-1", "x", "1e3", "9999999999", "9999"])
 def test_a_round_that_is_not_there_is_one_line(word: str, chain_trace: Path, open_page: Open) -> None:
     from starlette.datastructures import QueryParams
 
-    from specviz_app.server.server import _played
+    from specviz_app.server.answers import played
 
     open_page(Settings(replay=chain_trace), "stage")
     key = current().stages.offer(chain_trace, "chain")
-    answer = _played(current(), QueryParams({"run": key, "round": word}))
+    answer = played(current(), QueryParams({"run": key, "round": word}))
     assert answer.status_code == 404
     assert not json.loads(bytes(answer.body))["ok"]
 
@@ -119,8 +180,13 @@ def test_a_place_that_is_not_there_is_said(chain_trace: Path, open_page: Open) -
     assert "no round 999" in at.warning[0].value
 
 
-def test_without_a_recording_it_says_where_to_begin(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_recording_it_follows_the_core_and_takes_what_is_said(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("specviz_app.ui.library.bundled_traces", dict)
     at = open_page(Settings(), "stage")
     assert not at.exception
-    assert "Live" in at.info[0].value
+    data = str(at.get("bidi_component")[0].proto)
+    assert "view=stage" in data
+    assert "goes on with" in data
+    assert at.selectbox(key="target").value == ""

@@ -34,6 +34,20 @@ WHISKER: dict[str, Any] = {  # an interval from edge to edge
     "hoverinfo": "skip",
     "marker": {"symbol": "line-ew", "size": 11, "line": {"width": 2, "color": GREY}},
 }
+SYMBOLS: dict[Mark, str] = {
+    "root": "circle",
+    "drafted": "circle-open",
+    "testing": "hexagon",
+    "accepted": "circle",
+    "rejected": "x",
+    "recovered": "diamond",
+    "bonus": "star",
+    "plain": "circle-dot",
+    "untested": "circle-open-dot",
+    "pruned": "circle-open-dot",
+    "exit": "triangle-right",
+    "prompt": "circle",
+}
 HIDDEN: dict[str, Any] = {"visible": False}
 STEADY: dict[str, Any] = {  # a choice fades nothing
     "selected": {"marker": {"opacity": 1}},

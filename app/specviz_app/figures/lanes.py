@@ -16,7 +16,6 @@ from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import BLOCKS, VOID, BlockKind, colour, glyph
 from specviz_app.figures import base
 from specviz_app.figures.base import safe, sentence, short
-from specviz_app.figures.tree import SYMBOLS
 
 CLOCKS: dict[Clock, Literal["measured", "modelled"]] = {"measured": "measured", "model": "modelled"}
 _ROW, _HEADROOM = 56, 120  # pixels of a lane, and of everything else
@@ -293,7 +292,7 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         marker={
             "opacity": 1,
             "size": [12 + 22 * (b.q or 0) for b in fan.branches],
-            "symbol": [SYMBOLS[b.mark] for b in fan.branches],
+            "symbol": [base.SYMBOLS[b.mark] for b in fan.branches],
             "color": [colour(b.mark, dark) for b in fan.branches],
         },
         **base.STEADY,
@@ -313,7 +312,7 @@ def fig_fan(fan: Fan | None, dark: bool = False) -> go.Figure:
         cliponaxis=False,
         marker={
             "size": 10,
-            "symbol": [SYMBOLS[t.mark] for _, _, t in deep],
+            "symbol": [base.SYMBOLS[t.mark] for _, _, t in deep],
             "color": [colour(t.mark, dark) for _, _, t in deep],
         },
         **base.STEADY,

@@ -12,7 +12,6 @@ from specviz.view.words.numbers import fine
 from specviz.view.words.palette import STYLES, colour, glyph
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence, short
-from specviz_app.figures.tree import SYMBOLS
 
 _LOOK: dict[str, tuple[Mark, str, str]] = {  # colour, dash, symbol of a rule
     TOKENWISE: ("recovered", "dot", "diamond"),
@@ -39,7 +38,7 @@ def fig_rules(comparison: Comparison | None, dark: bool = False) -> go.Figure:
                 for t, m, keep, u in zip(places, rule.marks, rule.keep, comparison.us, strict=True)
             ],
             marker={
-                "symbol": [SYMBOLS[m] for m in rule.marks],
+                "symbol": [base.SYMBOLS[m] for m in rule.marks],
                 "color": [colour(m, dark) for m in rule.marks],
                 "size": 13,
             },

@@ -1,137 +1,19 @@
-"""The draft tree of one round as an animation: a Plotly frame per moment, a slider and a play button, no reruns.
-
-Figures about one round: the tests with their random numbers, p beside q, and what was left to draw from.
+"""Figures about one round: the tests with their random numbers, p beside q, and what was left to draw from; and the
+table twin of its tree, which the stage's painter draws.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
-from specviz.view import Frame
-from specviz.view.frame.frame import Fold, TreeFrame, TreeNode
+from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import Residual
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import colour, glyph
 from specviz_app.figures import base
 from specviz_app.figures.base import safe, sentence, short
-
-SYMBOLS: dict[Mark, str] = {
-    "root": "circle",
-    "drafted": "circle-open",
-    "testing": "hexagon",
-    "accepted": "circle",
-    "rejected": "x",
-    "recovered": "diamond",
-    "bonus": "star",
-    "plain": "circle-dot",
-    "untested": "circle-open-dot",
-    "pruned": "circle-open-dot",
-    "exit": "triangle-right",
-    "prompt": "circle",
-}
-Edge = list[tuple[float, float]]  # places that a line goes through
-_BEND = 0.55  # of a column
-_ROW, _TIGHT_ROW, _TALL_ROW, _CONTROLS = 58, 44, 34, 120  # pixels
-_WIDEST, _NARROW = 10, 3  # columns and rows beyond which, and up to which, a tree is a long chain
-
-
-def fig_tree(moments: Sequence[Frame], selected: int | None = None, dark: bool = False) -> go.Figure:
-    """All moments of one round, the last one shown first. Places are those of the finished tree: nothing jumps.
-
-    Depth runs to the right; a long chain runs downwards, where its tokens have room.
-    """
-    if not moments:
-        return base.empty("no round has begun")
-    last = moments[-1].tree
-    if last.missing is not None:
-        return base.empty(last.missing)
-    tall = last.n_columns > _WIDEST and last.n_rows <= _NARROW
-    across, down = (last.n_rows, last.n_columns) if tall else (last.n_columns, last.n_rows)
-    row = _TALL_ROW if tall else _ROW if down <= _NARROW * 4 else _TIGHT_ROW
-    stages = [(base.step_label(m), _traces(m.tree, selected, dark, tall)) for m in moments]
-    out = base.figure(
-        stages[-1][1],
-        _CONTROLS + row * max(2, down),
-        {**base.HIDDEN, "range": [-0.6, max(1, across) - 0.4 + tall]},
-        {**base.HIDDEN, "range": [down - 0.3, -0.6]},
-        showlegend=False,
-    )
-    return base.played(out, stages)
-
-
-def _traces(tree: TreeFrame, selected: int | None, dark: bool, tall: bool) -> list[Any]:
-    """`tall`: depth runs downwards."""
-    nodes = list(tree.nodes)
-    by = {n.id: n for n in nodes}
-    chosen = [n.id == selected for n in nodes]
-    own = [colour(n.mark, dark) for n in nodes]
-
-    def placed(spots: Iterable[TreeNode | Fold]) -> list[tuple[int, int]]:
-        return [(n.row, n.column) if tall else (n.column, n.row) for n in spots]
-
-    def edge(node: TreeNode) -> Edge:
-        """Bent beside the parent's label, not through it."""
-        above = by[node.parent]
-        x, y = above.column, above.row
-        path: Edge = [(x, y), (x + _BEND, y), (x + _BEND, node.row), (node.column, node.row)]
-        return [(down, across) for across, down in path] if tall else path
-
-    drawn = [n for n in nodes if n.parent in by and n.id != -1]
-    edges = [(edge(n), n.winning and by[n.parent].winning) for n in drawn]
-    folds = base.scatter(
-        "text",
-        "folded",
-        **base.spots(placed(tree.folds)),
-        text=[sentence(f.text) for f in tree.folds],
-        textfont={"color": base.GREY, "size": 12},
-    )
-    dots = base.scatter(
-        "markers+text",
-        "nodes",
-        hover=[hover(n) for n in nodes],
-        **base.spots(placed(nodes)),
-        cliponaxis=False,
-        **base.STEADY,
-        marker={
-            "symbol": [SYMBOLS[n.mark] for n in nodes],
-            "color": own,
-            "opacity": 1,
-            "size": [22 if c else 16 if n.fresh else 14 for n, c in zip(nodes, chosen, strict=True)],
-            "line": {
-                "width": [3 if c else 1 for c in chosen],
-                "color": [colour("testing", dark) if c else o for o, c in zip(own, chosen, strict=True)],
-            },
-        },
-        text=[f"  {label(n)}" if tall else label(n) for n in nodes],
-        textfont={"color": own, "size": 13},
-        textposition="middle right" if tall else "bottom center",
-        customdata=[n.id for n in nodes],
-    )
-    return [*branches(edges, dark, 1.2), folds, dots]
-
-
-def branches(edges: Sequence[tuple[Edge, bool]], dark: bool, thin: float) -> list[go.Scatter]:
-    """Edges of a tree as two traces: those that were drafted, and the path that was kept."""
-    looks: tuple[tuple[bool, str, Mark, float], ...] = (
-        (False, "drafted", "untested", thin),
-        (True, "kept", "accepted", 3),
-    )
-    return [
-        base.scatter(
-            "lines",
-            name,
-            **base.pieces(*(edge for edge, won in edges if won is kept)),
-            line={"color": colour(mark, dark), "width": width},
-        )
-        for kept, name, mark, width in looks
-    ]
-
-
-def label(node: TreeNode) -> str:
-    """`✓ ▁the`: the status before the token, never by colour alone."""
-    return f"{node.glyph} {short(node.shown)}"
 
 
 def hover(node: TreeNode) -> str:
@@ -147,13 +29,6 @@ def hover(node: TreeNode) -> str:
     if v.rank is not None:
         lines.append(f"the target ranks it {v.rank}")
     return base.told(*lines, sentence(node.note))
-
-
-def tree_alt(moment: Frame) -> str:
-    """The takeaway, for people who cannot see the picture."""
-    tree = moment.tree
-    kept = [n.shown for n in tree.nodes if n.winning and n.id != -1]
-    return f"Draft tree of round {moment.round}: {moment.counts.text}. Kept path: {' '.join(kept) or 'nothing'}."
 
 
 def tree_rows(tree: TreeFrame) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from specviz.view import Frame
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import ExitRun, exit_run
@@ -14,7 +15,7 @@ from specviz_app.figures import exits_run as of_run
 from specviz_app.figures import lanes as of_lanes
 from specviz_app.screens import exits_replay
 from specviz_app.ui import around, parts, state
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
 _CROWDED = 25  # columns of the map for which a phone is too narrow
@@ -232,6 +233,13 @@ def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:
     parts.say(words)
 
 
+def _lacks(frame: Frame) -> str:
+    """Drafters of their own law have no climbs, and say how sure they were."""
+    lanes = LanesPanel.of(frame)
+    looked = lanes is not None and any(step.bound is not None for step in lanes.steps)
+    return "" if looked else lacks(ExitsPanel)(frame)
+
+
 PAGE = Page(
     "early-exit",
     "Early exit",
@@ -239,4 +247,5 @@ PAGE = Page(
     50,
     "where rows stopped in the layers, what it cost, and other settings on the same text",
     around.about_a_run(_body, "exits", "lanes"),
+    below=(Below("early-exit", "Early exit", _body, ("exits", "lanes"), _lacks),),
 )

@@ -9,7 +9,7 @@ from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import cost as of_cost
 from specviz_app.figures import lanes as draw
 from specviz_app.ui import around, guard, parts, state
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("lanes", "the round", "cost")
@@ -177,4 +177,5 @@ PAGE = Page(
     60,
     "who worked when, who waited, what was drafted for nothing, and what that costs",
     around.about_a_run(_body, "lanes"),
+    below=(Below("lanes", "Lanes", _body, ("lanes",), lacks(LanesPanel)),),
 )

@@ -19,6 +19,7 @@ from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
 from specviz_app.ui import guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
+from specviz_app.ui.owner import must_own
 from specviz_app.ui.pages import Page
 
 PACES = ("watch every round", "full speed", "held: step by hand")
@@ -35,27 +36,27 @@ def page() -> None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
         picked = live_models.boxes(server)
-        method = _method(core) if core.loaded and core.catalogue is not None else None
+        method = method_box(core) if core.loaded and core.catalogue is not None else None
         if method is not None:
             st.selectbox("Pace", PACES, key="pace", bind="query-params", width=178)
         live_models.load_button(core, picked)
         live_talk.new_button(core)
     if core.loaded and core.catalogue is None:
         guard.fragment(_wait, 0.5)(core)
-    if talks := _talks(core, picked):
-        live_talk.conversation(server, picked, _making(core, method), guard.obeyed(_node_chosen))
-    _tell(core, picked, method)
-    if core.has_core and not talks:
+    if said := talks(core, picked):
+        live_talk.conversation(server, picked, making(core, method), guard.obeyed(_node_chosen))
+    tell(core, picked, method)
+    if core.has_core and not said:
         parts.live_tree(server, guard.obeyed(_node_chosen), core.dialogue().key)
         if method is not None:
             _start_form(server, core, method)
     if core.has_run:
         _why(core)
     if method is not None:
-        _knobs(core, method, open=not talks)
+        _knobs(core, method, open=not said)
 
 
-def _tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> None:
+def tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> None:
     """What stands in the way, in a line each."""
     if method is not None and method.missing is not None:
         st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
@@ -70,7 +71,7 @@ def _wait(core: ServedRun) -> None:
         st.rerun()
 
 
-def _method(core: ServedRun) -> MethodInfo:
+def method_box(core: ServedRun) -> MethodInfo:
     """The methods, those that can run first; the others say what they lack when they are chosen."""
     assert core.catalogue is not None
     methods = {m.name: m for m in sorted(core.catalogue.methods, key=lambda m: m.missing is not None)}
@@ -97,7 +98,7 @@ def _method(core: ServedRun) -> MethodInfo:
     return method
 
 
-def _talks(core: ServedRun, picked: PickedModels) -> bool:
+def talks(core: ServedRun, picked: PickedModels) -> bool:
     """Whether prompts are messages: as the switch says, else as the model is."""
     if not picked.ready or core.catalogue is None:
         goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))
@@ -115,7 +116,7 @@ def _chat(core: ServedRun) -> bool:
     return core.talks if asked is None else asked
 
 
-def _making(core: ServedRun, method: MethodInfo | None) -> live_talk.Making:
+def making(core: ServedRun, method: MethodInfo | None) -> live_talk.Making:
     """The start that the widgets ask for, when it is asked for."""
     return live_talk.start_before_loading if method is None else lambda: _asked(core, method)
 
@@ -193,6 +194,7 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
     held = st.session_state
     prompt = held.get("prompt") or ""
     try:
+        must_own()
         if not prompt and not many:
             raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
         start, paced = _asked(core, method)
@@ -275,6 +277,7 @@ def _settings(core: ServedRun, method: MethodInfo) -> None:
 
 def _apply(core: ServedRun, method: MethodInfo) -> None:
     try:
+        must_own()
         running, asked = core.asked()
         if not core.running:
             st.session_state["apply_said"] = "No run is going on: the knobs are taken at the next start."

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
+from specviz.local_models.choices import EMBEDDED, ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel, local_models
 from specviz.sources.model_names import ModelNames
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts
+from specviz_app.ui.owner import must_own
 
 PROBLEM = "start_problem"  # in the session's state: why nothing came of the last press
 CHAT = "chat"  # the switch between messages and texts
@@ -58,6 +59,18 @@ def boxes(server: Server) -> PickedModels:
     return PickedModels(target, draft, core.loaded and core.models == ModelNames(target.name, draft.name))
 
 
+def proposed_target(chat: bool) -> ModelChoice:
+    """What decodes where nobody chose: for messages the first model of this machine, for texts the pair that comes
+    along."""
+    offered = target_choices(_found())
+    return offered[0] if chat else choice_of(EMBEDDED, offered)
+
+
+def proposed_draft(target: ModelChoice) -> ModelChoice:
+    """The draft model that is usual for it."""
+    return draft_choices(target.name, _found())[0]
+
+
 def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelChoice:
     if first not in [choice.name for choice in offered]:
         offered = [choice_of(first, offered), *offered] if first else offered
@@ -100,6 +113,7 @@ def load_button(core: ServedRun, picked: PickedModels) -> None:
 def load(core: ServedRun, models: ModelNames) -> bool:
     """Load them; whether that began. What is wrong is told by the page."""
     try:
+        must_own()
         core.load(models.target, models.draft)
         st.session_state.pop(CHAT, None)  # whether prompts are messages begins as the new model is
         st.query_params.pop(CHAT, None)

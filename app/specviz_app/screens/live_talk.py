@@ -16,6 +16,7 @@ from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE
+from specviz_app.ui.owner import must_own
 
 MESSAGE, NODE = "message", "live_node"  # in the session's state: what is typed; what was clicked in the newest run
 _FACES = {"user": ":material/person:", "assistant": ":material/account_tree:"}
@@ -51,7 +52,19 @@ def new_button(core: ServedRun) -> None:
     """In the row that is open, where something was said."""
     dialogue = core.dialogue()
     if dialogue.above or dialogue.below:
-        st.button("New conversation", icon=":material/add_comment:", key="new", on_click=guard.obeyed(core.begin_anew))
+        st.button(
+            "New conversation",
+            icon=":material/add_comment:",
+            key="new",
+            on_click=guard.obeyed(begin_anew),
+            args=(core,),
+        )
+
+
+def begin_anew(core: ServedRun) -> None:
+    """Forget what was said."""
+    must_own()
+    core.begin_anew()
 
 
 def _greeting(core: ServedRun, picked: PickedModels, making: Making) -> None:
@@ -67,7 +80,7 @@ def _greeting(core: ServedRun, picked: PickedModels, making: Making) -> None:
             st.button(
                 name,
                 key=f"example-{name}",
-                on_click=guard.obeyed(_ask),
+                on_click=guard.obeyed(ask),
                 args=(core, picked, making, message),
                 help=parts.plain(message),
                 disabled=not picked.able,
@@ -108,12 +121,13 @@ def _unsent(core: ServedRun) -> None:
 
 
 def _sent(core: ServedRun, picked: PickedModels, making: Making) -> None:
-    _ask(core, picked, making, str(st.session_state.get(MESSAGE) or ""))
+    ask(core, picked, making, str(st.session_state.get(MESSAGE) or ""))
 
 
-def _ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> None:
+def ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> None:
     """Send a message; the models are loaded first where they are not."""
     try:
+        must_own()
         start, paced = making()
         if not picked.ready and not load(core, picked.models):
             core.talk.unsent = message

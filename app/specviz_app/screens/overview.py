@@ -9,7 +9,8 @@ from specviz_app.figures import overview as draw
 from specviz_app.server.server import current
 from specviz_app.ui import around, guard, parts, state
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, Page
+from specviz_app.ui.viewer import Viewer
 
 _SERIES = (  # name, axis, heading
     ("position_acceptance", "draft position", "Acceptance by position"),
@@ -25,12 +26,16 @@ def page() -> None:
     guard.fragment(_body, 1.0 if growing else None)()
 
 
+def _below(held: Viewer, dark: bool) -> None:
+    run = held.player.run
+    show(state.once("overview", held, lambda: overview(run)), dark)
+
+
 def _body() -> None:
     held = around.opened(PAGE.nothing)
     if held is None:
         return
-    run = held.player.run
-    show(state.once("overview", held, lambda: overview(run)), state.dark())
+    _below(held, state.dark())
 
 
 def show(found: Overview, dark: bool) -> None:
@@ -94,4 +99,5 @@ PAGE = Page(
     "a run in numbers",
     page,
     nothing="Nothing to count yet. Choose a run on the left, or start one on the page Live.",
+    below=(Below("overview", "Overview", _below),),
 )

@@ -14,19 +14,32 @@ from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import ranks_run
 from specviz_app.ui import around, parts
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, Page, lacks
+from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("this round", "the run", "other widths", "learning")
 _SIGNS = (
-    "Number: the block that offered the node. Circle: a slot's best token; square: a sibling; ring: a block starts "
-    "there. s: slot, #: rank, +: merged offers."
+    "b: the block that offered the node, s: its slot, #: its rank there, 1 the slot's best token; +: merged offers; "
+    "◎: a block starts there."
 )
-_PLAIN_SIGNS = "Number: the drafter's call. #: rank among its parent's tokens; h: the head that spoke."
+_PLAIN_SIGNS = "#: rank among its parent's tokens, at this level or from that head."
 
 
 def _body(held: Viewer, dark: bool) -> None:
-    shown = around.part(_PARTS)
+    _shown(held, dark, around.part(_PARTS))
+
+
+def _ranks(held: Viewer, dark: bool) -> None:
+    """Below the stage, where learning has a tab of its own."""
+    _shown(held, dark, around.part(_PARTS[:-1]))
+
+
+def _learning(held: Viewer, dark: bool) -> None:
+    _shown(held, dark, _PARTS[-1])
+
+
+def _shown(held: Viewer, dark: bool, shown: str) -> None:
     held.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
@@ -51,16 +64,12 @@ def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
     frame, tree = held.frame, found.tree
     parts.lead(" ".join(filter(None, (found.shape, found.ending))))
-    parts.legend(dark)
-    with parts.wide():
-        event = parts.plot(
-            draw.fig_rank_tree(tree, found.round_expansions, frame.selected, dark),
-            "ranks-tree",
-            draw.rank_tree_alt(tree),
-            draw.rank_tree_rows(tree),
-            pick=True,
-        )
-    around.clicked(held, frame.selected, event, "ranks-tree")
+    drawn = tree is not None and tree.missing is None and len(tree.nodes) > 1
+    if drawn:
+        stage_tree(held, "ranks-tree", "ranks-none" if st.session_state.get("ranks-pruned") else "ranks")
+        parts.table(draw.rank_tree_rows(tree), "ranks-tree")
+    else:
+        st.info(parts.plain((tree.missing if tree is not None else "") or "Nothing was drafted in this round."))
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
     st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
     if tree is not None and tree.n_pruned:
@@ -193,6 +202,10 @@ PAGE = Page(
     70,
     "why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving",
     around.about_a_run(_body, "ranks", "learning"),
+    below=(
+        Below("ranks", "Ranks", _ranks, ("ranks",), lacks(RanksPanel)),
+        Below("learning", "Learning", _learning, ("ranks", "learning"), lacks(LearningPanel)),
+    ),
 )
 
 

@@ -6,13 +6,15 @@ import streamlit as st
 
 from specviz.view import Frame, Options
 from specviz.view.frame.frame import Folding
-from specviz_app.figures.tree import fig_pq, fig_tests, fig_tree, node_name, tree_alt, tree_rows
+from specviz_app.figures.tree import fig_pq, fig_tests, node_name, tree_rows
 from specviz_app.ui import around, parts, state
 from specviz_app.ui.pages import Page
+from specviz_app.ui.tree import tree
 from specviz_app.ui.viewer import Viewer
 
 TREE = "tree"
 _AUTO = "as fits"
+_VIEWS: dict[Folding, str] = {"losers": "losers", "pruned": "", "none": "none"}  # as the painter asks for them
 _FOLDING: dict[str, Folding] = {"tested part": "losers", "sent to the target": "pruned", "everything": "none"}
 _MANY = 40  # nodes of a round above which only the tested part is shown unless asked for more
 
@@ -40,17 +42,14 @@ def page() -> None:
 def explorer(held: Viewer, dark: bool, key: str = "round") -> None:
     """The round under the cursor: the tree that plays, the choice of a node, and everything known about it."""
     held.options = _options(held)
-    moments = held.moments()
-    frame = moments[-1]
+    frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
     parts.dim(f"round {frame.timeline.label} · {frame.counts.text} · {frame.strip.summary}")
     parts.strip(frame, dark)
-    parts.legend(dark)
-    figure = fig_tree(moments, frame.selected, dark)
     if frame.tree.folds:
         st.caption("Losers are folded; the list Tree above shows more.")
-    event = parts.plot(figure, f"{key}-tree", tree_alt(frame), tree_rows(frame.tree), pick=True)
-    around.clicked(held, frame.selected, event, key)
+    tree(held, f"{key}-tree", _VIEWS[held.options.folding])
+    parts.table(tree_rows(frame.tree), f"{key}-tree")
     left, right = st.columns([5, 6], gap="large")
     with left:
         _choice(held, frame, key)

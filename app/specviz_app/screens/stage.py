@@ -1,81 +1,124 @@
-"""Stage: a recording as one picture that plays. The script runs once; the painter fetches rounds from the server."""
+"""Stage: one picture of a run that plays. The script runs once; the painter fetches rounds from the server."""
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app.server.server import STAGE, Server, current
-from specviz_app.ui import guard, parts, state
-from specviz_app.ui.library import LIVE, choices
+from specviz_app.screens import first_minute, live_models, stage_live
+from specviz_app.server.server import STAGE, WHAT_IF, Server, current
+from specviz_app.ui import around, below, guard, parts, state
+from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
+from specviz_app.ui.tree import NO_ROUTES, played_key
 from specviz_app.ui.viewer import Viewer
 
 KEY = "stage"
-_NOTHING = "Nothing to play yet. Choose a recording on the left, or start a run on the page Live."
-# The picture takes the page.
-_WIDE = "<style>[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }</style>"
+_NOTHING = "Nothing to play yet: this run has no round. Choose another on the left."
+# The picture takes the page; it says itself which run it shows.
+_WIDE = """<style>
+[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }
+.st-key-panel .sv-run { display: none; }
+.st-key-panel { padding-bottom: 3rem; }
+@media (max-width: 640px) { .st-key-beginning { flex-wrap: nowrap !important; overflow-x: auto; } }
+</style>"""
 
 
 def page() -> None:
     st.set_page_config(initial_sidebar_state="collapsed")
     st.html(_WIDE)
     server = current()
-    name = state.source_name(server)
-    path = choices(server, state.uploads())[name]
-    if path is None:
-        _elsewhere(name)
+    if not server.streams:
+        st.info(NO_ROUTES)
         return
+    state.tell()
+    name = state.source_name(server)
     try:
-        held = state.viewer(server)
-        if not held.player.run.rounds:
-            st.info(_NOTHING)
-            return
-        key = server.stages.offer(path, name)
+        if name == LIVE:
+            _followed(server)
+        else:
+            _recorded(server, name)
     except (SpecvizError, OSError) as error:
         st.error(parts.plain(str(error)))
+
+
+def _followed(server: Server) -> None:
+    """The newest run of the core. Who opens a panel has the run's events in this tab as well."""
+    held = state.viewer(server) if below.opened() and server.core.has_run else None
+
+    def looked() -> Viewer:
+        return held if held is not None else state.viewer(server)
+
+    told = {
+        "place": lambda: _moved(looked()),
+        "panel": lambda: below.switch(looked(), st.session_state[KEY].get("panel"), looked().go),
+    }
+    stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in told.items()})
+    if held is None:
         return
-    if not server.streams:
-        st.info("The stage needs the server's own routes: start the dashboard with `specviz web`.")
+    below.show(held, state.dark())
+    if held.follows:
+        st.query_params.pop(state.AT, None)
+    else:
+        state.put_place(held)
+    around.watch(held)
+
+
+def _recorded(server: Server, name: str) -> None:
+    """A recording, or a run of this server that another one followed."""
+    key = played_key(server, name)
+    held = state.viewer(server)
+    if not held.player.run.rounds:
+        st.info(_NOTHING)
         return
     _mount(server, held, key)
 
 
-def _elsewhere(name: str) -> None:
-    """A run that lies in no file: it is followed on other pages."""
-    if name == LIVE:
-        st.info(_NOTHING)
-    else:
-        st.info("The stage plays recordings, and this run lies in no file: the round explorer shows it.")
-    pages = st.session_state.get("pages", {})
-    if pages:
-        st.page_link(pages["live" if name == LIVE else "rounds"], icon=":material/play_circle:")
-
-
 def _mount(server: Server, held: Viewer, key: str) -> None:
-    """The picture, at the place of the address; without one it begins to play."""
-    named = state.AT in st.query_params
+    """The picture, at the place of the address; without one it begins to play. The open panel below it."""
     if problem := state.bad_place():
         st.warning(parts.plain(problem))
-    place = st.session_state.get(KEY, {}).get("place") if KEY in st.session_state else None
-    parts.stage(
-        {
-            "url": STAGE,
-            "token": server.token,
-            "run": key,
-            "at": held.place if named or place else "",
-            "play": not named,
-        },
-        KEY,
-        guard.obeyed(lambda: _moved(held)),
-    )
-    if named or place:
+    if problem := st.session_state.pop(live_models.PROBLEM, None):
+        st.error(parts.plain(problem))
+    told = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
+    named = state.AT in st.query_params or bool(told.get("place")) or _panel_moved(held)
+    run = held.player.run
+    data = {
+        "url": STAGE,
+        "whatIf": WHAT_IF,
+        "token": server.token,
+        "run": key,
+        "at": held.place if named else "",
+        "play": not named,
+        "here": first_minute.offer(server, run),
+        "welcome": [] if named else first_minute.welcome(server, held.name),
+        "panels": below.row(held),
+        "panel": below.opened(),
+    }
+    on = {
+        "place": lambda: _moved(held),
+        "panel": lambda: below.switch(held, st.session_state[KEY].get("panel"), held.go),
+        "here": lambda: first_minute.run_here(server, run),
+        "welcomed": first_minute.put_by,
+    }
+    parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in on.items()})
+    below.show(held, state.dark())
+    if named:
         state.put_place(held)
 
 
+def _panel_moved(held: Viewer) -> bool:
+    """Whether something that was clicked in a panel has moved the cursor, which stood at the beginning."""
+    return held.options.selected is not None or held.player.cursor.index > 0
+
+
 def _moved(held: Viewer) -> None:
-    """Somebody stayed at a place: other pages open there, and the address says it."""
+    """Somebody stayed at a place: the panel and other pages go there, and the address says it. "" is back to live."""
     told = st.session_state[KEY].get("place")
     if isinstance(told, str) and told:
         held.go(told)
+        state.put_place(held)
+    elif told == "" and held.source.live and held.player.run.rounds:
+        held.seek(held.newest)
+        st.query_params.pop(state.AT, None)
 
 
-PAGE = Page("stage", "Stage", "theater_comedy", 5, "a recording as one picture that plays", page)
+PAGE = Page("stage", "Stage", "theater_comedy", 5, "a run as one picture that plays", page)

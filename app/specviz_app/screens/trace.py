@@ -13,7 +13,7 @@ from specviz.sources.base import TraceFile
 from specviz.trace import read_events
 from specviz_app.server.server import Server, current
 from specviz_app.ui import parts, state
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, Page
 from specviz_app.ui.viewer import Viewer
 
 KIND, ROUND = "ev", "r"
@@ -22,13 +22,14 @@ _LONG = 400  # characters of a record in the table
 
 
 def page() -> None:
-    server = current()
     try:
-        held = state.viewer(server)
-        events = _events(held, server)
+        _body(state.viewer(current()), state.dark())
     except SpecvizError as error:
         st.error(parts.plain(str(error)))
-        return
+
+
+def _body(held: Viewer, dark: bool) -> None:
+    events = _events(held, current())
     if not events:
         st.info(PAGE.nothing)
         return
@@ -147,4 +148,5 @@ PAGE = Page(
     "the records, their schema, the file",
     page,
     nothing="No records yet. Choose a run on the left, or start one on the page Live.",
+    below=(Below("trace", "Trace", _body),),
 )

@@ -8,7 +8,7 @@ from specviz.view.panels.verification.model import Scan, VerificationModel
 from specviz_app.figures import rules
 from specviz_app.figures import verification as draw
 from specviz_app.ui import around, parts
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
 
@@ -132,4 +132,5 @@ PAGE = Page(
     40,
     "the verdict on a draft, scanned backward, and other rules on it",
     around.about_a_run(_body, "verification"),
+    below=(Below("verification", "Verification", _body, ("verification",), lacks(VerificationPanel)),),
 )

@@ -15,7 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
+import msgspec
+
+from specviz.commands import AnyCommand, Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Event, Header
 from specviz.local_models.choices import EMBEDDED
@@ -28,6 +30,7 @@ from specviz.sources.model_names import ModelNames
 from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Feed, Frame, Options
+from specviz.view.play.player import SPEEDS
 from specviz_app.server.past import Dialogue, PastRun
 
 TICK_S = 1 / 30
@@ -59,6 +62,27 @@ class Settings:
         return ModelNames.of(self.argv)
 
 
+def lacking(settings: Settings) -> MissingExtra | None:
+    """Why nothing can be decoded on this machine; None when it can."""
+    if settings.command is not None or (find_spec("torch") and find_spec("transformers")):
+        return None
+    return MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
+
+
+class SetPace(Command, tag="pace", kw_only=True):
+    """How fast the picture goes for all who follow: steps at so many times the usual speed; 0: as fast as the core."""
+
+    speed: float
+
+
+_asked: "msgspec.json.Decoder[AnyCommand | SetPace]" = msgspec.json.Decoder(AnyCommand | SetPace)
+
+
+def decode_asked(line: bytes) -> AnyCommand | SetPace:
+    """What a page asks. Raises msgspec.ValidationError/DecodeError."""
+    return _asked.decode(line)
+
+
 class ServedRun(TalkingRun):
     """Not started until `load`. What is written here may be called from any thread; nothing waits for the worker.
 
@@ -82,8 +106,8 @@ class ServedRun(TalkingRun):
             models = ModelNames(target, draft).said_plainly
             if self.loaded and self.models == models:
                 return
-            if self.settings.command is None and not (find_spec("torch") and find_spec("transformers")):
-                raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
+            if problem := lacking(self.settings):
+                raise problem
             record = self.settings.record
             if record is not None and self.has_core:
                 record = unused(record)  # that of the core before stays
@@ -167,7 +191,7 @@ class ServedRun(TalkingRun):
             return list(self.past[name].events.since(0))
 
     def _hand_over(self, start: Start, paced: bool | None) -> None:
-        super()._hand_over(start, self.talk_paced if start is self.talk.asked else paced)
+        super()._hand_over(start, self.talk_paced if paced is None else paced)
 
     # The conversation ------------------------------------------------------------------------------------------------
 
@@ -176,7 +200,7 @@ class ServedRun(TalkingRun):
         with self.lock:
             self.talk_paced = paced
             busy = self.running or self.preparing
-            self.talk.waiting = None  # of two messages that wait the newer one counts
+            self.talk.waiting, self.talk.unsent = None, ""  # of two messages that wait the newer one counts
             self.say(message, like)
             if busy:
                 self.stop()
@@ -217,7 +241,9 @@ class ServedRun(TalkingRun):
             raise SpecvizError(f"step takes 1 to {MOST_STEPS:,} rounds, not {command.n:,}; 'resume' goes on to the end")
         with self.lock:
             self.refusals = []  # they were about what was asked before
-            if isinstance(command, SetKnob):
+            if isinstance(command, SetPace):
+                self._watch(command.speed)
+            elif isinstance(command, SetKnob):
                 self.set_knobs({command.name: command.value})
             elif isinstance(command, Pause | Resume):
                 self.hold(isinstance(command, Pause))
@@ -237,6 +263,14 @@ class ServedRun(TalkingRun):
             else:
                 self.send(command)
             self.version += 1
+
+    def _watch(self, speed: float) -> None:
+        if speed and speed not in SPEEDS:
+            raise SpecvizError(f"no speed {speed:g}; there are 0, {', '.join(f'{known:g}' for known in SPEEDS)}")
+        if bool(speed) != self.paced:
+            self.switch_pace()
+        if speed:
+            self.live_player.speed = speed
 
     def set_knobs(self, values: Mapping[str, Any]) -> None:
         """Ask for knobs; each takes effect at the next round and is acknowledged by the core's own event."""

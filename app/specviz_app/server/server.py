@@ -1,37 +1,35 @@
 """The server behind the pages: settings, the core, and the routes of the live stream.
 
 `GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
-step, stop, knob), `GET /api/stage` gives the head of a recording, or some of its rounds. All want the token that only
-pages of this server are given: another site open in the same browser can reach a loopback port, but cannot read the
-token.
+step, stop, knob, pace), `GET /api/stage` gives the head of a run, or some of its rounds, `POST /api/whatif` decides a
+recorded round again with something changed. All want the token that only pages of this server are given: another site
+open in the same browser can reach a loopback port, but cannot read the token. Where other machines reach the server,
+commands want the owner's token instead.
 """
 
 import asyncio
 import secrets
 import threading
 from collections.abc import AsyncIterator
-from typing import Any
 
-import msgspec
-from starlette.datastructures import MutableHeaders, QueryParams
+from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specviz.commands import decode_command
-from specviz.errors import SpecvizError
 from specviz.view import Frame
+from specviz_app.server.answers import HEADERS, decided, no, obey, played, refused
 from specviz_app.server.core import TICK_S, ServedRun, Settings
+from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, now
 from specviz_app.server.payload import payload
-from specviz_app.server.stages import Stages
+from specviz_app.server.stages import OpenRun, Stages
 
-EVENTS, COMMAND, STAGE = "/api/events", "/api/command", "/api/stage"
+EVENTS, COMMAND, STAGE, WHAT_IF = "/api/events", "/api/command", "/api/stage", "/api/whatif"
+ONLY_OWNER = "only who started this server steers its core: open it by the address that it printed, with the key"
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
 _LONGEST = 64 << 10  # bytes of a command
-_TO_KEEP = {"Content-Disposition": "attachment"}
-_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 
 
 _GUARDS = {
@@ -69,18 +67,38 @@ class Server:
         self.settings, self.streams = settings, streams
         self.core = ServedRun(settings, animate)
         self.stages = Stages()
-        self.token = secrets.token_urlsafe(24)
+        self.token = self.owner = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.n_streams = 0
         self._lock = threading.Lock()
-        self._held: tuple[int, bytes] = (-1, b"")
+        self._held: dict[str, tuple[int, bytes]] = {}
+        self._live: tuple[str, LiveRounds] = ("", LiveRounds(self.core, ""))
 
-    def frame(self) -> tuple[int, bytes]:
-        """The newest frame and its number; made once however many tabs look."""
+    @property
+    def shared(self) -> bool:
+        """Whether there are pages that only watch."""
+        return self.owner != self.token
+
+    def share(self) -> str:
+        """Other machines reach it: from now on commands want a key of their own, which is returned."""
+        self.owner = secrets.token_urlsafe(24)
+        return self.owner
+
+    def frame(self, view: str = "") -> tuple[int, bytes]:
+        """The newest frame and its number, for the live page or the stage; made once however many tabs look."""
         with self._lock:
-            if self._held[0] != self.core.version:
-                self._held = self.core.look(_numbered)
-            return self._held
+            if view not in self._held or self._held[view][0] != self.core.version:
+                self._held[view] = self.core.look(_VIEWS[view])
+            return self._held[view]
+
+    def played(self, key: str) -> OpenRun | LiveRounds:
+        """The run of a key: a recording, or the newest of the core. Raises SpecvizError for what no page offered."""
+        if not key.startswith(LIVE_RUN):
+            return self.stages.run(key)
+        with self._lock:
+            if self._live[0] != key:
+                self._live = (key, LiveRounds(self.core, key))
+            return self._live[1]
 
     def close(self) -> None:
         self.closing.set()
@@ -89,6 +107,13 @@ class Server:
 
 def _numbered(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
     return core.version, payload(frame, core)
+
+
+def _staged(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
+    return core.version, now(frame, core)
+
+
+_VIEWS = {"": _numbered, "stage": _staged}
 
 
 _server: Server | None = None
@@ -115,55 +140,50 @@ def install(server: Server) -> Server:
 def routes(server: Server) -> list[Route]:
     async def events(request: Request) -> Response:
         if not _allowed(server, request.query_params.get("token", "")):
-            return _no("this stream needs the token of a page of this server")
+            return no("this stream needs the token of a page of this server")
         if server.n_streams >= MOST_STREAMS:
-            return _refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
-        return StreamingResponse(_stream(server, request), media_type="text/event-stream", headers=_HEADERS)
+            return refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
+        view = request.query_params.get("view", "")
+        if view not in _VIEWS:
+            return refused("no such view of the run", 404)
+        return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=HEADERS)
 
     async def command(request: Request) -> Response:
-        if not _allowed(server, request.headers.get("x-specviz-token", "")):
-            return _no("commands need the token of a page of this server")
+        if not _same(request.headers.get("x-specviz-token", ""), server.owner):
+            return no(ONLY_OWNER if server.shared else "commands need the token of a page of this server")
         try:
             body = await _short(request)
         except ClientDisconnect:
-            return _refused("the command came only in part", 400)
+            return refused("the command came only in part", 400)
         if body is None:
-            return _refused("a command is one short line of JSON", 413)
-        return await asyncio.to_thread(_obey, server, body)
+            return refused("a command is one short line of JSON", 413)
+        return await asyncio.to_thread(obey, server, body)
 
     async def stage(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
-            return _no("a run is handed to pages of this server only")
-        return await asyncio.to_thread(_played, server, request.query_params)
+            return no("a run is handed to pages of this server only")
+        return await asyncio.to_thread(played, server, request.query_params)
+
+    async def what_if(request: Request) -> Response:
+        if not _allowed(server, request.headers.get("x-specviz-token", "")):
+            return no("a run is handed to pages of this server only")
+        try:
+            body = await _short(request)
+        except ClientDisconnect:
+            return refused("the question came only in part", 400)
+        if body is None:
+            return refused("a question is one short line of JSON", 413)
+        return await asyncio.to_thread(decided, server, body)
 
     return [
         Route(EVENTS, events, methods=["GET"]),
         Route(COMMAND, command, methods=["POST"]),
         Route(STAGE, stage, methods=["GET"]),
+        Route(WHAT_IF, what_if, methods=["POST"]),
     ]
 
 
-def _played(server: Server, asked: QueryParams) -> Response:
-    """The head of a recording; with `round`, so many rounds from there on as `n` says; with `page`, all as one file."""
-    first, n = asked.get("round"), asked.get("n", "1")
-    try:
-        run = server.stages.run(asked.get("run", ""))
-        if "page" in asked:
-            return Response(run.page(), media_type="text/html", headers={**_HEADERS, **_TO_KEEP})
-        body = run.head() if first is None else run.rounds(_number(first), _number(n))
-    except (SpecvizError, OSError) as error:
-        return _refused(str(error), 404)
-    return Response(body, media_type="application/json", headers=_HEADERS)
-
-
-def _number(word: str) -> int:
-    """A whole number of an address. Raises SpecvizError for what is none."""
-    if not (word.isdecimal() and word.isascii()) or len(word) > 9:
-        raise SpecvizError(f"'{word[:20]}' is no number of rounds")
-    return int(word)
-
-
-async def _stream(server: Server, request: Request) -> AsyncIterator[bytes]:
+async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[bytes]:
     """The newest frame whenever there is another one. A frame is whole, so a client that comes back misses nothing."""
     seen, quiet = _last_seen(request), 0.0
     server.n_streams += 1
@@ -171,7 +191,7 @@ async def _stream(server: Server, request: Request) -> AsyncIterator[bytes]:
         yield b"retry: 500\n\n"
         while not server.closing.is_set() and not await request.is_disconnected():
             if server.core.version != seen:
-                seen, body = await asyncio.to_thread(server.frame)
+                seen, body = await asyncio.to_thread(server.frame, view)
                 quiet = 0.0
                 yield b"id: %d\ndata: %s\n\n" % (seen, body)
             elif quiet >= HEARTBEAT_S:
@@ -201,26 +221,9 @@ def _last_seen(request: Request) -> int:
     return int(known) if known.isdecimal() and known.isascii() else -1
 
 
-def _obey(server: Server, body: bytes) -> Response:
-    try:
-        server.core.command(decode_command(body))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return _refused(f"bad command: {error}", 400)
-    except RecursionError:
-        return _refused("bad command: nested too deeply", 400)
-    except SpecvizError as error:
-        return _refused(str(error), 409)
-    return JSONResponse({"ok": True}, headers=_HEADERS)
-
-
 def _allowed(server: Server, token: str) -> bool:
-    return secrets.compare_digest(token.encode(), server.token.encode())
+    return _same(token, server.token)
 
 
-def _no(why: str) -> Response:
-    return _refused(why, 403)
-
-
-def _refused(why: str, status: int) -> Response:
-    body: dict[str, Any] = {"ok": False, "message": why}
-    return JSONResponse(body, status_code=status, headers=_HEADERS)
+def _same(given: str, wanted: str) -> bool:
+    return secrets.compare_digest(given.encode(), wanted.encode())

@@ -6,21 +6,50 @@ one or a few at a time: nobody holds a long run in finished form. Made in thread
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
 from specviz.errors import SpecvizError
+from specviz.events import Event
 from specviz.runlog.fold import Run
 from specviz.trace import Trace
+from specviz.view import Options
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, rounds_json
+from specviz.view.stage.moments import OPTIONS
 from specviz.view.stage.page import page
+from specviz.view.stage.what_if import what_if_round
+from specviz.whatif import Change
 
 MOST_ROUNDS = 8  # that one request may ask for
 _OPEN = 4  # recordings that stay open
 _OFFERED = 256  # that are remembered
+# How much of a draft a page draws, and whether nodes say where they came from.
+VIEWS = {
+    "": OPTIONS,
+    "losers": Options(folding="losers"),
+    "none": Options(folding="none"),
+    "ranks": Options(shown=("ranks",)),
+    "ranks-none": Options(folding="none", shown=("ranks",)),
+}
+Reading = Callable[[], Iterable[Event]]
+
+
+def view_of(name: str) -> Options:
+    """How rounds are drawn, by its name on the wire. Raises SpecvizError."""
+    if name not in VIEWS:
+        raise SpecvizError(f"no view '{name[:20]}' of a round; there are {', '.join(filter(None, VIEWS))}")
+    return VIEWS[name]
+
+
+def _read(path: Path) -> Iterable[Event]:
+    """The events of a trace as far as it was recorded."""
+    with Trace(path) as trace:
+        yield from trace.read()
 
 
 class OpenRun:
@@ -29,8 +58,8 @@ class OpenRun:
     Whatever is asked raises SpecvizError for a trace that cannot be read.
     """
 
-    def __init__(self, path: Path, name: str) -> None:
-        self._path, self._name = path, name
+    def __init__(self, read: Reading, name: str) -> None:
+        self._events, self._name = read, name
         self._lock = threading.Lock()
         self._builder: FrameBuilder | None = None
         self._head = b""
@@ -39,8 +68,7 @@ class OpenRun:
         """Under the lock. The run as far as it was recorded."""
         if self._builder is None:
             builder = FrameBuilder(Run())  # first: it counts every round while that is in memory
-            with Trace(self._path) as trace:
-                builder.run.extend(trace.read())
+            builder.run.extend(self._events())
             self._head, self._builder = msgspec.json.encode(head(builder, self._name)), builder
         return self._builder
 
@@ -50,14 +78,20 @@ class OpenRun:
             self._read()
             return self._head
 
-    def rounds(self, first: int, n: int) -> bytes:
-        """Some rounds, as a JSON list. Raises SpecvizError for a round that is not there."""
+    def rounds(self, first: int, n: int, view: str = "") -> bytes:
+        """Some rounds, as a JSON list. Raises SpecvizError for a round or a view that is not there."""
         with self._lock:
             builder = self._read()
             last = len(builder.run.rounds)
             if not 0 <= first < last:
                 raise SpecvizError(f"no round {first} here; there are {last}, counted from 0")
-            return rounds_json(builder, range(first, min(last, first + max(1, min(n, MOST_ROUNDS)))))
+            upto = min(last, first + max(1, min(n, MOST_ROUNDS)))
+            return rounds_json(builder, range(first, upto), view_of(view))
+
+    def what_if(self, index: int, change: Change) -> bytes:
+        """A round with something changed, as JSON. Raises SpecvizError for what cannot be asked of it."""
+        with self._lock:
+            return msgspec.json.encode(what_if_round(self._read(), index, change))
 
     def page(self) -> str:
         """The whole run as one HTML file."""
@@ -70,7 +104,7 @@ class Stages:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._offered: OrderedDict[str, tuple[Path, str]] = OrderedDict()
+        self._offered: OrderedDict[str, tuple[Reading, str]] = OrderedDict()
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
 
     def offer(self, path: Path, name: str) -> str:
@@ -78,8 +112,15 @@ class Stages:
         state = path.stat()
         words = f"{path.absolute()}\0{name}\0{state.st_size}\0{state.st_mtime_ns}"
         key = blake2b(words.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+        return self._remember(key, partial(_read, path), name)
+
+    def offer_events(self, read: Reading, name: str) -> str:
+        """A key for a run that is over and lies in no file: `read` gives its events, or raises SpecvizError."""
+        return self._remember(blake2b(f"past\0{name}".encode(), digest_size=12).hexdigest(), read, name)
+
+    def _remember(self, key: str, read: Reading, name: str) -> str:
         with self._lock:
-            self._offered[key] = (path, name)
+            self._offered[key] = (read, name)
             self._offered.move_to_end(key)
             while len(self._offered) > _OFFERED:
                 self._offered.popitem(last=False)

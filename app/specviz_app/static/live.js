@@ -3,6 +3,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const CELL = 8.6, GAP = 44, ROW = 32, PAD = 18; // pixels
+const SCRIPT_MS = 1500; // within which a script that was begun here has laid out what was said
 // While a message waits nothing of the run before it is shown.
 const BLANK = { metrics: [], strip: { tokens: [], cut: false, prompt: "" }, counts: "", spark: "", why: null, changes: [],
   tree: { nodes: [], column_cells: [], folds: [], n_rows: 0, missing: "", flash: false }, phase: "", title: "", badge: "" };
@@ -54,7 +55,10 @@ class LiveView {
       this.source?.close();
       this.connect();
     }
-    if (before?.page !== data.page) this.told = null;
+    if (before?.page !== data.page) {
+      this.told = null;
+      clearTimeout(this.telling);
+    }
     this.paint();
   }
 
@@ -75,15 +79,18 @@ class LiveView {
     };
   }
 
-  // Messages came or went that the page around has not laid out, here or in another tab: the script is to run, once.
+  // Messages came or went that the page around has not laid out: another tab said something, and the script is to run,
+  // once. Who spoke in this tab has a script on its way already; a frame may overtake it.
   compare() {
     const { page } = this.frame;
     if (!this.data.page || page === this.data.page || page === this.told) return;
     this.told = page;
-    this.trigger("page", page);
+    clearTimeout(this.telling);
+    this.telling = setTimeout(() => this.frame.page !== this.data.page && this.trigger("page", this.frame.page), SCRIPT_MS);
   }
 
   end() {
+    clearTimeout(this.telling);
     document.removeEventListener("visibilitychange", this.seen);
     this.close();
   }

@@ -9,7 +9,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.figures.overview import fig_timeline
 from specviz_app.server.server import current
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import below, guard, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import NOTHING
 from specviz_app.ui.viewer import FILTERS, Viewer
@@ -17,7 +17,7 @@ from specviz_app.ui.viewer import FILTERS, Viewer
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
-FILTER = "rounds"
+FILTER, _SHOW = "rounds", "show"
 Thing = TypeVar("Thing")
 WATCH_S = 2.0
 
@@ -62,16 +62,17 @@ def about_a_run(body: Callable[[Viewer, bool], None], *panels: str) -> Callable[
 
 
 def part(parts_of_page: Sequence[str]) -> str:
-    """Which part of the page is shown; it stands in the address."""
+    """Which part of the page is shown; it stands in the address, below the stage by the panel's name."""
+    key = f"{panel}.{_SHOW}" if (panel := below.opened()) else _SHOW
     if wanted := st.session_state.pop("part-wanted", None):
-        st.session_state["show"] = wanted
-    state.known("show", parts_of_page)
+        st.session_state[key] = wanted
+    state.known(key, parts_of_page)
     state.tell()
     chosen = st.segmented_control(
         "Show",
         parts_of_page,
         default=parts_of_page[0],
-        key="show",
+        key=key,
         bind="query-params",
         required=True,
         label_visibility="collapsed",

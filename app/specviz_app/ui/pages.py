@@ -9,16 +9,48 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specviz.view import Frame
+from specviz.view.panels import AnyPanel
+
+if TYPE_CHECKING:
+    from specviz_app.ui.viewer import Viewer
 
 HOME = "specviz_app.screens"
 NOTHING = "No round yet. Choose a run on the left, or start one on the page Live."
 
 
 @dataclass(frozen=True, slots=True)
+class Below:
+    """What stands below the stage when its tab is open: the body of a page, about the round under the cursor.
+
+    `id` in the address; `asks`: the panels whose models `show` wants in its frames; `lacks`: why a run has nothing of
+    it, "" where it has, by a frame with all panels.
+    """
+
+    id: str
+    title: str
+    show: Callable[["Viewer", bool], object]
+    asks: tuple[str, ...] = ()
+    lacks: Callable[[Frame], str] = lambda frame: ""
+
+
+def lacks(panel: AnyPanel) -> Callable[[Frame], str]:
+    """What a panel says where it has nothing."""
+
+    def missing(frame: Frame) -> str:
+        found = panel.of(frame)
+        return (found.missing or "") if found is not None else ""
+
+    return missing
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """`path` in the address, `icon` by its Material name, `order` in the navigation, `help` when it is pointed at.
 
-    `nothing`: what the page says while there is no run to show.
+    `nothing`: what the page says while there is no run to show. `below`: what of it stands below the stage.
     """
 
     path: str
@@ -28,6 +60,7 @@ class Page:
     help: str
     show: Callable[[], None]
     nothing: str = NOTHING
+    below: tuple[Below, ...] = ()
 
 
 _brought: dict[str, Page] = {}
@@ -41,6 +74,11 @@ def register_page(page: Page) -> Page:
 
 def unregister_page(path: str) -> None:
     _brought.pop(path, None)
+
+
+def all_below() -> list[Below]:
+    """Every panel below the stage, in the order of their pages."""
+    return [below for page in all_pages() for below in page.below]
 
 
 def all_pages() -> list[Page]:

@@ -18,6 +18,7 @@ from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
 from specviz_app.server.payload import palette
 from specviz_app.server.server import COMMAND, EVENTS, Server
+from specviz_app.ui.owner import command_token
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
@@ -34,10 +35,15 @@ def plot(figure: Any, key: str, alt: str, rows: Rows | None = None, pick: bool |
     more: dict[str, Any] = {"on_select": "rerun" if pick is True else pick, "selection_mode": "points"} if pick else {}
     event = st.plotly_chart(figure, key=key, alt=alt, config=_CONFIG, **more)
     if rows is not None:
-        with st.expander("Show table", key=f"{key}-table", on_change="rerun") as box:
-            if box.open:
-                st.dataframe(list(rows), hide_index=True)
+        table(rows, key)
     return event
+
+
+def table(rows: Rows, key: str) -> None:
+    """What a picture shows, for people who read rather than look."""
+    with st.expander("Show table", key=f"{key}-table", on_change="rerun") as box:
+        if box.open:
+            st.dataframe(list(rows), hide_index=True)
 
 
 def say(words: str) -> None:
@@ -206,7 +212,7 @@ def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> No
     data = {
         "events": f"{EVENTS}?token={server.token}",
         "command": COMMAND,
-        "token": server.token,
+        "token": command_token(server),
         "palette": palette(),
         "page": page,
     }
@@ -214,13 +220,21 @@ def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> No
 
 
 _stage_component = st.components.v2.component(
-    "specviz_stage", html='<div class="mount"></div>', css=painted.style(), js=painted.painter("component")
+    "specviz_stage",
+    html='<div class="mount"></div>',
+    css=painted.style("live", "below"),
+    js=painted.painter(*painted.LIVE, "component"),
 )
 
 
-def stage(data: Mapping[str, Any], key: str, on_place: Callable[[], None]) -> None:
-    """Mount the stage, which fetches its run by what `data` says. `on_place` runs when somebody stayed at a place."""
-    _stage_component(key=key, data=dict(data), on_place_change=on_place)
+def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]]) -> None:
+    """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells something.
+
+    `place`: somebody stayed at one; `panel`: one was opened or closed; of a live run `say`, `anew` and `look`, about
+    the conversation, and `core`: what the page around offers has changed; of a recording `here` and `welcomed`.
+    """
+    told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
+    _stage_component(key=key, data=dict(data), **told)
 
 
 def _nothing() -> None:

@@ -15,7 +15,7 @@ import streamlit as st
 from specviz.errors import KnobError, SpecvizError
 from specviz.events import MethodInfo
 from specviz.knobs import KnobSpec
-from specviz.view.frame.knob_bar import absent_knobs
+from specviz.view.frame.knob_bar import absent_knobs, slides, step_of
 from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Server
 from specviz_app.ui.library import accept, choices
@@ -105,10 +105,6 @@ def _take_upload() -> str | None:
     return seen[1]
 
 
-_MOST_STEPS = 200  # a range of whole numbers up to here is a slider
-_WIDEST = 10.0  # and one of numbers, in steps of .01
-
-
 def key(method: str, spec: KnobSpec) -> str:
     """The widget's key, which is its name in the address: ranges differ between methods."""
     return f"{method}.{spec.name}"
@@ -189,9 +185,9 @@ def _widget(method: str, spec: KnobSpec, value: Any, idle: str | None) -> None:
         st.toggle(value=bool(value), **shared)
     elif spec.kind == "texts":
         st.text_input(value="\n".join(value), width=150, on_change="ignore", **shared)
-    elif spec.lo is not None and spec.hi is not None and _slides(spec):
+    elif spec.lo is not None and spec.hi is not None and slides(spec):
         kind = int if spec.kind == "int" else float
-        step = 1 if kind is int else 0.01
+        step = kind(step_of(spec))
         st.slider(
             min_value=kind(spec.lo),
             max_value=kind(spec.hi),
@@ -205,19 +201,10 @@ def _widget(method: str, spec: KnobSpec, value: Any, idle: str | None) -> None:
         _number(spec, value, shared)
 
 
-def _slides(spec: KnobSpec) -> bool:
-    """Whether a slider reaches every value that matters: a few hundred steps, and the default on one of them."""
-    if spec.lo is None or spec.hi is None:
-        return False
-    if spec.kind == "int":
-        return spec.hi - spec.lo <= _MOST_STEPS
-    return spec.hi - spec.lo <= _WIDEST and round(spec.default, 2) == spec.default
-
-
 def _number(spec: KnobSpec, value: Any, shared: dict[str, Any]) -> None:
     kind = int if spec.kind == "int" else float
     lo, hi = (None if edge is None else kind(edge) for edge in (spec.lo, spec.hi))
-    step = 1 if kind is int else 0.05 if spec.default >= 0.05 else 0.0005
+    step = kind(step_of(spec))
     st.number_input(
         min_value=lo,
         max_value=hi,

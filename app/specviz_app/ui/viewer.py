@@ -47,7 +47,7 @@ class Viewer:
         """
         if self.finished:
             return False
-        first, follows = not self.player.run.rounds, self._follows
+        first, follows = not self.player.run.rounds, self.follows
         events = self.source.poll()
         self.player.extend(events)
         if self.source.ended:
@@ -60,7 +60,8 @@ class Viewer:
         return bool(events)
 
     @property
-    def _follows(self) -> bool:
+    def follows(self) -> bool:
+        """Whether it goes on with a live run."""
         chose = self.options.selected is not None or self.options.moved() != self.options
         return self.source.live and not chose and self.player.cursor.index >= self.newest
 
@@ -123,6 +124,10 @@ class Viewer:
         self.options = replace(self.options, shown=panels, folding=folding)
 
     # What is painted -------------------------------------------------------------------------------------------------
+
+    def end_of(self, index: int, options: Options) -> Frame:
+        """A round as it ended, with what `options` ask for."""
+        return self.player.builder.frame(self._moments(index)[-1], options, self._feed)
 
     @property
     def _feed(self) -> Feed:

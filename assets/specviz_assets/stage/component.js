@@ -1,17 +1,38 @@
 // The stage in a page of the dashboard: rounds come from the server, one after another; the script around runs once.
 
+import { LiveStage } from "./live.js";
+import { PanelRow } from "./panelrow.js";
 import { Stage } from "./stage.js";
+import { Talker } from "./talker.js";
+import { Welcome, hereButton } from "./welcome.js";
+import { WhatIfStage } from "./whatif.js";
 
 const mounted = new WeakMap();
+const putBy = { done: false }; // the welcome, in this tab
 
-async function answered(data, more) {
-  const answer = await fetch(`${data.url}?run=${encodeURIComponent(data.run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
+async function answered(data, more, run = data.run) {
+  const answer = await fetch(`${data.url}?run=${encodeURIComponent(run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
   if (!answer.ok) throw new Error((await answer.json()).message ?? `the server says ${answer.status}`);
   return answer;
 }
 
-async function fetched(data, more) {
-  return (await answered(data, more)).json();
+async function fetched(data, more, run) {
+  return (await answered(data, more, run)).json();
+}
+
+async function ordered(data, command) {
+  const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.key };
+  const answer = await fetch(data.command, { method: "POST", headers, body: JSON.stringify(command) });
+  const said = await answer.json();
+  if (!said.ok) throw new Error(said.message);
+}
+
+async function askedAgain(data, question) {
+  const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.token };
+  const answer = await fetch(data.whatIf, { method: "POST", headers, body: JSON.stringify({ run: data.run, ...question }) });
+  const said = await answer.json();
+  if (!answer.ok) throw new Error(said.message ?? `the server says ${answer.status}`);
+  return said;
 }
 
 function groundOf(host) {
@@ -23,31 +44,102 @@ function groundOf(host) {
   return r * 0.3 + g * 0.6 + b * 0.1 < 128 ? "dark" : "light";
 }
 
+function sourceOf(data) {
+  const view = data.view ? `&view=${encodeURIComponent(data.view)}` : "";
+  return { head: () => fetched(data, ""), round: async (index) => (await fetched(data, `&round=${index}&n=1${view}`))[0] };
+}
+
+// A recording, or a run that is over.
+function recorded(mount, data, options) {
+  const more = { save: async () => (await answered(data, "&page=1")).blob(), whatIf: (question) => askedAgain(data, question) };
+  return new WhatIfStage(mount, sourceOf(data), { ...options, ...more });
+}
+
+// The panels below the picture: one that is opened looks at what the picture has come to.
+function panelsOf(held) {
+  const row = new PanelRow((id) => {
+    const { stage } = held;
+    stage.stop();
+    held.trigger("panel", { id, place: stage.page && !stage.following ? stage.place : "" });
+  });
+  held.stage.around.append(row.box);
+  held.stage.around.classList.add("rows");
+  return row;
+}
+
+// The newest run of the core, and what is said to it.
+function followed(mount, data, held, options) {
+  const live = {
+    events: data.events,
+    watches: !data.key,
+    head: (run) => fetched(data, "", run),
+    round: async (run, index) => (await fetched(data, `&round=${index}&n=1`, run))[0],
+    points: (run, from) => fetched(data, `&points=${from}`, run),
+    order: (command) => ordered(data, command),
+    // Models came or went, here or in another tab: the script is to run, once.
+    compare: (core) => {
+      if (core === held.core || core === held.told) return;
+      held.told = core;
+      held.trigger("core", core);
+    },
+  };
+  held.talker = new Talker({
+    said: () => fetched(data, "&said=1"),
+    say: (text) => held.trigger("say", text),
+    anew: () => held.trigger("anew", true),
+    look: (run) => held.trigger("look", run),
+  });
+  const save = async () => (await answered(data, "&page=1", held.stage.run)).blob();
+  return new LiveStage(mount, null, { ...options, live, talker: held.talker, save });
+}
+
+function mount(component, theme) {
+  const { data, parentElement } = component;
+  const held = { run: data.run, view: data.view, n: data.n, at: data.at, last: data.at, pending: [] };
+  const onPlace = (place) => {
+    if (place === held.last) return;
+    held.last = place;
+    held.pending.push(place);
+    held.trigger("place", place);
+  };
+  const options = { at: data.at, play: data.play, theme, onPlace }, place = parentElement.querySelector(".mount");
+  held.stage = data.events ? followed(place, data, held, options)
+    : data.bare ? new Stage(place, sourceOf(data), { ...options, bare: true }) : recorded(place, data, options);
+  if (data.panels) held.panels = panelsOf(held);
+  const here = () => held.trigger("here", true);
+  if (data.here) held.stage.box.querySelector(".tools").prepend(hereButton(data.here, here));
+  if (data.welcome?.length && !putBy.done) {
+    held.welcome = new Welcome(held.stage, data.welcome, data.here, here, () => {
+      putBy.done = true;
+      held.trigger("welcomed", true);
+    });
+  }
+  return held;
+}
+
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
   const theme = groundOf(parentElement.host ?? parentElement);
   let held = mounted.get(parentElement);
-  if (held && held.run !== data.run) {
+  if (held && (held.run !== data.run || held.view !== data.view)) {
+    held.welcome?.end();
     held.stage.end();
     held = null;
   }
   if (!held) {
-    const source = { head: () => fetched(data, ""), round: async (index) => (await fetched(data, `&round=${index}&n=1`))[0] };
-    held = { run: data.run, at: data.at, last: data.at, pending: [] };
-    held.stage = new Stage(parentElement.querySelector(".mount"), source, {
-      at: data.at, play: data.play, theme,
-      save: async () => (await answered(data, "&page=1")).blob(),
-      onPlace: (place) => {
-        if (place === held.last) return;
-        held.last = place;
-        held.pending.push(place);
-        held.trigger("place", place);
-      },
-    });
+    held = mount(component, theme);
     mounted.set(parentElement, held);
   }
   held.trigger = setTriggerValue;
+  held.core = data.core;
   held.stage.setTheme(theme);
+  if (data.manner) held.talker?.setManner(data.manner);
+  held.panels?.set(data.panels, data.panel);
+  if (data.panels) held.stage.around.classList.toggle("open", Boolean(data.panel));
+  if (held.n !== data.n) {
+    held.n = data.n;
+    held.stage.refresh();
+  }
   // Either the answer to a place that was told, or one that came otherwise: the way back, a link.
   const told = held.pending.indexOf(data.at);
   if (told >= 0) held.pending.splice(0, told + 1);
@@ -57,6 +149,7 @@ export default function (component) {
   }
   held.at = data.at;
   return () => {
+    held.welcome?.end();
     held.stage.end();
     mounted.delete(parentElement);
   };

@@ -32,8 +32,7 @@ export class Inspector {
     const state = page.states[k].get(id);
     const why = state && page.whys[state.why];
     if (!why) {
-      this.shown = null;
-      this.body.replaceChildren();
+      this.clear();
       return;
     }
     if (why === this.shown) return;
@@ -52,6 +51,11 @@ export class Inspector {
         .filter(([, , text]) => text)
         .map(([name, label, text]) => el("p", { class: name }, el("b", { text: label }), ` ${text}`)),
     );
+  }
+
+  clear() {
+    this.shown = null;
+    this.body.replaceChildren();
   }
 
   rows(why) {

@@ -30,19 +30,35 @@ export class Talk {
     const which = several > 1 ? `prompt ${this.head.queries.indexOf(query) + 1} of ${several}` : "Text";
     put(this.title, query.domain ? `${which} · ${query.domain}` : which);
     this.rounds = [];
-    for (let index = query.first; index < query.first + query.n_rounds; index += 1) {
-      const point = this.head.points[index];
-      const turn = el("span", { class: "turn", "data-index": index, hidden: true });
-      for (const [text, mark, node] of point.tokens ?? []) {
-        const look = this.head.marks[mark];
-        const token = el("span", { class: "token", "data-mark": mark, "data-node": node, text,
-          style: `--c: var(--m-${mark})`, title: `${point.place}: ${look.word}` });
-        turn.append(token);
-      }
-      this.rounds.push(turn);
-    }
+    for (let index = query.first; index < query.first + query.n_rounds; index += 1) this.rounds.push(this.turn(index));
     this.text.replaceChildren(...this.rounds, this.maybe);
     this.upto = 0;
+  }
+
+  // The text of one round.
+  turn(index) {
+    const point = this.head.points[index];
+    const turn = el("span", { class: "turn", "data-index": index, hidden: true });
+    for (const [text, mark, node] of point.tokens ?? []) {
+      const look = this.head.marks[mark];
+      const token = el("span", { class: "token", "data-mark": mark, "data-node": node, text,
+        style: `--c: var(--m-${mark})`, title: `${point.place}: ${look.word}` });
+      turn.append(token);
+    }
+    return turn;
+  }
+
+  // Rounds came, or changed, from index `first` on.
+  grow(first) {
+    const { query } = this;
+    if (!query) return;
+    for (let n = Math.max(0, first - query.first); n < query.n_rounds; n += 1) {
+      const turn = this.turn(query.first + n);
+      turn.hidden = n >= this.upto;
+      if (this.rounds[n]) this.rounds[n].replaceWith(turn);
+      else this.text.insertBefore(turn, n ? this.rounds[n - 1].nextSibling : this.text.firstChild);
+      this.rounds[n] = turn;
+    }
   }
 
   // The text before round `index`, its own where it is committed, else what is on the table.

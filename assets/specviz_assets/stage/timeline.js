@@ -50,8 +50,12 @@ export class Timeline {
 
   at(event) {
     const edge = this.track.getBoundingClientRect();
-    const n = this.points.length;
-    return Math.max(0, Math.min(n - 1, Math.floor(((event.clientX - edge.left) / edge.width) * n)));
+    return Math.max(0, Math.min(this.points.length - 1, Math.floor(((event.clientX - edge.left) / edge.width) * this.slots)));
+  }
+
+  // Places for bars; a run that goes on begins with room for more.
+  get slots() {
+    return Math.max(this.points.length, this.least ?? 1);
   }
 
   seek(event) {
@@ -68,13 +72,18 @@ export class Timeline {
   draw() {
     const { points, canvas } = this;
     const wide = this.track.clientWidth, high = this.track.clientHeight;
-    if (!points?.length || !wide) return;
+    if (!points || !wide) return;
+    this.head.hidden = !points.length;
+    if (!points.length) {
+      canvas.width = 1;
+      return;
+    }
     const dense = window.devicePixelRatio || 1, style = getComputedStyle(this.track);
     const colour = (mark) => style.getPropertyValue(`--m-${mark}`).trim() || "#888888";
     Object.assign(canvas, { width: wide * dense, height: high * dense });
     const paint = canvas.getContext("2d");
     paint.scale(dense, dense);
-    const slot = wide / points.length, gap = slot > 6 ? Math.min(3, slot * 0.2) : 0;
+    const slot = wide / this.slots, gap = slot > 6 ? Math.min(3, slot * 0.2) : 0;
     const most = Math.max(...points.map((point) => point.n ?? 0), 1);
     const foot = 14, head = 12;
     points.forEach((point, n) => {
@@ -100,7 +109,7 @@ export class Timeline {
 
   show(index, k, n, playing) {
     const point = this.points[index], last = this.points.length;
-    const slot = this.track.clientWidth / last;
+    const slot = this.track.clientWidth / this.slots;
     this.head.style.width = `${Math.max(3, slot)}px`;
     this.head.style.transform = `translateX(${index * slot}px)`;
     put(this.label, `${point.place} of ${last} · step ${k + 1}/${n}`);

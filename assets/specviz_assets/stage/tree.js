@@ -1,11 +1,11 @@
 // The draft tree: where every node stands for the whole round, what is seen of it now, and how it came to be so.
 
-import { CLOSING, MONO, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "./dom.js";
+import { CLOSING, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "./dom.js";
+import { BADGE, DENSE, ROOMY, dressNode, makeNode } from "./node.js";
 
-const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, least: 96, letters: 16 };
 const WIDEST = 150; // between the columns of a tree that is taller than its box
-const DENSE = { row: 37, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
 const MARGIN = 26, CLOSEST = 1.45, READABLE = 0.66, CHAIN = 0.48; // scales below which text is too small; a chain is better seen whole
+const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 
 export class TreeView {
@@ -65,6 +65,13 @@ export class TreeView {
     this.look(true);
   }
 
+  // Nothing to see: another run begins.
+  clear() {
+    this.layer?.remove();
+    this.layer = this.page = this.at = null;
+    put(this.missing, "");
+  }
+
   // A round: all its nodes are made, none is seen yet.
   setRound(page, motion, ms) {
     const old = this.layer;
@@ -86,7 +93,11 @@ export class TreeView {
     this.edges = svg("g", { class: "edges" });
     this.layer.append(this.edges);
     this.camera.append(this.layer);
-    for (const node of page.nodes) this.build(node);
+    for (const node of page.nodes) this.groups.set(node.id, makeNode(this, node));
+    for (const [column, line, text] of page.folds ?? []) {
+      const { x, y } = this.at.get(`fold ${column} ${line}`);
+      this.layer.append(svg("text", { class: "fold", x, y: y + 4, text }));
+    }
     this.middle = this.at.get(ROOT);
     put(this.missing, page.missing ?? "");
   }
@@ -101,11 +112,16 @@ export class TreeView {
     for (const node of this.page.nodes) {
       const words = clipped(node.shown, letters);
       this.words.set(node.id, words);
-      wide[node.column] = Math.max(wide[node.column], textWidth(words, size) + (shape === DENSE ? 34 : 44));
+      const badge = node.badge ? textWidth(node.badge, BADGE) + 8 : 0; // above a large box, at the end of a small one
+      const own = textWidth(words, size) + (shape === DENSE ? 34 + badge : 44);
+      wide[node.column] = Math.max(wide[node.column], own, badge);
     }
     const starts = wide.map((_, k) => wide.slice(0, k).reduce((sum, w) => sum + w + gap, 0));
     this.at = new Map(this.page.nodes.map((node) =>
       [node.id, { x: starts[node.column], y: node.row * row, w: wide[node.column] }]));
+    for (const [column, line, text] of this.page.folds ?? []) {
+      this.at.set(`fold ${column} ${line}`, { x: starts[column] ?? ends(starts, wide, gap), y: line * row, w: textWidth(text, 12) });
+    }
   }
 
   // A tall tree takes the width that its box has to spare.
@@ -115,54 +131,7 @@ export class TreeView {
     const spare = ((this.box.clientWidth - 2 * MARGIN) / s - ends) / Math.max(1, n);
     const more = Math.max(0, Math.min(WIDEST, spare));
     for (const node of this.page.nodes) this.at.get(node.id).x += node.column * more;
-  }
-
-  build(node) {
-    const { high, size } = this.shape;
-    const { x, y, w } = this.at.get(node.id);
-    const dense = this.shape === DENSE;
-    const group = svg("g", { class: "node", role: "treeitem", tabindex: -1, "data-node": node.id,
-      style: `transform: translate(${x}px, ${y}px)` });
-    const glyph = svg("text", { class: "glyph", x: 10 });
-    const word = svg("text", { class: "word", x: dense ? 25 : 29, "font-size": size, "font-family": MONO });
-    put(word, this.words.get(node.id));
-    const tall = node.id === ROOT && !dense ? 40 : high; // the root has no bars
-    const baseline = dense ? 4 : node.id === ROOT ? 5 : -high / 2 + 21;
-    glyph.setAttribute("y", baseline);
-    word.setAttribute("y", baseline);
-    group.append(svg("rect", { class: "card", y: -tall / 2, width: w, height: tall, rx: dense ? 7 : 11 }), glyph, word);
-    if (node.id !== ROOT) group.append(...this.bars(node.id === CLOSING ? ["p"] : ["q", "p"], w, high, dense));
-    const note = svg("text", { class: "note", x: w - 9, y: baseline, "text-anchor": "end" });
-    if (!dense) group.append(note);
-    group.append(svg("rect", { class: "ring", x: -4, y: -tall / 2 - 4, width: w + 8, height: tall + 8, rx: dense ? 10 : 14 }));
-    group.onclick = () => this.choose(node.id);
-    this.groups.set(node.id, group);
-    const parent = node.id === ROOT ? null : this.at.get(node.parent);
-    if (parent) {
-      const x0 = parent.x + parent.w, bend = Math.max(18, (x - x0) * 0.55);
-      const edge = svg("path", { "data-edge": node.id,
-        d: `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}` });
-      this.edges.append(edge);
-      group.edge = edge;
-    }
-  }
-
-  // What the draft said above what the target says.
-  bars(names, w, high, dense) {
-    const left = dense ? 8 : 24, right = dense ? 8 : 46, tall = dense ? 2.5 : 6;
-    const rows = dense ? [high / 2 - 8, high / 2 - 4.5] : [high / 2 - 31, high / 2 - 16];
-    return names.flatMap((name, k) => {
-      const y = rows[k];
-      const made = [
-        svg("rect", { class: `track ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
-        svg("rect", { class: `fill ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
-      ];
-      if (!dense) {
-        made.push(svg("text", { class: "letter", x: 11, y: y + 7, text: name }));
-        made.push(svg("text", { class: `number ${name}`, x: w - 9, y: y + 7, "text-anchor": "end" }));
-      }
-      return made;
-    });
+    for (const [column, line] of this.page.folds ?? []) this.at.get(`fold ${column} ${line}`).x += column * more;
   }
 
   // One moment. `motion`: it follows the one before, and what changed is seen to change.
@@ -183,7 +152,7 @@ export class TreeView {
       }
       const enters = !group.isConnected;
       if (enters) this.layer.append(group);
-      this.dress(node, group, state, moment, marks);
+      dressNode(this, node, group, state, moment, marks);
       group.classList.toggle("chosen", node.id === chosen);
       group.tabIndex = node.id === chosen ? 0 : -1;
       group.setAttribute("aria-selected", node.id === chosen);
@@ -192,34 +161,6 @@ export class TreeView {
     }
     if (sweep) this.sweep(sweep);
     if (motion && moment.phase === PHASE.ACCEPT) this.pulse(moment.at, ms);
-  }
-
-  dress(node, group, state, moment, marks) {
-    const look = marks[state.mark];
-    group.dataset.mark = state.mark;
-    group.style.setProperty("--c", `var(--m-${state.mark})`);
-    const won = Boolean(state.win), ended = moment.phase >= PHASE.CLOSE;
-    group.classList.toggle("won", won);
-    group.classList.toggle("faded", ended && !won && node.id !== CLOSING && state.mark !== "drafted");
-    group.classList.toggle("now", moment.fresh?.includes(node.id) ?? false);
-    group.edge?.classList.toggle("seen", true);
-    group.edge?.classList.toggle("won", won);
-    group.edge?.style.setProperty("--c", `var(--m-${state.mark})`);
-    put(group.querySelector(".glyph"), look.glyph);
-    const note = group.querySelector(".note");
-    if (note) put(note, textWidth(this.words.get(node.id), this.shape.size) + 60 + (state.note ?? "").length * 6 < this.at.get(node.id).w ? state.note ?? "" : "");
-    for (const name of ["q", "p"]) {
-      const fill = group.querySelector(`.fill.${name}`);
-      if (!fill) continue;
-      const share = state[`${name}b`];
-      fill.style.transform = `scaleX(${Math.min(1, share ?? 0)})`;
-      group.querySelector(`.track.${name}`).style.opacity = share === undefined || share === null ? 0.35 : 1;
-      const number = group.querySelector(`.number.${name}`);
-      if (number) put(number, state[name] ?? "");
-    }
-    const said = [node.shown, look.word, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.ratio && `p/q ${state.ratio}`, state.u && `u ${state.u}`];
-    group.setAttribute("aria-label", said.filter(Boolean).join(", "));
-    group.setAttribute("aria-level", node.column + 1);
   }
 
   // A drafted node grows out of its parent; the token that closes the round drops in from above.

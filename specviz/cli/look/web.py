@@ -76,7 +76,11 @@ def command(**given: Any) -> int:
     if port and free != port:
         click.echo(f"specviz: port {port} is in use, using {free}", err=True)
     if host not in LOOPBACK:
-        click.echo(f"specviz: listening on {host}: whoever reaches it can start runs and read traces here", err=True)
+        click.echo(
+            f"specviz: listening on {host}: whoever reaches it can watch runs and read traces here; "
+            "commands are for who opens the address with the key",
+            err=True,
+        )
     wants = given["open_browser"]
     serve(Server(settings), host, free, _has_desktop() if wants is None else wants, _ready)
     return 0

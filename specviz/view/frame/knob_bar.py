@@ -20,6 +20,8 @@ _SHORT = 8  # cells of a name that a part gives itself before a colon
 _MOST = 500  # rounds on either side that are compared
 _effects: "WeakKeyDictionary[Run, tuple[Any, str]]" = WeakKeyDictionary()  # the last comparison of a run, and of what
 _FEW = 2  # rounds on either side below which nothing can be compared
+_MOST_STEPS = 200  # a range of whole numbers up to here is a slider
+_WIDEST = 10.0  # and one of numbers, in steps of .01
 _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
 # What a value that stands for another one means.
 _STANDS_FOR: dict[tuple[str, Any], str] = {
@@ -154,9 +156,25 @@ def _queries_left(run: Run) -> bool:
     return isinstance(n, int) and bool(run.queries) and run.queries[-1].number + 1 < n
 
 
-def label(item: KnobItem) -> str:
+def label(item: KnobItem | KnobSpec) -> str:
     """The symbol where it is a Greek one, else the name, which tells `d_max` from every other d: `γ`, `top_p`."""
     return item.name if item.symbol.isascii() else item.symbol
+
+
+def slides(spec: KnobSpec) -> bool:
+    """Whether a slider reaches every value that matters: a few hundred steps, and the default on one of them."""
+    if spec.lo is None or spec.hi is None:
+        return False
+    if spec.kind == "int":
+        return spec.hi - spec.lo <= _MOST_STEPS
+    return spec.kind == "float" and spec.hi - spec.lo <= _WIDEST and round(spec.default, 2) == spec.default
+
+
+def step_of(spec: KnobSpec) -> float:
+    """By how much a knob of numbers is moved at a time."""
+    if spec.kind == "int":
+        return 1
+    return 0.01 if slides(spec) else 0.05 if spec.default >= 0.05 else 0.0005
 
 
 def _pending(items: Sequence[KnobItem]) -> str:

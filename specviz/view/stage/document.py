@@ -3,7 +3,7 @@
 Rounds are made one at a time, from the same frames as every other screen; nobody holds those of a long run at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,9 +11,11 @@ import msgspec
 
 from specviz.runlog.run import Query, RoundRecord, TextToken
 from specviz.text import NEWLINE
-from specviz.view.frame.frame import Cursor
+from specviz.view.frame.frame import Cursor, Frame, Options
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar
+from specviz.view.panels.ranks.build import RanksPanel
+from specviz.view.panels.ranks.model import RankNode
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.moments import FEED, OPTIONS, RoundMoments
 from specviz.view.stage.parts import (
@@ -23,6 +25,7 @@ from specviz.view.stage.parts import (
     Look,
     StageHead,
     StageMetric,
+    StageNode,
     StagePoint,
     StageQuery,
     StageRound,
@@ -37,17 +40,16 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
     """The run as a whole. `name`: what the trace is called."""
     run = builder.run
     frame = builder.frame(Cursor(), OPTIONS, FEED)
-    info, n = frame.run, len(run.rounds)
-    facts = (f"seed {info.seed}" if info.seed is not None else "", f"{n:,} rounds", f"level {info.level}")
-    points = _points(builder)
+    info = frame.run
+    points = points_from(builder, 0)
     return StageHead(
         version=VERSION,
         name=name,
         title=info.title,
         badge=info.badge,
         lossless=info.lossless and not info.imported,
-        facts=" · ".join(filter(None, facts)),
-        metrics=tuple(StageMetric(m.label, m.text, m.help) for m in frame.metrics),
+        facts=facts(frame, len(run.rounds)),
+        metrics=metrics(frame),
         phases=PHASES,
         marks={mark: Look(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
         knobs=_knobs(frame.knobs),
@@ -55,6 +57,17 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
         points=points,
         notices=frame.notices,
     )
+
+
+def facts(frame: Frame, n: int) -> str:
+    """`seed 42 · 21 rounds · level full`."""
+    seed = f"seed {frame.run.seed}" if frame.run.seed is not None else ""
+    return " · ".join(filter(None, (seed, f"{n:,} {'round' if n == 1 else 'rounds'}", f"level {frame.run.level}")))
+
+
+def metrics(frame: Frame) -> tuple[StageMetric, ...]:
+    """The numbers of the whole run."""
+    return tuple(StageMetric(m.label, m.text, m.help) for m in frame.metrics)
 
 
 def _knobs(bar: KnobBar) -> tuple[KnobLook, ...]:
@@ -74,29 +87,44 @@ def in_lines(text: str) -> str:
     return text.replace(NEWLINE, f"{NEWLINE}\n")
 
 
-def _points(builder: FrameBuilder) -> tuple[StagePoint, ...]:
+def points_from(builder: FrameBuilder, first: int) -> tuple[StagePoint, ...]:
+    """The time line from a round on, with the text that every round wrote."""
     run, several = builder.run, len(builder.run.queries) > 1
+    texts = _texts(builder, first)
+    found = []
+    for index in range(first, len(run.rounds)):
+        point = run.rounds.point(index)
+        place = f"q{point.q}/r{point.r}" if several else f"r{point.r}"
+        written = texts.get(index, ())
+        found.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
+    return tuple(found)
+
+
+def _texts(builder: FrameBuilder, first: int) -> dict[int, tuple[Token, ...]]:
+    """The tokens of every round from `first` on, by its index."""
+    run = builder.run
     texts: dict[int, tuple[Token, ...]] = {}
     for query in run.queries:
-        for r, tokens in groupby(query.tokens, key=lambda token: token.round):
+        if query.first + query.n_rounds <= first:
+            continue
+        known = run.rounds[first].n_before if query.first < first else 0
+        for r, tokens in groupby(query.tokens[known:], key=lambda token: token.round):
             index = run.find(query.number, r)
             if index is not None:
                 texts[index] = tuple(_token(token) for token in tokens)
-    found = []
-    for point in run.rounds.points():
-        place = f"q{point.q}/r{point.r}" if several else f"r{point.r}"
-        written = texts.get(point.index, ())
-        found.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
-    return tuple(found)
+    return texts
 
 
 def _token(token: TextToken) -> Token:
     return in_lines(token.running), token.mark, UNRECORDED if token.node is None else token.node
 
 
-def one_round(builder: FrameBuilder, index: int) -> StageRound:
-    """One round, moment by moment. Raises IndexError for a round that the run does not have."""
-    walk = RoundMoments(builder, index)
+def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> StageRound:
+    """One round, moment by moment. Raises IndexError for a round that the run does not have.
+
+    `options`: how much of the draft is drawn, and with the panel of ranks among what is shown, where nodes came from.
+    """
+    walk = RoundMoments(builder, index, options)
     moments = tuple(walk.all())
     frame = walk.last
     assert frame is not None  # a round has its root at least
@@ -107,17 +135,35 @@ def one_round(builder: FrameBuilder, index: int) -> StageRound:
         place=_place(builder, index),
         n_columns=frame.tree.n_columns,
         n_rows=frame.tree.n_rows,
-        nodes=tuple(walk.nodes.values()),
+        nodes=_badged(walk.nodes, frame),
         moments=moments,
         whys=tuple(walk.whys),
-        knobs=_in_force(builder, record, frame.knobs),
+        knobs=in_force(builder, record, frame.knobs),
         changes=tuple((labels.get(c.name, c.name), shown(c.old), shown(c.new)) for c in record.changes),
         last=frame.knobs.last,
         missing=frame.tree.missing or "",
+        open=not record.complete,
+        folds=tuple((fold.column, fold.row, fold.text) for fold in frame.tree.folds),
     )
 
 
-def _in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
+def _badged(nodes: Mapping[int, StageNode], frame: Frame) -> tuple[StageNode, ...]:
+    """The nodes with where they came from, where the frame has that."""
+    found = RanksPanel.of(frame)
+    badges = (
+        {node.id: _badge(node) for node in found.tree.nodes} if found is not None and found.tree is not None else {}
+    )
+    return tuple(msgspec.structs.replace(node, badge=badges.get(node.id, "")) for node in nodes.values())
+
+
+def _badge(node: RankNode) -> str:
+    """`b1·s0 #1 +2 ◎`: with further offers of the same token, and a sign where a block starts."""
+    merged, starts = f"+{node.merged}" if node.merged else "", "◎" if node.start is not None else ""
+    return " ".join(filter(None, (node.badge, merged, starts)))
+
+
+def in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
+    """Every knob of the head as it was in force in a round: its text, its place in its range, whether it is idle."""
     header = builder.run.header
     specs = {spec.name: spec for spec in header.knob_specs} if header is not None else {}
     idle = {name for name, spec in specs.items() if without_effect(spec, record.knobs)}
@@ -137,7 +183,7 @@ def document(builder: FrameBuilder, name: str) -> Iterator[bytes]:
     yield b"]}"
 
 
-def rounds_json(builder: FrameBuilder, indexes: Sequence[int]) -> bytes:
+def rounds_json(builder: FrameBuilder, indexes: Sequence[int], options: Options = OPTIONS) -> bytes:
     """Some rounds as a JSON list."""
-    rounds: list[Any] = [one_round(builder, index) for index in indexes]
+    rounds: list[Any] = [one_round(builder, index, options) for index in indexes]
     return msgspec.json.encode(rounds)

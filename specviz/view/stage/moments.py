@@ -25,8 +25,8 @@ State = dict[str, Any]
 class RoundMoments:
     """Goes through one round. `whys` are all reasons that were given on the way, each once."""
 
-    def __init__(self, builder: FrameBuilder, index: int) -> None:
-        self.builder, self.index = builder, index
+    def __init__(self, builder: FrameBuilder, index: int, options: Options = OPTIONS) -> None:
+        self.builder, self.index, self.options = builder, index, options
         self.run, self.family = builder.run, builder.family(index)
         self.whys: dict[StageWhy, int] = {}
         self._known: dict[tuple[Any, ...], int] = {}
@@ -38,14 +38,23 @@ class RoundMoments:
         before: dict[int, State] = {}
         steps = self.builder.steps(self.index)
         for phase, step in steps.moments:
-            cursor = Cursor(self.index, phase, step)
-            frame = self.last = self.builder.frame(cursor, OPTIONS, FEED)
-            now = moment(self.family, cursor)
-            states = {node.id: self._state(node, now) for node in frame.tree.nodes}
-            for node in frame.tree.nodes:
-                self.nodes.setdefault(node.id, self._place(node))
+            frame, now, states = self._at(Cursor(self.index, phase, step))
             yield self._moment(frame, now, {i: _other(states[i], before.get(i, _GONE)) for i in states})
             before = states
+
+    def end(self) -> tuple[Frame, dict[int, State]]:
+        """The round as it ended: its frame, and everything that is seen of its nodes."""
+        at = self.builder.steps(self.index)
+        frame, _, states = self._at(at.cursor(self.index, len(at.moments) - 1))
+        return frame, states
+
+    def _at(self, cursor: Cursor) -> tuple[Frame, Moment, dict[int, State]]:
+        frame = self.last = self.builder.frame(cursor, self.options, FEED)
+        now = moment(self.family, cursor)
+        states = {node.id: self._state(node, now) for node in frame.tree.nodes}
+        for node in frame.tree.nodes:
+            self.nodes.setdefault(node.id, self._place(node))
+        return frame, now, states
 
     def _moment(self, frame: Frame, now: Moment, changed: Mapping[int, State]) -> StageMoment:
         maybe = tuple(t.node for t in frame.strip.tokens if t.provisional and t.node is not None)

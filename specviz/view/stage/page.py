@@ -18,14 +18,19 @@ from specviz.view.stage.document import document
 MODULES = (
     "dom",
     "pages",
+    "node",
     "tree",
     "talk",
     "inspect",
     "timeline",
     "keys",
     "flight",
+    "picture",
+    "moves",
     "stage",
 )  # each before those that use it
+# Behind them, for a page with a server: a run that goes on, what if, the panels below the picture.
+LIVE = ("feed", "livebar", "steer", "talker", "follow", "live", "welcome", "whatifrow", "whatif", "panelrow")
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:\{[^}]*\};\n|(?=const|class|function|async))", re.MULTILINE)
 _GZIP = 31  # zlib's word for gzip, with no time of day in it
@@ -49,9 +54,9 @@ def painter(*last: str) -> str:
 
 
 @cache
-def style() -> str:
-    """The style sheet of the stage."""
-    return _read("stage.css")
+def style(*more: str) -> str:
+    """The style sheet of the stage, and those of what else is shown with it."""
+    return "\n".join(_read(f"{name}.css") for name in ("stage", *more))
 
 
 def page(builder: FrameBuilder, name: str) -> str:

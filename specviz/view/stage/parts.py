@@ -33,6 +33,16 @@ class KnobLook(msgspec.Struct, frozen=True, omit_defaults=True):
     changes: bool = False
 
 
+class StageControl(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a knob is moved: `slide` or `number` from `lo` to `hi` by `step`, `switch`, `choice`; "": not in a run."""
+
+    kind: str = ""
+    lo: float | None = None
+    hi: float | None = None
+    step: float = 1.0
+    choices: tuple[str, ...] = ()
+
+
 class StageMetric(msgspec.Struct, frozen=True, omit_defaults=True):
     """A number of the whole run with its 95 % interval, as text."""
 
@@ -76,6 +86,7 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     queries: tuple[StageQuery, ...]
     points: tuple[StagePoint, ...]
     notices: tuple[str, ...] = ()
+    controls: tuple[StageControl, ...] = ()  # of every knob, where a core takes them
 
 
 class StageNode(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,6 +98,7 @@ class StageNode(msgspec.Struct, frozen=True, omit_defaults=True):
     row: int
     shown: str
     text: str = ""
+    badge: str = ""  # where it came from, where that was asked for: "b1·s0 #1"
 
 
 class Gauge(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -167,3 +179,39 @@ class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
     changes: tuple[tuple[str, str, str], ...] = ()  # knobs that took effect here: label, old, new
     last: str = ""  # the last change and what it did since
     missing: str = ""  # why there is no draft to see
+    open: bool = False  # more of it may come
+    folds: tuple[tuple[int, int, str], ...] = ()  # what was folded away: column, row, "+ 3 other branches"
+
+
+class KnobNow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A knob of a run that goes on. `sent`: asked for, not in force yet; `since`: the round it took effect in."""
+
+    text: str
+    value: Any = None
+    fill: float | None = None
+    sent: str = ""
+    since: str = ""
+    off: str = ""  # why it cannot be moved
+    idle: bool = False  # it does nothing with the others as they are
+
+
+class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run that goes on, as it is now: where its picture stands for all who follow it, and what came last.
+
+    `index` -1: there is nothing to see yet. `stamp`: another one, the round has changed. `points` begin at `first`.
+    """
+
+    run: str
+    index: int
+    k: int
+    stamp: str
+    ms: float  # that a moment is looked at; 0: as the core goes
+    n: int
+    n_queries: int
+    first: int
+    points: tuple[StagePoint, ...]
+    metrics: tuple[StageMetric, ...]
+    facts: str
+    knobs: tuple[KnobNow, ...]
+    last: str = ""
+    still: bool = False  # the round has ended

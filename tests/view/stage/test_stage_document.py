@@ -10,9 +10,11 @@ import pytest
 from specviz.events import Closing, Commit, Event, Node
 from specviz.trace import read_events
 from specviz.view import Cursor, Feed, Frame, Options, Player
+from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.stage.document import document, head, one_round
 from specviz.view.stage.parts import StageRound
 from specviz.view.words.numbers import prob, ratio
+from support.rank_trace import rank_events
 from support.recordings import RECORDINGS
 from support.traces import make_events
 
@@ -185,3 +187,36 @@ def test_the_last_sentence_counts_what_was_written() -> None:
             assert f"writes {n} token" in said
             assert (f"{kept} accepted" in said) == bool(kept)
             assert ("recovered one" in said) == ("recovered" in record.commit.kinds)
+
+
+def test_what_is_folded_is_counted_where_it_stood() -> None:
+    player = _player(make_events(shape="tree", temperature=0.7))
+    n_folds = 0
+    for index in range(len(player.run.rounds)):
+        options = Options(folding="losers")
+        page = one_round(player.builder, index, options)
+        frame = player.builder.frame(_last(player, index), options, Feed())
+        assert page.folds == tuple((fold.column, fold.row, fold.text) for fold in frame.tree.folds)
+        assert {node.id for node in page.nodes} >= {node.id for node in frame.tree.nodes}
+        n_folds += len(page.folds)
+        assert not one_round(player.builder, index, Options(folding="none")).folds
+    assert n_folds
+
+
+def test_nodes_say_where_they_came_from_where_that_is_asked_for() -> None:
+    player = _player(rank_events())
+    options = Options(shown=("ranks",))
+    tree = RanksPanel.of(player.builder.frame(_last(player, 1), options, Feed()))
+    assert tree is not None
+    assert tree.tree is not None
+    badges = {node.id: node.badge for node in one_round(player.builder, 1, options).nodes}
+    drafted = [node for node in tree.tree.nodes if node.badge]
+    assert drafted
+    assert all(badges[node.id].startswith(node.badge) for node in drafted)
+    assert [badges[node.id].endswith("◎") for node in drafted] == [node.start is not None for node in drafted]
+    assert not any(node.badge for node in one_round(player.builder, 1).nodes)
+
+
+def _last(player: Player, index: int) -> Cursor:
+    at = player.builder.steps(index)
+    return at.cursor(index, len(at.moments) - 1)

@@ -1,0 +1,107 @@
+"""On the stage: the newest run of the core, what is said to it, and with which models and method."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import streamlit as st
+from msgspec.structs import replace
+
+from specviz.commands import Start
+from specviz.errors import SpecvizError
+from specviz.events import MethodInfo
+from specviz.sources.bundled import bundled_prompts
+from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz_app.screens import live, live_models, live_talk
+from specviz_app.screens.live_models import PickedModels
+from specviz_app.server.core import ServedRun
+from specviz_app.server.live_rounds import LIVE_RUN, core_key
+from specviz_app.server.server import COMMAND, EVENTS, STAGE, Server
+from specviz_app.ui import below, guard, parts, state
+from specviz_app.ui.library import LIVE
+from specviz_app.ui.owner import command_token, must_own, owns
+from specviz_app.ui.pages import all_below
+from specviz_app.ui.viewer import Viewer
+
+
+def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Callable[[], None]]) -> None:
+    """The row of choices, and the picture below it, which follows the core by itself.
+
+    `held`: this tab's view of the run, where a panel shows it; `moved`: what is due when somebody stayed at a place, or
+    opened a panel.
+    """
+    core = server.core
+    with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
+        picked = live_models.boxes(server)
+        method = live.method_box(core) if core.loaded and core.catalogue is not None else None
+        live_models.load_button(core, picked)
+    live.tell(core, picked, method)
+    talks = live.talks(core, picked)
+    making = live.making(core, method)
+    at = st.query_params.get(state.AT, "") if core.has_run else ""
+    if held is not None:
+        at = "" if held.follows else held.place
+    data = {
+        "url": STAGE,
+        "token": server.token,
+        "command": COMMAND,
+        "key": command_token(server),
+        "events": f"{EVENTS}?view=stage&token={server.token}",
+        "run": LIVE_RUN,
+        "core": core_key(core),
+        "at": at,
+        "play": False,
+        "manner": _manner(picked, method, talks, owns(server)),
+        "panels": _panels(core, held),
+        "panel": below.opened(),
+    }
+    say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
+    look = guard.obeyed(lambda: state.look_back(str(st.session_state[key].get("look"))))
+    anew = guard.obeyed(lambda: live_talk.begin_anew(core))
+    parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing})
+
+
+def _panels(core: ServedRun, held: Viewer | None) -> list[tuple[str, str, str]]:
+    """The row of panels; before one is opened, by what the method has."""
+    if held is not None:
+        return below.row(held)
+    return [(each.id, each.title, "" if core.has_core else "no run yet") for each in all_below()]
+
+
+def _nothing() -> None:
+    """The script runs; nothing else is due."""
+
+
+def _manner(picked: PickedModels, method: MethodInfo | None, talks: bool, owns: bool) -> dict[str, Any]:
+    """What can be said here, and what stands in the way."""
+    name = picked.target.label
+    missing = method.missing if method is not None else None
+    why = "" if missing is None else f"{method.name if method else ''} cannot run here: {missing.why}"
+    return {
+        "talks": talks,
+        "able": picked.able and missing is None and owns,
+        "placeholder": f"Message to {name}" if talks else f"A text that {name} goes on with",
+        "why": why if owns else "You are watching: who started the server steers and writes.",
+        "command": "" if missing is None else missing.command or "",
+        "examples": CHAT_EXAMPLES if talks else bundled_prompts(),
+    }
+
+
+def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Making, talks: bool) -> None:
+    """A message, or a text that is gone on with."""
+    text = st.session_state[key].get("say")
+    if not isinstance(text, str) or not text.strip():
+        return
+    st.query_params.pop(state.AT, None)
+    if talks:
+        live_talk.ask(core, picked, making, text)
+        return
+    if core.catalogue is None or not picked.ready:  # it waits for the models
+        live_talk.ask(core, picked, lambda: (Start(), True), text)
+        return
+    try:
+        must_own()
+        start, paced = making()
+        core.start(replace(start, prompt=text), paced)
+        st.session_state[state.SRC] = LIVE
+    except SpecvizError as error:
+        st.session_state[live_models.PROBLEM] = str(error)

@@ -1,0 +1,79 @@
+"""What stands below the stage: a row of tabs that says which panels have something of this run, and the open one.
+
+The panels are the bodies of the other pages, about the same round and node as the picture above them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from specviz.view import Frame, Options
+from specviz_app.ui import guard, parts, state
+from specviz_app.ui.pages import Below, all_below
+from specviz_app.ui.viewer import Viewer
+
+PANEL = "panel"
+_KEPT = "below-of"
+
+
+def opened() -> str:
+    """The id of the panel that the address opens; "" for none."""
+    wanted = st.query_params.get(PANEL, "")
+    return wanted if any(each.id == wanted for each in all_below()) else ""
+
+
+def row(held: Viewer) -> list[tuple[str, str, str]]:
+    """Of every panel its id, its title, and why it has nothing to say of this run ("": it has)."""
+    run = held.player.run
+    key = (held.name, id(run), len(run.rounds).bit_length(), run.end is not None)
+    known: tuple[object, list[tuple[str, str, str]]] | None = st.session_state.get(_KEPT)
+    if known is None or known[0] != key:
+        known = (key, _row(held))
+        st.session_state[_KEPT] = known
+    return known[1]
+
+
+def _row(held: Viewer) -> list[tuple[str, str, str]]:
+    """By the round that drafted most, and by the newest one that has ended: one of both having it is enough."""
+    all_of = all_below()
+    rounds = held.player.run.rounds
+    if not rounds:
+        return [(each.id, each.title, "no round yet") for each in all_of]
+    shown = Options(shown=tuple({name for each in all_of for name in each.asks}))
+    fullest = max(range(held.newest + 1), key=lambda index: rounds.point(index).n_drafted or 0)
+    frames = [held.end_of(index, shown) for index in dict.fromkeys((fullest, held.newest))]
+    return [(each.id, each.title, _nothing(each, frames)) for each in all_of]
+
+
+def _nothing(each: Below, frames: Sequence[Frame]) -> str:
+    reasons = [each.lacks(frame) for frame in frames]
+    return "" if "" in reasons else " ".join(reasons[0].split())
+
+
+def switch(held: Viewer, told: object, go: Callable[[str], None]) -> None:
+    """A tab was pressed: the panel and the place that the picture had come to, in one step of the browser's history."""
+    if not isinstance(told, dict):
+        return
+    if place := str(told.get("place") or ""):
+        go(place)
+    wanted = {PANEL: str(told.get("id") or ""), state.AT: held.place if place else ""}
+    st.query_params.update({name: value for name, value in wanted.items() if value})
+    if not wanted[PANEL]:
+        st.query_params.pop(PANEL, None)
+
+
+def show(held: Viewer, dark: bool) -> None:
+    """The open panel."""
+    found = next((each for each in all_below() if each.id == opened()), None)
+    if found is None or not held.player.run.rounds:
+        return
+    reason = next(reason for id, _, reason in row(held) if id == found.id)
+    with st.container(key="panel"):
+        if reason:
+            st.info(parts.plain(reason))
+            return
+        held.asks(*found.asks)
+        try:
+            guard.guarded(found.show)(held, dark)
+        finally:
+            held.asks()

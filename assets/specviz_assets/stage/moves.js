@@ -1,0 +1,130 @@
+// Going through a run: to a moment, a round, a rejection, a place of the address.
+
+import { CLOSING, PHASE, ROOT, put } from "./dom.js";
+import { Picture } from "./picture.js";
+
+export class Moves extends Picture {
+  get last() {
+    return this.head.points.length - 1;
+  }
+
+  // To a moment; -1 is the last of its round. Only the newest wish counts while a round is on its way.
+  async go(index, k, motion = false, chosen = null) {
+    const wish = (this.asked += 1);
+    const to = Math.max(0, Math.min(this.last, index));
+    let page;
+    try {
+      page = await this.pages.get(to, this.last);
+      put(this.problem, "");
+    } catch (error) {
+      put(this.problem, `Round ${to + 1} cannot be fetched: ${error.message}`);
+      this.stop();
+      return;
+    }
+    if (wish !== this.asked || this.gone) return;
+    const from = { page: this.page, k: this.k };
+    this.page = page;
+    this.index = to;
+    this.k = k < 0 ? page.moments.length - 1 : Math.min(k, page.moments.length - 1);
+    this.chosen = chosen !== null && page.states[this.k].has(chosen) ? chosen : from.page === page && page.states[this.k].has(this.chosen) ? this.chosen : null;
+    this.since = performance.now();
+    this.draw(motion && !this.still, from);
+    this.tell();
+  }
+
+  step(by, hold = true) {
+    if (!this.page) return undefined;
+    if (hold) this.stop();
+    const k = this.k + by;
+    if (k >= 0 && k < this.page.moments.length) return this.go(this.index, k, by > 0);
+    const { bare } = this.options;
+    if (by > 0 && (bare || this.index === this.last)) return this.stop();
+    if (by < 0 && (bare || this.index === 0)) return undefined;
+    return this.go(this.index + by, by > 0 ? 0 : -1, by > 0);
+  }
+
+  round(by) {
+    return this.goEnd(this.index + by);
+  }
+
+  toLast() {
+    return this.head && this.goEnd(this.last);
+  }
+
+  goEnd(index, chosen = null) {
+    if (!this.head) return undefined;
+    this.stop();
+    return this.go(index, -1, false, chosen);
+  }
+
+  // To the next or previous test that failed; where single tests are not recorded, to its round.
+  async rejection(by) {
+    if (!this.page) return;
+    this.stop();
+    const own = this.failed(this.page).filter((k) => (by > 0 ? k > this.k : k < this.k));
+    if (own.length) {
+      await this.go(this.index, by > 0 ? own[0] : own.at(-1));
+      return;
+    }
+    let index = this.index + by;
+    while (index >= 0 && index <= this.last && !this.head.points[index].rejected) index += by;
+    if (index < 0 || index > this.last) {
+      put(this.said, by > 0 ? "No rejection comes after this one." : "No rejection comes before this one.");
+      return;
+    }
+    const found = await this.pages.get(index, this.last).then((page) => this.failed(page), () => []);
+    await this.go(index, found.length ? (by > 0 ? found[0] : found.at(-1)) : -1); // which says what cannot be fetched
+  }
+
+  failed(page) {
+    return page.moments.flatMap((moment, k) =>
+      moment.phase === PHASE.ACCEPT && page.states[k].get(moment.at)?.mark === "rejected" ? [k] : []);
+  }
+
+  // The run has grown: there are more rounds to go to.
+  refresh() {
+    return this.ready.then(async () => {
+      const head = await this.source.head();
+      if (!this.gone) this.lay((this.head = head));
+    }).catch((error) => put(this.problem, `The run cannot be shown: ${error.message}`));
+  }
+
+  // To a place that came from outside, as soon as the run is there.
+  visit(place) {
+    return this.ready.then(() => {
+      if (!this.page || this.gone) return undefined;
+      this.stop();
+      return this.goto(place);
+    });
+  }
+
+  // `r3`, `r3/n14`, `q1/r3/closing`, as other pages and the terminal write a place.
+  async goto(place) {
+    const match = /^((?:q\d+\/)?r\d+)(?:\/(root|closing|n\d+))?$/.exec(place);
+    const index = match ? this.head.points.findIndex((point) => point.place === match[1]) : -1;
+    if (index < 0) {
+      await this.go(0, this.still ? -1 : 0);
+      return;
+    }
+    const named = match[2];
+    const node = !named ? null : named === "root" ? ROOT : named === "closing" ? CLOSING : Number(named.slice(1));
+    await this.go(index, -1, false, node);
+  }
+
+  get place() {
+    const name = { [ROOT]: "root", [CLOSING]: "closing" }[this.chosen] ?? `n${this.chosen}`;
+    return this.head.points[this.index].place + (this.chosen === null ? "" : `/${name}`);
+  }
+
+  tell() {
+    clearTimeout(this.telling);
+    if (!this.playing) this.telling = setTimeout(() => this.options.onPlace?.(this.place), 350);
+  }
+
+  choose(id) {
+    this.stop();
+    this.chosen = id;
+    this.draw(false, { page: this.page, k: this.k });
+    this.tell();
+  }
+}

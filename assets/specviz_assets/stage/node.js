@@ -1,0 +1,88 @@
+// One node of the tree: its box, its bars, its line; and how it looks at a moment.
+
+import { CLOSING, MONO, PHASE, ROOT, put, svg, textWidth } from "./dom.js";
+
+// Boxes while the whole tree can be read in them, and smaller ones.
+export const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, least: 96, letters: 16 };
+export const BADGE = 10; // pixels of the letters that say where a node came from
+export const DENSE = { row: 37, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
+
+// A node where it stands, nothing of it seen yet; `edge` is its line from its parent.
+export function makeNode(tree, node) {
+  const { high, size } = tree.shape;
+  const { x, y, w } = tree.at.get(node.id);
+  const dense = tree.shape === DENSE;
+  const group = svg("g", { class: "node", role: "treeitem", tabindex: -1, "data-node": node.id,
+    style: `transform: translate(${x}px, ${y}px)` });
+  const glyph = svg("text", { class: "glyph", x: 10 });
+  const word = svg("text", { class: "word", x: dense ? 25 : 29, "font-size": size, "font-family": MONO });
+  put(word, tree.words.get(node.id));
+  const tall = node.id === ROOT && !dense ? 40 : high; // the root has no bars
+  const baseline = dense ? 4 : node.id === ROOT ? 5 : -high / 2 + 21;
+  glyph.setAttribute("y", baseline);
+  word.setAttribute("y", baseline);
+  group.append(svg("rect", { class: "card", y: -tall / 2, width: w, height: tall, rx: dense ? 7 : 11 }), glyph, word);
+  if (node.id !== ROOT) group.append(...bars(node.id === CLOSING ? ["p"] : ["q", "p"], w, high, dense));
+  const note = svg("text", { class: "note", x: w - 9, y: baseline, "text-anchor": "end" });
+  if (!dense) group.append(note);
+  if (node.badge) group.append(svg("text", { class: "badge-text", text: node.badge, "font-size": BADGE,
+    ...(dense ? { x: w - 8, y: baseline, "text-anchor": "end" } : { x: 4, y: -tall / 2 - 5 }) }));
+  group.append(svg("rect", { class: "ring", x: -4, y: -tall / 2 - 4, width: w + 8, height: tall + 8, rx: dense ? 10 : 14 }));
+  group.onclick = () => tree.choose(node.id);
+  const parent = node.id === ROOT ? null : tree.at.get(node.parent);
+  if (parent) {
+    const x0 = parent.x + parent.w, bend = Math.max(18, (x - x0) * 0.55);
+    const edge = svg("path", { "data-edge": node.id,
+      d: `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}` });
+    tree.edges.append(edge);
+    group.edge = edge;
+  }
+  return group;
+}
+
+// What the draft said above what the target says.
+function bars(names, w, high, dense) {
+  const left = dense ? 8 : 24, right = dense ? 8 : 46, tall = dense ? 2.5 : 6;
+  const rows = dense ? [high / 2 - 8, high / 2 - 4.5] : [high / 2 - 31, high / 2 - 16];
+  return names.flatMap((name, k) => {
+    const y = rows[k];
+    const made = [
+      svg("rect", { class: `track ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
+      svg("rect", { class: `fill ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
+    ];
+    if (!dense) {
+      made.push(svg("text", { class: "letter", x: 11, y: y + 7, text: name }));
+      made.push(svg("text", { class: `number ${name}`, x: w - 9, y: y + 7, "text-anchor": "end" }));
+    }
+    return made;
+  });
+}
+
+// What is seen of it now.
+export function dressNode(tree, node, group, state, moment, marks) {
+  const look = marks[state.mark];
+  group.dataset.mark = state.mark;
+  group.style.setProperty("--c", `var(--m-${state.mark})`);
+  const won = Boolean(state.win), ended = moment.phase >= PHASE.CLOSE;
+  group.classList.toggle("won", won);
+  group.classList.toggle("faded", ended && !won && node.id !== CLOSING && state.mark !== "drafted");
+  group.classList.toggle("now", moment.fresh?.includes(node.id) ?? false);
+  group.edge?.classList.toggle("seen", true);
+  group.edge?.classList.toggle("won", won);
+  group.edge?.style.setProperty("--c", `var(--m-${state.mark})`);
+  put(group.querySelector(".glyph"), look.glyph);
+  const note = group.querySelector(".note");
+  if (note) put(note, textWidth(tree.words.get(node.id), tree.shape.size) + 60 + (state.note ?? "").length * 6 < tree.at.get(node.id).w ? state.note ?? "" : "");
+  for (const name of ["q", "p"]) {
+    const fill = group.querySelector(`.fill.${name}`);
+    if (!fill) continue;
+    const share = state[`${name}b`];
+    fill.style.transform = `scaleX(${Math.min(1, share ?? 0)})`;
+    group.querySelector(`.track.${name}`).style.opacity = share === undefined || share === null ? 0.35 : 1;
+    const number = group.querySelector(`.number.${name}`);
+    if (number) put(number, state[name] ?? "");
+  }
+  const said = [node.shown, look.word, node.badge, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.ratio && `p/q ${state.ratio}`, state.u && `u ${state.u}`];
+  group.setAttribute("aria-label", said.filter(Boolean).join(", "));
+  group.setAttribute("aria-level", node.column + 1);
+}

@@ -1,0 +1,96 @@
+// The knobs of a run that goes on, below its tree: moved, requested, in force from a round on, and what that did.
+
+import { el, put } from "./dom.js";
+
+export class Steer {
+  constructor(ask) {
+    this.ask = ask;
+    this.list = el("div", { class: "list steer" });
+    this.rest = el("div", { class: "list" });
+    this.more = el("details", { class: "more" }, el("summary", { text: "more knobs" }), this.rest);
+    this.last = el("p", { class: "dim last", role: "status" });
+    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, this.list, this.more, this.last);
+  }
+
+  // What steers the method stands first; what shapes the text, and what is fixed while a run lasts, folded away.
+  setHead(head) {
+    this.made = (head.knobs ?? []).map((knob, n) => new Knob(knob, (head.controls ?? [])[n] ?? {}, this.ask));
+    const first = this.made.filter((each) => each.first);
+    this.list.replaceChildren(...first.map((each) => each.box));
+    this.rest.replaceChildren(...this.made.filter((each) => !each.first).map((each) => each.box));
+  }
+
+  hear(now, running) {
+    now.knobs.forEach((knob, n) => {
+      const made = this.made?.[n];
+      made?.hear(knob, running);
+      const to = made?.first && !knob.idle ? this.list : this.rest;
+      if (made && made.box.parentNode !== to) to.append(made.box);
+    });
+    this.more.hidden = !this.rest.childElementCount;
+    put(this.last, now.last ?? "");
+  }
+
+  show() {
+    // The knobs of a run that goes on are those of now, wherever the picture stands.
+  }
+}
+
+export class Knob {
+  constructor(look, control, ask) {
+    Object.assign(this, { look, control, ask });
+    this.kind = control.kind ?? "";
+    this.first = Boolean(this.kind) && (!look.changes || look.name === "temperature");
+    this.value = el("b", {});
+    this.state = el("span", { class: "asked" });
+    this.input = this.kind ? this.make() : null;
+    this.box = el("label", { class: `knob ${this.kind ? "moves" : "fixed"}`, title: `${look.name}: ${look.help}; a change is taken at the ${look.when}` },
+      el("span", { class: "name", text: look.label }), this.input, this.value, this.state);
+  }
+
+  make() {
+    const { kind, control, look } = this;
+    const told = { "aria-label": `${look.label} ${look.name}`, onchange: () => this.moved() };
+    if (kind === "switch") return el("input", { type: "checkbox", role: "switch", ...told });
+    if (kind === "choice") return el("select", told, ...(control.choices ?? []).map((value) => el("option", { value, text: value })));
+    const range = { min: control.lo, max: control.hi, step: kind === "slide" ? control.step ?? 1 : "any" };
+    const made = el("input", { type: kind === "slide" ? "range" : "number", ...range, ...told });
+    made.oninput = () => {
+      this.held = true;
+      if (kind === "slide") put(this.value, made.value);
+    };
+    return made;
+  }
+
+  moved() {
+    this.held = false;
+    const { kind, input } = this;
+    const value = kind === "switch" ? input.checked : kind === "choice" ? input.value : Number(input.value);
+    if ((kind === "number" || kind === "slide") && (input.value === "" || !input.checkValidity())) {
+      put(this.state, input.validationMessage || "not a number");
+      return;
+    }
+    put(this.state, "requested");
+    this.box.classList.add("sent");
+    this.ask(this.look.name, value);
+  }
+
+  hear(now, running) {
+    const { input, kind } = this;
+    put(this.state, now.sent ? `requested ${now.sent}` : now.since ? `in force from ${now.since}` : "");
+    this.box.classList.toggle("sent", Boolean(now.sent));
+    this.box.classList.toggle("moved", Boolean(now.since));
+    this.box.classList.toggle("idle", Boolean(now.idle));
+    if (now.off) this.state.title = now.off;
+    if (!input) {
+      put(this.value, now.text);
+      return;
+    }
+    input.disabled = !running || Boolean(now.off);
+    input.title = now.off ?? "";
+    if (this.held || now.sent) return;
+    if (kind === "switch") input.checked = Boolean(now.value);
+    else if (String(input.value) !== String(now.value)) input.value = now.value;
+    put(this.value, kind === "slide" || kind === "switch" ? now.text : "");
+  }
+}

@@ -1,0 +1,73 @@
+// The knobs of a recording: as they were in force, and those that a round may be decided again with.
+
+import { el } from "./dom.js";
+import { KnobRow } from "./inspect.js";
+import { Knob } from "./steer.js";
+
+const WHEN = "round that is looked at, as what if";
+
+export class WhatIfRow extends KnobRow {
+  // `move(name, value)`: a knob is to be another; `rule(name)`: the verifier is.
+  constructor(move, rule) {
+    super();
+    Object.assign(this, { move, rule });
+    this.moving = new Map();
+    this.verifier = el("select", { "aria-label": "verifier", onchange: () => this.rule(this.verifier.value) });
+    this.rules = el("label", { class: "knob moves", title: "another verifier decides the same draft, as what if" },
+      el("span", { class: "name", text: "verifier" }), this.verifier);
+    this.moves = el("span", { class: "can" });
+    this.chipped = el("span", { class: "can" });
+    this.list.before(el("div", { class: "list steer whatif" }, this.moves, this.chipped));
+    this.rest = el("details", { class: "more" }, el("summary", { text: "what shapes the text" }));
+    this.list.replaceWith(this.rest);
+    this.rest.append(this.list);
+  }
+
+  // What may be moved here, and where it stands.
+  offer(answer, changed) {
+    const { verifiers, verifier, own } = answer;
+    const words = (name) => (name === own ? `${name} (as recorded)` : name);
+    if (this.known !== `${own} ${verifiers}`) {
+      this.known = `${own} ${verifiers}`;
+      this.verifier.replaceChildren(...verifiers.map((name) => el("option", { value: name, text: words(name) })));
+    }
+    this.verifier.value = verifier;
+    this.verifier.disabled = verifiers.length < 2;
+    this.rules.classList.toggle("sent", verifier !== own);
+    this.box.classList.toggle("asks", changed);
+    for (const knob of answer.knobs) this.made(knob).hear({ text: knob.text, value: knob.value }, true);
+    const boxes = [this.rules, ...answer.knobs.map((knob) => this.moving.get(knob.name).box)];
+    // What is being dragged is lost when it is put in again.
+    if (boxes.length !== this.moves.children.length || boxes.some((box, n) => box !== this.moves.children[n])) this.moves.replaceChildren(...boxes);
+    this.names = new Set(answer.knobs.map((knob) => knob.name));
+    this.hide();
+  }
+
+  // One control a knob; made anew where its range is another one in this round.
+  made(knob) {
+    const key = JSON.stringify(knob.control);
+    const held = this.moving.get(knob.name);
+    if (held?.key === key) return held;
+    const made = new Knob({ ...knob, when: WHEN }, knob.control, this.move);
+    made.key = key;
+    if (made.kind === "slide") {
+      made.input.addEventListener("input", () => this.move(knob.name, Number(made.input.value)));
+    }
+    this.moving.set(knob.name, made);
+    return made;
+  }
+
+  show(page) {
+    super.show(page);
+    this.hide();
+  }
+
+  // What can be moved stands once; what shapes the text is folded away until it changes.
+  hide() {
+    this.chips?.forEach(({ chip }, n) => {
+      if (this.names?.has(this.looks[n].name)) chip.hidden = true;
+      const to = this.looks[n].changes && !chip.classList.contains("moved") ? this.list : this.chipped;
+      if (chip.parentNode !== to) to.append(chip);
+    });
+  }
+}

@@ -1,0 +1,213 @@
+"""`what_if_round(builder, index, change)`: a round decided again, as the stage paints it; and what may be moved there.
+
+The round stands as it ended: what would have been kept, the token that would have closed it, where one is told.
+"""
+
+from typing import Any
+
+import msgspec
+
+from specviz.errors import SpecvizError
+from specviz.knobs import KnobSpec
+from specviz.runlog.fold import Run
+from specviz.runlog.run import Mark, RoundRecord
+from specviz.text import LONGEST, running
+from specviz.view.frame.knob_bar import label, without_effect
+from specviz.view.play.build import FrameBuilder
+from specviz.view.stage.document import in_force
+from specviz.view.stage.moments import RoundMoments, State
+from specviz.view.stage.now import control
+from specviz.view.stage.parts import Gauge, StageControl, StageMoment, StageNode, StageRound, StageRow, StageWhy
+from specviz.view.whatif import WhatIf, WhatIfNode, what_if
+from specviz.view.words.numbers import fine
+from specviz.view.words.numbers import knob as shown_knob
+from specviz.view.words.palette import CLOSING, ROOT, STYLES, Phase
+from specviz.whatif import Change, Decision, Movable, RoundAgain, checked, decide, movable
+
+_LEAST_OF = ("unsure",)  # cuts that leave more the lower they are
+
+
+class WhatIfKnob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A knob that may be another. `value` as it was in force, or as it is asked for; `cuts`: it leaves a part of the
+    draft, whatever rule decides."""
+
+    name: str
+    label: str
+    help: str
+    control: StageControl
+    value: Any
+    text: str
+    cuts: bool = False
+
+
+class StageWhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A round again. `verifiers`: those that take its draft; `verifier`: the one that decides; `own`: the run's.
+
+    `draws`: uniforms of the tests, by node. `round`: None where nothing is changed, or nothing can be told.
+    """
+
+    own: str
+    verifier: str
+    verifiers: tuple[str, ...]
+    knobs: tuple[WhatIfKnob, ...]
+    draws: dict[str, float]
+    change: str = ""
+    sentence: str = ""
+    certainty: str = ""
+    note: str = ""
+    round: StageRound | None = None
+
+
+def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWhatIf:
+    """A round with something changed. Raises SpecvizError for a round that is not there, and for what cannot be asked.
+
+    A change of nothing is answered with what may be changed.
+    """
+    run = builder.run
+    if run.header is None or not 0 <= index < len(run.rounds):
+        raise SpecvizError(f"no round {index} here; there are {len(run.rounds)}, counted from 0")
+    record = run.rounds[index]
+    if not record.complete:
+        raise SpecvizError("this round has not ended: what it would have been is not known yet")
+    change = checked(run.header, change)
+    found = decide(run, record, change)
+    offer = movable(run, record, change)
+    base = StageWhatIf(
+        own=run.header.verifier,
+        verifier=found.verifier,
+        verifiers=offer.verifiers,
+        knobs=tuple(_knob(spec, record, change) for spec in offer.knobs if not without_effect(spec, record.knobs)),
+        draws=_draws(found, offer),
+    )
+    if change.nothing:
+        return base
+    shown = what_if(run, found, change)
+    return msgspec.structs.replace(
+        base,
+        change=shown.change,
+        sentence=shown.sentence,
+        certainty=shown.certainty,
+        note=shown.note,
+        round=_Again(builder, index, found, shown).page() if found.ways else None,
+    )
+
+
+def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:
+    """A cut leaves a part of what was drafted: beyond where the knob stood there is nothing more to have."""
+    own = record.knobs.get(spec.name, spec.default)
+    if spec.cuts == "depth" and own < 0:  # a word for as deep as the method goes
+        own = max((node.depth for node in record.nodes.values()), default=0)
+    value = change.knobs.get(spec.name, own)
+    moves = control(spec)
+    if spec.cuts and isinstance(own, int | float) and not isinstance(own, bool) and own >= (spec.lo or 0):
+        edge: dict[str, Any] = {"lo": own} if spec.cuts in _LEAST_OF else {"hi": own}
+        moves = msgspec.structs.replace(moves, kind="slide" if moves.kind == "number" else moves.kind, **edge)
+    text = shown_knob(value)
+    return WhatIfKnob(spec.name, label(spec), spec.help, moves, value, text, bool(spec.cuts))
+
+
+def _draws(found: Decision, offer: Movable) -> dict[str, float]:
+    """What is drawn for every test, as asked for or as recorded."""
+    drawn = {str(node): u for node, u in offer.uniforms.items()}
+    return drawn | {str(test.node): test.u for way in found.ways for test in way.tests}
+
+
+class _Again:
+    """One round as it would have ended, laid out like the recorded one."""
+
+    def __init__(self, builder: FrameBuilder, index: int, found: Decision, shown: WhatIf) -> None:
+        self.builder, self.index, self.found, self.shown = builder, index, found, shown
+        self.run: Run = builder.run
+        self.walk = RoundMoments(builder, index)
+        self.frame, self.states = self.walk.end()
+        self.nodes = {node.id: node for node in self.walk.nodes.values() if node.id != CLOSING}
+        self.whys: list[StageWhy] = []
+        way = found.ways[0]
+        self.way: RoundAgain | None = way if all(other.accepted == way.accepted for other in found.ways) else None
+
+    def page(self) -> StageRound:
+        """The round as one moment."""
+        states = {str(i): self._state(i) for i in self.nodes}
+        closing = self._closing()
+        if closing is not None:
+            self.nodes[CLOSING], states[str(CLOSING)] = closing
+        record, frame = self.run.rounds[self.index], self.frame
+        return StageRound(
+            index=self.index,
+            place=f"r{self.shown.r}",
+            n_columns=max(frame.tree.n_columns, 1 + max(node.column for node in self.nodes.values())),
+            n_rows=max(frame.tree.n_rows, 1 + max(node.row for node in self.nodes.values())),
+            nodes=tuple(self.nodes.values()),
+            moments=(self._moment(states, closing is not None),),
+            whys=tuple(self.whys),
+            knobs=in_force(self.builder, record, frame.knobs),
+            missing=frame.tree.missing or "",
+        )
+
+    def _moment(self, states: dict[str, State], closed: bool) -> StageMoment:
+        path = self.way.accepted if self.way is not None else ()
+        return StageMoment(
+            phase=int(Phase.CLOSE),
+            label="what if",
+            say=f"What if: {self.shown.sentence}.",
+            at=self._first_other(),
+            counts=self.shown.note,
+            nodes=states,
+            maybe=(*path, *((CLOSING,) if closed else ())),
+        )
+
+    def _first_other(self) -> int:
+        """The node that is looked at: the first one whose fate is another."""
+        return next((node.node for node in self.shown.nodes if node.changed), ROOT)
+
+    def _state(self, node: int) -> State:
+        """As it ended, but for what the change makes of it."""
+        state = dict(self.states[node])
+        again = next((each for each in self.shown.nodes if each.node == node), None)
+        if again is None:
+            return state | {"win": node == ROOT}
+        mark = again.now or "drafted"
+        kept = self.way is not None and node in self.way.accepted
+        state |= {"mark": mark, "win": kept, "note": "" if again.changed else state.get("note", "")}
+        self.whys.append(self._why(again, mark))
+        test = self._test(node)
+        return state | {"why": len(self.whys) - 1, "u": fine(test.u) if test is not None else None}
+
+    def _why(self, again: WhatIfNode, mark: Mark) -> StageWhy:
+        test = self._test(again.node)
+        was, now = STYLES[again.was].word, STYLES[mark].word
+        words = f"It would be {now}" if again.now is not None else "The recording leaves its fate open"
+        words += f", as it was: {again.words}" if not again.changed and again.words else ""
+        words += f"; as recorded it was {was}. {again.words}" if again.changed else ""
+        edge = None if test is None else min(1.0, test.high if test.high >= 1 else (test.low + test.high) / 2)
+        return StageWhy(
+            title=self.nodes[again.node].shown,
+            mark=mark,
+            headline=f"WHAT IF: {now.upper()}",
+            words=words.rstrip(". ") + ".",
+            rule=f"decided by {self.found.verifier}",
+            rows=(StageRow("u", fine(test.u)),) if test is not None else (),
+            gauge=None if test is None or edge is None else Gauge(test.u, 0.0, edge, again.words),
+        )
+
+    def _test(self, node: int) -> Any:
+        return next((test for way in self.found.ways for test in way.tests if test.node == node), None)
+
+    def _closing(self) -> tuple[StageNode, State] | None:
+        """The token that would close the round, behind the last that is kept; None where it is not told."""
+        way = self.way
+        if way is None or way.kind == "none" or self.shown.closing is None or (token := way.closing) is None:
+            return None
+        above = self.nodes.get(way.stop, self.nodes[ROOT])
+        reads = running(*self.run.words.get(token, ("", None)), LONGEST)
+        node = StageNode(CLOSING, above.id, above.column + 1, self._row(above), self.run.word(token), reads)
+        mark: Mark = "bonus" if way.kind == "bonus" else "recovered"
+        sure = f"It would close the round: {STYLES[mark].word}."
+        self.whys.append(StageWhy(node.shown, mark, f"WHAT IF: {STYLES[mark].word.upper()}", sure))
+        return node, {"mark": mark, "win": True, "note": "", "why": len(self.whys) - 1}
+
+    def _row(self, above: StageNode) -> int:
+        """A free row beside the parent's, below all others where none is."""
+        taken = {node.row for node in self.nodes.values() if node.column == above.column + 1}
+        rows = sorted(range(self.frame.tree.n_rows), key=lambda row: (abs(row - above.row), row))
+        return next((row for row in rows if row not in taken), self.frame.tree.n_rows)

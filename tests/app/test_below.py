@@ -1,0 +1,124 @@
+"""Below the stage: a row of tabs that knows the run, and the body of a page about the same round."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("streamlit", reason="streamlit is not installed (extra web)")
+from app.conftest import PAGE
+from app.fakes import until
+from specviz.commands import Start, StepRounds
+from specviz.sources import TraceFile
+from specviz_app.server.core import ServedRun, Settings
+from specviz_app.ui import below
+from specviz_app.ui.library import LIVE
+from specviz_app.ui.pages import all_below
+from specviz_app.ui.viewer import Viewer
+from support.recordings import RECORDINGS
+
+Open = Callable[..., Any]
+IDS = ["overview", "verification", "early-exit", "lanes", "ranks", "learning", "trace"]
+
+
+def _handed(at: Any) -> dict[str, Any]:
+    """What the picture is mounted with."""
+    handed: list[dict[str, Any]] = [json.loads(picture.proto.json) for picture in at.get("bidi_component")]
+    (found,) = [each for each in handed if "panels" in each]
+    return found
+
+
+def _reasons(name: str) -> dict[str, str]:
+    held = Viewer.of(name, TraceFile(RECORDINGS[name]))
+    return {id: reason for id, _, reason in below._row(held)}
+
+
+def test_every_page_about_a_run_has_its_tab() -> None:
+    assert [each.id for each in all_below() if each.id in IDS] == IDS
+
+
+def test_a_tab_is_grey_where_the_run_has_nothing_of_it() -> None:
+    chain, exits, blocks = _reasons("code-draft"), _reasons("code-specbound"), _reasons("code-specblock")
+    assert [chain[id] for id in ("overview", "verification", "trace")] == ["", "", ""]
+    assert "target's own layers" in chain["early-exit"]
+    assert "predicts no ranks" in chain["ranks"]
+    assert "does not learn" in chain["learning"]
+    assert not exits["early-exit"]
+    assert not blocks["ranks"]
+    assert all("\n" not in reason for reason in (chain | exits | blocks).values())
+
+
+@pytest.mark.parametrize("panel", IDS)
+def test_the_address_opens_a_panel_at_the_place_of_the_picture(panel: str, open_page: Open) -> None:
+    name = {"early-exit": "code-specbound", "ranks": "code-specblock"}.get(panel, "code-draft")
+    at = open_page(Settings(replay=RECORDINGS[name]), "stage", at="r3", panel=panel)
+    assert not at.exception
+    assert [error.value for error in at.error] == []
+    handed = _handed(at)
+    assert (handed["at"], handed["panel"]) == ("r3", panel)
+    reason = next(reason for id, _, reason in handed["panels"] if id == panel)
+    assert bool(reason) == (panel == "learning")
+    assert at.get("plotly_chart") or at.dataframe or reason
+    assert at.query_params["at"] in ("r3", ["r3"])
+
+
+def test_no_panel_is_open_unless_one_is_asked_for(chain_trace: Path, open_page: Open) -> None:
+    for more in ({}, {"panel": "nope"}):
+        at = open_page(Settings(replay=chain_trace), "stage", at="r2", **more)
+        assert not at.exception
+        assert _handed(at)["panel"] == ""
+        assert not at.get("plotly_chart")
+
+
+def test_a_click_in_a_panel_moves_the_picture(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "stage", at="r2", panel="verification")
+    position = next(each for each in at.selectbox if each.label == "Position")
+    position.select_index(1).run()
+    assert not at.exception
+    place = at.query_params["at"]
+    place = place[0] if isinstance(place, list) else place
+    assert place.startswith("r2/n")
+    assert _handed(at)["at"] == place
+
+
+def _rounds(core: ServedRun, n: int) -> None:
+    missing = n - sum(record.complete for record in core.run.rounds)
+    if missing > 0:
+        core.command(StepRounds(n=missing))
+    until(lambda: len(core.run.rounds) >= n and core.run.rounds[n - 1].complete, "no round")
+
+
+def test_a_panel_of_the_newest_run_goes_on_with_it_until_somebody_looks_back(core: ServedRun) -> None:
+    from streamlit.testing.v1 import AppTest
+
+    core.start(Start(prompt="x", paused=True))
+    until(lambda: core.running, "no run")
+    _rounds(core, 2)
+    at = AppTest.from_string(PAGE.format(page="stage"))
+    at.default_timeout = 60
+    at.query_params["src"], at.query_params["panel"] = LIVE, "verification"
+    at.run()
+    for n in (2, 4):
+        _rounds(core, n)
+        at.run()
+        assert not at.exception
+        handed = _handed(at)
+        assert (handed["at"], handed["panel"]) == ("", "verification")
+        assert "at" not in at.query_params
+        assert any(f"Round {n}" in str(each.value) for each in at.get("html")), n
+    next(each for each in at.selectbox if each.label == "Position").select_index(1).run()
+    _rounds(core, 5)
+    at.run()
+    assert _handed(at)["at"].startswith("r4/n")
+
+
+def test_the_parts_of_a_panel_stand_in_the_address_by_its_name(open_page: Open) -> None:
+    at = open_page(
+        Settings(replay=RECORDINGS["code-specblock"]), "stage", at="r2", panel="ranks", **{"ranks.show": "the run"}
+    )
+    assert not at.exception
+    assert [warning.value for warning in at.warning] == []
+    at = open_page(Settings(replay=RECORDINGS["code-specblock"]), "stage", at="r2", panel="lanes")
+    assert [warning.value for warning in at.warning] == []

@@ -1,0 +1,97 @@
+"""The first minute: who is welcomed, and what *Run it here* asks of the core."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.conftest import Open
+from app.fakes import fake_settings, until
+from specviz.commands import Start
+from specviz.events import Event, Prefill
+from specviz.runlog.fold import Run, fold
+from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz_app.screens.first_minute import STEPS, _ask, _like, offer, prompt_of
+from specviz_app.server.core import ServedRun, Settings
+from specviz_app.server.server import Server
+from support.traces import make_events
+
+
+def _run(text: str | None = None) -> Run:
+    def said(event: Event) -> Event:
+        return msgspec.structs.replace(event, text=text) if isinstance(event, Prefill) and text else event
+
+    return fold(said(event) for event in make_events(temperature=0.8, new_tokens=8))
+
+
+def _handed(at: Any) -> str:
+    return str(at.get("bidi_component")[0].proto)
+
+
+def test_who_asks_for_nothing_is_welcomed_until_it_is_put_away(open_page: Open) -> None:
+    at = open_page(Settings(), "stage")
+    assert not at.exception
+    assert all(step["part"] in _handed(at) for step in STEPS)
+    assert STEPS[0]["title"] in _handed(at)
+    at.session_state["welcome-put-by"] = True
+    assert STEPS[0]["title"] not in _handed(at.run())
+
+
+def test_who_came_for_a_recording_is_not(chain_trace: Path, open_page: Open) -> None:
+    assert STEPS[0]["title"] not in _handed(open_page(Settings(replay=chain_trace), "stage"))
+    assert STEPS[0]["title"] not in _handed(open_page(Settings(), "stage", at="r2"))
+
+
+def test_a_message_in_a_template_s_rows_is_asked_again_as_a_message() -> None:
+    message = CHAT_EXAMPLES["explain"]
+    assert prompt_of(_run(f"<|im_start|>user\n{message}<|im_end|>\n")) == (message, True)
+    assert prompt_of(_run("def f(x):")) == ("def f(x):", False)
+    assert prompt_of(Run()) == ("", False)
+
+
+def test_the_recording_s_own_settings_are_asked_for() -> None:
+    run = _run()
+    assert run.header is not None
+    like = _like(run.header, False)
+    plain = {spec.name: spec.default for spec in run.header.knob_specs}
+    assert like.method == run.header.method
+    assert like.knobs["temperature"] == 0.8
+    assert like.chat is False
+    assert all(like.knobs[name] != plain[name] for name in like.knobs)
+
+
+def test_the_same_prompt_is_decoded_by_what_is_loaded(core: ServedRun) -> None:
+    _ask(core, Start(method="draft", knobs={"gamma": 3}, chat=False), "def f(x):")
+    until(lambda: core.running, "no run")
+    assert core.started is not None
+    assert (core.started.prompt, core.started.method, core.started.knobs) == ("def f(x):", "draft", {"gamma": 3})
+    assert core.paced
+
+
+def test_a_method_that_lacks_a_part_gives_way_to_one_that_can_run(server: Any) -> None:
+    made: Server = server(fake_settings("0.02", "bare"))
+    made.core.load()
+    until(lambda: made.core.catalogue, "no catalogue")
+    _ask(made.core, Start(method="draft", knobs={"gamma": 3}, chat=False), "x")
+    assert made.core.started is not None
+    assert (made.core.started.method, made.core.started.knobs) == ("ngram", {})
+
+
+def test_a_message_waits_for_the_models_and_is_answered(server: Any) -> None:
+    made: Server = server(fake_settings("0.02", "talks"))
+    made.core.load()
+    _ask(made.core, Start(method="draft"), "why?")
+    until(lambda: made.core.running, "no answer")
+    assert made.core.talk.asked is not None
+    assert made.core.paced
+
+
+def test_where_nothing_can_be_decoded_the_button_says_what_is_missing(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Server = server(Settings())
+    monkeypatch.setattr("specviz_app.server.core.find_spec", lambda name: None)
+    found = offer(made, _run())
+    assert not found["able"]
+    assert "pip install" in found["help"]

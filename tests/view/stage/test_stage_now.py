@@ -1,0 +1,77 @@
+"""A run that goes on as the stage follows it: where it stands, and how its knobs are moved."""
+
+from typing import Any
+
+import pytest
+
+from specviz.events import RoundStart
+from specviz.knobs import KnobSpec
+from specviz.view import Player
+from specviz.view.stage.now import control, controls, stage_now
+from specviz.view.stage.parts import StageNow
+from support.traces import make_events
+
+
+def _now(player: Player) -> StageNow:
+    return stage_now(player, player.frame(), "live1")
+
+
+def test_a_bare_root_is_not_stood_at() -> None:
+    events = list(make_events(new_tokens=24))
+    first = next(k for k, event in enumerate(events) if isinstance(event, RoundStart))
+    player = Player()
+    player.extend(events[: first + 1])
+    assert (_now(player).index, _now(player).n) == (-1, 1)
+    player.extend(events[first + 1 :])
+    player.live()
+    found = _now(player)
+    assert found.index == len(player.run.rounds) - 1
+    assert found.still
+    assert found.first + len(found.points) == found.n == len(player.run.rounds)
+
+
+def test_a_round_that_has_grown_has_another_stamp() -> None:
+    events = list(make_events(new_tokens=24))
+    second = [k for k, event in enumerate(events) if isinstance(event, RoundStart)][1]
+    stamps = set()
+    player = Player(animate=False)
+    for event in events[: second - 1]:
+        player.extend([event])
+        stamps.add(_now(player).stamp)
+    assert len(stamps) > 2
+
+
+def test_at_the_core_s_own_pace_nothing_is_waited_for() -> None:
+    player = Player()
+    player.extend(make_events(new_tokens=24))
+    assert _now(player).ms == 0
+    player.every, player.speed = True, 2.0
+    assert _now(player).ms == 225
+
+
+def test_every_knob_of_the_run_has_its_control() -> None:
+    player = Player()
+    player.extend(make_events(new_tokens=24))
+    assert player.run.header is not None
+    assert len(controls(player.run)) == len(player.run.header.knob_specs) == len(_now(player).knobs)
+
+
+def _spec(**more: Any) -> KnobSpec:
+    return KnobSpec(name="x", help="x", **more)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "step"),
+    [
+        (_spec(kind="int", default=4, lo=1, hi=32), "slide", 1),
+        (_spec(kind="int", default=4, lo=0, hi=100_000), "number", 1),
+        (_spec(kind="float", default=0.5, lo=0.0, hi=1.0), "slide", 0.01),
+        (_spec(kind="float", default=0.001, lo=0.0, hi=1.0), "number", 0.0005),
+        (_spec(kind="int", default=4, lo=1, hi=32, applies="X"), "", 1),
+        (_spec(kind="choice", default="a", choices=("a", "b")), "choice", 1),
+        (_spec(kind="bool", default=True), "switch", 1),
+        (_spec(kind="texts", default=[]), "", 1),
+    ],
+)
+def test_a_knob_is_moved_by_what_reaches_its_values(spec: KnobSpec, kind: str, step: float) -> None:
+    assert (control(spec).kind, control(spec).step) == (kind, step)
