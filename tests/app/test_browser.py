@@ -194,14 +194,37 @@ def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
 def test_the_stage_is_saved_as_one_file(recorded: Served, open_at: Callable[..., Any], tmp_path: Path) -> None:
     page = open_at(f"{recorded.url}/stage?at=r2")
     page.locator(".stage .node").first.wait_for()
+    assert page.locator(".share .menu").is_hidden()
+    page.get_by_role("button", name="save or share").click()
     with page.expect_download() as coming:
-        page.get_by_role("button", name="save as one HTML file").click()
+        page.get_by_role("menuitem", name="the run as one HTML file").click()
     assert coming.value.suggested_filename == "chain.html"
     saved = tmp_path / "chain.html"
     coming.value.save_as(saved)
     again = open_at(f"file://{saved}#at=r3")
     again.locator(".stage .node").first.wait_for()
     assert _stage_place(again).startswith("r3 ")
+    assert again.locator(".share").count() == 0, "a saved page has nobody to ask for files"
+
+
+def test_a_moment_is_taken_away_as_a_picture(recorded: Served, open_at: Callable[..., Any], tmp_path: Path) -> None:
+    """By the keyboard: the menu, its second entry; the file shows the node that is chosen; Escape closes the menu."""
+    page = open_at(f"{recorded.url}/stage?at=r2/closing")
+    page.locator(".stage .node.chosen[data-node='-2']").wait_for()
+    opener = page.get_by_role("button", name="save or share")
+    opener.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    with page.expect_download() as coming:
+        page.keyboard.press("Enter")
+    assert coming.value.suggested_filename == "chain-r2-closing.svg"
+    drawn = tmp_path / "moment.svg"
+    coming.value.save_as(drawn)
+    assert "r2: phase 6/6 COMMIT" in drawn.read_text("utf-8")
+    page.locator(".share [role=status]", has_text="saved as chain-r2-closing.svg").wait_for()
+    page.keyboard.press("Escape")
+    assert page.locator(".share .menu").is_hidden()
+    assert opener.evaluate("element => element.getRootNode().activeElement === element")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -211,6 +234,10 @@ def test_the_stage_fits_a_phone_and_takes_the_page_s_ground(
     page = open_at(f"{recorded.url}/stage?at=r2", 390, 844, dark)
     page.locator(".stage .node").first.wait_for()
     assert page.locator(".stage").get_attribute("data-theme") == ("dark" if dark else "light")
+    page.get_by_role("button", name="save or share").click()
+    menu = page.locator(".share .menu").bounding_box()
+    assert menu["x"] >= 0
+    assert menu["x"] + menu["width"] <= 390
     main = page.locator("[data-testid=stMain]")
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
 

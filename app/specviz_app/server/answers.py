@@ -10,6 +10,7 @@ from specviz.errors import SpecvizError
 from specviz.whatif import Change
 from specviz_app.server.core import decode_asked
 from specviz_app.server.live_rounds import LiveRounds, conversation
+from specviz_app.server.sharing import TYPES, taken
 
 if TYPE_CHECKING:
     from specviz_app.server.server import Server
@@ -20,7 +21,8 @@ _TO_KEEP = {"Content-Disposition": "attachment"}
 
 def played(server: "Server", asked: QueryParams) -> Response:
     """The head of a run; with `round`, so many rounds from there on as `n` says; with `page`, all as one file; with
-    `points`, of the newest run of the core, the time line from there on; with `said`, what was said to it."""
+    `share`, a picture of a round or the tables of all; with `points`, of the newest run of the core, the time line from
+    there on; with `said`, what was said to it."""
     first, n = asked.get("round"), asked.get("n", "1")
     try:
         if "said" in asked:
@@ -30,6 +32,9 @@ def played(server: "Server", asked: QueryParams) -> Response:
             return Response(run.points(_number(since)), media_type="application/json", headers=HEADERS)
         if "page" in asked:
             return Response(run.page(), media_type="text/html", headers={**HEADERS, **_TO_KEEP})
+        if "share" in asked:
+            wanted = taken(asked)
+            return Response(run.share(wanted), media_type=TYPES[wanted.kind], headers={**HEADERS, **_TO_KEEP})
         body = run.head() if first is None else run.rounds(_number(first), _number(n), asked.get("view", ""))
     except (SpecvizError, OSError) as error:
         return refused(str(error), 404)

@@ -19,6 +19,7 @@ from specviz.view.stage.document import head, one_round, points_from
 from specviz.view.stage.now import controls, stage_now
 from specviz.view.stage.page import page
 from specviz_app.server.core import LiveSource, ServedRun
+from specviz_app.server.sharing import Taken, prepared
 from specviz_app.server.stages import MOST_ROUNDS, view_of
 
 LIVE_RUN = "live"  # begins the key of the core's newest run
@@ -55,11 +56,18 @@ class LiveRounds:
 
     def page(self) -> str:
         """The run so far as one HTML file: of its events, so that the core waits for nobody."""
+        return page(self._so_far(), self._name)
+
+    def share(self, wanted: Taken) -> bytes:
+        """A picture or the tables of it, so far. Raises SpecvizError."""
+        return prepared(self._so_far(), self._name, wanted)()
+
+    def _so_far(self) -> FrameBuilder:
         with self._core.lock:
             self._builder()
         builder = FrameBuilder(Run())
         builder.run.extend(LiveSource(self._core).poll())
-        return page(builder, self._name)
+        return builder
 
     @property
     def _name(self) -> str:

@@ -24,6 +24,7 @@ from specviz.view.stage.moments import OPTIONS
 from specviz.view.stage.page import page
 from specviz.view.stage.what_if import what_if_round
 from specviz.whatif import Change
+from specviz_app.server.sharing import Taken, prepared
 
 MOST_ROUNDS = 8  # that one request may ask for
 _OPEN = 4  # recordings that stay open
@@ -97,6 +98,12 @@ class OpenRun:
         """The whole run as one HTML file."""
         with self._lock:
             return page(self._read(), self._name)
+
+    def share(self, wanted: Taken) -> bytes:
+        """A picture or the tables of it. Raises SpecvizError; others are not held up while it is painted."""
+        with self._lock:
+            make = prepared(self._read(), self._name, wanted)
+        return make()
 
 
 class Stages:

@@ -49,9 +49,17 @@ function sourceOf(data) {
   return { head: () => fetched(data, ""), round: async (index) => (await fetched(data, `&round=${index}&n=1${view}`))[0] };
 }
 
+// What can be taken away.
+function files(data, run) {
+  return {
+    save: async () => (await answered(data, "&page=1", run())).blob(),
+    share: async (query) => (await answered(data, `&${query}`, run())).blob(),
+  };
+}
+
 // A recording, or a run that is over.
 function recorded(mount, data, options) {
-  const more = { save: async () => (await answered(data, "&page=1")).blob(), whatIf: (question) => askedAgain(data, question) };
+  const more = { ...files(data, () => data.run), whatIf: (question) => askedAgain(data, question) };
   return new WhatIfStage(mount, sourceOf(data), { ...options, ...more });
 }
 
@@ -89,8 +97,7 @@ function followed(mount, data, held, options) {
     anew: () => held.trigger("anew", true),
     look: (run) => held.trigger("look", run),
   });
-  const save = async () => (await answered(data, "&page=1", held.stage.run)).blob();
-  return new LiveStage(mount, null, { ...options, live, talker: held.talker, save });
+  return new LiveStage(mount, null, { ...options, live, talker: held.talker, ...files(data, () => held.stage.run) });
 }
 
 function mount(component, theme) {

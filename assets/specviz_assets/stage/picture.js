@@ -1,9 +1,10 @@
 // What the picture is made of, and how a moment of a round is painted in it. Marks, words and numbers are those it is given.
 
-import { PHASE, button, el, put } from "./dom.js";
+import { PHASE, el, put } from "./dom.js";
 import { fly, lift } from "./flight.js";
 import { Inspector, KnobRow, Scale } from "./inspect.js";
 import { helpBox } from "./keys.js";
+import { shareMenu } from "./share.js";
 import { Talk } from "./talk.js";
 import { Timeline } from "./timeline.js";
 import { TreeView } from "./tree.js";
@@ -30,7 +31,7 @@ export class Picture {
     this.help = helpBox();
     this.flying = el("div", { class: "flying", "aria-hidden": "true" });
     const tools = el("div", { class: "tools" },
-      this.options.save ? button("save", "save as one HTML file", (event) => this.save(event.currentTarget)) : null,
+      shareMenu(this),
       this.options.theme ? null : button("theme", "light or dark", () => this.turnTheme()),
       el("button", { type: "button", title: "keys (?)", "aria-label": "keys", text: "?", onclick: () => this.help.showModal() }));
     const kinds = ["stage", this.options.alone && "alone", this.options.bare && "bare"].filter(Boolean).join(" ");

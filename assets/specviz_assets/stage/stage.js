@@ -13,7 +13,7 @@ const TAKES_KEYS = "input, textarea, select, dialog, [contenteditable=true], [ro
 const SLIDES = "input[type=range], input[type=checkbox]", SLIDING = /^(Arrow|Home|End|Page| )/; // these of them alone
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
-// page), `bare` (one round, and no keys of its own on the page), `save()` (a promise of the saved page), `onPlace(place)` when a place was come to and stayed at.
+// page), `bare` (one round, and no keys of its own on the page), `save()` and `share(query)` (promises of files), `onPlace(place)` when a place was come to and stayed at.
 export class Stage extends Moves {
   constructor(root, source, options = {}) {
     super();
@@ -104,20 +104,6 @@ export class Stage extends Moves {
       else this.stop();
     }
     requestAnimationFrame(this.frame);
-  }
-
-  // The run as one file, where there is somebody to make it; a long one takes a while.
-  async save(made) {
-    made.disabled = true;
-    put(this.problem, "");
-    try {
-      const address = URL.createObjectURL(await this.options.save());
-      el("a", { href: address, download: `${this.head.name}.html` }).click();
-      setTimeout(() => URL.revokeObjectURL(address), 60000);
-    } catch (error) {
-      put(this.problem, `The file cannot be made: ${error.message}`);
-    }
-    made.disabled = false;
   }
 
   key(event) {

@@ -25,6 +25,7 @@ MODULES = (
     "timeline",
     "keys",
     "flight",
+    "share",
     "picture",
     "moves",
     "stage",

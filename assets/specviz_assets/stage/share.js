@@ -1,0 +1,107 @@
+// What can be taken away from the picture: the run as one file, this moment, this round, its tables, the way here.
+
+import { button, el, put } from "./dom.js";
+
+const ENDS = { csv: "zip", parquet: "zip" };
+const SHARED = [
+  ["svg", "this moment as SVG"],
+  ["png", "this moment as PNG"],
+  ["gif", "this round as GIF"],
+  ["csv", "tables of the run, CSV"],
+  ["parquet", "tables of the run, Parquet"],
+];
+
+function download(blob, name) {
+  const address = URL.createObjectURL(blob);
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+}
+
+// A file that somebody else makes; a long one takes a while, and is asked for once at a time.
+async function fetchFile(line, made, promise, name) {
+  if (made.getAttribute("aria-busy") === "true") return;
+  made.setAttribute("aria-busy", true);
+  put(line, "it is being made…");
+  try {
+    download(await promise(), name());
+    put(line, `saved as ${name()}`);
+  } catch (error) {
+    put(line, `The file cannot be made: ${error.message}`);
+  }
+  made.removeAttribute("aria-busy");
+}
+
+function asked(stage, kind) {
+  const query = new URLSearchParams({ share: kind, round: stage.index, moment: stage.k, theme: stage.dark ? "dark" : "light" });
+  if (stage.chosen !== null && stage.chosen !== undefined) query.set("node", stage.chosen);
+  return query.toString();
+}
+
+function named(stage, kind) {
+  const place = ENDS[kind] ? kind : stage.place.replaceAll(/[^a-z0-9]+/g, "-");
+  return `${stage.head.name}-${place}.${ENDS[kind] ?? kind}`;
+}
+
+// The address of this page with the place in it; where it cannot be copied it is shown, to be copied by hand.
+async function copyLink(stage, line) {
+  const link = new URL(location.href);
+  link.searchParams.set("at", stage.place);
+  try {
+    await navigator.clipboard.writeText(link.href);
+    put(line, "the link is copied");
+  } catch {
+    put(line, link.href);
+  }
+}
+
+export function shareMenu(stage) {
+  const { save, share } = stage.options;
+  if (!save && !share) return null;
+  const list = el("div", { class: "menu", role: "menu" }), line = el("p", { class: "dim", role: "status" });
+  const item = (name, words, deed) => {
+    const made = el("button", { type: "button", role: "menuitem", "data-share": name, text: words });
+    made.onclick = () => deed(made);
+    list.append(made);
+  };
+  if (save) item("html", "the run as one HTML file", (made) => fetchFile(line, made, save, () => `${stage.head.name}.html`));
+  if (share) {
+    for (const [kind, words] of SHARED) {
+      item(kind, words, (made) => {
+        const name = named(stage, kind);
+        fetchFile(line, made, () => share(asked(stage, kind)), () => name);
+      });
+    }
+    item("link", "copy link to this place", () => copyLink(stage, line));
+  }
+  list.append(line);
+  list.hidden = true;
+  const opener = button("save", "save or share", () => show(list.hidden));
+  opener.setAttribute("aria-haspopup", "menu");
+  opener.setAttribute("aria-expanded", "false");
+  const box = el("div", { class: "share" }, opener, list);
+  function show(open) {
+    list.hidden = !open;
+    opener.setAttribute("aria-expanded", open);
+    put(line, "");
+    if (!open) return;
+    list.style.right = "0";
+    const over = stage.box.getBoundingClientRect().left - list.getBoundingClientRect().left;
+    if (over > 0) list.style.right = `${-over}px`; // on a phone it begins where the picture does
+    list.firstChild.focus();
+  }
+  box.addEventListener("keydown", (event) => {
+    const all = [...list.querySelectorAll("button")], step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (list.hidden || (!step && event.key !== "Escape")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (step) all[(all.indexOf(event.target) + step + all.length) % all.length].focus();
+    else {
+      show(false);
+      opener.focus();
+    }
+  });
+  box.addEventListener("focusout", () => setTimeout(() => {
+    if (!box.matches(":focus-within")) show(false);
+  }));
+  return box;
+}
