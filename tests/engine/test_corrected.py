@@ -14,12 +14,12 @@ from engine.test_layouts import LAYOUTS
 from specviz.bench.peers import Peers
 from specviz.bench.settings import BenchSettings
 from specviz.engine.model import shared_ends
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.corrected import CorrectedLinear, Correction, joined, shortened
 from specviz.engine.model.direct_layer import DirectLayer
 from specviz.engine.model.loading import fingerprint, load
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.engine.model.quantised import QuantisedAdapter
-from specviz.engine.model.weight_only import KINDS
 from specviz.errors import ModelError
 from specviz.train.common.files import save_corrections
 from support.driver import session
@@ -89,7 +89,8 @@ def test_a_packed_layer_is_corrected_by_all_that_its_correction_says(folder: Pat
     assert isinstance(linear, CorrectedLinear)
     with torch.no_grad():
         linear.correction.up *= 100
-    direct = DirectLayer(found.adapter.model.model.layers[1], KINDS[4], torch.bfloat16)
+    direct = QuantisedAdapter(ModelAdapter(found.adapter.model), 4).layers[1]
+    assert isinstance(direct, DirectLayer)
     rows = torch.randn(5, linear.in_features, generator=torch.Generator().manual_seed(1)).bfloat16()
     want = linear(rows).detach()
     assert (direct.down(rows) - want).float().norm() < 0.02 * want.float().norm()

@@ -23,6 +23,7 @@ from specviz.engine.model.selftest import tolerance
 Tensor = torch.Tensor
 Multiply = Callable[[Tensor], Tensor]
 Make = Callable[[Tensor, Tensor | None], Multiply]  # of a weight `[out, in]` and a bias
+Light = Callable[[Correction], Multiply]
 
 _ATTENTION, _MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
 _MODULES = {
@@ -48,9 +49,14 @@ class Norm:
 
 
 class DirectLayer:
-    """Stands in an adapter's list of layers. Raises AttributeError for a layer that is built otherwise."""
+    """Stands in an adapter's list of layers. `make` packs a weight, `light` a correction of it.
 
-    def __init__(self, layer: Any, make: Make, dtype: torch.dtype) -> None:
+    Raises AttributeError for a layer that is built otherwise.
+    """
+
+    def __init__(
+        self, layer: Any, make: Make, dtype: torch.dtype, light: Light = lambda correction: correction
+    ) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         for name, module in (("layer", layer), ("self_attn", attention), ("mlp", mlp)):
             if not set(module._modules) <= _MODULES[name] or not isinstance(module, nn.Module):
@@ -65,10 +71,10 @@ class DirectLayer:
         normed = "q_norm" in attention._modules
         self.of_query = Norm.of(attention.q_norm, dtype) if normed else None
         self.of_key = Norm.of(attention.k_norm, dtype) if normed else None
-        self.qkv = _joined([attention.q_proj, attention.k_proj, attention.v_proj], make)
-        self.out = _joined([attention.o_proj], make)
-        self.gate_up = _joined([mlp.gate_proj, mlp.up_proj], make)
-        self.down = _joined([mlp.down_proj], make)
+        self.qkv = _joined([attention.q_proj, attention.k_proj, attention.v_proj], make, light)
+        self.out = _joined([attention.o_proj], make, light)
+        self.gate_up = _joined([mlp.gate_proj, mlp.up_proj], make, light)
+        self.down = _joined([mlp.down_proj], make, light)
 
     def __call__(
         self,
@@ -96,7 +102,7 @@ class DirectLayer:
         return hidden + self.down(silu(gate) * up)
 
 
-def _joined(linears: list[Any], make: Make) -> Multiply:
+def _joined(linears: list[Any], make: Make, light: Light) -> Multiply:
     """One product in place of several with the same input. Raises AttributeError for what is no linear layer."""
     if any(not isinstance(linear, nn.Linear) for linear in linears):
         raise AttributeError("no plain linear layer")
@@ -108,14 +114,10 @@ def _joined(linears: list[Any], make: Make) -> Multiply:
         bias = torch.cat(whole).detach()
     product = make(weight.detach(), bias)
     corrections = [linear.correction if isinstance(linear, CorrectedLinear) else None for linear in linears]
-    return corrected(product, joined(corrections, [linear.out_features for linear in linears]))
-
-
-def corrected(product: Multiply, correction: Correction | None) -> Multiply:
-    """A product and what is added to it."""
+    correction = joined(corrections, [linear.out_features for linear in linears])
     if correction is None:
         return product
-    added = correction
+    added = light(correction)
     return lambda rows: product(rows) + added(rows)
 
 

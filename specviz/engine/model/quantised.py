@@ -27,13 +27,19 @@ Tensor = torch.Tensor
 class _Corrected(nn.Module):
     """A packed product and what is added to it."""
 
-    def __init__(self, packed: nn.Module, correction: Correction) -> None:
+    def __init__(self, packed: nn.Module, correction: nn.Module) -> None:
         super().__init__()
         self.packed, self.correction = packed, correction
 
     def forward(self, rows: Tensor) -> Tensor:
         out: Tensor = self.packed(rows) + self.correction(rows)
         return out
+
+
+def _light(correction: Correction) -> nn.Module:
+    """A correction in eight bits: next to a packed weight half of the time would go into reading it."""
+    with torch.inference_mode():
+        return nn.Sequential(*(KINDS[8](each.detach()) for each in (correction.down, correction.up)))
 
 
 Packed = Int4Linear | Int8Linear
@@ -86,14 +92,14 @@ class QuantisedAdapter(ModelAdapter):
 
     def _layer(self, target: ModelAdapter, index: int) -> Any:
         if has_direct_form(target, index):
-            return DirectLayer(target.layers[index], self._linear, DTYPE)
+            return DirectLayer(target.layers[index], self._linear, DTYPE, _light)
         return self._twin(target.layers[index])
 
     def _twin(self, module: nn.Module) -> Any:
         """The module with packed linear layers in it and all else in bfloat16; what needs no change is shared."""
         if isinstance(module, nn.Linear):
             packed = self._linear(module.weight, module.bias)
-            return _Corrected(packed, module.correction) if isinstance(module, CorrectedLinear) else packed
+            return _Corrected(packed, _light(module.correction)) if isinstance(module, CorrectedLinear) else packed
         if isinstance(module, Conv1D):  # GPT-2 keeps its weights the other way round
             return self._linear(module.weight.t(), module.bias)
         twin = copy.copy(module)
