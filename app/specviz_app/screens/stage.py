@@ -53,6 +53,8 @@ def _followed(server: Server) -> None:
     }
     stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in told.items()})
     if held is None:
+        if below.opened():
+            guard.fragment(_wait, around.WATCH_S)(server)
         return
     below.show(held, state.dark())
     if held.follows:
@@ -60,6 +62,13 @@ def _followed(server: Server) -> None:
     else:
         state.put_place(held)
     around.watch(held)
+
+
+def _wait(server: Server) -> None:
+    """A panel was opened before there was a run to show."""
+    st.caption("No round yet.")
+    if server.core.has_run:
+        st.rerun()
 
 
 def _recorded(server: Server, name: str) -> None:

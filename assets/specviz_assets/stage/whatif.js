@@ -112,7 +112,7 @@ export class WhatIfStage extends Stage {
       answer = await this.options.whatIf({ round: index, ...this.change });
     } catch (error) {
       if (wish === this.wished && !this.gone) this.refused(error.message);
-      return;
+      return; // where nothing can be asked, nothing can be moved
     }
     if (wish !== this.wished || this.gone || index !== this.index) return;
     if (!this.changed) this.own = answer;
@@ -139,6 +139,7 @@ export class WhatIfStage extends Stage {
   }
 
   refused(words) {
+    if (!this.changed) return;
     put(this.iffWords, `Cannot be asked: ${words}`);
     put(this.iffSure, "");
     this.iff.hidden = false;

@@ -132,7 +132,7 @@ def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> 
     labels = {item.name: label(item) for item in frame.knobs.items}
     return StageRound(
         index=index,
-        place=_place(builder, index),
+        place=place_of(builder, index),
         n_columns=frame.tree.n_columns,
         n_rows=frame.tree.n_rows,
         nodes=_badged(walk.nodes, frame),
@@ -170,7 +170,8 @@ def in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[
     return tuple((item.text, item.fill, item.name in idle) for item in bar.items)
 
 
-def _place(builder: FrameBuilder, index: int) -> str:
+def place_of(builder: FrameBuilder, index: int) -> str:
+    """A round as it stands in an address: `r37`, `q1/r3`."""
     q, r = builder.run.rounds.place(index)
     return f"q{q}/r{r}" if len(builder.run.queries) > 1 else f"r{r}"
 

@@ -14,7 +14,7 @@ from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import LONGEST, running
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.document import in_force
+from specviz.view.stage.document import in_force, place_of
 from specviz.view.stage.moments import RoundMoments, State
 from specviz.view.stage.now import control
 from specviz.view.stage.parts import Gauge, StageControl, StageMoment, StageNode, StageRound, StageRow, StageWhy
@@ -134,7 +134,7 @@ class _Again:
         record, frame = self.run.rounds[self.index], self.frame
         return StageRound(
             index=self.index,
-            place=f"r{self.shown.r}",
+            place=place_of(self.builder, self.index),
             n_columns=max(frame.tree.n_columns, 1 + max(node.column for node in self.nodes.values())),
             n_rows=max(frame.tree.n_rows, 1 + max(node.row for node in self.nodes.values())),
             nodes=tuple(self.nodes.values()),
