@@ -70,6 +70,15 @@ def test_what_cannot_be_set_is_told(
     assert len(err.splitlines()) == 1
 
 
+def test_the_draft_model_is_that_of_the_recording(pair: tuple[str, str], tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "run.sv.jsonl"
+    words = ("--prompt", "abc", "--max-new-tokens", "6", "--draft", "self:int8", "--record", str(path), "--quiet")
+    assert main(["run", *words, "--target", pair[0]]) == 0
+    found = _found(capsys, f"{path}.gz", "--gamma", "2", "--target", pair[0])
+    assert "draft" not in found["settings"]
+    assert found["settings"]["gamma"][1] == "2"
+
+
 def test_another_target_is_refused_by_name(recorded: tuple[str, ...], pair: tuple[str, str], capsys: Captured) -> None:
     capsys.readouterr()
     assert main(["compare", recorded[0], "--gamma", "2", "--target", pair[1], "--draft", pair[1]]) == 2

@@ -21,7 +21,7 @@ from specviz_app.ui.library import LIVE, choices, opened
 from specviz_app.ui.pages import Page
 
 RUNS, AT, PROMPT = "runs", "token", "shared-prompt"
-_KEY, _HELD = "compare-score", "compare-held"
+_KEY, _HELD, _DONE = "compare-score", "compare-held", "compare-done"
 _PICK = f"Choose two to {MOST} runs. Those of one prompt are laid side by side by position."
 
 
@@ -91,13 +91,23 @@ def _builders(server: Server, chosen: Sequence[str]) -> Mapping[str, FrameBuilde
 
 def _found(runs: Sequence[tuple[str, Run]]) -> SideBySide:
     """The comparison, for the prompt that is chosen where the runs share several."""
-    found = comparison(runs)
+    found = _once(runs, 0)
     if found.n_prompts < 2:
         return found
     chosen = st.number_input(
         "Prompt, of those that all were given", 1, found.n_prompts, 1, key=PROMPT, bind="query-params"
     )
-    return found if chosen == 1 else comparison(runs, int(chosen or 1) - 1)
+    return _once(runs, int(chosen or 1) - 1)
+
+
+def _once(runs: Sequence[tuple[str, Run]], prompt: int) -> SideBySide:
+    """Worked out once: a click on a token changes nothing of it."""
+    key = (prompt, *((name, id(run), run.version) for name, run in runs))
+    known: dict[Any, SideBySide] = st.session_state.setdefault(_DONE, {})
+    if key not in known:
+        kept = {each: found for each, found in known.items() if each[1:] == key[1:]}
+        st.session_state[_DONE] = known = {**kept, key: comparison(runs, prompt)}
+    return known[key]
 
 
 # The picture ---------------------------------------------------------------------------------------------------------

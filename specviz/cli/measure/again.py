@@ -17,6 +17,7 @@ from specviz.events import Header, Prefill
 from specviz.local_models.found import local_path
 from specviz.methods import Method, pick_verifier
 from specviz.runlog.fold import Run
+from specviz.self_drafts import BITS, PREFIX
 from specviz.verifiers import get_verifier
 from specviz.view.stage.notebook import trace_title
 
@@ -74,17 +75,28 @@ def _pair(header: Header, method: Method, given: Mapping[str, Any]) -> "Pair":
     """The recording's target. Raises SpecvizError where another one was loaded."""
     was = header.models.target
     known = was.name if was is not None and local_path(was.name) is not None else None
-    target = given["target"] or known
-    check_models(target, given["draft"], method.needs_draft)
+    target, draft = given["target"] or known, given["draft"] or _draft(header)
+    check_models(target, draft, method.needs_draft)
     from specviz.engine.run.local import load_pair
 
     device, dtype = checked_device(given["device"]), checked_dtype(given["dtype"])
-    pair = load_pair(target, given["draft"], method.needs_draft, device, dtype, given["threads"])
+    pair = load_pair(target, draft, method.needs_draft, device, dtype, given["threads"])
     here = pair.target.info
     if was is None or (was.name, was.vocab) != (here.name, here.vocab):
         name = was.name if was is not None else "an unknown target"
         raise SpecvizError(f"the run was decoded with {name}, this is {here.name}; name its target with --target")
     return pair
+
+
+def _draft(header: Header) -> str | None:
+    """What the recording's draft model is called here; None: what is usual for the target."""
+    was = header.models.draft
+    if was is None:
+        return None
+    form = f"{PREFIX}{was.name.rpartition(':')[2]}"  # the target itself in fewer bits is named after it
+    if form in BITS:
+        return form
+    return was.name if local_path(was.name) is not None else None
 
 
 def _as_message(pair: "Pair", prefill: Prefill, name: str) -> bool:

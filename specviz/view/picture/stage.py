@@ -15,7 +15,7 @@ from specviz.view.picture.shapes import Box, Picture, Piece, Shape, TextLine
 from specviz.view.stage.parts import StageHead, StageRound, StageWhy
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
-WIDTH, NARROWEST, WIDEST = 800, 480, 2400  # pixels
+WIDTH = 800  # pixels
 _MARGIN, _TEXT_LINES, _SAID = 28.0, 3, 15.5
 _BELOW, _TIME = 116.0, 46.0
 _SLACK = 24.0  # pixels that a sentence may turn out wider than was thought
