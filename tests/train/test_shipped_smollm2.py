@@ -62,6 +62,7 @@ def test_it_was_made_for_weights_that_are_known_and_names_no_place(kind: str) ->
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.safetensors")), ids=lambda path: path.parent.name)
 def test_weights_are_of_sixteen_bits(path: Path) -> None:
+    measured = {"mean", "scale"}  # H-RAD's inputs are brought to one scale by these, in float32: no weights
     with safe_open(path, "pt") as tensors:
-        floats = {tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+        floats = {tensors.get_slice(name).get_dtype() for name in tensors.keys() if name not in measured}  # noqa: SIM118
     assert floats <= {"BF16", "F16", "I64", "I32", "BOOL", "U8", "I8"}

@@ -1,5 +1,6 @@
 """Places: nothing overlaps, lines join parents to children, nothing moves while a round appears."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,9 @@ from specviz.view.play.tree import TreeLayout, layout
 from specviz.view.words.palette import CLOSING, Phase, link
 from support.traces import make_events
 from view.small_rounds import a_round, closing, judged, node, untested
+
+# A tree of forty nodes is long when it is written out, which is all that this says.
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 
 @st.composite
