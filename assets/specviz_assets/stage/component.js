@@ -104,7 +104,7 @@ function mount(component, theme) {
   const { data, parentElement } = component;
   const held = { run: data.run, view: data.view, n: data.n, at: data.at, last: data.at, pending: [] };
   const onPlace = (place) => {
-    if (place === held.last) return;
+    if (place === held.last || (data.bare && !place.includes("/"))) return;  // a bare tree tells of clicks alone
     held.last = place;
     held.pending.push(place);
     held.trigger("place", place);
