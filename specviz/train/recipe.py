@@ -21,12 +21,12 @@ from specviz.train.common import own_text, training_text
 from specviz.train.common.console import Console
 from specviz.train.common.corpus import CorpusRequest
 from specviz.train.common.files import keep, kept
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.loop import TrainingLedger
 from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import OwnWindows, TextWriter, Windows
 from specviz.train.common.tokens import Ids
 from specviz.train.common.training_text import Side, TrainingText
-from specviz.train.trees.kept_states import KeptStates
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
 from specviz.train.common import corpus, own_text, target_text, training_text
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees.kept_states import KeptStates
 from support.models import build, save
 from train.little_text import little_corpus
 

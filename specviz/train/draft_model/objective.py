@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees.kept_states import KeptStates
 from specviz.train.trees.objective import PartResult
 
 STATES = 1.0  # what a state's distance from the target's weighs beside the divergence

@@ -2,9 +2,9 @@
 
 It begins as some of the target's layers and is distilled on what the target writes. As wide as its target it is saved
 without embedding and head, which are the target's (`shared_ends`); narrower ones are ordinary model folders (`narrow`).
-A draft step must cost a quarter of the target's or less. Two ways lead there: two thirds of the layers, each corrected
-by a little and read in four bits (`corrections`), which needs little text; or a few layers that learn everything anew,
-which needs a lot.
+A draft step should cost a quarter of the target's. Two ways lead near it: two thirds of the layers, each corrected by a
+little and read in four bits (`corrections`), which needs little text; or a few layers that learn everything anew, which
+needs a lot.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from specviz.train import recipe
 from specviz.train.common import own_text
 from specviz.train.common.console import Console
 from specviz.train.common.files import save_corrections, save_model
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.draft_model import card, corrections, narrow
 from specviz.train.draft_model.objective import Distilled, between_ends
 from specviz.train.recipe import OwnTextRequest
-from specviz.train.trees.kept_states import KeptStates
 from specviz.train.trees.objective import TrainingPace, drafter_loop
 
 WRITING = 0.25  # of the time goes into the target's own text, where none is given

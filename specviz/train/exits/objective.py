@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.methods.early_exit.heads import FinalHead
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.loop import Objective, Rated, StepResult, move
 from specviz.train.common.optim import learning_rate_share
 from specviz.train.common.tokens import Ids, WindowFeed
-from specviz.train.trees.kept_states import KeptStates
 
 Labels = Literal["soft", "hard"]
 WINDOWS, LENGTH, POSITIONS = 8, 224, 1536  # a step: windows, their length, positions that the heads see of them

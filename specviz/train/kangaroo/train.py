@@ -32,12 +32,12 @@ from specviz.train.common import target_text
 from specviz.train.common.console import Console
 from specviz.train.common.decoding import TURNS, Decoded, Prompts, decode, gain
 from specviz.train.common.files import keep, kept
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.loop import Loop, TrainingLedger
 from specviz.train.common.tokens import WindowFeed
 from specviz.train.exits.card import SURE, Reliability, binned
 from specviz.train.exits.objective import HeadObjective, LayerStates, loss_of
 from specviz.train.recipe import OwnTextRequest
-from specviz.train.trees.kept_states import KeptStates
 
 WRITING, TRYING = 0.2, 0.4  # of the time: the target's own text; of the rest: trying layers
 SHARES = (1 / 12, 1 / 6, 1 / 4, 5 / 12, 1 / 2, 2 / 3)  # where adapters are tried

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from specviz.methods.specblock.losses import TargetRows
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.loop import Loop, Objective, Rated, StepResult, move
 from specviz.train.common.optim import BatchedMuon, Budget
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.common.tokens import Ids
 from specviz.train.common.workers import Workers
-from specviz.train.trees.kept_states import KeptStates
 
 Optimizer = Literal["muon", "adamw"]
 Precision = Literal["bf16", "fp32"]

@@ -18,10 +18,10 @@ from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz.train import recipe as part
 from specviz.train.common import own_text, target_text, workers
 from specviz.train.common.console import Console
+from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.recipe import OwnTextRequest, TimedRequest, refuse_unknown
 from specviz.train.trees.card import HeldOutWindows, TreeCard
-from specviz.train.trees.kept_states import KeptStates
 from specviz.train.trees.objective import (
     MUON_RATE,
     RATE,
