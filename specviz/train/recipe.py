@@ -127,12 +127,22 @@ class TimedRequest(TrainingRequest):
 @dataclass(frozen=True, slots=True)
 class OwnTextRequest(TimedRequest):
     """Of a trainer that learns on what the target writes. `own_text`: a file it wrote before (`specviz train text`);
-    then nothing is written, and all of the time goes into learning.
+    then nothing is written, and all of the time goes into learning. `keep`: GB of disk, at most, for what the target
+    says of its text.
     """
 
-    aside: ClassVar[tuple[str, ...]] = ("own_text",)
+    aside: ClassVar[tuple[str, ...]] = ("own_text", "keep")
 
     own_text: Path | None = field(default=None, kw_only=True)
+    keep: float = field(default=8.0, kw_only=True)
+
+    def kept_states(self, target: ModelAdapter, windows: OwnWindows, layers: tuple[int, ...]) -> KeptStates | None:
+        """The target's states of the windows: beside text that several trainers share, else in `work`.
+
+        None where they would take too much room (`KeptStates.begun`).
+        """
+        folder = self.work / "states" if self.own_text is None else self.own_text.with_suffix(".states")
+        return KeptStates.begun(folder, target, windows, layers, self.keep) if self.keep else None
 
     def learning(self, writing: float) -> float:
         """The share of the time to learn in, where `writing` is that of writing what is not given."""
@@ -214,13 +224,10 @@ class TrainingInputs:
             return given.ids
         return own_text.written_for_heads(self.writer(), request.work, request.share(share), request.seed, console)
 
-    def kept_states(self, request: OwnTextRequest, taps: tuple[int, ...], most: float) -> KeptStates | None:
-        """The target's states of the text that the request names, kept beside it; None where it names none, or see
-        `KeptStates.begun`."""
+    def kept_states(self, request: OwnTextRequest, layers: tuple[int, ...]) -> KeptStates | None:
+        """The target's states of the text that the request names; None where it names none, or see `kept_states`."""
         windows = self.given(request)
-        if windows is None or request.own_text is None:
-            return None
-        return KeptStates.begun(request.own_text.with_suffix(".states"), self.target, windows, taps, most)
+        return None if windows is None else request.kept_states(self.target, windows, layers)
 
     def writer(self, side: Side = "train") -> TextWriter:
         """The target as it writes behind that text."""

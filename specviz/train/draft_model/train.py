@@ -22,7 +22,6 @@ from specviz.train import recipe
 from specviz.train.common import own_text
 from specviz.train.common.console import Console
 from specviz.train.common.files import save_corrections, save_model
-from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.draft_model import card, corrections, narrow
 from specviz.train.draft_model.objective import Distilled, between_ends
@@ -46,14 +45,12 @@ class DraftRequest(OwnTextRequest):
 
     command_name: ClassVar[str] = "draft"
     named: ClassVar[tuple[str, ...]] = ("layers",)
-    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
 
     layers: int = 0
     width: int = 0
     rank: int = 32
     tokens: int = 8192
     batch: int = 8
-    keep: float = 8.0
 
     @property
     def corrects(self) -> bool:
@@ -89,8 +86,7 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
         begun.writer(), request.work, request.share(WRITING), request.seed, console
     )
     draft = (_corrected if request.corrects else _anew)(request, begun, windows, console)
-    folder = request.work / "states" if request.own_text is None else request.own_text.with_suffix(".states")
-    states = KeptStates.begun(folder, target, windows, (), request.keep) if request.keep else None
+    states = request.kept_states(target, windows, ())
     loss = Distilled(target, draft.model, windows, request.seed, request.batch, draft.tokens, states)
     budget = request.share(request.learning(WRITING))
     pace = TrainingPace(request.batch, 1, "muon", draft.rate, MUON_RATE, WARM_UP)

@@ -47,14 +47,12 @@ class ExitHeadRequest(OwnTextRequest):
 
     command_name: ClassVar[str] = "exit-heads"
     named: ClassVar[tuple[str, ...]] = ("kind", "labels")
-    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
 
     kind: str = "lowrank"
     rank: int = 64
     shortlist: int = 0
     labels: str = "hard"
     layers: tuple[int, ...] = ()
-    keep: float = 8.0
 
     def tells(self, name: str) -> bool:
         """A rank belongs to the kinds that have one."""
@@ -74,7 +72,7 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     final = FinalHead(adapter, ids)
     heads = {layer: ExitHead(request.kind, final, request.rank) for layer in layers}  # type: ignore[arg-type]
     feed, labels = target_text.heads_feed(source, own), cast(Labels, request.labels)
-    states = begun.kept_states(request, layers, request.keep)
+    states = begun.kept_states(request, layers)
     objective = HeadObjective(adapter.model, final, heads, feed, labels, request.seed, kept=states)
     loop = Loop(objective, request.share(request.learning(WRITING)), request.work / "heads.pt")
     with console.bar("heads", loop.budget) as report:

@@ -50,17 +50,15 @@ class KangarooRequest(OwnTextRequest):
     """What the command line asks for. `layers`: those tried, of which the best is trained; empty: some of the lower."""
 
     command_name: ClassVar[str] = "kangaroo"
-    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
 
     layers: tuple[int, ...] = ()
-    keep: float = 8.0
 
 
 def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write adapter and card; return the card's numbers."""
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
-    own, states = begun.own_for_heads(request, WRITING, console), begun.kept_states(request, layers, request.keep)
+    own, states = begun.own_for_heads(request, WRITING, console), begun.kept_states(request, layers)
     feed = target_text.heads_feed(source, own)
     training = _AdapterTraining(request, target, feed, states, AdapterShape.of(target), console)
     tried = training.tried(layers, source.prompts("held_out", N_PROMPTS, PROMPT))

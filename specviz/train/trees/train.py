@@ -7,7 +7,7 @@ on where it was, and one that is over measures again. Several processes share th
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import torch
 
@@ -37,7 +37,6 @@ from specviz.train.trees.objective import (
 
 WRITING = 0.15  # of the time goes into the target's own text
 N_WINDOWS = 24
-KEEP = 8.0  # GB of disk, at most, for what the target says of its text
 C = TypeVar("C", bound=Any)  # a kind's config
 N = TypeVar("N", bound=torch.nn.Module)
 R = TypeVar("R", bound="TreeDrafterRequest")
@@ -52,8 +51,6 @@ class TreeDrafterRequest(OwnTextRequest):
     they stand. `keep`: see `KeptStates`. `processes` is found out, not asked.
     """
 
-    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "keep")
-
     draft_vocab: int = 0
     batch: int = WINDOWS
     accumulate: int = 1
@@ -66,7 +63,6 @@ class TreeDrafterRequest(OwnTextRequest):
     decay: float = 0.8
     draft_loss: str = "full"
     processes: int = 1
-    keep: float = KEEP
 
     @property
     def pace(self) -> TrainingPace:
@@ -149,13 +145,10 @@ def _own(
 def _states(
     request: TreeDrafterRequest, target: ModelAdapter, windows: OwnWindows, taps: tuple[int, ...], console: Console
 ) -> KeptStates | None:
-    """Where the target's states of the windows are kept: beside text that several trainers share, else in `work`."""
-    given = request.own_text
-    folder = request.work / "states" if given is None else given.with_suffix(".states")
-    states = KeptStates.begun(folder, target, windows, taps, request.keep) if request.keep else None
-    if states is not None and given is not None:
+    states = request.kept_states(target, windows, taps)
+    if states is not None and request.own_text is not None:
         size = f"{states.n_bytes / 1e9:.1f} GB at most"
-        console.say(f"keeping the target's states in {folder}, {size}, for other drafters")
+        console.say(f"keeping the target's states in {states.folder}, {size}, for other drafters")
     return states
 
 
