@@ -128,6 +128,7 @@ def test_layers_and_head_are_read_in_four_bits_in_bfloat16_on_a_cpu_and_as_they_
     assert full.draft is not None
     assert isinstance(half.draft.adapter, QuantisedAdapter)
     assert half.draft.adapter.name == half.draft.info.name == full.draft.adapter.name
+    assert (half.draft.info.dtype, full.draft.info.dtype) == ("int4", "float32")
     assert not isinstance(full.draft.adapter, QuantisedAdapter)
     assert full.draft.adapter.n_layers == len(LAYERS)
 

@@ -92,7 +92,9 @@ def shortened(option: str, target: Any, layers: Sequence[int]) -> Any:
         raise ModelError(f"{option}: it is made of layers {list(layers)} of its target, which has no such layers")
     said = target.config.to_dict() | {"num_hidden_layers": len(layers)}
     said.pop("layer_types", None)  # follows from the number of layers
-    model = type(target)(type(target.config).from_dict(said)).to(target.device, target.dtype)
+    with torch.device("meta"):  # nothing of its own is ever filled: a large target must not be held twice
+        model = type(target)(type(target.config).from_dict(said))
+    model.model.rotary_emb = target.model.rotary_emb
     for name, _ in list(model.named_parameters(remove_duplicate=False)):
         source = name
         if name.startswith(f"{_LAYERS}."):
@@ -100,6 +102,8 @@ def shortened(option: str, target: Any, layers: Sequence[int]) -> Any:
             source = f"{_LAYERS}.{layers[int(place)]}.{rest}"
         holder, _, last = name.rpartition(".")
         setattr(model.get_submodule(holder), last, own[source])
+    if any(buffer.is_meta for buffer in model.buffers()):
+        raise ModelError(f"{option}: its target keeps tables in its layers, which cannot be shared")
     return model
 
 

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
 import torch
 
 from specviz import model_folder
 from specviz.engine.model import corrected, gguf_model, hub, shared_ends
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.dtypes import pick_dtype
+from specviz.engine.model.quantised import QuantisedAdapter
 from specviz.engine.model.quiet import one_line
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError, nearest
@@ -91,7 +93,10 @@ def _with_ends(name: str, role: str, where: str, target: Loaded, ends: shared_en
     theirs = target.adapter
     model = plain_model(name, role, theirs.dtype, where, theirs.model).to(theirs.device).requires_grad_(False).eval()
     loaded = _tested(model, name, role, target.tokenizer)
-    return replace(loaded, adapter=shared_ends.lightened(loaded.adapter, ends))
+    light = shared_ends.lightened(loaded.adapter, ends)
+    if not isinstance(light, QuantisedAdapter):
+        return replace(loaded, adapter=light)
+    return replace(loaded, adapter=light, info=msgspec.structs.replace(loaded.info, dtype=f"int{light.bits}"))
 
 
 def _tested(model: Any, name: str, role: str, tokenizer: Any) -> Loaded:
