@@ -68,9 +68,17 @@ def test_what_no_page_offered_is_not_read(chain_trace: Path) -> None:
 
 
 def _ask(server: Served, query: str, token: str | None = None) -> tuple[int, Any]:
+    return _sent(server, "GET", f"/api/stage?{query}", None, token)
+
+
+def _wonder(server: Served, body: str, token: str | None = None) -> tuple[int, Any]:
+    return _sent(server, "POST", "/api/whatif", body, token)
+
+
+def _sent(server: Served, how: str, where: str, body: str | None, token: str | None) -> tuple[int, Any]:
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
     headers = {"X-Specviz-Token": server.token if token is None else token}
-    connection.request("GET", f"/api/stage?{query}", headers=headers)
+    connection.request(how, where, body=body, headers=headers)
     answer = connection.getresponse()
     found = json.loads(answer.read())
     connection.close()
@@ -86,16 +94,6 @@ def test_the_route_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> 
             status, said = _ask(server, query)
             assert (status, said["ok"]) == (404, False)
             assert words in said["message"]
-
-
-def _wonder(server: Served, body: str, token: str | None = None) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
-    headers = {"X-Specviz-Token": server.token if token is None else token}
-    connection.request("POST", "/api/whatif", body=body, headers=headers)
-    answer = connection.getresponse()
-    found = json.loads(answer.read())
-    connection.close()
-    return answer.status, found
 
 
 def test_what_if_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> None:

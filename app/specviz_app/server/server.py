@@ -10,7 +10,8 @@ commands want the owner's token instead.
 import asyncio
 import secrets
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
@@ -151,13 +152,7 @@ def routes(server: Server) -> list[Route]:
     async def command(request: Request) -> Response:
         if not _same(request.headers.get("x-specviz-token", ""), server.owner):
             return no(ONLY_OWNER if server.shared else "commands need the token of a page of this server")
-        try:
-            body = await _short(request)
-        except ClientDisconnect:
-            return refused("the command came only in part", 400)
-        if body is None:
-            return refused("a command is one short line of JSON", 413)
-        return await asyncio.to_thread(obey, server, body)
+        return await _answered(request, "command", partial(obey, server))
 
     async def stage(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
@@ -167,13 +162,7 @@ def routes(server: Server) -> list[Route]:
     async def what_if(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
             return no("a run is handed to pages of this server only")
-        try:
-            body = await _short(request)
-        except ClientDisconnect:
-            return refused("the question came only in part", 400)
-        if body is None:
-            return refused("a question is one short line of JSON", 413)
-        return await asyncio.to_thread(decided, server, body)
+        return await _answered(request, "question", partial(decided, server))
 
     return [
         Route(EVENTS, events, methods=["GET"]),
@@ -201,6 +190,17 @@ async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[
             quiet += TICK_S
     finally:
         server.n_streams -= 1
+
+
+async def _answered(request: Request, what: str, answer: Callable[[bytes], Response]) -> Response:
+    """The answer to what a page sent, worked out beside the loop; a refusal of what came in part or is too long."""
+    try:
+        body = await _short(request)
+    except ClientDisconnect:
+        return refused(f"the {what} came only in part", 400)
+    if body is None:
+        return refused(f"a {what} is one short line of JSON", 413)
+    return await asyncio.to_thread(answer, body)
 
 
 async def _short(request: Request) -> bytes | None:
