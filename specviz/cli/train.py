@@ -270,6 +270,9 @@ draft = trainer(
     value("--rank", NATURAL, 32, "Of what corrects the target's layers; 0, or a width: they learn anew."),
     value("--tokens", COUNT, 8192, "Most frequent tokens to learn by, where it is as wide as its target."),
     value("--batch", COUNT, 8, "Windows of a step."),
+    click.option(
+        "--begin", type=FOLDER, help="Draft model of corrected layers of this target: its corrections learn on."
+    ),
     OWN_TEXT,
     KEEP,
     minutes=50.0,
