@@ -246,6 +246,7 @@ skip_set = trainer(
 
     An interrupted search is gone on with by giving the same command again.""",
     value("--least", NATURAL, 0, "Sublayers left out, even where fewer are cheaper."),
+    value("--yields", click.FloatRange(min=0), 0.0, "Tokens a round, even where a set with fewer is cheaper."),
     minutes=10.0,
     kept="what was tried",
     clocked="Time for trials",
