@@ -124,7 +124,7 @@ def _ours(message: Any) -> bool:
 def _start(page: Any, pace: str | None = None) -> None:
     page.get_by_text("Start", exact=True).wait_for()
     if pace:
-        page.get_by_label("Pace").click()
+        page.get_by_label("Pace", exact=True).click()
         page.get_by_role("option", name=pace).click()
         _settled(page)
     page.get_by_text("Start", exact=True).click()
@@ -139,7 +139,7 @@ def _address(page: Any) -> str:
 
 
 def _round(page: Any) -> int:
-    found = re.search(r"r(\d+)/", page.locator(".place").inner_text())
+    found = re.search(r"r(\d+) ", page.locator(".stage .time .place").inner_text())
     return int(found[1]) if found else 0
 
 
@@ -257,39 +257,37 @@ def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, ope
     page = open_at(live.url)
     _start(page, "full speed")
     _until(lambda: _round(page) >= 1, "nothing is painted")
-    page.locator("section.sv").evaluate("element => { element.tagged = 'the same' }")
-    slider = page.get_by_role("slider", name="γ gamma")
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    slider = page.locator("[data-testid=stSlider]", has_text="γ gamma").get_by_role("slider")
     slider.focus()
     slider.press("ArrowRight")
     slider.press("ArrowRight")
     page.get_by_role("button", name="Apply at the next round").click()
-    row = page.locator(".changes tbody tr").first
-    row.wait_for()
-    name, old, new, requested, applied = (row.locator("td").nth(k).inner_text() for k in range(5))
-    assert (name, old, new) == ("gamma", "4", "6")
-    assert int(applied[1:]) > int(requested[1:]) >= 0
-    assert page.locator("section.sv").evaluate("element => element.tagged") == "the same"
+    page.locator(".knob.moved", has_text=re.compile(r"in force from r\d+")).wait_for()
+    page.locator(".knobs .last", has_text="gamma 4→6").wait_for()
+    assert page.locator(".knob input[aria-label='γ gamma']").input_value() == "6"
+    assert page.locator(".stage").evaluate("element => element.tagged") == "the same"
     assert "draft.gamma=6" in _address(page)
 
 
 def test_tokens_that_look_like_markup_are_text(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
     _start(page, "full speed")
-    page.locator("section.sv svg text", has_text="<img").first.wait_for()
-    assert page.locator("section.sv img").count() == 0
+    page.locator(".stage svg.tree text", has_text="<img").first.wait_for()
+    assert page.locator(".stage img").count() == 0
 
 
 def test_hold_step_and_stop_work_from_the_component(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
     _start(page, "held")
     page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator("button.step").click()
+    page.locator(".livebar [data-do=step]").click()
     _until(lambda: _round(page) == 1, "no step")
-    page.locator("button.step").click()
+    page.locator(".livebar [data-do=step]").click()
     _until(lambda: _round(page) == 2, "no second step")
-    page.locator("button.hold").click()
+    page.locator(".livebar .hold").click()
     _until(lambda: _round(page) > 3, "it does not go on")
-    page.locator("button.stop").click()
+    page.locator(".livebar .halt").click()
     page.locator(".state", has_text="ENDED").wait_for()
 
 
@@ -297,16 +295,15 @@ def test_a_click_on_a_node_asks_why_and_the_keyboard_does_too(live: Served, open
     page = open_at(live.url)
     _start(page, "held")
     page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator("button.step").click()
-    node = page.locator("section.sv g[data-mark=accepted], section.sv g[data-mark=rejected]").first
-    node.click()
-    page.locator(".sv-why").wait_for()
-    page.get_by_role("heading", name="Round 1").wait_for()
-    assert re.search(r"(ACCEPTED|REJECTED)", page.locator(".sv-why").inner_text())
-    root = page.locator("section.sv g[data-node='-1']")
+    page.locator(".livebar [data-do=step]").click()
+    page.locator(".stage .node[data-mark=accepted], .stage .node[data-mark=rejected]").first.click()
+    page.locator(".stage .why .unpin").wait_for()
+    assert re.search(r"(ACCEPTED|REJECTED)", page.locator(".stage .why").inner_text())
+    _until(lambda: "at=r1%2Fn" in _address(page) or "at=r1/n" in _address(page), "the address does not say it")
+    root = page.locator(".stage .node[data-mark=root]")
     root.focus()
     root.press("Enter")
-    page.locator(".sv-why", has_text="ROOT").wait_for()
+    page.locator(".stage .why", has_text="ROOT").wait_for()
 
 
 def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> None:
@@ -314,7 +311,7 @@ def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> Non
     page.goto(live.url)
     page.locator(".state", has_text="IDLE").wait_for(timeout=_WAIT_MS)
     live.interrupt()
-    page.locator(".problem", has_text="connection to the server is lost").wait_for(timeout=_WAIT_MS)
+    page.locator(".wrong", has_text="connection to the server is lost").wait_for(timeout=_WAIT_MS)
     page.close()
 
 
@@ -535,7 +532,7 @@ def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -
     _until(lambda: _round(page) >= 1, "nothing is painted")
     main = page.locator("[data-testid=stMain]")
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
-    canvas = page.locator("section.sv .canvas")
+    canvas = page.locator(".stage .canvas")
     assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
@@ -552,8 +549,8 @@ def test_a_conversation_takes_one_script_run_a_message_and_mounts_nothing_anew(
     page.get_by_role("button", name="explain").click()
     _until(lambda: _round(page) >= 2, "no answer")
     assert page.locator(".talk .text").inner_text()
-    page.locator("section.sv").evaluate("element => { element.tagged = 'the same' }")
-    page.locator("button.stop").click()
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    page.locator(".livebar .halt").click()
     page.locator(".state", has_text="ENDED").wait_for()
     _settled(page)
     page.evaluate(_COUNT_RUNS)
@@ -563,7 +560,7 @@ def test_a_conversation_takes_one_script_run_a_message_and_mounts_nothing_anew(
     _until(lambda: _round(page) >= 3, "no second answer")
     assert page.evaluate("window.runs") == 1
     assert page.locator(".sv-turn").count() == 3
-    assert page.locator("section.sv").evaluate("element => element.tagged") == "the same"
+    assert page.locator(".stage").evaluate("element => element.tagged") == "the same"
 
 
 def test_a_message_that_is_refused_comes_back_into_the_box(talking: Served, open_at: Callable[..., Any]) -> None:
@@ -586,7 +583,7 @@ def test_another_tab_shows_the_message_without_being_touched(talking: Served, op
     _until(lambda: _round(first) >= 1, "no answer")
     second.reload()
     second.locator(".sv-turn", has_text="why?").wait_for()
-    first.locator("button.stop").click()
+    first.locator(".livebar .halt").click()
     first.locator(".state", has_text="ENDED").wait_for()
     _settled(first)
     _say(first, "and then?")
@@ -599,7 +596,7 @@ def test_a_conversation_fits_a_phone(dark: bool, talking: Served, open_at: Calla
     page.get_by_role("button", name="explain").click()
     _until(lambda: _round(page) >= 1, "nothing is painted")
     assert page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)") <= 390
-    for part in ("section.sv", "section.sv .canvas", "section.sv .text", ".sv-turn"):
+    for part in (".stage", ".stage .canvas", ".stage .text", ".sv-turn"):
         assert page.locator(part).first.evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
@@ -610,7 +607,7 @@ def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any)
     page.goto(live.url)
     _start(page, "watch")
     _until(lambda: _round(page) == 2, "no second round")
-    nodes = page.locator("section.sv g[data-node]")
+    nodes = page.locator(".stage svg.tree .node")
     while _round(page) < 4:  # whatever phase it is in: every drafted token has its verdict, and the round its end
         marks = nodes.evaluate_all("all => all.map(node => node.dataset.mark)")
         assert "drafted" not in marks
