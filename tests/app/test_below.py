@@ -20,7 +20,7 @@ from specviz_app.ui.viewer import Viewer
 from support.recordings import RECORDINGS
 
 Open = Callable[..., Any]
-IDS = ["overview", "verification", "early-exit", "lanes", "ranks", "learning", "trace"]
+IDS = ["overview", "verification", "early-exit", "lanes", "compare", "ranks", "learning", "trace"]
 
 
 def _handed(at: Any) -> dict[str, Any]:
@@ -122,3 +122,63 @@ def test_the_parts_of_a_panel_stand_in_the_address_by_its_name(open_page: Open) 
     assert [warning.value for warning in at.warning] == []
     at = open_page(Settings(replay=RECORDINGS["code-specblock"]), "stage", at="r2", panel="lanes")
     assert [warning.value for warning in at.warning] == []
+
+
+def _query(at: Any, name: str) -> str:
+    value = at.query_params[name]
+    return str(value[0] if isinstance(value, list) else value)
+
+
+def _score(at: Any) -> dict[str, Any]:
+    """What the texts side by side are mounted with."""
+    handed: list[dict[str, Any]] = [json.loads(picture.proto.json) for picture in at.get("bidi_component")]
+    (found,) = [each for each in handed if "score" in each]
+    return found
+
+
+def test_the_run_on_the_stage_is_laid_beside_others_at_its_place(open_page: Open) -> None:
+    settings = Settings(replay=RECORDINGS["code-tree"])
+    at = open_page(settings, "stage", at="r2", panel="compare", **{"with": ["code-ar", "code-draft"]})
+    assert not at.exception
+    assert [error.value for error in at.error] == []
+    found, held = _score(at), Viewer.of("x", TraceFile(RECORDINGS["code-tree"]))
+    assert [lane["letter"] for lane in found["score"]["lanes"]] == ["A", "B", "C"]
+    before = held.player.run.rounds.point(0).n_emitted
+    assert (found["at"], _query(at, "token")) == (before, str((before or 0) + 1))
+    at.query_params["at"] = "r3"
+    at.run()
+    assert _score(at)["at"] == sum(held.player.run.rounds.point(k).n_emitted or 0 for k in (0, 1))
+
+
+def test_a_position_that_no_run_has_is_left_out(open_page: Open) -> None:
+
+    settings = Settings(replay=RECORDINGS["code-draft"])
+    at = open_page(settings, "stage", at="r1", panel="compare", token="9999", **{"with": ["code-ar"]})
+    assert _score(at)["at"] == 0
+
+
+def test_no_run_beside_it_is_asked_for(open_page: Open) -> None:
+    at = open_page(Settings(replay=RECORDINGS["stream-specblock"]), "stage", at="r2", panel="compare")
+    assert not at.exception
+    assert any("lay beside this one" in each.value for each in at.info)
+
+
+def test_the_layer_under_the_cursor_stands_in_the_address(open_page: Open) -> None:
+    settings = Settings(replay=RECORDINGS["code-specbound"])
+    at = open_page(settings, "stage", at="r3", panel="early-exit", layer="2")
+    assert not at.exception
+    box = next(each for each in at.selectbox if each.label == "Layer")
+    assert box.value == 2
+    box.select_index(2).run()
+    assert not at.exception
+    assert _query(at, "layer") == "3"
+    at.query_params["layer"] = "1"  # the way back
+    at.run()
+    assert next(each for each in at.selectbox if each.label == "Layer").value == 1
+
+
+@pytest.mark.parametrize("bad", ["0", "99", "x", "-1", "²"])
+def test_a_layer_that_is_not_there_is_said(bad: str, open_page: Open) -> None:
+    at = open_page(Settings(replay=RECORDINGS["code-specbound"]), "stage", at="r3", panel="early-exit", layer=bad)
+    assert not at.exception
+    assert any("no layer" in each.value for each in at.warning)
