@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.cost.exit_grid import AXES
-from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, n_layers_of, queries, rounds
+from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, grid_step, n_layers_of, queries, rounds
 from specviz.cost.exit_setting import exit_setting, replay_events
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
@@ -23,7 +23,7 @@ class ExitsAgain:
     """One round: tokens kept, as recorded and under the change; the layers at which its drafts would have stopped.
 
     `drafts`: the tokens that would be drafted, as many as `exits`; `closing`: the target's own token behind those that
-    are kept, None where the text ends with a kept one. `ends`, `ended`: the committed length after the round, under the
+    are kept, None where the text ends with a kept one; `confs`: how sure the head of each draft is, as tested. `ends`, `ended`: the committed length after the round, under the
     change and as recorded. `wrong`: a draft that the target would not have chosen ends it.
     """
 
@@ -36,6 +36,7 @@ class ExitsAgain:
     exits: tuple[int, ...]
     drafts: tuple[int, ...] = ()
     closing: int | None = None
+    confs: tuple[float, ...] = ()
     ends: int = 0
     ended: int = 0
 
@@ -112,7 +113,8 @@ class ExitReplay:
         drafts = [int(token) for token in rest.tokens[:kept]]
         if len(exits) > kept:  # the draft that is wrong, as its head says it
             drafts.append(int(rest.top1[kept, rest.layers.index(exits[kept])]))
-        n = record.start.n
+        n, strength = record.start.n, grid_step(knobs.alpha)
+        confs = [float(rest.conf[strength, k, rest.layers.index(layer)]) for k, layer in enumerate(exits)]
         return ExitsAgain(
             record.q,
             record.r,
@@ -123,6 +125,7 @@ class ExitReplay:
             exits,
             tuple(drafts),
             int(rest.tokens[n_new - 1]) if n_new > kept else None,
+            tuple(confs),
             n + n_new,
             n + len(record.commit.tokens if record.commit is not None else ()),
         )

@@ -144,10 +144,23 @@ def test_the_run_on_the_stage_is_laid_beside_others_at_its_place(open_page: Open
     found, held = _score(at), Viewer.of("x", TraceFile(RECORDINGS["code-tree"]))
     assert [lane["letter"] for lane in found["score"]["lanes"]] == ["A", "B", "C"]
     before = held.player.run.rounds.point(0).n_emitted
-    assert (found["at"], _query(at, "token")) == (before, str((before or 0) + 1))
+    assert found["at"] == before
+    assert "token" not in at.query_params, "the place says it"
     at.query_params["at"] = "r3"
     at.run()
     assert _score(at)["at"] == sum(held.player.run.rounds.point(k).n_emitted or 0 for k in (0, 1))
+
+
+def test_a_position_behind_the_end_of_the_run_on_the_stage_stands_in_the_address(open_page: Open) -> None:
+    """`code-ar` is shorter than what is laid beside it; the stage stands at its last round, until it is moved."""
+    beside = {"with": ["code-tree"]}
+    at = open_page(Settings(replay=RECORDINGS["code-ar"]), "stage", at="r40", panel="compare", token="60", **beside)
+    assert _score(at)["at"] == 59
+    assert _query(at, "token") == "60"
+    at.query_params["at"] = "r3"
+    at.run()
+    assert _score(at)["at"] == 2
+    assert "token" not in at.query_params
 
 
 def test_a_position_that_no_run_has_is_left_out(open_page: Open) -> None:

@@ -835,3 +835,42 @@ def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, op
     past.locator(".stage .node").first.wait_for()
     assert past.locator(".livebar").count() == 0
     assert past.locator(".knob input").count() == past.locator(".whatif .knob input").count()  # as what if alone
+
+
+def test_both_settings_of_a_moved_knob_are_laid_side_by_side(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    page.locator(".livebar select").select_option("0")
+    both = page.locator(".knobs .both")
+    assert both.is_hidden()
+    slider = page.locator(".knob input[aria-label='γ gamma']")
+    slider.focus()
+    slider.press("ArrowRight")
+    both.wait_for()
+    assert both.inner_text() == "A/B: the same prompt with γ 4 and with γ 5"
+    both.click()
+    page.get_by_text("A/B 1 of 2, γ 4").wait_for()
+    page.wait_for_url(re.compile(r"/compare\?"))
+    page.locator(".score .token").first.wait_for()
+    assert "γ 4" in page.locator("[data-testid=stMultiSelect]").inner_text()
+    assert "γ 5" in page.locator("[data-testid=stMultiSelect]").inner_text()
+
+
+def test_compare_below_the_stage_moves_it_and_the_other_way_round(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{opened.url}/stage?src=code-tree&at=r2&panel=compare&with=code-ar&with=code-draft")
+    page.locator(".score .token").first.wait_for()
+    _settled(page)
+    was = _address(page)
+    page.locator('.score .token[data-lane="0"]').nth(9).click()
+    _until(lambda: _address(page) != was, "the address does not say it")
+    place = page.locator(".stage .time .place")
+    at = re.search(r"at=(r\d+)", _address(page))
+    assert at is not None
+    _until(lambda: place.inner_text().startswith(f"{at[1]} "), "the stage stands still")
+    here = page.locator('.score .token.here[data-lane="0"]')
+    _until(lambda: here.get_attribute("data-at") == "9", "the cursor is elsewhere")
+    page.locator(".stage svg.tree").focus()
+    page.keyboard.press("Home")
+    _until(lambda: here.get_attribute("data-at") == "0", "the texts stand still")
+    page.go_back()
+    _until(lambda: place.inner_text().startswith(f"{at[1]} "), "there is no way back")

@@ -29,12 +29,12 @@ from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import CLOSING, word
 from specviz_app.figures import compare as draw
 from specviz_app.server.server import Server, current
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import ab, guard, parts, state
 from specviz_app.ui.library import LIVE, choices, opened
 from specviz_app.ui.pages import Below, Page
 from specviz_app.ui.viewer import Viewer
 
-RUNS, BESIDE, PROMPT = "runs", "with", "shared-prompt"
+RUNS, BESIDE, PROMPT = ab.RUNS, "with", "shared-prompt"
 _KEY, _HELD, _DONE = "compare-score", "compare-held", "compare-done"
 _BELOW, _WENT = "compare-below", "compare-went"  # below the stage: the picture; where somebody went in it
 _PICK = f"Choose two to {MOST} runs. Those of one prompt are laid side by side by position."
@@ -51,6 +51,7 @@ _component = st.components.v2.component(
 
 def page() -> None:
     server = current()
+    ab.forget()
     names = [name for name in choices(server, state.uploads()) if name != LIVE]
     chosen = _chosen(server, names)
     if not 2 <= len(chosen) <= MOST:
@@ -310,8 +311,8 @@ def _below(held: Viewer, dark: bool) -> None:
     lane = found.text.lanes[0]
     at = _beside(held, lane, found.text.n_positions)
     _text(found, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
-    if found.text.same_prompt:
-        state.put_address({state.TOKEN: str(at + 1)})
+    if st.query_params.get(state.TOKEN, str(at + 1)) != str(at + 1):
+        state.put_address({state.TOKEN: None})  # the stage has gone elsewhere
     _numbers(found, dark)
 
 
@@ -323,17 +324,17 @@ def _prompt_here(held: Viewer, runs: Sequence[Run]) -> int:
 
 
 def _beside(held: Viewer, lane: RunLane, n: int) -> int:
-    """The position that the stage is at: its node where that was committed, else where its round begins.
-
-    Whoever went to a place behind the end of the stage's run stays there, until the stage is moved.
-    """
+    """The position that the cursor is at: where somebody went, until the stage is moved; else what the stage shows."""
     here, went = (held.name, held.place), st.session_state.get(_WENT)
     if went is None and state.TOKEN in st.query_params:  # a link
         at = _position(n, 0)
         went = (here, at) if _leads_here(held, lane, at) else None
     st.session_state[_WENT] = went = went or (("", ""), 0)
-    if went[0] == here and went[1] < n:
-        return int(went[1])
+    return int(went[1]) if went[0] == here and went[1] < n else _shown(held, lane, n)
+
+
+def _shown(held: Viewer, lane: RunLane, n: int) -> int:
+    """The position that the stage shows: its node where that was committed, else where its round begins."""
     index, node = held.player.cursor.index, held.options.selected
     mine = [k for k, token in enumerate(lane.tokens) if token.index == index]
     exact = next((k for k in mine if _node(lane.tokens[k]) == node), None)
@@ -352,7 +353,10 @@ def _node(token: LaneToken) -> int:
 
 
 def _went(held: Viewer, lane: RunLane) -> None:
-    """A position was chosen: the stage goes to the token that its run wrote there."""
+    """A position was chosen: the stage goes to the token that its run wrote there.
+
+    The address has the position as well where the stage's place alone would lead to another.
+    """
     told = st.session_state[_BELOW].get("place")
     if not isinstance(told, int | float) or not lane.tokens:
         return
@@ -363,7 +367,8 @@ def _went(held: Viewer, lane: RunLane) -> None:
     except SpecvizError:
         held.choose(None)  # nodes are not on record: its round is
     st.session_state[_WENT] = ((held.name, held.place), int(told))
-    state.put_place(held)
+    apart = int(told) != _shown(held, lane, int(told) + 1)
+    state.put_place(held, {state.TOKEN: str(int(told) + 1) if apart else None})
 
 
 PAGE = Page(

@@ -17,11 +17,11 @@ from specviz_app.screens import live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
-from specviz_app.ui import guard, parts, sidebar, state
+from specviz_app.ui import ab, guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own
 from specviz_app.ui.pages import Page
-from specviz_app.ui.tree import follow
+from specviz_app.ui.tree import follow, whole_width
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
@@ -30,6 +30,7 @@ _PROMPTS_MB = 4
 
 
 def page() -> None:
+    whole_width()
     server = current()
     core = server.core
     if not server.streams:
@@ -56,7 +57,8 @@ def page() -> None:
 
 
 def tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> None:
-    """What stands in the way, in a line each."""
+    """What goes on and what stands in the way, in a line each."""
+    ab.progress(core)
     if method is not None and method.missing is not None:
         st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
     live_models.tell(core, picked)

@@ -34,7 +34,6 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
         picked = live_models.boxes(server)
         method = live.method_box(core) if core.loaded and core.catalogue is not None else None
         live_models.load_button(core, picked)
-    ab.progress(core)
     live.tell(core, picked, method)
     talks = live.talks(core, picked)
     making = live.making(core, method)

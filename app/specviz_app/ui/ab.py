@@ -8,7 +8,7 @@ from specviz_app.ui import guard, parts
 from specviz_app.ui.owner import must_own
 
 RUNS = "runs"  # of the page Compare, in its address
-_MINE = "ab-mine"
+_MINE = "ab-mine"  # in the session's state: the trial that this tab began
 _LOOK_S = 0.5
 
 
@@ -25,7 +25,7 @@ def progress(core: ServedRun) -> None:
         return
     if trial.running:
         guard.fragment(_goes_on, _LOOK_S)(core, trial)
-    elif trial.number == st.session_state.pop(_MINE, None):
+    elif trial.number == st.session_state.get(_MINE):
         _over(trial)
 
 
@@ -43,11 +43,17 @@ def _cancel(trial: Trial) -> None:
     trial.cancel()
 
 
+def forget() -> None:
+    """This tab has come to what it asked for."""
+    st.session_state.pop(_MINE, None)
+
+
 def _over(trial: Trial) -> None:
     """To both of them side by side; what stood in the way, where there are not two."""
-    if trial.problem is None:
+    if trial.problem is None:  # what is noted is forgotten there: this script may be cut off before it comes so far
         st.session_state[RUNS] = list(trial.names)
         st.switch_page(st.session_state["pages"]["compare"], query_params={RUNS: list(trial.names)})
+    forget()
     if trial.cancelled:
         st.info("A/B was ended before both were done.")
     else:

@@ -149,10 +149,10 @@ def bad_place() -> str | None:
     return found
 
 
-def put_place(held: Viewer) -> None:
-    """Write the cursor into the address, as one step of the browser's history. From the script alone, at its end."""
+def put_place(held: Viewer, more: Mapping[str, str | None] | None = None) -> None:
+    """Write the cursor into the address, with `more` of it, as one step of the browser's history."""
     layer = None if held.layer is None else str(held.layer)
-    put_address({AT: held.place or st.query_params.get(AT), LAYER: layer})
+    put_address({AT: held.place or st.query_params.get(AT), LAYER: layer, **(more or {})})
     st.session_state["at_seen"], st.session_state["layer_seen"] = held.place, layer
     st.session_state["bad_place"] = None
 

@@ -12,7 +12,7 @@ export class Steer {
     this.rest = el("div", { class: "list" });
     this.more = el("details", { class: "more" }, el("summary", { text: "more knobs" }), this.rest);
     this.last = el("p", { class: "dim last", role: "status" });
-    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, this.list, this.more, this.last, this.both);
+    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, this.list, this.more, el("div", { class: "effect" }, this.last, this.both));
   }
 
   // What steers the method stands first; what shapes the text, and what is fixed while a run lasts, folded away.

@@ -109,8 +109,10 @@ export class WhatIfStage extends Stage {
     this.alter("uniforms", node, Number(this.uSlide.value));
   }
 
+  // An answer that is on its way is about what was asked before: it would put the slider back under the hand.
   ask() {
     this.stop();
+    this.wished += 1;
     this.askSoon(SOON_MS);
   }
 

@@ -24,9 +24,11 @@ from specviz.view.stage.moments import RoundMoments, State
 from specviz.view.stage.now import control
 from specviz.view.stage.parts import StageControl, StageMoment, StageNode, StageRound, StageRow, StageWhy, WhatIfKnob
 from specviz.view.words.numbers import knob as shown_knob
+from specviz.view.words.numbers import prob
 from specviz.view.words.palette import CLOSING, ROOT, STYLES, Phase
 from specviz.whatif import ExitReplay, ExitsAgain
 
+_DIGITS = 4  # of a bar
 _replays: WeakKeyDictionary[Run, tuple[int, ExitReplay | None, str]] = WeakKeyDictionary()
 
 
@@ -92,8 +94,9 @@ class _Painted:
         found = self.found
         for k, (token, layer) in enumerate(zip(found.drafts, found.exits, strict=True)):
             kept = k < found.kept
+            words = self._words(layer, kept)
             self._add(
-                k, k - 1 if k else ROOT, token, "accepted" if kept else "rejected", self._words(layer, kept), layer
+                k, k - 1 if k else ROOT, token, "accepted" if kept else "rejected", words, (layer, found.confs[k])
             )
         if found.closing is not None:
             above = found.kept - 1 if found.kept else ROOT
@@ -118,18 +121,29 @@ class _Painted:
         right = "" if self.found.closing is None else f": the target chooses {self.run.word(self.found.closing)}"
         return f"{stops}, which is wrong{right}."
 
-    def _add(self, node: int, parent: int, token: int, mark: Mark, words: str, layer: int | None) -> None:
+    def _add(self, node: int, parent: int, token: int, mark: Mark, words: str, stop: tuple[int, float] | None) -> None:
+        """`stop`: the layer that a row stopped after, and how sure its head was there."""
         above = next(each for each in self.nodes if each.id == parent)
         taken = {each.row for each in self.nodes if each.column == above.column + 1}
         row = next(row for row in range(len(taken) + 1) if row not in taken)
         reads = running(*self.run.words.get(token, ("", None)), LONGEST)
         shown = self.run.word(token)
-        self.nodes.append(StageNode(node, parent, above.column + 1, row, shown, reads))
-        rows = () if layer is None else (StageRow("layer", str(layer), layer / self._n_layers),)
-        self.whys.append(StageWhy(shown, mark, f"WHAT IF: {STYLES[mark].word.upper()}", words, rows=rows))
-        note = "" if layer is None else f"layer {layer}"
-        won = mark != "rejected"
-        self.states[str(node)] = {"mark": mark, "win": won, "note": note, "why": len(self.whys) - 1}
+        badge = "" if stop is None else f"layer {stop[0]}"
+        self.nodes.append(StageNode(node, parent, above.column + 1, row, shown, reads, badge))
+        self.whys.append(StageWhy(shown, mark, f"WHAT IF: {STYLES[mark].word.upper()}", words, rows=self._rows(stop)))
+        state: State = {"mark": mark, "win": mark != "rejected", "note": "", "why": len(self.whys) - 1}
+        if stop is not None:
+            state |= {"q": prob(stop[1]), "qb": round(stop[1], _DIGITS)}
+        self.states[str(node)] = state
+
+    def _rows(self, stop: tuple[int, float] | None) -> tuple[StageRow, ...]:
+        if stop is None:
+            return ()
+        layer, conf = stop
+        return (
+            StageRow("confidence", prob(conf), round(conf, _DIGITS), "of the head there, annealed as asked"),
+            StageRow("layer", str(layer), round(layer / self._n_layers, _DIGITS), f"of {self._n_layers}"),
+        )
 
     @property
     def _n_layers(self) -> int:

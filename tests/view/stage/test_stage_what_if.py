@@ -151,7 +151,9 @@ def test_a_round_of_exits_is_painted_as_the_replay_has_it(exits: FrameBuilder) -
         states = found.round.moments[0].nodes
         marks = [states[str(k)]["mark"] for k in range(len(told.drafts))]
         assert marks == ["accepted"] * told.kept + ["rejected"] * told.wrong
-        assert [states[str(k)]["note"] for k in range(len(told.exits))] == [f"layer {layer}" for layer in told.exits]
+        badges = {node.id: node.badge for node in found.round.nodes}
+        assert [badges[k] for k in range(len(told.exits))] == [f"layer {layer}" for layer in told.exits]
+        assert all(conf >= 0.9 for conf in told.confs), "a row stopped below its threshold"
         assert (str(CLOSING) in states) == (told.closing is not None)
         written = [*told.drafts[: told.kept], *([told.closing] if told.closing is not None else [])]
         assert follows(record)[: len(written)] == tuple(written), "the text is another one"
