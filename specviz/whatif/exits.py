@@ -22,9 +22,10 @@ from specviz.whatif.changes import NOT_SWEPT, Change
 class ExitsAgain:
     """One round: tokens kept, as recorded and under the change; the layers at which its drafts would have stopped.
 
-    `drafts`: the tokens that would be drafted, as many as `exits`; `closing`: the target's own token behind those that
-    are kept, None where the text ends with a kept one; `confs`: how sure the head of each draft is, as tested. `ends`, `ended`: the committed length after the round, under the
-    change and as recorded. `wrong`: a draft that the target would not have chosen ends it.
+    `drafts`: the tokens that would be drafted, as many as `exits`, and `confs`: how sure the head of each is, as it is
+    tested. `closing`: the target's own token behind those that are kept, None where the text ends with a kept one.
+    `ends`, `ended`: the committed length after the round, under the change and as recorded. `wrong`: a draft that the
+    target would not have chosen ends it.
     """
 
     q: int

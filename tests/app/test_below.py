@@ -114,6 +114,25 @@ def test_a_panel_of_the_newest_run_goes_on_with_it_until_somebody_looks_back(cor
     assert _handed(at)["at"].startswith("r4/n")
 
 
+def test_a_panel_that_was_opened_before_the_run_shows_it_once_it_begins(core: ServedRun) -> None:
+    from streamlit.testing.v1 import AppTest
+
+    at = AppTest.from_string(PAGE.format(page="stage"))
+    at.default_timeout = 60
+    at.query_params["src"], at.query_params["panel"] = LIVE, "verification"
+    at.run()
+    assert not at.exception
+    assert _handed(at)["panel"] == "verification"
+    assert all(reason == "" for _, _, reason in _handed(at)["panels"]), "a tab cannot be pressed before a run"
+    assert any("No round yet" in each.value for each in at.caption)
+    core.start(Start(prompt="x", paused=True))
+    until(lambda: core.running, "no run")
+    _rounds(core, 2)
+    at.run()
+    assert not at.exception
+    assert any("Round 2" in str(each.value) for each in at.get("html"))
+
+
 def test_the_parts_of_a_panel_stand_in_the_address_by_its_name(open_page: Open) -> None:
     at = open_page(
         Settings(replay=RECORDINGS["code-specblock"]), "stage", at="r2", panel="ranks", **{"ranks.show": "the run"}

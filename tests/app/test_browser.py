@@ -368,6 +368,13 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     page.keyboard.press("Escape")
     _until(lambda: page.locator(".stage.asks").count() == 0, "it is not put back")
     assert page.locator(".stage .node").evaluate_all(marks) == was
+    slider.focus()
+    slider.press("ArrowLeft")
+    page.locator(".stage.asks").wait_for()
+    slider.press("ArrowRight")  # by hand to where it stood
+    _until(lambda: page.locator(".stage.asks").count() == 0, "the recording is not restored")
+    _until(lambda: page.locator(".stage .node").evaluate_all(marks) == was, "another round is shown")
+    assert "⚠ not lossless" in page.locator(".whatif select").inner_text()
     assert page.evaluate("window.runs") <= 2  # for the places that the address was told
 
 
@@ -711,12 +718,14 @@ def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: 
     page.locator("svg.tree").focus()
     page.keyboard.press("Home")
     _until(lambda: _stage_place(page).startswith("r1 "), "there is no way back")
+    _until(lambda: "at=r1" in _address(page), "the address does not say where it looks")
     seen = _newest(page)
     _until(lambda: _newest(page) > seen, "the core waits for who looks back")
     assert _stage_place(page).startswith("r1 ")
     page.keyboard.press("l")
     _until(lambda: not _stage_place(page).startswith("r1 "), "there is no way to live")
     assert page.locator(".livebar .golive.on").count() == 1
+    _until(lambda: "at=" not in _address(page), "the address stays behind")
 
 
 def test_a_knob_below_the_tree_is_requested_and_in_force(live: Served, open_at: Callable[..., Any]) -> None:

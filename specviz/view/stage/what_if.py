@@ -12,7 +12,6 @@ from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import LONGEST, running
-from specviz.verifiers import all_verifiers
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import in_force, place_of
@@ -34,7 +33,18 @@ from specviz.view.whatif.round import changed_words
 from specviz.view.words.numbers import fine
 from specviz.view.words.numbers import knob as shown_knob
 from specviz.view.words.palette import CLOSING, ROOT, STYLES, Phase
-from specviz.whatif import Change, Decision, ExitReplay, Movable, RoundAgain, checked, decide, exits_asked, movable
+from specviz.whatif import (
+    Change,
+    Decision,
+    ExitReplay,
+    Movable,
+    RoundAgain,
+    checked,
+    decide,
+    exits_asked,
+    known_lossy,
+    movable,
+)
 
 _LEAST_OF = ("unsure",)  # cuts that leave more the lower they are
 
@@ -106,8 +116,7 @@ def _exits(builder: FrameBuilder, index: int, replay: ExitReplay, base: StageWha
 
 def _warns(verifier: str) -> str:
     """What a rule that is not lossless does to the text; "" for one that is, and for one that is not known here."""
-    rule = all_verifiers().get(verifier)
-    if rule is None or rule.lossless:
+    if not known_lossy(verifier):
         return ""
     return f"{verifier} is not lossless: under it the text would not follow the target's law"
 
