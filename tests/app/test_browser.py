@@ -438,7 +438,7 @@ def test_verification_follows_a_run_that_goes_on(live: Served, open_at: Callable
     page = open_at(live.url)
     _start(page, "held")
     page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator("button.step").click()
+    page.locator(".livebar [data-do=step]").click()
     _until(lambda: _round(page) == 1, "no step")
     page.get_by_role("link", name="Verification").click()
     _until(lambda: "at=r1" in _address(page), "the page does not open")

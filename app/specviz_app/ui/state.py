@@ -65,8 +65,8 @@ def viewer(server: Server) -> Viewer:
         if held is not None:
             held.source.close()
             if st.session_state.get("place_of") == held.name:
-                for name in (AT, LAYER, TOKEN):
-                    st.query_params.pop(name, None)  # a place in another run means nothing here
+                for part in (AT, LAYER, TOKEN):
+                    st.query_params.pop(part, None)  # a place in another run means nothing here
             st.session_state["at_seen"] = st.session_state["layer_seen"] = None
         held = Viewer.of(name, opened(name, server, uploads()))
         st.session_state["viewer"] = held

@@ -2,6 +2,8 @@
 
 import { el, put } from "./dom.js";
 
+const AGAIN_MS = 4000;
+
 export class Steer {
   // `both()`: decode the same prompt with what was moved as it was, and as it is; null where nobody may.
   constructor(ask, both = null) {
@@ -24,7 +26,8 @@ export class Steer {
   }
 
   pressed(both) {
-    this.both.hidden = true; // until the core says again that it can be asked
+    this.both.hidden = true;
+    setTimeout(() => { this.ab = null; }, AGAIN_MS); // nothing came of it: the next frame offers it again
     both();
   }
 
