@@ -353,6 +353,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     marks = "all => all.map(node => node.dataset.mark)"
     was = page.locator(".stage .node").evaluate_all(marks)
     slider = page.locator(".whatif input[aria-label*=gamma]")
+    own = slider.input_value()
     slider.focus()
     slider.press("Home")
     page.locator(".stage.asks .iff .words", has_text="with gamma").wait_for()
@@ -368,6 +369,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     page.keyboard.press("Escape")
     _until(lambda: page.locator(".stage.asks").count() == 0, "it is not put back")
     assert page.locator(".stage .node").evaluate_all(marks) == was
+    _until(lambda: slider.input_value() == own, "the slider stays where it was")
     slider.focus()
     slider.press("ArrowLeft")
     page.locator(".stage.asks").wait_for()
