@@ -23,7 +23,6 @@ from specviz.view import Frame
 from specviz_app.server.answers import HEADERS, decided, no, obey, played, refused
 from specviz_app.server.core import TICK_S, ServedRun, Settings
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, now
-from specviz_app.server.payload import payload
 from specviz_app.server.stages import OpenRun, Stages
 
 EVENTS, COMMAND, STAGE, WHAT_IF = "/api/events", "/api/command", "/api/stage", "/api/whatif"
@@ -85,8 +84,8 @@ class Server:
         self.owner = secrets.token_urlsafe(24)
         return self.owner
 
-    def frame(self, view: str = "") -> tuple[int, bytes]:
-        """The newest frame and its number, for the live page or the stage; made once however many tabs look."""
+    def frame(self, view: str = "stage") -> tuple[int, bytes]:
+        """The newest frame and its number, for the stage; made once however many tabs look."""
         with self._lock:
             if view not in self._held or self._held[view][0] != self.core.version:
                 self._held[view] = self.core.look(_VIEWS[view])
@@ -106,15 +105,11 @@ class Server:
         self.core.close()
 
 
-def _numbered(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
-    return core.version, payload(frame, core)
-
-
 def _staged(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
     return core.version, now(frame, core)
 
 
-_VIEWS = {"": _numbered, "stage": _staged}
+_VIEWS = {"stage": _staged}
 
 
 _server: Server | None = None
@@ -144,7 +139,7 @@ def routes(server: Server) -> list[Route]:
             return no("this stream needs the token of a page of this server")
         if server.n_streams >= MOST_STREAMS:
             return refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
-        view = request.query_params.get("view", "")
+        view = request.query_params.get("view", "stage")
         if view not in _VIEWS:
             return refused("no such view of the run", 404)
         return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=HEADERS)
