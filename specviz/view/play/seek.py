@@ -1,6 +1,7 @@
 """Ways to move a cursor: by step, phase, round and rejection, to a place named by a person, to a text."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from specviz.errors import SpecvizError
@@ -161,8 +162,7 @@ class Seek:
 
     def seek_time(self, t: int) -> bool:
         """To the last round that had begun at this time (ns of the trace's clock)."""
-        begun = [index for index in range(len(self.run.rounds)) if self.run.rounds.began(index) <= t]
-        return self.seek_index(begun[-1] if begun else 0)
+        return self.seek_index(bisect_right(range(len(self.run.rounds)), t, key=self.run.rounds.began) - 1)
 
     def seek_text(self, wanted: str) -> bool:
         """To the next round that completes this text, searching on from here and round again."""

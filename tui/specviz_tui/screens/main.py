@@ -63,6 +63,7 @@ class MainScreen(TalkActions, LookingActions):
         super().__init__(feed, library)
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(bindings(screen_keys()))])
         self._at = at
+        self._later = ""  # a place to go to once all of a big recording is known
         self._ticks = 0
         self._n_told = 0  # warnings of the run
 
@@ -107,13 +108,18 @@ class MainScreen(TalkActions, LookingActions):
 
     def _go_to_start(self, at: str | None) -> None:
         """Where the command line says; a recording from its first round on."""
-        player = self.feed.player
+        player, filling = self.feed.player, self.feed.filling is not None
+        self._later = ""
         if at and player.run.rounds:
             try:
                 self.select(player.seek(at))
             except SpecvizError as error:
-                self.notify(str(error), severity="warning", markup=False)
-        elif not self.feed.has_core and self.feed.source.ended and player.run.rounds:
+                if filling:
+                    self._later = at
+                    player.seek_index(0)
+                else:
+                    self.notify(str(error), severity="warning", markup=False)
+        elif not self.feed.has_core and (self.feed.source.ended or filling) and player.run.rounds:
             player.seek_index(0)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -130,6 +136,9 @@ class MainScreen(TalkActions, LookingActions):
     def tick(self) -> None:
         """Apply what came, move on, paint once."""
         changed = self.feed.tick(time.monotonic())
+        if self._later and self.feed.filling is None:
+            self._go_to_start(self._later)
+            changed = True
         if self.feed.never_ready:
             self.post_message(NeverReady(self.feed))
             return
@@ -141,7 +150,8 @@ class MainScreen(TalkActions, LookingActions):
         self._tell_warnings()
         self.live_tick()
         self._ticks += 1
-        if changed or self.frame is None or (self.feed.live and self._ticks % EVERY == 0):
+        waits = self.feed.live or self.feed.filling is not None
+        if changed or self.frame is None or (waits and self._ticks % EVERY == 0):
             self.paint()
 
     def _tell_warnings(self) -> None:
