@@ -1,6 +1,6 @@
 """Metrics as bytes and back: those of a recording do not change, and need not be counted again to be shown again."""
 
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -22,7 +22,7 @@ def unpacked(data: bytes) -> Metrics | None:
         raw = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
         if raw.keys() != METRICS.keys():
             return None
-        kinds = {name: get_type_hints(spec.formula)["return"] for name, spec in METRICS.items()}
+        kinds = {name: get_type_hints(spec.formula).get("return", Any) for name, spec in METRICS.items()}
         return Metrics({name: msgspec.msgpack.decode(raw[name], type=kind) for name, kind in kinds.items()})
-    except (msgspec.MsgspecError, KeyError, TypeError, NameError):
+    except (msgspec.MsgspecError, TypeError, NameError):
         return None

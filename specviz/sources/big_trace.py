@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 BIG, BIG_PACKED = 16 << 20, 2 << 20  # bytes of a file from which on it is big: about half a second of reading
 _FIRST_S = 0.25  # of reading before the first picture
 _SLICE_S = 0.02  # of reading at a time, after it
+_SURVEY_S = 0.5  # after the beginning: the first picture comes first
 _CHECK = 64  # records between two looks at the clock
 
 
@@ -108,7 +109,9 @@ class BigTrace:
     def _survey(self) -> None:
         """A zipped recording is gone through once, in a thread, so that any place of it is near one that is known."""
         if self._found is not None:
-            threading.Thread(target=self._found.trace.survey, daemon=True).start()
+            later = threading.Timer(_SURVEY_S, self._found.trace.survey)
+            later.daemon = True
+            later.start()
 
     def poll(self) -> list[Event]:
         """The first rounds; where no index can be made, then all others bit by bit. Raises TraceError."""
@@ -158,8 +161,9 @@ class Maker:
 
     def _listen(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self._done = float(line)
+        with process.stdout as lines:
+            for line in lines:
+                self._done = float(line)
 
     @property
     def progress(self) -> float:
