@@ -53,6 +53,10 @@ SCREEN_KEYS: tuple[Key, ...] = (
         True,
     ),
     Key("seek", "g", "seek", "g", "go to a round, a node (r37/n14) or a text", "Time", "seek", 11),
+    Key(
+        "find", "slash", "find", "/", "find rounds and nodes: depth>2 and p/q<.3, rejected and q>.5", "Time", "find", 10
+    ),
+    Key("match.next", "n", "match(1)", "n", "next match; N: the one before", "Time"),
     Key("first", "home", "first", "Home", "first round", "Time"),
     Key("last", "end", "last", "End", "last round; live: follow", "Time"),
     Key("slower", "minus", "speed(-1)", "-", "slower, down to a quarter", "Time"),

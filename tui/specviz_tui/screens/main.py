@@ -32,11 +32,11 @@ from specviz_tui.common.frame_widget import (
 from specviz_tui.common.keymap import bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
+from specviz_tui.screens.finding import FindActions
 from specviz_tui.screens.library import Library
-from specviz_tui.screens.navigation import LookingActions
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
-from specviz_tui.screens.talk import TalkActions
+from specviz_tui.widgets.find_line import FindLine
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
@@ -52,7 +52,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(TalkActions, LookingActions):
+class MainScreen(FindActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -82,6 +82,7 @@ class MainScreen(TalkActions, LookingActions):
         yield KnobPanel(id="knobs").data_bind(RunScreen.frame)
         yield Sparkline(id="sparkline").data_bind(RunScreen.frame)
         yield Transport(id="transport").data_bind(RunScreen.frame)
+        yield FindLine(id="find")
         yield MessageLine(id="message")
         yield KeyBar(id="keys")
         yield Static("", id="too-small", markup=False)
@@ -100,6 +101,7 @@ class MainScreen(TalkActions, LookingActions):
         self.feed, self.greeted, self._n_told = feed, False, 0
         self.talk_shown, self._offered = True, False
         self.query_one(WhyPanel).pinned = False
+        self.leave_find()
         for pane in self.panes:
             pane.restart()
         feed.tick(time.monotonic())
@@ -149,6 +151,7 @@ class MainScreen(TalkActions, LookingActions):
                 self.notify(said.message, title=said.title, severity="warning", markup=False)
         self._tell_warnings()
         self.live_tick()
+        self.find_tick()
         self._ticks += 1
         waits = self.feed.live or self.feed.filling is not None
         if changed or self.frame is None or (waits and self._ticks % EVERY == 0):

@@ -76,7 +76,7 @@ class LookingActions(RunScreen):
     def seek(self, place: str) -> None:
         """Go to a round, a node, a time or a text. Raises SpecvizError when there is no such place."""
         player, words = self.feed.player, place.strip()
-        seconds = _seconds(words)
+        seconds = seconds_of(words)
         node = None
         if seconds is not None and player.run.rounds:
             player.seek_time(player.run.rounds[0].start.t + round(seconds * 1e9))
@@ -224,7 +224,8 @@ def _json(record: object) -> str:
     return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 
 
-def _seconds(words: str) -> float | None:
+def seconds_of(words: str) -> float | None:
+    """`12.5s` as seconds; None for anything else."""
     if not words.endswith("s"):
         return None
     try:
