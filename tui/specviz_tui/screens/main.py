@@ -36,6 +36,7 @@ from specviz_tui.screens.finding import FindActions
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
+from specviz_tui.screens.taking_out import OutActions
 from specviz_tui.widgets.find_line import FindLine
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.message_line import MessageLine
@@ -52,7 +53,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(FindActions):
+class MainScreen(FindActions, OutActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
