@@ -11,7 +11,7 @@ from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view.find.search import filter_for, matches
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens import finding
+from specviz_tui.find import actions as finding
 from specviz_tui.screens.dialogs import AskScreen
 from specviz_tui.screens.main import MainScreen
 from support.live import NARROW, WIDE, replay_app, shown

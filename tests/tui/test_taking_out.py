@@ -12,7 +12,7 @@ from specviz.runlog.fold import fold
 from specviz.tables.chrome import chrome_trace
 from specviz.trace import read_events
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens import taking_out
+from specviz_tui.out import actions as taking_out
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.main import MainScreen
 from support.live import WIDE, Script, live_app, replay_app

@@ -78,6 +78,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("conversation.new", "N", "new_conversation", "N", "live: a new conversation", "Run"),
     Key("interrupt", "ctrl+c", "interrupt", "^c", "live: stop an answer", "Run"),
     Key("open", "o", "open", "o", "open a model to decode live with, or a trace", "Run", "open", 9),
+    Key("compare", "C", "compare", "C", "this run beside one to three recordings", "Run"),
     Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run"),
     Key(
         "pace",

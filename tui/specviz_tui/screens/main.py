@@ -32,12 +32,13 @@ from specviz_tui.common.frame_widget import (
 from specviz_tui.common.keymap import bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
-from specviz_tui.screens.finding import FindActions
+from specviz_tui.compare.screen import CompareActions
+from specviz_tui.find.actions import FindActions
+from specviz_tui.find.find_line import FindLine
+from specviz_tui.out.actions import OutActions
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
-from specviz_tui.screens.taking_out import OutActions
-from specviz_tui.widgets.find_line import FindLine
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
@@ -53,7 +54,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(FindActions, OutActions):
+class MainScreen(FindActions, OutActions, CompareActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]

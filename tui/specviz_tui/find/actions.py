@@ -11,10 +11,10 @@ from specviz.view.find.expression import Filter
 from specviz.view.find.fields import FIELDS
 from specviz.view.find.search import Match, filter_for, search
 from specviz.view.play.seek import is_place
+from specviz_tui.find.find_line import FindLine
 from specviz_tui.screens.dialogs import AskScreen, Question
 from specviz_tui.screens.navigation import LookingActions, seconds_of
 from specviz_tui.screens.talk import TalkActions
-from specviz_tui.widgets.find_line import FindLine
 
 AT_ONCE_S = 0.04  # of looking before the screen is painted again
 TICK_S = 0.02  # and at every tick

@@ -23,8 +23,8 @@ from specviz.view.picture.svg import svg
 from specviz.view.play.player import STEP_S
 from specviz.view.stage.document import head, one_round
 from specviz.view.stage.page import page
-from specviz_tui.common.cast import asciicast, painted
 from specviz_tui.common.feed import node_record
+from specviz_tui.out.cast import asciicast, painted
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
 from specviz_tui.screens.run_screen import RunScreen
 
