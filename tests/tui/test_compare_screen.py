@@ -98,9 +98,10 @@ async def test_a_choice_is_asked_for_and_a_bad_file_is_one_line(
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("C")
         await pilot.pause()
-        assert "bad" in shown(app)
+        assert "[ ] bad" in shown(app)
         await pilot.press("space", "down", "space", "down", "space", "down", "space", "enter")
         await pilot.pause()
+        assert shown(app).count("[x]") == 4
         assert "3 at most" in shown(app)
         await pilot.press("escape")
         await pilot.pause()

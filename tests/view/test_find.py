@@ -11,8 +11,8 @@ from specviz.runlog.fold import Run, fold
 from specviz.runlog.tree import RoundTree
 from specviz.trace import read_events
 from specviz.view.find.expression import Filter, parsed
-from specviz.view.find.fields import FIELDS, Asked, fields
-from specviz.view.find.search import Match, filter_for, matches, search
+from specviz.view.find.fields import FIELDS, FilterSubject, fields
+from specviz.view.find.search import FoundPlace, filter_for, matches, search
 from support.recordings import RECORDINGS
 
 KNOWN = fields()
@@ -161,7 +161,7 @@ def test_logic_holds_for_every_filter(run: Run, text: str) -> None:
     for record in run.rounds[:3]:
         tree = RoundTree(record)
         for node in [None, *list(tree.nodes)[:6]]:
-            at = Asked(tree, node)
+            at = FilterSubject(tree, node)
             assert not (wanted.matches(at) and other.matches(at))
             assert wanted.matches(at) == twice.matches(at)
 
@@ -178,4 +178,4 @@ def test_a_search_finds_every_match_once_and_comes_round(run: Run, text: str, by
     assert len(order) == len(every)
     if order:
         assert (order[-1].index, order[-1].node) == start
-        assert all(isinstance(match, Match) and 1 <= match.number <= match.of for match in order)
+        assert all(isinstance(match, FoundPlace) and 1 <= match.number <= match.of for match in order)

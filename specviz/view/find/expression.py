@@ -21,7 +21,7 @@ from typing import Any
 
 from specviz.errors import SpecvizError, suggestion
 from specviz.text import running
-from specviz.view.find.fields import Asked, FilterField, Kind
+from specviz.view.find.fields import FilterField, FilterSubject, Kind
 
 LONGEST = 400  # characters
 _DEEPEST = 40  # brackets within brackets
@@ -38,7 +38,7 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-Read = Callable[[Asked], Any]
+Read = Callable[[FilterSubject], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Filter:
 
     text: str
     of_node: bool
-    matches: Callable[[Asked], bool]
+    matches: Callable[[FilterSubject], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class _Parser:
             return parts[0]
         reads = [self._truth(part).read for part in parts]
 
-        def read(at: Asked) -> bool | None:
+        def read(at: FilterSubject) -> bool | None:
             found = [one(at) for one in reads]
             return stops if stops in found else None if None in found else not stops
 
@@ -155,7 +155,7 @@ class _Parser:
         part = self._truth(self._one())
         self._depth -= 1
 
-        def read(at: Asked) -> bool | None:
+        def read(at: FilterSubject) -> bool | None:
             found = part.read(at)
             return None if found is None else not found
 
@@ -187,7 +187,7 @@ class _Parser:
             raise self._error(f"a {left.kind} is compared with a {right.kind}", at)
         compare = _comparison(sign)
 
-        def read(asked: Asked) -> bool | None:
+        def read(asked: FilterSubject) -> bool | None:
             one, other = left.read(asked), right.read(asked)
             return None if one is None or other is None else compare(one, other)
 
@@ -212,7 +212,7 @@ class _Parser:
                 raise self._error(f"{part.said or 'this'} is no number; '{sign}' works on numbers", part.at)
         calculate = _CALCULATIONS[sign]
 
-        def read(asked: Asked) -> float | None:
+        def read(asked: FilterSubject) -> float | None:
             one, other = left.read(asked), right.read(asked)
             return None if one is None or other is None else calculate(one, other)
 

@@ -17,7 +17,7 @@ MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FilterSubject:
     """A node of a round, or the round alone (`node` None)."""
 
     tree: RoundTree
@@ -52,36 +52,36 @@ class FilterField:
     kind: Kind
     of_node: bool
     help: str
-    value: Callable[[Asked], Value]
+    value: Callable[[FilterSubject], Value]
 
 
-def _number(name: str, help: str, value: Callable[[Asked], float | None], of_node: bool = True) -> FilterField:
+def _number(name: str, help: str, value: Callable[[FilterSubject], float | None], of_node: bool = True) -> FilterField:
     return FilterField(name, "number", of_node, help, value)
 
 
-def _verdict(read: Callable[[Verify], float | None]) -> Callable[[Asked], float | None]:
-    def value(at: Asked) -> float | None:
+def _verdict(read: Callable[[Verify], float | None]) -> Callable[[FilterSubject], float | None]:
+    def value(at: FilterSubject) -> float | None:
         return None if at.verdict is None else read(at.verdict)
 
     return value
 
 
-def _born(read: Callable[[Node], Any]) -> Callable[[Asked], Any]:
-    def value(at: Asked) -> Any:
+def _born(read: Callable[[Node], Any]) -> Callable[[FilterSubject], Any]:
+    def value(at: FilterSubject) -> Any:
         return None if at.born is None else read(at.born)
 
     return value
 
 
-def _ended(read: Callable[[RoundEnd], float]) -> Callable[[Asked], float | None]:
-    def value(at: Asked) -> float | None:
+def _ended(read: Callable[[RoundEnd], float]) -> Callable[[FilterSubject], float | None]:
+    def value(at: FilterSubject) -> float | None:
         return None if at.record.end is None else read(at.record.end)
 
     return value
 
 
 def _became(status: str, help: str) -> FilterField:
-    def value(at: Asked) -> bool | None:
+    def value(at: FilterSubject) -> bool | None:
         return None if at.status is None else at.status == status
 
     return FilterField(status, "truth", True, help, value)
@@ -91,30 +91,30 @@ def _q(node: Node) -> float | None:
     return prob(node.log_conf if node.logq is None else node.logq)
 
 
-def _p(at: Asked) -> float | None:
+def _p(at: FilterSubject) -> float | None:
     if at.node is None or at.node not in at.tree.nodes:
         return None
     return at.tree.raw_p(at.node) if at.record.temperature == 0 else at.tree.p(at.node)
 
 
-def _took(at: Asked) -> float | None:
+def _took(at: FilterSubject) -> float | None:
     end = at.record.end
     return None if end is None else (end.t - at.record.start.t) / MS
 
 
-def _stage(name: str) -> Callable[[Asked], float | None]:
-    def value(at: Asked) -> float | None:
+def _stage(name: str) -> Callable[[FilterSubject], float | None]:
+    def value(at: FilterSubject) -> float | None:
         end = at.record.end
         return end.stage_ns[name] / MS if end is not None and name in end.stage_ns else None
 
     return value
 
 
-def _tested(at: Asked) -> bool | None:
+def _tested(at: FilterSubject) -> bool | None:
     return None if at.verdict is None else at.verdict.order is not None
 
 
-def _depth(at: Asked) -> float | None:
+def _depth(at: FilterSubject) -> float | None:
     return None if at.node is None else at.tree.depth.get(at.node)
 
 
@@ -158,8 +158,8 @@ def fields(knobs: Iterable[str] = ()) -> Mapping[str, FilterField]:
     return found | {field.name: field for field in FIELDS}
 
 
-def _knob(name: str) -> Callable[[Asked], float | None]:
-    def value(at: Asked) -> float | None:
+def _knob(name: str) -> Callable[[FilterSubject], float | None]:
+    def value(at: FilterSubject) -> float | None:
         given = at.record.knobs.get(name)
         return float(given) if isinstance(given, int | float) else None
 

@@ -8,11 +8,11 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.view.find.expression import Filter, parsed
-from specviz.view.find.fields import Asked, fields
+from specviz.view.find.fields import FilterSubject, fields
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class FoundPlace:
     """A round, by its number over the whole run, and the node in it; None where the filter asks of rounds."""
 
     index: int
@@ -31,11 +31,11 @@ def matches(record: RoundRecord, wanted: Filter) -> list[int | None]:
     """The nodes of a round that match, in id order; a single None for a round that does itself."""
     tree = RoundTree(record)
     if not wanted.of_node:
-        return [None] if wanted.matches(Asked(tree, None)) else []
-    return [node for node in tree.nodes if wanted.matches(Asked(tree, node))]
+        return [None] if wanted.matches(FilterSubject(tree, None)) else []
+    return [node for node in tree.nodes if wanted.matches(FilterSubject(tree, node))]
 
 
-def search(run: Run, wanted: Filter, index: int, node: int | None, by: int = 1) -> Iterator[Match | None]:
+def search(run: Run, wanted: Filter, index: int, node: int | None, by: int = 1) -> Iterator[FoundPlace | None]:
     """Matches after a place (before it with `by` -1), the place itself last. None after every round without one.
 
     `node`: the one that is looked at; None: matches of the round itself come first.
@@ -46,7 +46,7 @@ def search(run: Run, wanted: Filter, index: int, node: int | None, by: int = 1) 
         if wanted.of_node and run.rounds.point(at).n_drafted == 0 and step:
             continue  # by its row: it need not be read
         found = matches(run.rounds[at], wanted)
-        numbered = [Match(at, each, k, len(found)) for k, each in enumerate(found, 1)]
+        numbered = [FoundPlace(at, each, k, len(found)) for k, each in enumerate(found, 1)]
         if by < 0:
             numbered.reverse()
         if step in (0, n):

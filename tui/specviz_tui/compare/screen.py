@@ -1,5 +1,6 @@
 """Two to four runs side by side: the one on screen and recordings chosen beside it, aligned by what they wrote."""
 
+from itertools import islice
 from pathlib import Path
 
 from rich.text import Text
@@ -7,21 +8,23 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Label, SelectionList, Static
-from textual.widgets.selection_list import Selection
+from textual.widgets import Label, OptionList, Static
+from textual.widgets.option_list import Option
 
 from specviz.errors import SpecvizError
+from specviz.events import Prefill
 from specviz.runlog.fold import Run, fold
 from specviz.sources.bundled import bundled_traces, trace_name, traces_in
 from specviz.text import running
-from specviz.trace import read_events
+from specviz.trace import Trace, read_events
 from specviz.view.compare.build import SideBySide, comparison
-from specviz_tui.common.paint import FAINT, STRONG, painter_of
+from specviz_tui.common.paint import FAINT, PLAIN, STRONG, painter_of
 from specviz_tui.compare import views
 from specviz_tui.screens.run_screen import RunScreen
 
 MOST = 4  # runs that can be read below each other
 LONGEST = 16 << 20  # bytes of a recording that is read while one waits
+_NEAR = 20  # records before the first prompt
 KEYS = "← → position · ! next difference · ; next agreement · [ ] prompt · esc back"
 HINT = "space chooses, one to three · enter compares · esc back"
 
@@ -31,31 +34,53 @@ class ChooseRuns(ModalScreen[list[str] | None]):
 
     BINDINGS = [
         Binding("escape,q", "cancel", "back", show=False),
+        Binding("space", "choose", "choose", show=False, priority=True),
         Binding("enter", "done", "compare", show=False, priority=True),
+        Binding("j", "move(1)", "down", show=False),
+        Binding("k", "move(-1)", "up", show=False),
     ]
 
     def __init__(self, name: str, found: list[tuple[str, str, str]]) -> None:
         super().__init__()
-        self._name, self._found = name, found  # file, name, where it lies
+        self._name, self._found = name, found  # file, name, what it is
+        self._chosen: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """The list, in the order of the library."""
+        """The list; those with the same prompt first."""
         with Vertical(classes="dialog -list -wide"):
             yield Label(f"Compare {self._name} with", markup=False, classes="dialog-title")
-            yield SelectionList[str](
-                *(
-                    Selection(Text(running(name)).append(f"   {where}", style=FAINT), path)
-                    for path, name, where in self._found
-                )
-            )
+            yield OptionList(*(Option(self._line(*each), each[0]) for each in self._found), markup=False)
             yield Static(HINT, markup=False, id="hint", classes="dialog-hint")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).highlighted = 0 if self._found else None
+
+    def _line(self, path: str, name: str, what: str) -> Text:
+        chosen = path in self._chosen
+        box = Text("[x] " if chosen else "[ ] ", style=STRONG if chosen else FAINT)
+        return box.append(running(name).ljust(22), style=STRONG if chosen else PLAIN).append(f"  {what}", style=FAINT)
+
+    def on_option_list_option_selected(self) -> None:
+        """A click chooses as well."""
+        self.action_choose()
+
+    def action_choose(self) -> None:
+        """The line under the cursor, or no longer."""
+        at = self.query_one(OptionList).highlighted
+        if at is None:
+            return
+        path = self._found[at][0]
+        self._chosen = [one for one in self._chosen if one != path] if path in self._chosen else [*self._chosen, path]
+        self.query_one(OptionList).replace_option_prompt(path, self._line(*self._found[at]))
+
+    def action_move(self, by: int) -> None:
+        box = self.query_one(OptionList)
+        (box.action_cursor_down if by > 0 else box.action_cursor_up)()
 
     def action_done(self) -> None:
         """What is chosen; with nothing chosen the line under the cursor."""
-        box = self.query_one(SelectionList)
-        chosen = list(box.selected)
-        if not chosen and box.highlighted is not None:
-            chosen = [box.get_option_at_index(box.highlighted).value]
+        at = self.query_one(OptionList).highlighted
+        chosen = self._chosen or ([] if at is None else [self._found[at][0]])
         if 1 <= len(chosen) < MOST:
             self.dismiss(chosen)
             return
@@ -155,10 +180,19 @@ class CompareActions(RunScreen):
         if not self.feed.player.run.rounds:
             self.notify("no round yet to compare", markup=False)
             return
-        here = [(str(path), trace_name(path), "in this folder") for path in traces_in(Path.cwd())]
-        bundled = [(str(path), name, "comes along") for name, path in bundled_traces().items()]
-        found = [each for each in here + bundled if each[1] != self.feed.name]
-        self.app.push_screen(ChooseRuns(self.feed.name, found), self._compare)
+        run = self.feed.player.run
+        prefill = run.queries[0].prefill if run.queries else None
+        mine = None if prefill is None else prefill.text
+        found = [(path, "in this folder") for path in traces_in(Path.cwd())]
+        found += [(path, "comes along") for path in bundled_traces().values()]
+        lines = []
+        for path, where in found:
+            name = trace_name(path)
+            if name != self.feed.name:
+                same = mine is not None and first_prompt(path) == mine
+                lines.append((str(path), name, f"{where} · the same prompt" if same else where))
+        lines.sort(key=lambda line: not line[2].endswith("prompt"))
+        self.app.push_screen(ChooseRuns(self.feed.name, lines), self._compare)
 
     def _compare(self, chosen: list[str] | None) -> None:
         if chosen is None:
@@ -176,3 +210,14 @@ def _read(path: str) -> Run:
     if size > LONGEST:
         raise SpecvizError(f"{path} has {size / 1e6:,.0f} MB, too much to wait for; 'specviz compare' reads it")
     return fold(read_events(path))
+
+
+def first_prompt(path: Path) -> str | None:
+    """The text of the first prompt of a recording, which stands near its beginning; None where there is none."""
+    try:
+        with Trace(path) as trace:
+            found = (event for event in islice(trace.read(), _NEAR) if isinstance(event, Prefill))
+            first = next(found, None)
+    except SpecvizError:
+        return None
+    return None if first is None else first.text

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from specviz.errors import SpecvizError
 from specviz.view.find.expression import Filter
 from specviz.view.find.fields import FIELDS
-from specviz.view.find.search import Match, filter_for, search
+from specviz.view.find.search import FoundPlace, filter_for, search
 from specviz.view.play.seek import is_place
 from specviz_tui.find.find_line import FindLine
 from specviz_tui.screens.dialogs import AskScreen, Question
@@ -29,8 +29,8 @@ class FindActions(TalkActions, LookingActions):
     _wanted: Filter | None = None
     _typed = ""
     _text = ""  # that is looked for instead of a filter
-    _match: Match | None = None
-    _going: Iterator[Match | None] | None = None
+    _match: FoundPlace | None = None
+    _going: Iterator[FoundPlace | None] | None = None
     _n_seen = 0  # rounds without a match
 
     def action_find(self) -> None:
@@ -113,7 +113,7 @@ class FindActions(TalkActions, LookingActions):
                 break
         self._say(f"looked through {self._n_seen:,} of {len(self.feed.player.run.rounds):,} rounds …")
 
-    def _arrive(self, match: Match) -> None:
+    def _arrive(self, match: FoundPlace) -> None:
         player = self.feed.player
         self._match = match
         player.seek_index(match.index)
@@ -141,5 +141,5 @@ class FindActions(TalkActions, LookingActions):
             return
         self.leave_find()
         self._text, self._n_seen = place, 0
-        self._going = (None if index is None else Match(index, None) for index in player.text_places(place))
+        self._going = (None if index is None else FoundPlace(index, None) for index in player.text_places(place))
         self._go_on(AT_ONCE_S)

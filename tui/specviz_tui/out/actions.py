@@ -13,7 +13,7 @@ import msgspec
 
 from specviz.sources import TraceFile
 from specviz.sources.big_trace import BigTrace
-from specviz.sources.bundled import trace_name
+from specviz.sources.bundled import bundled_traces, trace_name
 from specviz.tables import zipped
 from specviz.tables.chrome import chrome_trace
 from specviz.view import CLOSING, ROOT, Cursor
@@ -36,10 +36,10 @@ CHOICES = (
     ListChoice("svg", "screen as SVG", "as it stands here"),
     ListChoice("json", "node as JSON", "its records"),
     ListChoice("stage", "round as a picture", "SVG of the stage: tree, test, numbers"),
-    ListChoice("cast", "round as a film", "asciicast of this screen, step by step; asciinema plays it"),
+    ListChoice("cast", "round as a film", "asciicast, step by step, for asciinema"),
     ListChoice("html", "run as a page", "one file that plays, for a browser"),
     ListChoice("csv", "run as tables", "CSV of rounds, nodes and tests, zipped"),
-    ListChoice("chrome", "run as a Chrome trace", "lanes and rounds on their clocks, for Perfetto"),
+    ListChoice("chrome", "run as a Chrome trace", "lanes on their clocks, for Perfetto"),
     ListChoice("link", "link to this place", "the command that opens it, copied (Y)"),
 )
 
@@ -153,10 +153,12 @@ class OutActions(RunScreen):
     # Where to --------------------------------------------------------------------------------------------------------
 
     def _source_name(self) -> str:
-        """The file of what is on screen; nothing where there is none."""
+        """The file of what is on screen, or the name of one that comes along; nothing where there is none."""
         source = self.feed.source
         path = source.trace.path if isinstance(source, TraceFile | BigTrace) else self.feed.recording
-        return "" if path is None else str(path)
+        if path is None:
+            return ""
+        return next((name for name, bundled in bundled_traces().items() if bundled == path), str(path))
 
     def action_link(self) -> None:
         """The command that opens this place, to the clipboard of the terminal, and on the screen to be read."""
