@@ -21,8 +21,8 @@ Tensor = torch.Tensor
 
 LANES = 32  # widths are multiples: vector code treats the rest of a row otherwise
 SPARE = 3 * LANES  # slots beyond a cache's capacity that padded rows and rounded widths may reach
-LONG = 512  # keys that lie far enough behind every row of a pass are added up in longer pieces
-FAR = 256  # no path of a tree is longer
+FAR = 96  # no path of a tree is longer: what lies so far behind a row is committed in every pass
+LONG = 4  # pieces that are added up in one go there
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Widths:
     least: int
     step: int = 1
     most: int = 256
-    piece: int = 128
-    longest: int = 224
+    piece: int = 96
+    longest: int = 192
 
     def padding(self, n: int) -> int:
         """Rows that are added to `n`."""
@@ -112,11 +112,12 @@ def order_of(
     where, at = np.asarray(positions), np.full(wide, -1)
     at[:kv] = own
     base = _line(visible, where, at[:kv])
-    far = np.full(rows, max(0, positions[0] - FAR) // LONG * LONG)
-    far[:n] = (where - FAR).clip(0) // LONG * LONG
+    long = LONG * widths.piece
+    far = np.full(rows, max(0, positions[0] - FAR) // long * long)
+    far[:n] = (where - FAR).clip(0) // long * long
     builder = _Pieces(at, base, wide, groups, widths, like)
-    for lo in range(0, int(far.max()), LONG):
-        builder.add(lo, LONG, far > lo)
+    for lo in range(0, int(far.max()), long):
+        builder.add(lo, long, far > lo)
     for lo in range(int(far.min()), int(where.max()) + 1, widths.piece):
         builder.add(lo, widths.piece, far <= lo, visible)
     if base == kv:

@@ -16,15 +16,15 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import exact_attention
-from specviz.engine.model.exact.plan import FAR, LONG, SPARE, Widths, order_of
+from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, Widths, order_of
 from specviz.engine.model.rows import Rows
 
 Tensor = torch.Tensor
 
 BITWISE = "bitwise"
-_LEAST = ((1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 8), (16, 16))  # rows of a pass, and their step
+_LEAST = ((2, 1), (2, 2), (4, 1), (4, 4), (8, 8))  # rows of a pass, and their step
 _MOST = (256, 64, 16)
-_SUMS = ((128, 224), (64, 128))  # keys in a piece, slots over which they are strewn
+_SUMS = ((96, 192), (64, 128), (32, 96))  # keys in a piece, slots over which they are strewn
 _PREFIX, _TEXT = 21, 64  # tokens of the tried text: fed at once, and fed in every way
 _NODES = 40
 _WIDE = 250  # rows of the widest pass that is tried
@@ -37,6 +37,8 @@ def make_exact(adapter: ModelAdapter) -> str:
     `"bitwise"`, or `"up to rounding (why)"`.
     """
     adapter.widths = None
+    if adapter.dtype == torch.float64:
+        return _not("of float64, which no draw has met yet")
     if not adapter.static:
         return _not("its rotary angles depend on the longest position of a pass")
     tried = copy(adapter)
@@ -73,11 +75,11 @@ def _rows_hold(adapter: ModelAdapter) -> bool:
         if not torch.equal(states[: len(alone)], alone):
             return False
     whole = _states(adapter, text, [_TEXT])
-    if not all(torch.equal(_on_trees(adapter, text, seed), whole[_PREFIX:]) for seed in range(3)):
+    if not all(torch.equal(_on_trees(adapter, text, seed), whole[_PREFIX:]) for seed in range(2)):
         return False
-    some = whole[None, : _NODES + 1]
+    some = whole[None, :17]
     logits = adapter.logits(some)
-    return all(torch.equal(adapter.logits(some[:, k : k + n]), logits[k : k + n]) for n in (1, 2, 5, 9) for k in (0, 17))
+    return all(torch.equal(adapter.logits(some[:, k : k + n]), logits[k : k + n]) for n, k in ((1, 0), (1, 9), (5, 12)))
 
 
 def _many_hold(adapter: ModelAdapter) -> bool:
@@ -112,7 +114,7 @@ def _on_trees(adapter: ModelAdapter, text: list[int], seed: int) -> Tensor:
     while fed < len(text):
         rows = Rows(adapter, cache)
         path = [rows.add(text[fed], -1)]
-        depth = rng.randrange(1, 12)
+        depth = rng.randrange(3, 12)
         for _ in range(rng.randrange(_NODES)):
             if rng.random() < 0.3 and len(path) <= depth and fed + len(path) < len(text):
                 path.append(rows.add(text[fed + len(path)], path[-1]))
@@ -154,7 +156,8 @@ class _Attention:
     def path(self, first: int, last: int, rng: Random) -> Tensor:
         """What the rows `first..last` give as a path in a tree over the text before, `[n, 2 groups, D]`."""
         depth = last - first + 1
-        n = rng.randrange(depth, depth + _NODES)
+        room = self.widths.longest - first % self.widths.piece - LANES
+        n = rng.randrange(depth, room) if first % 2 else room - 1
         slots = [first + slot for slot in sorted(rng.sample(range(n), depth))]
         key, value = self.key.clone(), self.value.clone()
         for lines, mine in ((key, self.key), (value, self.value)):
@@ -178,10 +181,10 @@ class _Attention:
 
 def _sums_hold(adapter: ModelAdapter, widths: Widths) -> bool:
     """Whether attention adds a line up alike alone, among many rows and with slots of others between, at any length."""
-    piece = widths.piece
-    attention = _Attention(adapter, widths, LONG + FAR + 3 * piece + SPARE)
+    piece, long = widths.piece, LONG * widths.piece
+    attention = _Attention(adapter, widths, long + FAR + 3 * piece + SPARE)
     rng = Random(0)
-    for last in (3, 40, piece - 30, piece - 2, piece + 5, 3 * piece + 9, LONG + FAR - 4, LONG + FAR + 2):
+    for last in (3, 40, piece - 30, piece - 2, piece + 5, 3 * piece + 9, long + FAR - 4, long + FAR + 2):
         for depth in (1, 4, 9):
             first = max(0, last - depth + 1)
             alone = torch.stack([attention.row(position) for position in range(first, last + 1)])
