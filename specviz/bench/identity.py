@@ -17,7 +17,7 @@ import torch
 
 from specviz.bench.machine import Machine, load
 from specviz.bench.measure import Tokens
-from specviz.bench.settings import OURS, PLAIN, BenchSettings
+from specviz.bench.settings import PLAIN, BenchSettings
 from specviz.bench.speed import encoded, machine_of
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session, SessionConfig
@@ -27,6 +27,7 @@ from specviz.engine.run import prepare
 from specviz.errors import KnobError, SpecvizError
 from specviz.events import ModelInfo
 from specviz.knobs import KnobSpec
+from specviz.methods import get_method
 from specviz.methods.common.missing import missing
 from specviz.probability.rows import CertainRows
 from specviz.sources.prompts import load_prompts
@@ -40,7 +41,7 @@ _VERIFIER = "walk"
 
 
 class MethodIdentity(msgspec.Struct, kw_only=True):
-    """One method. `n_rows`: law rows compared; `n_differing`, `n_rows_differing`: those that are not plain decoding's."""
+    """One method. `n_rows`: law rows compared; `.._differing`: those that are not plain decoding's."""
 
     name: str
     n_runs: int = 0
@@ -229,15 +230,8 @@ def _steered(session: Session, rng: Random) -> Iterator[RoundResult]:
 
 def _is_drawn(spec: KnobSpec, session: Session) -> bool:
     """Whether a knob moves drafts alone, and may change between rounds."""
-    method = session.table.method
-    own = {each.name for each in _methods()[method].own}
+    own = {each.name for each in get_method(session.table.method).own}
     return spec.applies == "R" and spec.name in own and spec.kind != "texts"
-
-
-def _methods() -> dict[str, Any]:
-    from specviz.methods import all_methods
-
-    return all_methods()
 
 
 def _value(spec: KnobSpec, rng: Random) -> Any:
@@ -250,6 +244,3 @@ def _value(spec: KnobSpec, rng: Random) -> Any:
     if spec.kind == "int":
         return rng.randint(int(low), int(min(high, max(low, _WIDEST))))
     return rng.uniform(low, high) or spec.default
-
-
-__all__ = ["OURS", "Decided", "IdentityReport", "MethodIdentity", "identity"]

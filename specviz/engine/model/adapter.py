@@ -95,6 +95,7 @@ class ModelAdapter:
         self.softcap = getattr(self.config, "final_logit_softcapping", None)
         wide = self.config.hidden_size // self.config.num_attention_heads
         self.head_dim: int = getattr(self.config, "head_dim", None) or wide
+        self.inner: int = getattr(self.config, "intermediate_size", None) or 4 * self.config.hidden_size
         self._rope = self._rotary()
         self._cache_word = (
             "layer_past" if "layer_past" in inspect.signature(self.layers[0].forward).parameters else None

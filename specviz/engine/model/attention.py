@@ -61,8 +61,9 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """Scaled dot-product attention with query groups as rows; returns `[B, n, H, D]`.
 
-    A `RowPlan` in place of the mask asks for rows that are exact. `s_aux` `[H]`: attention sinks, one more score of every row whose weight goes nowhere (GPT-OSS). Raises ModelError
-    for an argument that nobody here knows: left out in silence, it would give wrong text.
+    A `RowPlan` in place of the mask asks for rows that are exact. `s_aux` `[H]`: attention sinks, one more score of
+    every row whose weight goes nowhere (GPT-OSS). Raises ModelError for an argument that nobody here knows: left out in
+    silence, it would give wrong text.
     """
     for name, given in kwargs.items():
         if given is not None and name not in _WITHOUT_EFFECT and (name, given) != ("is_causal", True):

@@ -15,7 +15,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class CacheForm:
-    """How a cache holds its rows. `dtype`: None, that of the first key. `spare`: slots beyond its capacity, for reading.
+    """How a cache holds its rows. `dtype`: None, that of the first key. `spare`: slots to read beyond its capacity.
 
     With spare slots the buffer begins as zeros: what is read beyond the rows meets weights of zero.
     """
@@ -27,7 +27,7 @@ class CacheForm:
 class KVCache:
     """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write."""
 
-    def __init__(self, n_layers: int, capacity: int, form: CacheForm = CacheForm()) -> None:  # noqa: B008
+    def __init__(self, n_layers: int, capacity: int, form: CacheForm = CacheForm()) -> None:
         self.n_layers = n_layers
         self.capacity = capacity
         self.form = form

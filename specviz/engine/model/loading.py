@@ -35,7 +35,7 @@ EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model that passed its self-test, with its tokenizer. `exact`: what was found of its rows, once that was tried."""
+    """A model that passed its self-test, with its tokenizer. `exact`: what its rows are, once that was tried."""
 
     adapter: ModelAdapter
     tokenizer: Any

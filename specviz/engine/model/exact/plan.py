@@ -20,6 +20,8 @@ import torch
 Tensor = torch.Tensor
 
 LANES = 32  # widths are multiples: vector code treats the rest of a row otherwise
+_VECTORS, _GRAIN = 64, 32768  # numbers that a step of vector code takes, and from which torch wakes another thread
+_FURTHEST = 32  # most rows that are added
 SPARE = 3 * LANES  # slots beyond a cache's capacity that padded rows and rounded widths may reach
 FAR = 96  # no path of a tree is longer: what lies so far behind a row is committed in every pass
 LONG = 4  # pieces that are added up in one go there
@@ -29,8 +31,9 @@ LONG = 4  # pieces that are added up in one go there
 class Widths:
     """How many rows a pass must have and may have so that no row depends on the others.
 
-    `step`: their number is a multiple of it. `piece`: so many keys are added up in one go; `longest`: slots over which
-    they may be strewn.
+    `step`: their number is a multiple of it. `inner`: numbers of a row that go through an activation, all rows in one
+    line: what of them is left behind the last whole vector of a thread is rounded otherwise, so nothing is left.
+    `piece`: so many keys are added up in one go; `longest`: slots over which they may be strewn.
     """
 
     least: int
@@ -39,9 +42,17 @@ class Widths:
     piece: int = 96
     longest: int = 192
 
+    inner: int = 0
+    threads: int = 1
+
     def padding(self, n: int) -> int:
         """Rows that are added to `n`."""
-        return max(self.least, -(-n // self.step) * self.step) - n
+        first = max(self.least, n)
+        return next((m for m in range(first, first + _FURTHEST) if self._is_whole(m)), first) - n
+
+    def _is_whole(self, n: int) -> bool:
+        threads = min(self.threads, max(1, -(-n * self.inner // _GRAIN)))
+        return n % self.step == 0 and n * self.inner % (_VECTORS * threads) == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def make_exact(adapter: ModelAdapter) -> str:
         return _not("of float64, which no draw has met yet")
     if not adapter.static:
         return _not("its rotary angles depend on the longest position of a pass")
-    tried = copy(adapter)
+    tried, inner, threads = copy(adapter), adapter.inner, torch.get_num_threads()
     for piece, longest in _SUMS:
         sums = (Widths(least, step, piece=piece, longest=longest) for least, step in _LEAST)
         widths = next((widths for widths in sums if _sums_hold(adapter, widths)), None)
@@ -50,7 +50,7 @@ def make_exact(adapter: ModelAdapter) -> str:
         try:
             for least, step in _LEAST[_LEAST.index((widths.least, widths.step)) :]:
                 for most in _MOST:
-                    tried.widths = replace(widths, least=least, step=step, most=most)
+                    tried.widths = replace(widths, least=least, step=step, most=most, inner=inner, threads=threads)
                     if not _rows_hold(tried):
                         break
                     if _many_hold(tried):
