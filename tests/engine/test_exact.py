@@ -171,7 +171,7 @@ def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def reversed_sum(query: Any, key: Any, value: Any, plan: Any, *rest: Any) -> Any:
         out = right(query, key, value, plan, *rest)
-        return out * (1 + 2.0**-23) if query.shape[2] % 2 else out
+        return out * (1 + 2.0**-23) if query.shape[2] % 8 else out
 
     with monkeypatch.context() as patched:
         patched.setattr("specviz.engine.model.attention.exact_attention", reversed_sum)
