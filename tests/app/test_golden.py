@@ -15,7 +15,7 @@ pytest.importorskip("playwright", reason="playwright is not installed (extra dev
 pytest.importorskip("fontTools", reason="fonttools is not installed (extra dev)")
 import specviz
 from specviz.view.words.palette import Phase
-from tools.chromium import FLAGS as chromium_flags
+from tools import chromium as system
 from tools.chromium import chromium, executable
 from tools.golden import FLAGS, GOLDEN, MOST, RECORDING, SCENES, Scene, apart, go_to, golden, painted, picture, stage
 
@@ -42,7 +42,7 @@ def test_the_stage_looks_as_in_its_picture(scene: Scene, browser: Any, saved: Pa
     if found > MOST:
         image.save(tmp_path / "now.png")
     assert found <= MOST, (
-        f"it is {found} of 255 from {golden(scene).name}, {MOST} at most are allowed; what was painted is {tmp_path / 'now.png'}. "
+        f"it is {found} of 255 from {golden(scene).name}, {MOST} are allowed; painted was {tmp_path / 'now.png'}. "
         "If that was meant: python -m tools.golden"
     )
 
@@ -93,7 +93,7 @@ def test_the_fonts_of_the_machine_are_not_in_the_picture(browser: Any, saved: Pa
     (tmp_path / "fonts.conf").write_text("<fontconfig></fontconfig>", encoding="utf-8")
     poor = browser.browser_type.launch(
         executable_path=executable(),
-        args=[*chromium_flags, "--font-render-hinting=full"],
+        args=[*system.FLAGS, "--font-render-hinting=full"],
         env={**os.environ, "FONTCONFIG_FILE": str(tmp_path / "fonts.conf")},
     )
     try:
