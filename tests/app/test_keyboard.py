@@ -161,7 +161,7 @@ def test_nodes_are_walked_by_arrows_and_asked_why(recorded: Served, open_at: Ope
     assert root.name != child.name
     assert child.seen
     assert page.locator(".why .title").inner_text().split()[0]
-    token = page.locator(".node.chosen .word").inner_text()
+    token = page.locator(".node.chosen .word").text_content()
     assert token in page.locator(".why .title").inner_text()
 
 
