@@ -108,11 +108,13 @@ def played(browser: Any, saved: Path, speed: float, size: tuple[int, int], slow:
     with page_of(browser, f"file://{saved}#at=r2", size, slow) as page:
         page.locator(".node").first.wait_for()
         page.keyboard.press("Home")
-        page.wait_for_function("document.querySelector('.time .place').innerText.startsWith('r1 ')")
+        page.wait_for_function("() => document.querySelector('.time .place').innerText.startsWith('r1 ')")
         page.locator(".time select").select_option(f"{speed:g}")
         page.locator(".time select").evaluate("element => element.blur()")
         page.keyboard.press(" ")
-        page.wait_for_function("document.querySelector('.time .place').innerText.startsWith('r2 ')", timeout=120_000)
+        page.wait_for_function(
+            "() => document.querySelector('.time .place').innerText.startsWith('r2 ')", timeout=120_000
+        )
         return counted(page, seconds)
 
 

@@ -78,7 +78,7 @@ def test_it_plays_and_obeys_every_key_with_the_network_off(page: Any) -> None:
         page.keyboard.press(key)
         moved(before)
     page.keyboard.press("End")
-    page.wait_for_function(f"document.querySelector('.track').getAttribute('aria-valuenow') === '{ROUNDS}'")
+    page.wait_for_function(f"() => document.querySelector('.time .track').getAttribute('aria-valuenow') === '{ROUNDS}'")
     scale = "document.querySelector('.camera').style.transform"
     for key in ("+", "-", "0"):
         before = page.evaluate(scale)
