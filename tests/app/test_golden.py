@@ -56,7 +56,7 @@ _SEEN = {
     "a node stands three pixels lower": "document.querySelector('.node[data-mark=accepted]').style.translate = '0 3px'",
     "a node is missing": "document.querySelector('.node[data-mark=accepted]').style.display = 'none'",
     "a bar is half as long": "{ const bar = document.querySelector('.node[data-mark=accepted] .fill.q');"
-    " bar.style.transform = bar.style.transform.replace(/[\\d.]+/, (share) => share * 0.5); }",
+    " bar.style.width = `${parseFloat(bar.style.width) / 2}px`; }",
     "a line of the path is not lit": "document.querySelector('.edges .won').classList.remove('won')",
     "a mark has the colour of another": "document.querySelector('.stage').style.setProperty('--m-rejected', "
     "document.querySelector('.stage').style.getPropertyValue('--m-bonus'))",

@@ -80,7 +80,7 @@ def test_it_plays_and_obeys_every_key_with_the_network_off(page: Any) -> None:
     page.keyboard.press("End")
     page.wait_for_function(f"() => document.querySelector('.time .track').getAttribute('aria-valuenow') === '{ROUNDS}'")
     scale = "document.querySelector('.camera').style.transform"
-    for key in ("+", "-", "0"):
+    for key in ("+", "0", "-"):
         before = page.evaluate(scale)
         page.keyboard.press(key)
         assert page.evaluate(scale) != before, key
