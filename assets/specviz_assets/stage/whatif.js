@@ -23,7 +23,7 @@ export class WhatIfStage extends Stage {
     this.iff = el("section", { class: "iff", role: "status", "aria-label": "what if", hidden: true },
       el("b", { class: "label", text: "WHAT IF" }), this.iffWords, this.iffSure,
       el("button", { type: "button", class: "putback", text: "put it back", onclick: () => this.putBack() }));
-    this.box.querySelector("main").prepend(this.iff);
+    this.box.querySelector(".middle").prepend(this.iff);
     this.uNow = el("output", {});
     this.uSlide = el("input", { type: "range", min: 0, max: 0.999, step: 0.001, "aria-label": "what if u were", oninput: () => this.drawAgain() });
     this.uBox = el("label", { class: "udraw", hidden: true }, el("span", { text: "what if u were" }), this.uSlide, this.uNow);
