@@ -8,7 +8,7 @@ walks the verifier's own plan over all of them, `changes` is what may be another
 from specviz.whatif.again import Movable, Unfit, decide, movable
 from specviz.whatif.changes import Change, checked, cutting, known_lossy
 from specviz.whatif.decision import Decision, Parting, RoundAgain, TestAgain
-from specviz.whatif.exits import ExitReplay, ExitsAgain, exits_asked
+from specviz.whatif.exits import ExitReplay, ExitsAgain, exits_asked, replay_texts
 from specviz.whatif.whole import RoundGain, RunAgain, decide_run
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "exits_asked",
     "known_lossy",
     "movable",
+    "replay_texts",
 ]

@@ -5,7 +5,6 @@ of plain decoding the text does not depend on the setting, so it never parts, an
 """
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,41 +54,47 @@ def exits_asked(run: Run, change: Change) -> bool:
     return alone and any(query.exit_table for query in run.queries)
 
 
-class ExitReplay:
-    """The texts of a run with what the heads say of them. SpecvizError with the reason where that cannot be replayed.
+Texts = Mapping[int, tuple[ReplayQuery, Text]]  # by query
 
-    `knobs`: those that are another.
+
+def replay_texts(run: Run) -> Texts:
+    """The texts of a run with what the heads say of them.
+
+    Raises SpecvizError with the reason where they cannot be replayed.
+    """
+    header = run.header
+    if header is None:
+        raise SpecvizError(NOT_SWEPT)
+    _, found = queries(replay_events(run))
+    if not any(query.records for query in found):
+        raise SpecvizError(NOT_SWEPT)
+    drawn = header.knobs.get("draft_mode", "argmax") != "argmax"
+    if drawn and header.sampling.get("temperature", 0):
+        raise SpecvizError("its drafts were drawn, and a replay knows only the most likely ones")
+    words = header.models.parts.get("stop tokens", "").split()
+    stops = frozenset(int(word) for word in words if word.isdecimal() and len(word) < 10)
+    n_layers = n_layers_of(header)
+    texts: dict[int, tuple[ReplayQuery, Text]] = {}
+    for query in found:
+        if query.records:
+            query.stops = stops
+            texts[query.q] = query, query.text(n_layers)
+    return texts
+
+
+class ExitReplay:
+    """Rounds of a run again. SpecvizError with the reason where that cannot be replayed.
+
+    `knobs`: those that are another; `texts`: of this run, where they were read before.
     """
 
-    def __init__(self, run: Run, knobs: Mapping[str, Any]) -> None:
+    def __init__(self, run: Run, knobs: Mapping[str, Any], texts: Texts | None = None) -> None:
         if run.header is None:
             raise SpecvizError(NOT_SWEPT)
-        self.run, self.header = run, run.header
-        self.knobs = self._checked(knobs)
-        _, found = queries(replay_events(run))
-        if not any(query.records for query in found):
-            raise SpecvizError(NOT_SWEPT)
-        drawn = self.header.knobs.get("draft_mode", "argmax") != "argmax"
-        if drawn and self.header.sampling.get("temperature", 0):
-            raise SpecvizError("its drafts were drawn, and a replay knows only the most likely ones")
-        words = self.header.models.parts.get("stop tokens", "").split()
-        self.stops = frozenset(int(word) for word in words if word.isdecimal() and len(word) < 10)
-        self.n_layers = n_layers_of(self.header)
-        self.texts = {query.q: (query, self._text(query)) for query in found if query.records}
-
-    def _checked(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
-        table = {spec.name: spec for spec in self.header.knob_specs}
-        return {name: table[name].check(value) for name, value in knobs.items()}
-
-    def under(self, knobs: Mapping[str, Any]) -> "ExitReplay":
-        """The same texts with other knobs moved. Raises SpecvizError for a value that a knob does not take."""
-        other = copy(self)
-        other.knobs = self._checked(knobs)
-        return other
-
-    def _text(self, query: ReplayQuery) -> Text:
-        query.stops = self.stops
-        return query.text(self.n_layers)
+        table = {spec.name: spec for spec in run.header.knob_specs}
+        self.run = run
+        self.knobs = {name: table[name].check(value) for name, value in knobs.items()}
+        self.texts = replay_texts(run) if texts is None else texts
 
     def decide(self, record: RoundRecord) -> ExitsAgain:
         """One round. Raises SpecvizError where its setting is not on record."""

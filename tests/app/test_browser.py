@@ -255,14 +255,19 @@ def test_the_stream_paints_round_after_round_without_a_script_run(live: Served, 
 
 def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
-    _start(page, "full speed")
-    _until(lambda: _round(page) >= 1, "nothing is painted")
+    _start(page, "held")  # a run that goes on may end before the knob is there
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator(".livebar [data-do=step]").click()
+    _until(lambda: _round(page) == 1, "no step")
     page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
     slider = page.locator("[data-testid=stSlider]", has_text="γ gamma").get_by_role("slider")
     slider.focus()
     slider.press("ArrowRight")
     slider.press("ArrowRight")
     page.get_by_role("button", name="Apply at the next round").click()
+    page.locator(".knob.sent", has_text="requested 6").wait_for()
+    page.locator(".livebar [data-do=step]").click()
+    page.locator(".livebar [data-do=step]").click()
     page.locator(".knob.moved", has_text=re.compile(r"in force from r\d+")).wait_for()
     page.locator(".knobs .last", has_text="gamma 4→6").wait_for()
     assert page.locator(".knob input[aria-label='γ gamma']").input_value() == "6"

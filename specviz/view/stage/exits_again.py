@@ -26,23 +26,25 @@ from specviz.view.stage.parts import StageControl, StageMoment, StageNode, Stage
 from specviz.view.words.numbers import knob as shown_knob
 from specviz.view.words.numbers import prob
 from specviz.view.words.palette import CLOSING, ROOT, STYLES, Phase
-from specviz.whatif import ExitReplay, ExitsAgain
+from specviz.whatif import ExitsAgain, replay_texts
+from specviz.whatif.exits import Texts
 
 _DIGITS = 4  # of a bar
-_replays: WeakKeyDictionary[Run, tuple[int, ExitReplay | None, str]] = WeakKeyDictionary()
+# Texts without their run, so that a run that nobody holds goes.
+_texts: WeakKeyDictionary[Run, tuple[int, Texts | None, str]] = WeakKeyDictionary()
 
 
-def replayed(run: Run) -> tuple[ExitReplay | None, str]:
-    """The replay of a run's texts, read once; None, with the reason, for an early exit that cannot be replayed."""
+def swept_texts(run: Run) -> tuple[Texts | None, str]:
+    """The texts of a run as a replay reads them, read once; None, with the reason, for an early exit without that."""
     if run.header is None or run.header.method_traits.replay_depth is None:
         return None, ""
-    held = _replays.get(run)
+    held = _texts.get(run)
     if held is None or held[0] != run.version:
         try:
-            held = (run.version, ExitReplay(run, {}), "")
+            held = (run.version, replay_texts(run), "")
         except SpecvizError as error:
             held = (run.version, None, f"Exit settings cannot be tried here: {error}.")
-        _replays[run] = held
+        _texts[run] = held
     return held[1:]
 
 

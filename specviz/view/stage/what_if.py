@@ -15,7 +15,7 @@ from specviz.text import LONGEST, running
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import in_force, place_of
-from specviz.view.stage.exits_again import exit_knobs, exits_round, next_words, replayed
+from specviz.view.stage.exits_again import exit_knobs, exits_round, next_words, swept_texts
 from specviz.view.stage.moments import RoundMoments, State
 from specviz.view.stage.now import control
 from specviz.view.stage.parts import (
@@ -60,13 +60,13 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
     record = run.rounds[index]
     if not record.complete:
         raise SpecvizError("this round has not ended: what it would have been is not known yet")
-    replay, missing = replayed(run)
-    if replay is not None and exits_asked(run, change):
-        return _exits(builder, index, replay.under(change.knobs), _base(run, record, Change()))
+    texts, missing = swept_texts(run)
+    if texts is not None and exits_asked(run, change):
+        return _exits(builder, index, ExitReplay(run, change.knobs, texts), _base(run, record, Change()))
     change = checked(run.header, change)
     found = decide(run, record, change)
     base = _base(run, record, change, found)
-    moves = exit_knobs(run, record) if replay is not None else ()
+    moves = exit_knobs(run, record) if texts is not None else ()
     others = tuple(knob for knob in base.knobs if knob.name not in {moved.name for moved in moves})
     base = msgspec.structs.replace(base, knobs=(*moves, *others), missing=missing)
     if change.nothing:

@@ -1,5 +1,8 @@
 """A round decided again, as the stage paints it: marks are those of the decision, and nothing passes for recorded."""
 
+import gc
+import weakref
+
 import pytest
 
 from specviz.errors import SpecvizError
@@ -182,3 +185,13 @@ def test_without_what_the_heads_say_the_reason_is_told() -> None:
     answer = what_if_round(found, 0, Change())
     assert not any(knob.alone for knob in answer.knobs)
     assert "specviz sweep" in answer.missing
+
+
+def test_a_run_that_nobody_holds_goes_with_its_texts() -> None:
+    found = FrameBuilder(Run())
+    found.run.extend(read_events(RECORDINGS["code-specbound"]))
+    assert what_if_round(found, 0, Change(knobs={"tau": 0.9})).round is not None
+    run = weakref.ref(found.run)
+    del found
+    gc.collect()
+    assert run() is None
