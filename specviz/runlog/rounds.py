@@ -180,6 +180,15 @@ class Rounds(Sequence[RoundRecord]):
         return self._at(self._n_away - 1) if near is None and self.whole and self._n_away else near
 
     @property
+    def newest(self) -> tuple[int, int, bool]:
+        """Serial number and stamp of the newest round, and whether it came to its end; it is not read for that. Of one
+        that is out of memory the first two do not change, and are -1."""
+        near = next(reversed(self._near.values()), None)
+        if near is not None:
+            return near.serial, near.stamp, near.complete
+        return -1, -1, bool(self._n_away and self._row(self._n_away - 1).flags & _COMPLETE)
+
+    @property
     def n_gone(self) -> int:
         """Rounds that nobody can ask for any more."""
         return 0 if self.whole else self._n_away

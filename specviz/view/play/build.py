@@ -188,15 +188,14 @@ class FrameBuilder:
 
     def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:
         run = self.run
-        changed = (len(run.changes), len(run.rounds), run.rounds[-1].complete if run.rounds else None, run.end is None)
+        changed = (len(run.changes), len(run.rounds), run.rounds.newest[2], run.end is None)
         key = (record and record.index, changed, tuple(options.staged.items()), tuple(options.sent.items()), feed)
         return self._knobs.of(key, lambda: knob_bar(run, record, options, feed))
 
     def _time(self, index: int) -> Timeline:
         """The time line; made again when a round comes or something is pinned to one."""
         run = self.run
-        last, pins = run.rounds[-1], (len(run.changes), len(run.notes), run.n_warnings)
-        key = (len(run.rounds), last.stamp, last.serial, *pins)
+        key = (len(run.rounds), run.rounds.newest, len(run.changes), len(run.notes), run.n_warnings)
         if self._timeline[0] != key:
             points = run.rounds.points()
             self._timeline = (key, points, self._spark.bars(run.rounds, points))

@@ -59,11 +59,14 @@ class Player(Seek):
             self.live()
 
     def adopt(self, run: Run, metrics: "Metrics | None") -> None:
-        """All rounds of the run of which the first ones were shown so far. The cursor stays where it is."""
+        """All rounds of a finished run of which the first ones were shown so far. The cursor stays where it is.
+
+        One that nobody has moved goes to the first round: nothing more comes to be followed.
+        """
         self.run, self.builder = run, FrameBuilder(run, metrics)
         self._since = None
-        if self.following:
-            self.live()
+        if self.following and run.rounds:
+            self.seek_index(0)
 
     def _begin(self) -> None:
         """Another run on the same stream: a worker decodes one prompt after the other."""

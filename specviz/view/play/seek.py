@@ -44,8 +44,10 @@ class Seek:
         if not self.run.rounds:
             return True
         last = len(self.run.rounds) - 1
+        if self.place.index < last:
+            return False  # the newest round need not be read for that
         at = self.builder.steps(last)
-        return self.cursor.index == last and at.place(self.cursor) == len(at.moments) - 1
+        return at.place(self.cursor) == len(at.moments) - 1
 
     def _go(self, cursor: Cursor, hold: bool = True) -> bool:
         moved = cursor != self.cursor
