@@ -21,7 +21,7 @@ from specviz.events import Event
 from specviz.metrics import Estimate
 from specviz.text import clip, running, shown
 from specviz.view.words import numbers, palette
-from specviz.view.words.models import precision, rounding
+from specviz.view.words.models import exactness, precision, rounding
 
 Sink = Callable[[Event], None]
 _LAYOUT = re.compile(r"([\n\t])")
@@ -134,6 +134,7 @@ def setting(header: events.Header) -> str:
         promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"
     temperature, seed = header.sampling.get("temperature", 0), header.sampling.get("seed", 0)
     said = f"{header.method} · {header.verifier} ({promise}) · {models} · T {numbers.knob(temperature)} · seed {seed}"
+    said = " · ".join(filter(None, (said, exactness(header))))
     return f"{said} · {lanes(header)}" if header.lanes != "serial" or "lanes_ms" in header.env else said
 
 

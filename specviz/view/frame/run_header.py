@@ -8,7 +8,7 @@ from specviz.events import Header, ModelInfo, Warn
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.frame.frame import Feed, PlayState, RunInfo
-from specviz.view.words.models import precision, rounding
+from specviz.view.words.models import EXACT, precision, rounding
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
 from specviz.view.words.palette import STATES, StateName
 
@@ -48,7 +48,8 @@ def badge(header: Header, mixed: bool = False) -> str:
         far = f" · TV {fraction(header.distance)} on the toy" if header.distance is not None else ""
         return f"NOT LOSSLESS{far}"
     kept = "same tokens as plain decoding" if header.keeps_tokens else "same law as plain decoding"
-    text = f"lossless{rounding(header)}: {kept}"
+    bits = ", bit for bit" if header.keeps_tokens and header.env.get("exact") == EXACT else ""
+    text = f"lossless{rounding(header)}: {kept}{bits}"
     return text + (", sampling changed on the way" if mixed else "")
 
 

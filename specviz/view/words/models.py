@@ -10,13 +10,10 @@ EXACT = "bitwise"  # what a run says of a target whose rows do not depend on wha
 
 def rounding(header: Header) -> str:
     """`" up to bf16 rounding"`, for a target of 16 bits whose pass over several rows rounds otherwise than over one:
-    a promise about its text then ends where two tokens are nearly level. `" bit for bit"` where that was ruled out."""
-    if header.keeps_tokens and header.env.get("exact") == EXACT:
-        return " bit for bit"
+    a promise about its text then ends where two tokens are nearly level."""
     target = header.models.target
     short = _SHORT.get(target.dtype or "", "") if target is not None else ""
-    rounds = short in ("bf16", "fp16") and header.env.get("exact") != EXACT
-    return f" up to {short} rounding" if rounds else ""
+    return f" up to {short} rounding" if short in ("bf16", "fp16") and header.env.get("exact") != EXACT else ""
 
 
 def exactness(header: Header) -> str:
