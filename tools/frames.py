@@ -7,11 +7,10 @@ the page that is saved of them is opened in chromium and played from its second 
 browser's own clock: the times that `requestAnimationFrame` hands out. The first line is of an empty page, which is
 what this machine and this chromium can give at most: without a screen that is 60.
 
-Of each: the processor time that the page's own thread took for a frame (which other work on the machine leaves as it
-is: below 16.7 ms there can be 60 frames a second), frames a second, the time that 95 of 100 frames came within, the longest, and the shares of frames that came
-late (more than a frame and a half after the one before). `--phases`: the same of every phase. `--slow 4` makes the
-processor four times slower. Exit code 1 where a bar is missed: 60 frames a second with 64 nodes, 30 with 256, less one
-in twenty, for the machine has other work.
+Of each: frames a second; the processor time that the thread of the page took for a frame, which other work here
+leaves as it is; the time that 95 of 100 frames came within, the longest, and the share of frames that came late (more
+than a frame and a half after the one before). `--phases`: the same of every phase. `--slow 4` makes the processor four
+times slower. Exit code 1 where a bar is missed: 60 frames a second with 64 nodes, 30 with 256, less one in twenty.
 """
 
 import json
