@@ -222,7 +222,7 @@ def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> No
 _stage_component = st.components.v2.component(
     "specviz_stage",
     html='<div class="mount"></div>',
-    css=painted.style("live", "below"),
+    css=painted.style("live", "below", "room"),
     js=painted.painter(*painted.LIVE, "component"),
 )
 
@@ -231,7 +231,8 @@ def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]
     """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells something.
 
     `place`: somebody stayed at one; `panel`: one was opened or closed; of a live run `say`, `anew` and `look`, about
-    the conversation, and `core`: what the page around offers has changed; of a recording `here` and `welcomed`.
+    the conversation, and `core`: what the page around offers has changed; of a recording `here` and `welcomed`; `mode`
+    and `led`: about looking together.
     """
     told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
     _stage_component(key=key, data=dict(data), **told)

@@ -96,6 +96,7 @@ export class WhatIfStage extends Stage {
   }
 
   ask() {
+    this.touched();
     this.stop();
     this.askSoon(SOON_MS);
   }
@@ -144,6 +145,16 @@ export class WhatIfStage extends Stage {
     put(this.iffSure, "");
     this.iff.hidden = false;
     this.box.classList.add("asks");
+  }
+
+  // What somebody else changed, as if it had been moved here.
+  adopt(change) {
+    if (JSON.stringify(change) === JSON.stringify(this.changed ? this.change : null)) return;
+    if (!change) this.putBack();
+    else {
+      this.change = structuredClone(change);
+      this.askSoon(0);
+    }
   }
 
   putBack() {
