@@ -19,6 +19,16 @@ bench early-exit --methods ar,specbound,adadecode,layerskip,kangaroo,draft_and_v
     --knob layerskip.exit_layers=6 --knob layerskip.w_max=4 --exit-layer 6 --repeats 5 --minutes 2.5 --no-memory --threads 1
 bench pipelines --methods ar,sps,adaedl,lookahead,pearl,specbranch,hf-assisted --repeats 5 --minutes 1.5 --no-memory --threads 1
 bench trees --methods ar,chain,specblock,eagle3,static_tree --repeats 5 --minutes 2.5 --no-memory --threads 1
+# On SmolLM2 (`specviz models get smollm2`), an hour and a quarter.
+smollm2() {
+    name=$1
+    shift
+    bench "$name" --target smollm2 --prompts "$data/spec_bench_prompts.jsonl" --limit 6 --repeats 1 --no-memory \
+        --max-new-tokens 128 --threads 1 --lanes serial "$@"
+}
+smollm2 smollm2-spec-bench --knob eagle3.node_budget=40 --knob specblock.node_budget=40 --knob medusa.node_budget=40 \
+    --methods ar,hf-generate,chain,eagle3,specblock,medusa,ngram,specbound,adadecode,draft_and_verify,kangaroo
+smollm2 smollm2-draft-spec-bench --draft smollm2-draft --methods ar,hf-generate,chain,pearl,specbranch,hf-assisted
 ablate() {
     name=$1
     shift

@@ -25,12 +25,12 @@ def executable() -> str | None:
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """A browser without a window."""
+def chromium(*more: str) -> Iterator[Any]:
+    """A browser without a window. `more`: further words of its command line."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=executable(), args=FLAGS)
+        browser = driver.chromium.launch(executable_path=executable(), args=[*FLAGS, *more])
         try:
             yield browser
         finally:

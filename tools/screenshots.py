@@ -238,8 +238,8 @@ def _live(browser: Any, path: Path, url: str) -> None:
     example.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
     example.click()
-    page.locator("section.sv .place", has_text="r4/").wait_for(timeout=60_000)
-    page.locator("section.sv .phase", has_text="COMMIT").wait_for(timeout=60_000)
+    page.locator(".stage .time .place", has_text="r4 ").wait_for(timeout=60_000)
+    page.locator(".stage[data-phase='6']").wait_for(timeout=60_000)
     _save(page, path)
 
 

@@ -12,7 +12,7 @@ rounds over the second half (the first warms up), by least squares, and what tha
 a second. So an hour's rounds come in minutes, also on a machine with other work; column core is the recorder alone.
 
 `--look`: the front-end also goes through all of its screens, back to the first round and to the newest again, all the
-time. What may grow: 112 bytes a round for the numbers of the time line, 10 for its bars, a few for queries; the file
+time. What may grow: 128 bytes a round for the numbers of the time line, 10 for its bars, a few for queries; the file
 cache of the spool is the system's. Exit code 1 when a slope is above `--most` kB per 1,000 rounds (default 300).
 
 Linux and macOS (`ps` tells the memory). The recording lies in a temporary folder, and goes with it.

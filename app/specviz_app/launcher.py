@@ -146,6 +146,9 @@ GROUNDS: dict[Ground, dict[str, str]] = {
 }
 
 
+_BUTTON: dict[Ground, str] = {"dark": "#2B78B5"}  # white stands on it; on the lighter blue of marks that is 2.3:1
+
+
 def theme() -> dict[str, Any]:
     """Streamlit's theme options; both grounds are given, so that the person may switch."""
     options: dict[str, Any] = {
@@ -157,6 +160,7 @@ def theme() -> dict[str, Any]:
     }
     for ground, plain in GROUNDS.items():
         colours = [colour(mark, ground == "dark") for mark in _ORDER]
-        values = {**plain, "primaryColor": colours[0], "linkColor": colours[0], "chartCategoricalColors": colours}
+        button = _BUTTON.get(ground, colours[0])
+        values = {**plain, "primaryColor": button, "linkColor": colours[0], "chartCategoricalColors": colours}
         options |= {f"theme.{ground}.{name}": value for name, value in values.items()}
     return options

@@ -25,6 +25,7 @@ from specviz.bench.settings import CLIMBERS, BenchSettings
 from specviz.bench.statistics import check_equal
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.dtypes import pick_dtype
+from specviz.engine.model.exact.proof import make_exact
 from specviz.engine.model.loading import Loaded, embedded, pick_device
 from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
@@ -50,6 +51,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
             PeerArm(arm, settings, peers) if arm.peer else OurArm(arm, settings, pair) for arm in settings.arms
         ]
         probed = _threads(settings, arms, ids, tell)
+        make_exact(pair.target.adapter)  # of so many threads
         seconds = settings.minutes * 60 if settings.minutes else None
         measured = measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds), tell)
         names = [arm.name for arm in arms]

@@ -64,6 +64,7 @@ _EXTRA_OF = {
     "huggingface_hub": "engine",
     "gguf": "engine",
     "textual": "tui",
+    "textual_serve": "serve",
     "streamlit": "web",
     "plotly": "web",
     "PIL": "export",

@@ -129,7 +129,7 @@ def setting(header: events.Header) -> str:
     """What runs, on one line: method, verifier, its promise, models, sampling, seed."""
     target, draft = header.models.target, header.models.draft
     models = " ⇐ ".join(shown(model.name) + precision(model) for model in (target, draft) if model)
-    promise = f"lossless{rounding(target)}" if header.lossless else "NOT lossless"
+    promise = f"lossless{rounding(header)}" if header.lossless else "NOT lossless"
     if header.distance:
         promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"
     temperature, seed = header.sampling.get("temperature", 0), header.sampling.get("seed", 0)

@@ -246,6 +246,7 @@ skip_set = trainer(
 
     An interrupted search is gone on with by giving the same command again.""",
     value("--least", NATURAL, 0, "Sublayers left out, even where fewer are cheaper."),
+    value("--yields", click.FloatRange(min=0), 0.0, "Tokens a round, even where a set with fewer is cheaper."),
     minutes=10.0,
     kept="what was tried",
     clocked="Time for trials",
@@ -270,6 +271,9 @@ draft = trainer(
     value("--rank", NATURAL, 32, "Of what corrects the target's layers; 0, or a width: they learn anew."),
     value("--tokens", COUNT, 8192, "Most frequent tokens to learn by, where it is as wide as its target."),
     value("--batch", COUNT, 8, "Windows of a step."),
+    click.option(
+        "--begin", type=FOLDER, help="Draft model of corrected layers of this target: its corrections learn on."
+    ),
     OWN_TEXT,
     KEEP,
     minutes=50.0,

@@ -53,13 +53,13 @@ class Run:
     `whole=False`: only the newest rounds and queries are held, and no text strip, whatever the length of the run.
     """
 
-    def __init__(self, whole: bool = True) -> None:
+    def __init__(self, whole: bool = True, rounds: Rounds | None = None) -> None:
         self.header: Header | None = None
         self.calibration: Calibration | None = None  # what forwards cost on this machine
         self.end: End | None = None
         self.state: State | None = None  # what a worker last said it was doing
         self.queries: list[Query] = []
-        self.rounds = Rounds() if whole else Rounds(_PENDING, whole=False)
+        self.rounds = rounds if rounds is not None else Rounds() if whole else Rounds(_PENDING, whole=False)
         self.learnt: list[Adapt] = []  # in order
         self.n_learnt = 0
         self.changes: list[Knob] = []  # every acknowledged knob change, in order
@@ -175,6 +175,17 @@ class Run:
         if not self.rounds.whole:
             del self.queries[:-_QUERIES]
         return query
+
+    def old_query(self, number: int, first: int, n_rounds: int, n_nodes: int) -> Query:
+        """A query whose rounds are there from the beginning, out of memory."""
+        query = Query(number, None, first, self.rounds, self._v, self.backward)
+        query.n_rounds, query.n_nodes = n_rounds, n_nodes
+        self.queries.append(query)
+        return query
+
+    def in_force(self, knobs: dict[str, Any]) -> None:
+        """Knob values at the end of rounds that are there from the beginning."""
+        self._knobs = knobs
 
     def _query(self, number: int) -> Query:
         known = self.queries and self.queries[-1].number == number
@@ -317,6 +328,19 @@ class Run:
 
     def _state(self, event: State) -> None:
         self.state = event
+
+
+# Records between the beginning of a round and the next that are no part of it, and those that stand beside a round
+# wherever they were written.
+_OF_NO_ROUND = (Header, Calibration, Prefill, RoundStart, Adapt, ExitTable, End, State, Finding)
+BESIDE = (Knob, Note)
+
+
+def in_round(event: Event, r: int) -> bool:
+    """Whether a record that follows the beginning of round r is a part of it: the rule of `Run.apply`."""
+    if isinstance(event, Warn):
+        return event.r == r
+    return not isinstance(event, (*_OF_NO_ROUND, *BESIDE)) and type(event) not in _WIRE_ONLY
 
 
 def fold(events: Iterable[Event]) -> Run:

@@ -1,8 +1,10 @@
 """`Rounds`: all rounds of a run as a sequence, of which the newest and those looked at are held in memory.
 
 An older one is written to a spool and read again when somebody asks for it, whole and equal to what it was. What every
-frame asks of all rounds (the time line, searching for a place) stands in rows of plain numbers, 112 bytes a round.
+frame asks of all rounds (the time line, searching for a place) stands in rows of plain numbers, 128 bytes a round.
 As long as anybody holds a record, asking again gives the same object.
+
+Rounds that stand in a recording need no spool: a `RoundReader` reads each from there (`Away`).
 """
 
 from array import array
@@ -11,14 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import GenericAlias
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Protocol, overload
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from specviz.events import Chain, Event, Node, RoundStart, Verify
+from specviz.events import Event, Node, RoundStart
 from specviz.runlog.run import Query, RoundRecord
-from specviz.runlog.spool import Spool
+from specviz.runlog.spool import Place, Shelf, Spool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,11 @@ class _Row(NamedTuple):
 
 
 # Of a round away its numbers are followed by these: the smallest id of its nodes, its knob values and its query by
-# their numbers, its place in the spool.
-_FLAGS, _FIRST, _KNOBS, _WIDTH = 8, 9, 10, 14
-# A record in the spool, without what the columns and its query know: start, n_before, serial, born, and its events by
-# the number of their kind, so that a kind which nobody here has heard of is read again as what it was.
-_Page = tuple[RoundStart, int, int, int, list[tuple[int, msgspec.Raw]]]
+# their numbers, its place in the spool or the recording, the tokens of text before it, its serial number.
+_EMITTED, _ACCEPTED, _DRAFTED, _FLAGS, _FIRST, _KNOBS, _PLACE, _WIDTH = 5, 6, 7, 8, 9, 10, 12, 16
+# A record in the spool, without what its row and its query know: start, and its events by the number of their kind, so
+# that a kind which nobody here has heard of is read again as what it was.
+_Page = tuple[RoundStart, list[tuple[int, msgspec.Raw]]]
 _encoder, _pages = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Page)
 
 
@@ -80,15 +82,45 @@ def _reader(kind: type[Event]) -> "msgspec.msgpack.Decoder[list[Any]]":
     return msgspec.msgpack.Decoder(GenericAlias(list, kind))
 
 
+class RoundReader(Protocol):
+    """Reads a round from where it was recorded."""
+
+    def __call__(self, index: int, place: Place) -> tuple[RoundStart, list[Event]]:
+        """How it began, and all records that belong to it. `place`: as its row names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """All rounds of a run, none of them in memory: what `Rounds.summary` gave of them.
+
+    `rows`: plain numbers, 16 a round; `settings` and `queries`: the knob values and the queries those name by number.
+    """
+
+    rows: "array[int]"
+    settings: list[Any]
+    queries: list[Query]
+
+
 class Rounds(Sequence[RoundRecord]):
     """Grows at its end (`append`); only the last may be taken away again (`pop`).
 
-    `whole=False`: a round that leaves the window is gone; asking for it raises IndexError.
+    `whole=False`: a round that leaves the window is gone; asking for it raises IndexError. `reader`: rounds are read
+    again from where they were recorded, and none is written. `spool`: where what leaves memory is written instead of a
+    temporary file. `away`: rounds that are there from the beginning; they need a reader.
     """
 
-    def __init__(self, window: int | None = None, whole: bool = True) -> None:
+    def __init__(
+        self,
+        window: int | None = None,
+        whole: bool = True,
+        *,
+        reader: RoundReader | None = None,
+        spool: Shelf | None = None,
+        away: Away | None = None,
+    ) -> None:
         self.whole = whole
-        self.spool = Spool()
+        self.spool: Shelf = Spool() if spool is None else spool
+        self._reader = reader
         self.leaving: list[Callable[[RoundRecord], None]] = []  # told of a round before it goes out of memory
         self.n_marked = 0  # grows when a mark is set on a round that is no longer in memory
         self._window = WINDOW if window is None else window
@@ -102,6 +134,10 @@ class Rounds(Sequence[RoundRecord]):
         self._kinds: dict[type[Event], int] = {}  # of records in the spool, by number
         self._queries: list[Query] = []  # of every round away, by number: one entry a query
         self._rows = array("q")  # of those away, one after another
+        if away is not None:
+            self._rows, self._settings, self._queries = away.rows, away.settings, away.queries
+            self._n_away = len(away.rows) // _WIDTH
+            self._n_complete = sum(bits & _COMPLETE for bits in away.rows[_FLAGS::_WIDTH])
 
     # As a sequence ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +176,8 @@ class Rounds(Sequence[RoundRecord]):
     @property
     def last(self) -> RoundRecord | None:
         """The newest; None before the first."""
-        return next(reversed(self._near.values()), None)
+        near = next(reversed(self._near.values()), None)
+        return self._at(self._n_away - 1) if near is None and self.whole and self._n_away else near
 
     @property
     def n_gone(self) -> int:
@@ -204,6 +241,27 @@ class Rounds(Sequence[RoundRecord]):
         markers = "".join(mark for bit, mark in _MARKS.items() if row.flags & bit)
         return RoundPoint(index, row.q, row.r, emitted, accepted, drafted, bool(row.flags & _REJECTED), markers)
 
+    def summary(self, places: Sequence[Place]) -> Away:
+        """What is known of all rounds without reading them. `places`: where each was recorded."""
+        rows = self._rows[:]
+        for index in range(self._n_away, len(self)):
+            rows.extend(self._full_row(self._near[index], (0, 0)))
+        for index, place in enumerate(places):
+            rows[index * _WIDTH + _PLACE : index * _WIDTH + _PLACE + 2] = array("q", place)
+        return Away(rows, list(self._settings), list(self._queries))
+
+    def marked_rounds(self) -> list[RoundRecord]:
+        """Those that carry a mark of any kind, read where they are not in memory."""
+        near = [record for record in self._near.values() if record.markers]
+        return [self._at(index, keep=False) for index in self.marked_away(self._n_away)] + near
+
+    def heights(self, first: int, stop: int) -> "array[int]":
+        """Of rounds out of memory the tokens of text each brought; 0 where nothing of a draft was kept."""
+        rows = self._rows[first * _WIDTH : stop * _WIDTH]
+        emitted, accepted, drafted = (rows[k::_WIDTH] for k in (_EMITTED, _ACCEPTED, _DRAFTED))
+        pairs = zip(emitted, accepted, drafted, strict=True)
+        return array("q", (max(e, 0) if a > 0 or d <= 0 else 0 for e, a, d in pairs))
+
     def points(self) -> "Points":
         tail = tuple(self.point(index) for index in range(self._n_away, len(self)))
         return Points(self, self._n_away, self.n_marked, tail)
@@ -240,18 +298,11 @@ class Rounds(Sequence[RoundRecord]):
         for tell in self.leaving:
             tell(record)
         if self.whole:
-            kinds = [(self._kinds.setdefault(kind, len(self._kinds)), found) for kind, found in record.by_kind.items()]
-            page = (record.start, record.n_before, record.serial, record.born, kinds)
             try:
-                place = self.spool.put(_encoder.encode(page))
+                place = self._write(record)
             except OSError:
                 return False
-            if not self._queries or self._queries[-1] is not record.query:
-                if self._queries:
-                    self._queries[-1].put_away(self.spool)
-                self._queries.append(record.query)
-            behind = (record.born, self._setting(record.knobs), len(self._queries) - 1, *place)
-            self._rows.extend(max(-_MOST, min(_MOST, number)) for number in (*_Row.of(record), *behind))
+            self._rows.extend(self._full_row(record, place))
             self._n_complete += record.complete
             self._held[index] = record
         del self._near[index]
@@ -259,22 +310,43 @@ class Rounds(Sequence[RoundRecord]):
         record.query.forget_nodes(record)
         return True
 
+    def _write(self, record: RoundRecord) -> Place:
+        """To the spool, unless it can be read from where it was recorded. Raises OSError."""
+        if self._reader is not None:
+            return 0, 0
+        kinds = [(self._kinds.setdefault(kind, len(self._kinds)), found) for kind, found in record.by_kind.items()]
+        return self.spool.put(_encoder.encode((record.start, kinds)))
+
+    def _full_row(self, record: RoundRecord, place: Place) -> list[int]:
+        """All numbers of a round, the next of those away."""
+        if not self._queries or self._queries[-1] is not record.query:
+            if self._queries:
+                self._queries[-1].put_away(self.spool)
+            self._queries.append(record.query)
+        behind = (record.born, self._setting(record.knobs), len(self._queries) - 1, *place)
+        numbers = (*_Row.of(record), *behind, record.n_before, record.serial)
+        return [max(-_MOST, min(_MOST, number)) for number in numbers]
+
     def _setting(self, knobs: Any) -> int:
         if not self._settings or self._settings[-1] is not knobs:
             self._settings.append(knobs)
         return len(self._settings) - 1
 
     def _read(self, index: int) -> RoundRecord:
-        _, knobs, query, offset, size = self._rows[index * _WIDTH + _FIRST : (index + 1) * _WIDTH]
-        start, n_before, serial, born, pieces = _pages.decode(self.spool.get((offset, size)))
+        row = self._rows[index * _WIDTH + _FIRST : (index + 1) * _WIDTH]
+        born, knobs, query, offset, size, n_before, serial = row
+        start, events = (self._reader or self._from_spool)(index, (offset, size))
         record = RoundRecord(index, start, self._queries[query], n_before, self._settings[knobs], serial, born)
-        kinds = list(self._kinds)
-        record.by_kind = {kinds[number]: _reader(kinds[number]).decode(raw) for number, raw in pieces}
-        record.nodes = {node.node: node for node in record.every(Node)}
-        record.verdicts = {verdict.node: verdict for verdict in record.every(Verify)}
-        record.chains = {chain.node: chain for chain in record.every(Chain)}
+        for event in events:
+            record.take(event)
         self._held[index] = record
         return record
+
+    def _from_spool(self, index: int, place: Place) -> tuple[RoundStart, list[Event]]:
+        """As it was written there."""
+        start, pieces = _pages.decode(self.spool.get(place))
+        kinds = list(self._kinds)
+        return start, [event for number, raw in pieces for event in _reader(kinds[number]).decode(raw)]
 
 
 class Points(Sequence[RoundPoint]):

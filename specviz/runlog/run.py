@@ -5,7 +5,7 @@ come is None or empty, and the level of the run says whether it ever will.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, overload
@@ -34,7 +34,7 @@ from specviz.events import (
     Verify,
     Warn,
 )
-from specviz.runlog.spool import Place, Spool
+from specviz.runlog.spool import Place, Shelf
 
 Drafted = Literal["root", "drafted", "testing", "accepted", "rejected", "untested", "pruned", "exit"]
 Written = Literal["recovered", "bonus", "plain", "prompt"]
@@ -221,7 +221,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Kept)
 _AT_HAND = 4  # queries read again that stay at hand
-_again: "WeakKeyDictionary[Spool, OrderedDict[int, _Kept]]" = WeakKeyDictionary()
+_again: "WeakKeyDictionary[Shelf, OrderedDict[int, _Kept]]" = WeakKeyDictionary()
 
 
 class Query:
@@ -234,12 +234,13 @@ class Query:
     __slots__ = (
         "__weakref__",
         "_all",
+        "_exits",
+        "_exits_later",
         "_kept",
         "_place",
         "_spool",
         "adapt",
         "backward",
-        "exit_table",
         "first",
         "n_nodes",
         "n_rounds",
@@ -263,10 +264,11 @@ class Query:
         self.backward = backward  # the rule tests drafts from their end
         self.nodes = Nodes(self, all_rounds)
         self.adapt: Adapt | None = None  # what was learnt from it, at its end
-        self.exit_table: list[ExitTable] = []  # what exit heads say of the text, from a pass over it
+        self._exits: list[ExitTable] = []
+        self._exits_later: Callable[[], list[ExitTable]] | None = None
         self._all = all_rounds
         self._kept: _Kept | None = _Kept(prefill, [])
-        self._spool: Spool | None = None
+        self._spool: Shelf | None = None
         self._place: Place = (0, 0)
 
     @property
@@ -281,6 +283,17 @@ class Query:
     def tokens(self) -> list[TextToken]:
         """Its text, the prompt in one piece before it."""
         return self._content.tokens
+
+    @property
+    def exit_table(self) -> list[ExitTable]:
+        """What exit heads say of the text, from a pass over it."""
+        if self._exits_later is not None:
+            self._exits, self._exits_later = self._exits_later(), None
+        return self._exits
+
+    def lies(self, spool: Shelf, place: Place, exits: Callable[[], list[ExitTable]]) -> None:
+        """Its prompt and text were written before (`put_away`), its exit table is read when somebody asks."""
+        self._spool, self._place, self._kept, self._exits_later = spool, place, None, exits
 
     @property
     def text(self) -> str:
@@ -299,13 +312,14 @@ class Query:
                 at_hand.popitem(last=False)
         return at_hand[self.first]
 
-    def put_away(self, spool: Spool) -> None:
-        """Its last round went out of memory. On a full disk it stays."""
-        assert self._kept is not None
-        with suppress(OSError):
-            self._place = spool.put(_encoder.encode(self._kept))
-            self._spool, self._kept = spool, None
-        self.nodes.near.clear()
+    def put_away(self, spool: Shelf) -> Place:
+        """Its last round went out of memory. On a full disk it stays. Where it lies: the second time too."""
+        if self._kept is not None:
+            with suppress(OSError):
+                self._place = spool.put(_encoder.encode(self._kept))
+                self._spool, self._kept = spool, None
+            self.nodes.near.clear()
+        return self._place
 
     def forget_nodes(self, record: RoundRecord) -> None:
         """The nodes of a round that went out of memory are found there."""

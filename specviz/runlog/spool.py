@@ -9,13 +9,25 @@ import tempfile
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Protocol
 
 from specviz.events import Event, decode, encode_lines
 
 Place = tuple[int, int]  # offset, length
 _DICTIONARY = 24 << 10
 _LEVEL = 1
+
+
+class Shelf(Protocol):
+    """Where what leaves memory is kept."""
+
+    def put(self, data: bytes) -> Place:
+        """Append a piece; its place. Raises OSError, with nothing changed, when the disk is full."""
+        ...
+
+    def get(self, place: Place) -> bytes:
+        """The piece of a place."""
+        ...
 
 
 class Spool:

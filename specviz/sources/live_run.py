@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,10 +23,14 @@ from specviz.errors import SpecvizError
 from specviz.events import Catalogue, End, Event, Header, Knob, Note, Refused, State
 from specviz.runlog.spool import Kept
 from specviz.sources.base import Source
+from specviz.sources.big_trace import BigTrace
 from specviz.sources.knob_edits import KnobEdits
 from specviz.sources.worker import Worker
 from specviz.trace import Recorder
 from specviz.view import WATCHED, Feed, Pace, Player, Run
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics
 
 LOADING = "loading the models"
 CUT_OFF = "cut off"
@@ -124,9 +128,25 @@ class LiveRun:
         """Apply everything new; how many events that were. Raises SpecvizError for a damaged trace."""
         events = [] if self.failed else self.source.poll()
         self.take(events)
+        found = self.source.whole() if isinstance(self.source, BigTrace) else None
+        if found is not None:
+            self._adopt(*found)
         if self._in_run and not self.has_core and self.source.ended:
             self.take([End(reason=CUT_OFF, message="the recording has no end: what came before is shown")])
-        return len(events)
+        return len(events) + (found is not None)
+
+    def _adopt(self, run: Run, metrics: "Metrics | None") -> None:
+        """All rounds of a big recording, in place of its first ones."""
+        if run.header is not None and not self._began:
+            self._follow(run.header)
+        self.live_player.adopt(run, metrics)
+        if run.end is not None:
+            self._follow(run.end)
+
+    @property
+    def filling(self) -> float | None:
+        """How much of a big recording is known, 0 to 1; None when it is all there, or no such recording."""
+        return self.source.progress if isinstance(self.source, BigTrace) else None
 
     def take(self, events: list[Event]) -> None:
         """Apply events in order; the player gets them in one go."""

@@ -7,10 +7,14 @@ refuses it) nothing counts as growing; readers still show whatever is appended.
 """
 
 import os
+import threading
 import zlib
+from bisect import bisect_right
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import IO
+from typing import IO, Any
 
 from specviz.errors import TraceError, suggestion
 
@@ -18,6 +22,8 @@ PLAIN, PACKED = ".sv.jsonl", ".sv.jsonl.gz"
 RECORD = "'specviz run --record FILE'"
 _MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+_PACKED_CHUNK = 1 << 16  # of a zipped file: what is left of it stays with every mark
+_APART, _MOST_MARKS = 4 << 20, 256  # bytes of plain text between two marks; more of them are thinned out
 
 # How much is read of a trace, in megabytes of plain text: by those who look at a record and forget it, and by those who
 # keep them all. An hour of recording everything has some 420.
@@ -79,46 +85,125 @@ class Damaged(Exception):
     """The bytes of a file cannot be read on; says why. The reader knows how far it had come."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A place of the plain text from which a zipped file can be read on."""
+
+    at: int
+    offset: int  # of the file
+    engine: Any  # zlib's, as it was there
+    given: bytes  # read, not yet handed to it
+
+
+class _Marks:
+    """Marks in order, the first at the beginning: from one of them any place is near. For several threads."""
+
+    def __init__(self) -> None:
+        self._marks = [_Mark(0, 0, zlib.decompressobj(wbits=31), b"")]
+        self._apart = _APART
+        self._lock = threading.Lock()
+
+    def before(self, place: int) -> _Mark:
+        with self._lock:
+            return self._marks[bisect_right(self._marks, place, key=lambda mark: mark.at) - 1]
+
+    def wants(self, at: int) -> bool:
+        return at >= self._marks[-1].at + self._apart
+
+    def add(self, mark: _Mark) -> None:
+        """The next one; another thread may have been faster."""
+        with self._lock:
+            if self.wants(mark.at):
+                self._marks.append(mark)
+            if len(self._marks) > _MOST_MARKS:
+                del self._marks[1::2]
+                self._apart *= 2
+
+
 class Plain:
-    """The bytes of a trace in their order, a piece at a time, inflated on the way: never the whole file in memory."""
+    """The bytes of a trace in their order, a piece at a time, inflated on the way: never the whole file in memory.
+
+    Any place of what was read once can be gone to: of a zipped file by marks, each some 100 kB in memory.
+    """
 
     def __init__(self, path: Path, most: int) -> None:
         self._path, self._most = path, most
         self.n_trailing = 0  # bytes behind the gzip data that are none
+        self._at = 0
+        self._marks = _Marks()
         try:
             self.file = path.open("rb", buffering=0)
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
         try:
             self.packed = self.file.read(2) == _MAGIC
-            self.seek(0)
+            self._go_on(self._marks.before(0))
         except OSError as error:
             self.file.close()
             raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
 
+    def _go_on(self, mark: _Mark) -> None:
+        self._at = mark.at
+        self.file.seek(mark.offset)
+        self._engine: Any = mark.engine.copy()
+        self._over, self._given = False, mark.given
+
     def seek(self, place: int) -> None:
-        """To a byte of the plain text; in a zipped file that means from the beginning again."""
-        self._at = 0
+        """To a byte of the plain text; in a zipped file by what lies between it and the mark before."""
         if not self.packed:
             self._at = self.file.seek(place)
             return
-        self.file.seek(0)
-        self._engine, self._over, self._given = zlib.decompressobj(wbits=31), False, b""
-        while self._at < place and (piece := self._inflated(min(_CHUNK, place - self._at))):
-            self._at += len(piece)
+        mark = self._marks.before(place)
+        if not mark.at <= self._at <= place:
+            self._go_on(mark)
+        while self._at < place and self._read(min(_CHUNK, place - self._at)):
+            pass
 
     def piece(self) -> bytes:
         """The next bytes, at most 1 MiB; none at the end, or where a recorder has come so far."""
         try:
-            found = self._inflated(_CHUNK) if self.packed else self.file.read(_CHUNK) or b""
+            found = self._read(_CHUNK)
         except OSError as error:
             raise Damaged(f"cannot be read on: {error.strerror or error}") from None
-        self._at += len(found)
         if self._at > self._most:
             raise TraceError(
                 f"{self._path} holds more than {self._most >> 20} MB; raise the limit with {FLAG} if you trust it"
             )
         return found
+
+    def stretch(self, place: int, size: int) -> bytes:
+        """Some bytes of the plain text; fewer where it ends. Raises OSError and Damaged."""
+        self.seek(place)
+        pieces = []
+        while size > 0 and (piece := self._read(min(_CHUNK, size))):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+    def _read(self, most: int) -> bytes:
+        found: bytes = self._inflated(most) if self.packed else (self.file.read(most) or b"")
+        self._at += len(found)
+        if self.packed and found and self._marks.wants(self._at) and not self._engine.eof:
+            given = self._given
+            self._marks.add(_Mark(self._at, self.file.tell(), self._engine.copy(), given))
+        return found
+
+    @property
+    def share(self) -> float:
+        """How much of the file was read, 0 to 1."""
+        return self.file.tell() / max(os.fstat(self.file.fileno()).st_size, 1)
+
+    def survey(self) -> None:
+        """Set marks all over a zipped file, from another thread. What is wrong with it is told when it is read."""
+        with suppress(TraceError, Damaged, OSError, ValueError):
+            other = Plain(self._path, self._most)
+            other._marks = self._marks
+            try:
+                same = os.path.samestat(os.fstat(other.file.fileno()), os.fstat(self.file.fileno()))
+                while same and not self.file.closed and other.piece():
+                    pass
+            finally:
+                other.close()
 
     def close(self) -> None:
         self.file.close()
@@ -129,10 +214,10 @@ class Plain:
             if self._engine.eof:
                 self._next_member()
                 continue
-            given = self._engine.unconsumed_tail or self._given or self.file.read(_CHUNK) or b""
+            given = self._engine.unconsumed_tail or self._given or self.file.read(_PACKED_CHUNK) or b""
             self._given = b""
             try:
-                plain = self._engine.decompress(given, most)
+                plain: bytes = self._engine.decompress(given, most)
             except zlib.error as error:
                 raise Damaged(f"the gzip data is damaged ({error})") from None
             if plain:

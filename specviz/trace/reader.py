@@ -74,6 +74,36 @@ class Trace:
         return self._source.n_trailing
 
     @property
+    def offset(self) -> int:
+        """Bytes of plain text up to the end of the last record taken."""
+        return self._offset
+
+    @property
+    def packed(self) -> bool:
+        return self._source.packed
+
+    @property
+    def share(self) -> float:
+        """How much of the file was read, 0 to 1."""
+        return self._source.share
+
+    def survey(self) -> None:
+        """Go through a zipped file once, from another thread, so that `stretch` is quick anywhere."""
+        if self.packed:
+            self._source.survey()
+
+    def stretch(self, offset: int, size: int) -> Iterator[Event]:
+        """The records of some bytes of the plain text, which are whole lines, read again and not checked again."""
+        self._astray = True
+        try:
+            data = self._source.stretch(offset, size)
+        except (Damaged, OSError) as error:
+            raise TraceError(f"{self.path}: {error}; copy the file again") from None
+        for line in data.split(b"\n"):
+            if line.strip() and (event := record_of(line, 0, self.path, self._major)) is not None:
+                yield event
+
+    @property
     def places(self) -> list[Place]:
         """Every (query, round) seen so far, in order; round 0 is what stands before a query's first round."""
         return list(dict.fromkeys(place for place, _ in self._again()))

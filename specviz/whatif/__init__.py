@@ -6,7 +6,7 @@ walks the verifier's own plan over all of them, `changes` is what may be another
 """
 
 from specviz.whatif.again import Movable, Unfit, decide, movable
-from specviz.whatif.changes import Change, checked, cutting
+from specviz.whatif.changes import Change, checked, cutting, known_lossy
 from specviz.whatif.decision import Decision, Parting, RoundAgain, TestAgain
 from specviz.whatif.exits import ExitReplay, ExitsAgain, exits_asked
 from specviz.whatif.whole import RoundGain, RunAgain, decide_run
@@ -28,5 +28,6 @@ __all__ = [
     "decide",
     "decide_run",
     "exits_asked",
+    "known_lossy",
     "movable",
 ]

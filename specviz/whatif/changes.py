@@ -76,6 +76,12 @@ def verifier_of(header: Header, change: Change) -> Verifier:
     return get_verifier(name)
 
 
+def known_lossy(verifier: str) -> bool:
+    """Whether a rule is known here, and does not keep the target's law."""
+    rule = all_verifiers().get(verifier)
+    return rule is not None and not rule.lossless
+
+
 def fitting(draft: Draft) -> tuple[str, ...]:
     """The verifiers that take a draft."""
     return tuple(name for name, verifier in all_verifiers().items() if verifier.refuses(draft) is None)

@@ -5,11 +5,12 @@ of plain decoding the text does not depend on the setting, so it never parts, an
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.cost.exit_grid import AXES
-from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, n_layers_of, queries, rounds
+from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, grid_step, n_layers_of, queries, rounds
 from specviz.cost.exit_setting import exit_setting, replay_events
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
@@ -21,7 +22,10 @@ from specviz.whatif.changes import NOT_SWEPT, Change
 class ExitsAgain:
     """One round: tokens kept, as recorded and under the change; the layers at which its drafts would have stopped.
 
-    `wrong`: a draft that the target would not have chosen ends it.
+    `drafts`: the tokens that would be drafted, as many as `exits`, and `confs`: how sure the head of each is, as it is
+    tested. `closing`: the target's own token behind those that are kept, None where the text ends with a kept one.
+    `ends`, `ended`: the committed length after the round, under the change and as recorded. `wrong`: a draft that the
+    target would not have chosen ends it.
     """
 
     q: int
@@ -31,6 +35,11 @@ class ExitsAgain:
     was: int
     kept: int
     exits: tuple[int, ...]
+    drafts: tuple[int, ...] = ()
+    closing: int | None = None
+    confs: tuple[float, ...] = ()
+    ends: int = 0
+    ended: int = 0
 
     @property
     def wrong(self) -> bool:
@@ -56,8 +65,7 @@ class ExitReplay:
         if run.header is None:
             raise SpecvizError(NOT_SWEPT)
         self.run, self.header = run, run.header
-        table = {spec.name: spec for spec in self.header.knob_specs}
-        self.knobs = {name: table[name].check(value) for name, value in knobs.items()}
+        self.knobs = self._checked(knobs)
         _, found = queries(replay_events(run))
         if not any(query.records for query in found):
             raise SpecvizError(NOT_SWEPT)
@@ -68,6 +76,16 @@ class ExitReplay:
         self.stops = frozenset(int(word) for word in words if word.isdecimal() and len(word) < 10)
         self.n_layers = n_layers_of(self.header)
         self.texts = {query.q: (query, self._text(query)) for query in found if query.records}
+
+    def _checked(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
+        table = {spec.name: spec for spec in self.header.knob_specs}
+        return {name: table[name].check(value) for name, value in knobs.items()}
+
+    def under(self, knobs: Mapping[str, Any]) -> "ExitReplay":
+        """The same texts with other knobs moved. Raises SpecvizError for a value that a knob does not take."""
+        other = copy(self)
+        other.knobs = self._checked(knobs)
+        return other
 
     def _text(self, query: ReplayQuery) -> Text:
         query.stops = self.stops
@@ -91,6 +109,24 @@ class ExitReplay:
         )
         room = None if text.room is None else text.room - begin
         found = next(rounds(rest, knobs, room, text.eos), None)
-        kept, exits = (found.kept, found.exits) if found is not None else (0, ())
+        kept, exits, n_new = (found.kept, found.exits, found.n_new) if found is not None else (0, (), 0)
         was = sum(verdict.status == "accepted" for verdict in record.verdicts.values())
-        return ExitsAgain(record.q, record.r, record.index, record.start.n, was, kept, exits)
+        drafts = [int(token) for token in rest.tokens[:kept]]
+        if len(exits) > kept:  # the draft that is wrong, as its head says it
+            drafts.append(int(rest.top1[kept, rest.layers.index(exits[kept])]))
+        n, strength = record.start.n, grid_step(knobs.alpha)
+        confs = [float(rest.conf[strength, k, rest.layers.index(layer)]) for k, layer in enumerate(exits)]
+        return ExitsAgain(
+            record.q,
+            record.r,
+            record.index,
+            n,
+            was,
+            kept,
+            exits,
+            tuple(drafts),
+            int(rest.tokens[n_new - 1]) if n_new > kept else None,
+            tuple(confs),
+            n + n_new,
+            n + len(record.commit.tokens if record.commit is not None else ()),
+        )

@@ -20,7 +20,7 @@ from specviz_app.ui.viewer import Viewer
 from support.recordings import RECORDINGS
 
 Open = Callable[..., Any]
-IDS = ["overview", "verification", "early-exit", "lanes", "ranks", "learning", "trace"]
+IDS = ["overview", "verification", "early-exit", "lanes", "compare", "ranks", "learning", "trace"]
 
 
 def _handed(at: Any) -> dict[str, Any]:
@@ -114,6 +114,25 @@ def test_a_panel_of_the_newest_run_goes_on_with_it_until_somebody_looks_back(cor
     assert _handed(at)["at"].startswith("r4/n")
 
 
+def test_a_panel_that_was_opened_before_the_run_shows_it_once_it_begins(core: ServedRun) -> None:
+    from streamlit.testing.v1 import AppTest
+
+    at = AppTest.from_string(PAGE.format(page="stage"))
+    at.default_timeout = 60
+    at.query_params["src"], at.query_params["panel"] = LIVE, "verification"
+    at.run()
+    assert not at.exception
+    assert _handed(at)["panel"] == "verification"
+    assert all(reason == "" for _, _, reason in _handed(at)["panels"]), "a tab cannot be pressed before a run"
+    assert any("No round yet" in each.value for each in at.caption)
+    core.start(Start(prompt="x", paused=True))
+    until(lambda: core.running, "no run")
+    _rounds(core, 2)
+    at.run()
+    assert not at.exception
+    assert any("Round 2" in str(each.value) for each in at.get("html"))
+
+
 def test_the_parts_of_a_panel_stand_in_the_address_by_its_name(open_page: Open) -> None:
     at = open_page(
         Settings(replay=RECORDINGS["code-specblock"]), "stage", at="r2", panel="ranks", **{"ranks.show": "the run"}
@@ -129,3 +148,76 @@ def test_some_rounds_of_a_long_run_tell_which_panels_have_something(name: str, m
     whole = below._row(Viewer.of(name, TraceFile(RECORDINGS[name])))
     monkeypatch.setattr(below, "MANY", 1)
     assert below._row(Viewer.of(name, TraceFile(RECORDINGS[name]))) == whole
+
+
+def _query(at: Any, name: str) -> str:
+    value = at.query_params[name]
+    return str(value[0] if isinstance(value, list) else value)
+
+
+def _score(at: Any) -> dict[str, Any]:
+    """What the texts side by side are mounted with."""
+    handed: list[dict[str, Any]] = [json.loads(picture.proto.json) for picture in at.get("bidi_component")]
+    (found,) = [each for each in handed if "score" in each]
+    return found
+
+
+def test_the_run_on_the_stage_is_laid_beside_others_at_its_place(open_page: Open) -> None:
+    settings = Settings(replay=RECORDINGS["code-tree"])
+    at = open_page(settings, "stage", at="r2", panel="compare", **{"with": ["code-ar", "code-draft"]})
+    assert not at.exception
+    assert [error.value for error in at.error] == []
+    found, held = _score(at), Viewer.of("x", TraceFile(RECORDINGS["code-tree"]))
+    assert [lane["letter"] for lane in found["score"]["lanes"]] == ["A", "B", "C"]
+    before = held.player.run.rounds.point(0).n_emitted
+    assert found["at"] == before
+    assert "token" not in at.query_params, "the place says it"
+    at.query_params["at"] = "r3"
+    at.run()
+    assert _score(at)["at"] == sum(held.player.run.rounds.point(k).n_emitted or 0 for k in (0, 1))
+
+
+def test_a_position_behind_the_end_of_the_run_on_the_stage_stands_in_the_address(open_page: Open) -> None:
+    """`code-ar` is shorter than what is laid beside it; the stage stands at its last round, until it is moved."""
+    beside = {"with": ["code-tree"]}
+    at = open_page(Settings(replay=RECORDINGS["code-ar"]), "stage", at="r40", panel="compare", token="60", **beside)
+    assert _score(at)["at"] == 59
+    assert _query(at, "token") == "60"
+    at.query_params["at"] = "r3"
+    at.run()
+    assert _score(at)["at"] == 2
+    assert "token" not in at.query_params
+
+
+def test_a_position_that_no_run_has_is_left_out(open_page: Open) -> None:
+
+    settings = Settings(replay=RECORDINGS["code-draft"])
+    at = open_page(settings, "stage", at="r1", panel="compare", token="9999", **{"with": ["code-ar"]})
+    assert _score(at)["at"] == 0
+
+
+def test_no_run_beside_it_is_asked_for(open_page: Open) -> None:
+    at = open_page(Settings(replay=RECORDINGS["stream-specblock"]), "stage", at="r2", panel="compare")
+    assert not at.exception
+    assert any("lay beside this one" in each.value for each in at.info)
+
+
+def test_the_layer_under_the_cursor_stands_in_the_address(open_page: Open) -> None:
+    settings = Settings(replay=RECORDINGS["code-specbound"])
+    at = open_page(settings, "stage", at="r3", panel="early-exit", layer="2")
+    assert not at.exception
+    box = next(each for each in at.selectbox if each.label == "Layer")
+    assert box.value == 2
+    box.select_index(2).run()
+    assert not at.exception
+    assert _query(at, "layer") == "3"
+    at.query_params["layer"] = "1"  # the way back
+    at.run()
+    assert next(each for each in at.selectbox if each.label == "Layer").value == 1
+
+
+@pytest.mark.parametrize("bad", ["0", "99", "x", "-1", "²"])
+def test_a_layer_that_is_not_there_is_said(bad: str, open_page: Open) -> None:
+    at = open_page(Settings(replay=RECORDINGS["code-specbound"]), "stage", at="r3", panel="early-exit", layer=bad)
+    assert not at.exception
+    assert any("no layer" in each.value for each in at.warning)

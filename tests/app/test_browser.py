@@ -124,7 +124,7 @@ def _ours(message: Any) -> bool:
 def _start(page: Any, pace: str | None = None) -> None:
     page.get_by_text("Start", exact=True).wait_for()
     if pace:
-        page.get_by_label("Pace").click()
+        page.get_by_label("Pace", exact=True).click()
         page.get_by_role("option", name=pace).click()
         _settled(page)
     page.get_by_text("Start", exact=True).click()
@@ -139,7 +139,7 @@ def _address(page: Any) -> str:
 
 
 def _round(page: Any) -> int:
-    found = re.search(r"r(\d+)/", page.locator(".place").inner_text())
+    found = re.search(r"r(\d+) ", page.locator(".stage .time .place").inner_text())
     return int(found[1]) if found else 0
 
 
@@ -257,39 +257,37 @@ def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, ope
     page = open_at(live.url)
     _start(page, "full speed")
     _until(lambda: _round(page) >= 1, "nothing is painted")
-    page.locator("section.sv").evaluate("element => { element.tagged = 'the same' }")
-    slider = page.get_by_role("slider", name="γ gamma")
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    slider = page.locator("[data-testid=stSlider]", has_text="γ gamma").get_by_role("slider")
     slider.focus()
     slider.press("ArrowRight")
     slider.press("ArrowRight")
     page.get_by_role("button", name="Apply at the next round").click()
-    row = page.locator(".changes tbody tr").first
-    row.wait_for()
-    name, old, new, requested, applied = (row.locator("td").nth(k).inner_text() for k in range(5))
-    assert (name, old, new) == ("gamma", "4", "6")
-    assert int(applied[1:]) > int(requested[1:]) >= 0
-    assert page.locator("section.sv").evaluate("element => element.tagged") == "the same"
+    page.locator(".knob.moved", has_text=re.compile(r"in force from r\d+")).wait_for()
+    page.locator(".knobs .last", has_text="gamma 4→6").wait_for()
+    assert page.locator(".knob input[aria-label='γ gamma']").input_value() == "6"
+    assert page.locator(".stage").evaluate("element => element.tagged") == "the same"
     assert "draft.gamma=6" in _address(page)
 
 
 def test_tokens_that_look_like_markup_are_text(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
     _start(page, "full speed")
-    page.locator("section.sv svg text", has_text="<img").first.wait_for()
-    assert page.locator("section.sv img").count() == 0
+    page.locator(".stage svg.tree text", has_text="<img").first.wait_for()
+    assert page.locator(".stage img").count() == 0
 
 
 def test_hold_step_and_stop_work_from_the_component(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
     _start(page, "held")
     page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator("button.step").click()
+    page.locator(".livebar [data-do=step]").click()
     _until(lambda: _round(page) == 1, "no step")
-    page.locator("button.step").click()
+    page.locator(".livebar [data-do=step]").click()
     _until(lambda: _round(page) == 2, "no second step")
-    page.locator("button.hold").click()
+    page.locator(".livebar .hold").click()
     _until(lambda: _round(page) > 3, "it does not go on")
-    page.locator("button.stop").click()
+    page.locator(".livebar .halt").click()
     page.locator(".state", has_text="ENDED").wait_for()
 
 
@@ -297,16 +295,15 @@ def test_a_click_on_a_node_asks_why_and_the_keyboard_does_too(live: Served, open
     page = open_at(live.url)
     _start(page, "held")
     page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator("button.step").click()
-    node = page.locator("section.sv g[data-mark=accepted], section.sv g[data-mark=rejected]").first
-    node.click()
-    page.locator(".sv-why").wait_for()
-    page.get_by_role("heading", name="Round 1").wait_for()
-    assert re.search(r"(ACCEPTED|REJECTED)", page.locator(".sv-why").inner_text())
-    root = page.locator("section.sv g[data-node='-1']")
+    page.locator(".livebar [data-do=step]").click()
+    page.locator(".stage .node[data-mark=accepted], .stage .node[data-mark=rejected]").first.click()
+    page.locator(".stage .why .unpin").wait_for()
+    assert re.search(r"(ACCEPTED|REJECTED)", page.locator(".stage .why").inner_text())
+    _until(lambda: "at=r1%2Fn" in _address(page) or "at=r1/n" in _address(page), "the address does not say it")
+    root = page.locator(".stage .node[data-mark=root]")
     root.focus()
     root.press("Enter")
-    page.locator(".sv-why", has_text="ROOT").wait_for()
+    page.locator(".stage .why", has_text="ROOT").wait_for()
 
 
 def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> None:
@@ -314,7 +311,7 @@ def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> Non
     page.goto(live.url)
     page.locator(".state", has_text="IDLE").wait_for(timeout=_WAIT_MS)
     live.interrupt()
-    page.locator(".problem", has_text="connection to the server is lost").wait_for(timeout=_WAIT_MS)
+    page.locator(".wrong", has_text="connection to the server is lost").wait_for(timeout=_WAIT_MS)
     page.close()
 
 
@@ -356,6 +353,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     marks = "all => all.map(node => node.dataset.mark)"
     was = page.locator(".stage .node").evaluate_all(marks)
     slider = page.locator(".whatif input[aria-label*=gamma]")
+    own = slider.input_value()
     slider.focus()
     slider.press("Home")
     page.locator(".stage.asks .iff .words", has_text="with gamma").wait_for()
@@ -371,6 +369,14 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     page.keyboard.press("Escape")
     _until(lambda: page.locator(".stage.asks").count() == 0, "it is not put back")
     assert page.locator(".stage .node").evaluate_all(marks) == was
+    _until(lambda: slider.input_value() == own, "the slider stays where it was")
+    slider.focus()
+    slider.press("ArrowLeft")
+    page.locator(".stage.asks").wait_for()
+    slider.press("ArrowRight")  # by hand to where it stood
+    _until(lambda: page.locator(".stage.asks").count() == 0, "the recording is not restored")
+    _until(lambda: page.locator(".stage .node").evaluate_all(marks) == was, "another round is shown")
+    assert "⚠ not lossless" in page.locator(".whatif select").inner_text()
     assert page.evaluate("window.runs") <= 2  # for the places that the address was told
 
 
@@ -434,7 +440,7 @@ def test_verification_follows_a_run_that_goes_on(live: Served, open_at: Callable
     page = open_at(live.url)
     _start(page, "held")
     page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator("button.step").click()
+    page.locator(".livebar [data-do=step]").click()
     _until(lambda: _round(page) == 1, "no step")
     page.get_by_role("link", name="Verification").click()
     _until(lambda: "at=r1" in _address(page), "the page does not open")
@@ -535,7 +541,7 @@ def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -
     _until(lambda: _round(page) >= 1, "nothing is painted")
     main = page.locator("[data-testid=stMain]")
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
-    canvas = page.locator("section.sv .canvas")
+    canvas = page.locator(".stage .canvas")
     assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
@@ -552,8 +558,8 @@ def test_a_conversation_takes_one_script_run_a_message_and_mounts_nothing_anew(
     page.get_by_role("button", name="explain").click()
     _until(lambda: _round(page) >= 2, "no answer")
     assert page.locator(".talk .text").inner_text()
-    page.locator("section.sv").evaluate("element => { element.tagged = 'the same' }")
-    page.locator("button.stop").click()
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    page.locator(".livebar .halt").click()
     page.locator(".state", has_text="ENDED").wait_for()
     _settled(page)
     page.evaluate(_COUNT_RUNS)
@@ -563,7 +569,7 @@ def test_a_conversation_takes_one_script_run_a_message_and_mounts_nothing_anew(
     _until(lambda: _round(page) >= 3, "no second answer")
     assert page.evaluate("window.runs") == 1
     assert page.locator(".sv-turn").count() == 3
-    assert page.locator("section.sv").evaluate("element => element.tagged") == "the same"
+    assert page.locator(".stage").evaluate("element => element.tagged") == "the same"
 
 
 def test_a_message_that_is_refused_comes_back_into_the_box(talking: Served, open_at: Callable[..., Any]) -> None:
@@ -586,7 +592,7 @@ def test_another_tab_shows_the_message_without_being_touched(talking: Served, op
     _until(lambda: _round(first) >= 1, "no answer")
     second.reload()
     second.locator(".sv-turn", has_text="why?").wait_for()
-    first.locator("button.stop").click()
+    first.locator(".livebar .halt").click()
     first.locator(".state", has_text="ENDED").wait_for()
     _settled(first)
     _say(first, "and then?")
@@ -599,7 +605,7 @@ def test_a_conversation_fits_a_phone(dark: bool, talking: Served, open_at: Calla
     page.get_by_role("button", name="explain").click()
     _until(lambda: _round(page) >= 1, "nothing is painted")
     assert page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)") <= 390
-    for part in ("section.sv", "section.sv .canvas", "section.sv .text", ".sv-turn"):
+    for part in (".stage", ".stage .canvas", ".stage .text", ".sv-turn"):
         assert page.locator(part).first.evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
@@ -610,7 +616,7 @@ def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any)
     page.goto(live.url)
     _start(page, "watch")
     _until(lambda: _round(page) == 2, "no second round")
-    nodes = page.locator("section.sv g[data-node]")
+    nodes = page.locator(".stage svg.tree .node")
     while _round(page) < 4:  # whatever phase it is in: every drafted token has its verdict, and the round its end
         marks = nodes.evaluate_all("all => all.map(node => node.dataset.mark)")
         assert "drafted" not in marks
@@ -714,12 +720,14 @@ def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: 
     page.locator("svg.tree").focus()
     page.keyboard.press("Home")
     _until(lambda: _stage_place(page).startswith("r1 "), "there is no way back")
+    _until(lambda: "at=r1" in _address(page), "the address does not say where it looks")
     seen = _newest(page)
     _until(lambda: _newest(page) > seen, "the core waits for who looks back")
     assert _stage_place(page).startswith("r1 ")
     page.keyboard.press("l")
     _until(lambda: not _stage_place(page).startswith("r1 "), "there is no way to live")
     assert page.locator(".livebar .golive.on").count() == 1
+    _until(lambda: "at=" not in _address(page), "the address stays behind")
 
 
 def test_a_knob_below_the_tree_is_requested_and_in_force(live: Served, open_at: Callable[..., Any]) -> None:
@@ -838,3 +846,42 @@ def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, op
     past.locator(".stage .node").first.wait_for()
     assert past.locator(".livebar").count() == 0
     assert past.locator(".knob input").count() == past.locator(".whatif .knob input").count()  # as what if alone
+
+
+def test_both_settings_of_a_moved_knob_are_laid_side_by_side(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    _follow(page, "go on")
+    page.locator(".livebar select").select_option("0")
+    both = page.locator(".knobs .both")
+    assert both.is_hidden()
+    slider = page.locator(".knob input[aria-label='γ gamma']")
+    slider.focus()
+    slider.press("ArrowRight")
+    both.wait_for()
+    assert both.inner_text() == "A/B: the same prompt with γ 4 and with γ 5"
+    both.click()
+    page.get_by_text("A/B 1 of 2, γ 4").wait_for()
+    page.wait_for_url(re.compile(r"/compare\?"))
+    page.locator(".score .token").first.wait_for()
+    assert "γ 4" in page.locator("[data-testid=stMultiSelect]").inner_text()
+    assert "γ 5" in page.locator("[data-testid=stMultiSelect]").inner_text()
+
+
+def test_compare_below_the_stage_moves_it_and_the_other_way_round(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{opened.url}/stage?src=code-tree&at=r2&panel=compare&with=code-ar&with=code-draft")
+    page.locator(".score .token").first.wait_for()
+    _settled(page)
+    was = _address(page)
+    page.locator('.score .token[data-lane="0"]').nth(9).click()
+    _until(lambda: _address(page) != was, "the address does not say it")
+    place = page.locator(".stage .time .place")
+    at = re.search(r"at=(r\d+)", _address(page))
+    assert at is not None
+    _until(lambda: place.inner_text().startswith(f"{at[1]} "), "the stage stands still")
+    here = page.locator('.score .token.here[data-lane="0"]')
+    _until(lambda: here.get_attribute("data-at") == "9", "the cursor is elsewhere")
+    page.locator(".stage svg.tree").focus()
+    page.keyboard.press("Home")
+    _until(lambda: here.get_attribute("data-at") == "0", "the texts stand still")
+    page.go_back()
+    _until(lambda: place.inner_text().startswith(f"{at[1]} "), "there is no way back")

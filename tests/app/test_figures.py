@@ -13,6 +13,7 @@ from specviz.trace import read_events
 from specviz.view import Frame, Player
 from specviz.view.frame.parts import Residual, ResidualEntry, Series
 from specviz.view.panels.overview.build import overview
+from specviz.view.stage import page as painted
 from specviz.view.words.palette import STYLES, glyph
 from specviz_app.figures.overview import (
     MOST_BARS,
@@ -27,7 +28,6 @@ from specviz_app.figures.overview import (
 )
 from specviz_app.figures.tree import fig_pq, fig_residual, fig_tests, tree_rows
 from specviz_app.launcher import GROUNDS
-from specviz_app.ui import parts
 from specviz_app.ui.viewer import FILTERS, Viewer
 from support.traces import make_events
 
@@ -177,17 +177,27 @@ def _brightness(colour: str) -> float:
 
 @pytest.mark.parametrize("ground", ["light", "dark"])
 @pytest.mark.parametrize("mark", ["untested", "pruned"])
-def test_tokens_that_were_never_tested_can_be_read_on_live(ground: str, mark: str) -> None:
-    style = STYLES[mark]
-    under = GROUNDS[ground]
+def test_tokens_that_were_never_tested_can_be_read_on_the_stage(ground: str, mark: str) -> None:
+    """Their sign in its own colour, and their words in the ink of the picture, which lets the ground through."""
+    style, under, sheet = STYLES[mark], GROUNDS[ground], painted.style()
+    inks = dict(zip(("light", "dark"), re.findall(r"--ink: (#\w{6})", sheet), strict=True))
+    shown = re.search(rf"\.node\[data-mark={mark}\] \{{ opacity: ([.\d]+)", sheet)
+    share = float(shown[1]) if shown else 1.0
     for name in ("backgroundColor", "secondaryBackgroundColor"):
-        bright = sorted((_brightness(style.dark if ground == "dark" else style.light), _brightness(under[name])))
-        assert (bright[1] + 0.05) / (bright[0] + 0.05) >= 4.5
-    rule = re.search(
-        r"svg g\.never[^{]*\{([^}]*)\}", (Path(parts.__file__).parents[1] / "static" / "live.css").read_text()
-    )
-    assert rule is not None
-    assert "opacity" not in rule[1]
+        own = style.dark if ground == "dark" else style.light
+        assert _contrast(own, under[name]) >= 4.5
+        assert _contrast(_through(inks[ground], under[name], share), under[name]) >= 4.5
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_brightness(one), _brightness(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _through(ink: str, under: str, share: float) -> str:
+    """A colour that covers so much of what is under it."""
+    mixed = (round(share * int(ink[k : k + 2], 16) + (1 - share) * int(under[k : k + 2], 16)) for k in (1, 3, 5))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def test_a_long_run_is_drawn_around_the_cursor_and_as_a_whole_in_stretches() -> None:

@@ -19,6 +19,7 @@ from specviz.sources.bundled import bundled_prompts
 from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
 from specviz_app.server.core import LiveSource, ServedRun, Settings
+from specviz_app.server.live_rounds import LiveRounds, run_key
 from specviz_app.server.server import Server, current
 
 
@@ -362,8 +363,11 @@ def test_frames_are_json_with_every_part_the_component_paints(core: ServedRun) -
     frame = msgspec.json.decode(body)
     assert frame["seq"] == number
     assert frame["state"]["name"] == "ended"
-    assert frame["tree"]["nodes"][0]["id"] == -1
-    assert frame["strip"]["tokens"][0]["mark"] == "prompt"
+    assert frame["now"]["run"] == run_key(core)
+    assert frame["now"]["points"]
+    whole = msgspec.json.decode(LiveRounds(core, run_key(core)).rounds(frame["now"]["index"], 1))
+    assert whole[0]["nodes"][0]["id"] == -1
+    assert whole[0]["moments"][-1]["phase"] == Phase.COMMIT
 
 
 def test_a_file_of_prompts_is_decoded_as_a_stream(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from specviz.sources import Worker
 from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz_app.screens import live_models
 from specviz_app.server.core import ServedRun, Settings
+from specviz_app.server.live_rounds import LiveRounds, run_key
 from specviz_app.server.server import current
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def test_a_conversation_goes_on_with_what_was_said(open_page: Open) -> None:
     _send(at, "why?")
     assert _said(at) == [("user", "why?")]
     _answered(core, 1)
-    assert _frame()["talk"] is True
+    assert _frame()["answers"] is True
     first = core.talk.spoken[1].text
     at.run()
     assert _said(at) == [("user", "why?")], "the newest answer stands in the tree, not above it"
@@ -227,11 +228,12 @@ def test_an_answer_is_shown_in_lines_and_what_the_model_was_given_apart(open_pag
     at, core = _opened(open_page)
     _send(at, "why?")
     _answered(core, 1)
-    strip = _frame()["strip"]
-    assert isinstance(strip, dict)
-    assert strip["prompt"]
-    assert all(token["mark"] != "prompt" for token in strip["tokens"])
-    assert not any("⏎" in token["running"] for token in strip["tokens"])
+    told = msgspec.json.decode(LiveRounds(core, run_key(core)).head())
+    assert told["queries"][0]["prompt"]
+    tokens = [token for point in told["points"] for token in point["tokens"]]
+    assert tokens
+    assert all(mark != "prompt" for _, mark, _ in tokens)
+    assert not any("⏎" in text.replace("⏎\n", "") for text, _, _ in tokens)
 
 
 @pytest.mark.parametrize("text", ["<b>bold</b>", "**x** [l](http://a)", "\x1b[31mred"])

@@ -50,7 +50,8 @@ def _frames(live: Served, n: int, last: str | None = None) -> list[tuple[int, di
 def test_a_stream_begins_with_a_whole_frame_and_numbers_grow(live: Served) -> None:
     (first, frame), *_ = _frames(live, 1)
     assert frame["seq"] == first
-    assert {"state", "tree", "strip", "metrics", "why", "changes"} <= set(frame)
+    assert {"state", "now", "core", "page", "refusals", "notices"} <= set(frame)
+    assert {"run", "points", "metrics", "knobs", "facts"} <= set(frame["now"])
 
 
 def test_a_client_that_comes_back_gets_the_newest_frame_or_waits(live: Served) -> None:

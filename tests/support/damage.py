@@ -14,7 +14,7 @@ from specviz.view.frame.frame import Cursor
 from specviz.view.panels import all_panels
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz_app.server.core import ServedRun, Settings
-from specviz_app.server.payload import payload
+from specviz_app.server.live_rounds import LiveRounds, now, run_key
 from specviz_tui.common.feed import RunFeed
 
 NUMBERS = (
@@ -160,5 +160,8 @@ def frames(path: Path, n: int = 4) -> int:
         for screen in SCREENS:
             frame = player.builder.frame(place, screen, Feed())
             drawn += 1
-        payload(frame, core)
+        now(frame, core)
+    if places and player.run.rounds:
+        for index in {place.index for place in places}:
+            LiveRounds(core, run_key(core)).rounds(index, 1)
     return drawn

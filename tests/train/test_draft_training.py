@@ -110,6 +110,25 @@ def test_what_corrects_the_layers_of_a_target_is_all_that_is_kept(small: str, tm
     assert len(layers) == numbers["layers"] == pair.draft.adapter.n_layers == 2
 
 
+def test_corrections_learn_on_from_a_draft_model_that_is_there(small: str, tmp_path: Path) -> None:
+    first = trained(small, tmp_path / "first", "--layers", "2", "--rank", "4")
+    begun = tmp_path / "first/draft"
+    more = trained(small, tmp_path / "more", "--begin", str(begun))
+    assert "--begin draft" in more["command"]
+    assert more["layers"] == 2
+    assert not (tmp_path / "more/work/layers.json").exists()  # nothing was chosen anew
+    curves = [[row[1] for row in numbers["training"]["curve"]] for numbers in (first, more)]
+    assert sum(curves[1][:5]) < sum(curves[0][:5])
+    other = save(build("llama", seed=6, num_hidden_layers=5), tmp_path / "other")
+    for target, options, told in (
+        (other, ["--begin", str(begun)], "made for another target"),
+        (small, ["--begin", str(begun), "--rank", "0"], "--begin goes on with corrected layers"),
+        (small, ["--begin", small], "no draft model made of its target's corrected layers"),
+    ):
+        with pytest.raises(SpecvizError, match=told):
+            trained(target, tmp_path / "refused", *options)
+
+
 def test_layers_that_say_nothing_are_left_out_first(small: str, tmp_path: Path) -> None:
     target = load_pair(small, needs_draft=False).target.adapter
     with torch.no_grad():

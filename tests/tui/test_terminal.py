@@ -118,3 +118,23 @@ def test_a_terminal_that_goes_takes_the_program_with_it(start: Starter, tmp_path
     os.close(master)
     process.wait(PATIENCE)
     assert process.returncode in (0, 128 + signal.SIGHUP)
+
+
+PHASES = (b"1/6 ROOT", b"2/6 DRAFT", b"3/6 VERIFY", b"4/6 ACCEPT", b"5/6", b"6/6 COMMIT")
+
+
+def test_every_phase_of_a_round_is_drawn_while_it_plays(
+    terminal: tuple[int, int], start: Starter, tmp_path: Path
+) -> None:
+    """Home goes to the bare root; space plays from there, step by step."""
+    master, slave = terminal
+    start("", write_trace(tmp_path / "run", make_events(shape="tree", temperature=0.8)), slave)
+    drawn(master, b"Draft tree")
+    os.write(master, b"\x1b[H")
+    seen = drawn(master, PHASES[0])
+    os.write(master, b" ")
+    for phase in PHASES:
+        if phase not in seen:
+            seen += drawn(master, phase)
+    assert all(phase in seen for phase in PHASES)
+    os.write(master, b"q")

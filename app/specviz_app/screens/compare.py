@@ -1,6 +1,9 @@
-"""Compare: two to six recorded runs as one picture, their texts one below the other, and in numbers."""
+"""Compare: two to six runs as one picture, their texts one below the other, and in numbers.
 
-from collections.abc import Mapping, Sequence
+As a page of recordings; and below the stage, where the run on the stage is the first, and one cursor goes through both.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
@@ -10,18 +13,30 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
-from specviz.view.compare import MOST, WINDOW, LaneToken, RunLane, SideBySide, comparison, score, wrote
+from specviz.view.compare import (
+    MOST,
+    WINDOW,
+    LaneToken,
+    RunLane,
+    SideBySide,
+    comparison,
+    score,
+    shared_prompts,
+    wrote,
+)
 from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import CLOSING, word
 from specviz_app.figures import compare as draw
 from specviz_app.server.server import Server, current
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import ab, guard, parts, state
 from specviz_app.ui.library import LIVE, choices, opened
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, Page
+from specviz_app.ui.viewer import Viewer
 
-RUNS, AT, PROMPT = "runs", "token", "shared-prompt"
+RUNS, BESIDE, PROMPT = ab.RUNS, "with", "shared-prompt"
 _KEY, _HELD, _DONE = "compare-score", "compare-held", "compare-done"
+_BELOW, _WENT = "compare-below", "compare-went"  # below the stage: the picture; where somebody went in it
 _PICK = f"Choose two to {MOST} runs. Those of one prompt are laid side by side by position."
 
 
@@ -36,6 +51,7 @@ _component = st.components.v2.component(
 
 def page() -> None:
     server = current()
+    ab.forget()
     names = [name for name in choices(server, state.uploads()) if name != LIVE]
     chosen = _chosen(server, names)
     if not 2 <= len(chosen) <= MOST:
@@ -48,7 +64,9 @@ def page() -> None:
     except SpecvizError as error:
         st.error(parts.plain(str(error)))
         return
-    _text(found, builders, chosen)
+    text = found.text
+    at = _position(text.n_positions, text.n_same if text.parted else 0) if text.n_positions else 0
+    _text(found, builders, chosen, at, _KEY, _moved)
     _numbers(found, state.dark())
 
 
@@ -57,8 +75,7 @@ def _chosen(server: Server, names: Sequence[str]) -> list[str]:
     state.known(RUNS, names)
     if RUNS not in st.session_state and RUNS not in st.query_params:
         first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)
-        kin = (name for name in names if first and name != first and name.split("-")[0] == first.split("-")[0])
-        st.session_state[RUNS] = [name for name in (first, next(kin, None)) if name]
+        st.session_state[RUNS] = [name for name in (first, _kin(first, names)) if name]
     elif RUNS in st.session_state:
         st.session_state[RUNS] = [name for name in st.session_state[RUNS] if name in names]
     chosen: list[str] = st.multiselect(
@@ -69,6 +86,12 @@ def _chosen(server: Server, names: Sequence[str]) -> list[str]:
         bind="query-params",
     )
     return chosen
+
+
+def _kin(name: str | None, names: Sequence[str]) -> str | None:
+    """The next run that goes by the same word, which may have had the same prompt."""
+    alike = (each for each in names if name and each != name and each.split("-")[0] == name.split("-")[0])
+    return next(alike, None)
 
 
 def _builders(server: Server, chosen: Sequence[str]) -> Mapping[str, FrameBuilder]:
@@ -113,7 +136,15 @@ def _once(runs: Sequence[tuple[str, Run]], prompt: int) -> SideBySide:
 # The picture ---------------------------------------------------------------------------------------------------------
 
 
-def _text(found: SideBySide, builders: Mapping[str, FrameBuilder], chosen: Sequence[str]) -> None:
+def _text(
+    found: SideBySide,
+    builders: Mapping[str, FrameBuilder],
+    chosen: Sequence[str],
+    at: int,
+    key: str,
+    moved: Callable[[], None],
+) -> None:
+    """The texts, with the cursor at a position; `moved` is called when it went to another."""
     text = found.text
     parts.lead(text.words)
     legend = "".join(
@@ -124,20 +155,19 @@ def _text(found: SideBySide, builders: Mapping[str, FrameBuilder], chosen: Seque
     st.html(legend)
     if not text.same_prompt or not text.n_positions:
         return
-    at = _position(text.n_positions, text.n_same if text.parted else 0)
     first = 0 if text.n_positions <= WINDOW else max(0, min(at - WINDOW // 2, text.n_positions - WINDOW))
     if text.n_positions > WINDOW:
         parts.say(
             f"Tokens {first + 1} to {first + WINDOW} of {text.n_positions}; a click near an end moves the window."
         )
     made: Any = msgspec.to_builtins(score(text, first))
-    _component(key=_KEY, data={"score": made, "at": at}, on_place_change=guard.obeyed(_moved))
+    _component(key=key, data={"score": made, "at": at}, on_place_change=guard.obeyed(moved))
     _here(text.lanes, at, builders, chosen)
 
 
 def _position(n: int, usual: int) -> int:
     """The cursor, from 0; it stands in the address counted from 1."""
-    asked = st.query_params.get(AT, "")
+    asked = st.query_params.get(state.TOKEN, "")
     if asked.isdecimal() and asked.isascii() and len(asked) < 9 and 1 <= int(asked) <= n:
         return int(asked) - 1
     return min(usual, n - 1)
@@ -146,7 +176,7 @@ def _position(n: int, usual: int) -> int:
 def _moved() -> None:
     told = st.session_state[_KEY].get("place")
     if isinstance(told, int | float):
-        st.query_params[AT] = str(int(told) + 1)
+        st.query_params[state.TOKEN] = str(int(told) + 1)
 
 
 def _here(lanes: Sequence[RunLane], at: int, builders: Mapping[str, FrameBuilder], chosen: Sequence[str]) -> None:
@@ -256,4 +286,97 @@ def _settings(found: SideBySide) -> None:
     parts.say(f"{found.n_alike} settings are alike{some}")
 
 
-PAGE = Page("compare", "Compare", "compare_arrows", 65, "several recorded runs side by side", page)
+# Below the stage -----------------------------------------------------------------------------------------------------
+
+
+def _below(held: Viewer, dark: bool) -> None:
+    """The run on the stage beside others; the cursor of both is one."""
+    server = current()
+    names = [name for name in choices(server, state.uploads()) if name not in (LIVE, held.name)]
+    state.known(BESIDE, names)
+    if BESIDE not in st.session_state and BESIDE not in st.query_params:
+        st.session_state[BESIDE] = [name for name in (_kin(held.name, names),) if name]
+    elif BESIDE in st.session_state:
+        st.session_state[BESIDE] = [name for name in st.session_state[BESIDE] if name in names]
+    state.tell()
+    chosen: list[str] = st.multiselect(
+        "Runs beside this one", names, key=BESIDE, max_selections=MOST - 1, bind="query-params"
+    )
+    if not chosen:
+        st.info(f"Choose one to {MOST - 1} runs to lay beside this one. Those of one prompt are aligned by position.")
+        return
+    builders = {held.name: held.player.builder, **_builders(server, chosen)}
+    runs = [(name, builders[name].run) for name in (held.name, *chosen)]
+    found = _once(runs, _prompt_here(held, [run for _, run in runs]))
+    lane = found.text.lanes[0]
+    at = _beside(held, lane, found.text.n_positions)
+    _text(found, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
+    if st.query_params.get(state.TOKEN, str(at + 1)) != str(at + 1):
+        state.put_address({state.TOKEN: None})  # the stage has gone elsewhere
+    _numbers(found, dark)
+
+
+def _prompt_here(held: Viewer, runs: Sequence[Run]) -> int:
+    """Of the prompts that all were given the one that the stage is at; the first, where it is at another."""
+    index = held.player.cursor.index
+    here = next((n for n, q in enumerate(runs[0].queries) if q.first <= index < q.first + q.n_rounds), 0)
+    return next((k for k, places in enumerate(shared_prompts(runs)) if places[0] == here), 0)
+
+
+def _beside(held: Viewer, lane: RunLane, n: int) -> int:
+    """The position that the cursor is at: where somebody went, until the stage is moved; else what the stage shows."""
+    here, went = (held.name, held.place), st.session_state.get(_WENT)
+    if went is None and state.TOKEN in st.query_params:  # a link
+        at = _position(n, 0)
+        went = (here, at) if _leads_here(held, lane, at) else None
+    st.session_state[_WENT] = went = went or (("", ""), 0)
+    return int(went[1]) if went[0] == here and went[1] < n else _shown(held, lane, n)
+
+
+def _shown(held: Viewer, lane: RunLane, n: int) -> int:
+    """The position that the stage shows: its node where that was committed, else where its round begins."""
+    index, node = held.player.cursor.index, held.options.selected
+    mine = [k for k, token in enumerate(lane.tokens) if token.index == index]
+    exact = next((k for k in mine if _node(lane.tokens[k]) == node), None)
+    ahead = next((k for k, token in enumerate(lane.tokens) if token.index >= index), max(0, n - 1))
+    return exact if exact is not None else mine[0] if mine else ahead
+
+
+def _leads_here(held: Viewer, lane: RunLane, at: int) -> bool:
+    """Whether a position lies in the round on the stage, or behind the end of its text."""
+    return at >= len(lane.tokens) or lane.tokens[at].index == held.player.cursor.index
+
+
+def _node(token: LaneToken) -> int:
+    """The node that a token came from; the closing one has none of its own."""
+    return CLOSING if token.node is None or token.node < 0 else token.node
+
+
+def _went(held: Viewer, lane: RunLane) -> None:
+    """A position was chosen: the stage goes to the token that its run wrote there.
+
+    The address has the position as well where the stage's place alone would lead to another.
+    """
+    told = st.session_state[_BELOW].get("place")
+    if not isinstance(told, int | float) or not lane.tokens:
+        return
+    token = lane.tokens[min(int(told), len(lane.tokens) - 1)]
+    held.go(token.place)
+    try:
+        held.choose(_node(token))
+    except SpecvizError:
+        held.choose(None)  # nodes are not on record: its round is
+    st.session_state[_WENT] = ((held.name, held.place), int(told))
+    apart = int(told) != _shown(held, lane, int(told) + 1)
+    state.put_place(held, {state.TOKEN: str(int(told) + 1) if apart else None})
+
+
+PAGE = Page(
+    "compare",
+    "Compare",
+    "compare_arrows",
+    65,
+    "several recorded runs side by side",
+    page,
+    below=(Below("compare", "Compare", _below),),
+)

@@ -1,4 +1,4 @@
-"""Live: decode a prompt in the worker and watch it; move knobs on the way; ask why of any node."""
+"""Live: decode a prompt in the worker, with every setting it takes, and watch it on the stage."""
 
 from collections import Counter
 from typing import Any
@@ -17,10 +17,11 @@ from specviz_app.screens import live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
-from specviz_app.ui import guard, parts, sidebar, state
+from specviz_app.ui import ab, guard, parts, sidebar, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own
 from specviz_app.ui.pages import Page
+from specviz_app.ui.tree import follow, whole_width
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
@@ -29,6 +30,7 @@ _PROMPTS_MB = 4
 
 
 def page() -> None:
+    whole_width()
     server = current()
     core = server.core
     if not server.streams:
@@ -44,20 +46,19 @@ def page() -> None:
     if core.loaded and core.catalogue is None:
         guard.fragment(_wait, 0.5)(core)
     if said := talks(core, picked):
-        live_talk.conversation(server, picked, making(core, method), guard.obeyed(_node_chosen))
+        live_talk.conversation(server, picked, making(core, method))
     tell(core, picked, method)
     if core.has_core and not said:
-        parts.live_tree(server, guard.obeyed(_node_chosen), core.dialogue().key)
+        follow(server, core.dialogue().key)
         if method is not None:
             _start_form(server, core, method)
-    if core.has_run:
-        _why(core)
     if method is not None:
         _knobs(core, method, open=not said)
 
 
 def tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> None:
-    """What stands in the way, in a line each."""
+    """What goes on and what stands in the way, in a line each."""
+    ab.progress(core)
     if method is not None and method.missing is not None:
         st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
     live_models.tell(core, picked)
@@ -200,7 +201,7 @@ def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
         start, paced = _asked(core, method)
         core.start(replace(start, prompt="" if many else prompt, stream=many), paced=paced)
         held[state.SRC] = LIVE
-        held.pop(live_talk.NODE, None)
+        st.query_params.pop(state.AT, None)
     except SpecvizError as error:
         held[live_models.PROBLEM] = str(error)
 
@@ -244,7 +245,7 @@ def _knobs(core: ServedRun, method: MethodInfo, open: bool) -> None:
             key="apply",
             on_click=guard.obeyed(_apply),
             args=(core, method),
-            help="sends what differs from what is in force; the table above says since when",
+            help="sends what differs from what is in force; the picture says since when",
         )
         if said := st.session_state.pop("apply_said", None):
             parts.say(said)
@@ -290,36 +291,6 @@ def _apply(core: ServedRun, method: MethodInfo) -> None:
         st.session_state["apply_said"] = f"Requested: {', '.join(moved)}." if moved else "Nothing was moved."
     except SpecvizError as error:
         st.session_state["apply_said"] = str(error)
-
-
-def _node_chosen() -> None:
-    """A click in the tree: this tab looks at that node from now on."""
-    st.session_state[live_talk.NODE] = parts.chosen_node()
-
-
-def _why(core: ServedRun) -> None:
-    """The node that was clicked, explained in full."""
-    wanted = st.session_state.get(live_talk.NODE)
-    if not wanted:
-        st.caption("Click a node of the tree, or press Enter on it, to ask why.")
-        return
-    try:
-        found = core.look_at(int(wanted["q"]), int(wanted["r"]), int(wanted["node"]))
-    except SpecvizError as error:
-        parts.say(str(error))
-        return
-    if found is None:
-        st.caption("That round belongs to a run that is gone.")
-        return
-    frame, place = found
-    st.subheader(f"Round {frame.round}")
-    parts.why_panel(frame.why, state.dark(), "live")
-    st.page_link(
-        _explorer(),
-        label="See it in the round explorer",
-        icon=":material/account_tree:",
-        query_params={state.SRC: LIVE, state.AT: place},
-    )
 
 
 PAGE = Page("live", "Live", "play_circle", 10, "decode a prompt and watch it happen", page)

@@ -1,4 +1,4 @@
-"""On the page Live: a conversation. Earlier turns stand above; the newest answer is the tree that follows the core."""
+"""On the page Live: the stage that follows the core, and a conversation with it: earlier turns stand above."""
 
 from collections.abc import Callable
 from html import escape
@@ -17,13 +17,14 @@ from specviz_app.server.server import Server
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own
+from specviz_app.ui.tree import follow
 
-MESSAGE, NODE = "message", "live_node"  # in the session's state: what is typed; what was clicked in the newest run
+MESSAGE = "message"  # in the session's state: what is typed
 _FACES = {"user": ":material/person:", "assistant": ":material/account_tree:"}
 Making = Callable[[], tuple[Start, bool]]  # the next start without its prompt, and whether rounds wait for the eye
 
 
-def conversation(server: Server, picked: PickedModels, making: Making, on_node: Callable[[], None]) -> None:
+def conversation(server: Server, picked: PickedModels, making: Making) -> None:
     """What was said, the answer in hand, and the box for the next message."""
     core = server.core
     dialogue = core.dialogue()
@@ -32,8 +33,7 @@ def conversation(server: Server, picked: PickedModels, making: Making, on_node: 
         for turn in dialogue.above:
             _turn(core, turn)
     if dialogue.shown or core.running:
-        with st.chat_message("assistant", avatar=_FACES["assistant"]):
-            parts.live_tree(server, on_node, dialogue.key)
+        follow(server, dialogue.key)
     if dialogue.below:
         _turn(core, Spoken("user", dialogue.below))
     if not (dialogue.above or dialogue.below):
@@ -134,7 +134,7 @@ def ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> 
             return
         core.ask(message, start, paced)
         st.session_state[state.SRC] = LIVE
-        st.session_state.pop(NODE, None)
+        st.query_params.pop(state.AT, None)
     except SpecvizError as error:
         st.session_state[PROBLEM] = str(error)
         if message.strip():

@@ -8,23 +8,15 @@ from specviz_app.server.server import STAGE, WHAT_IF, Server, current
 from specviz_app.ui import around, below, guard, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
-from specviz_app.ui.tree import NO_ROUTES, played_key
+from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
 from specviz_app.ui.viewer import Viewer
 
 KEY = "stage"
 _NOTHING = "Nothing to play yet: this run has no round. Choose another on the left."
-# The picture takes the page; it says itself which run it shows.
-_WIDE = """<style>
-[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }
-.st-key-panel .sv-run { display: none; }
-.st-key-panel { padding-bottom: 3rem; }
-@media (max-width: 640px) { .st-key-beginning { flex-wrap: nowrap !important; overflow-x: auto; } }
-</style>"""
 
 
 def page() -> None:
-    st.set_page_config(initial_sidebar_state="collapsed")
-    st.html(_WIDE)
+    whole_width()
     server = current()
     if not server.streams:
         st.info(NO_ROUTES)

@@ -14,12 +14,12 @@ from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz_app.screens import live, live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
-from specviz_app.server.live_rounds import LIVE_RUN, core_key
-from specviz_app.server.server import COMMAND, EVENTS, STAGE, Server
-from specviz_app.ui import below, guard, parts, state, together
+from specviz_app.server.server import Server
+from specviz_app.ui import ab, below, guard, parts, state, together
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.owner import command_token, must_own, owns
+from specviz_app.ui.owner import must_own, owns
 from specviz_app.ui.pages import all_below
+from specviz_app.ui.tree import followed
 from specviz_app.ui.viewer import Viewer
 
 
@@ -37,19 +37,10 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
     live.tell(core, picked, method)
     talks = live.talks(core, picked)
     making = live.making(core, method)
-    at = st.query_params.get(state.AT, "") if core.has_run else ""
+    data = followed(server)
     if held is not None:
-        at = "" if held.follows else held.place
-    data = {
-        "url": STAGE,
-        "token": server.token,
-        "command": COMMAND,
-        "key": command_token(server),
-        "events": f"{EVENTS}?view=stage&token={server.token}",
-        "run": LIVE_RUN,
-        "core": core_key(core),
-        "at": at,
-        "play": False,
+        data["at"] = "" if held.follows else held.place
+    data |= {
         "manner": _manner(picked, method, talks, owns(server)),
         "panels": _panels(core, held),
         "panel": below.opened(),
@@ -58,7 +49,8 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
     say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
     look = guard.obeyed(lambda: state.look_back(str(st.session_state[key].get("look"))))
     anew = guard.obeyed(lambda: live_talk.begin_anew(core))
-    parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing})
+    both = guard.obeyed(lambda: ab.begin(core))
+    parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing, "ab": both})
 
 
 def _panels(core: ServedRun, held: Viewer | None) -> list[tuple[str, str, str]]:

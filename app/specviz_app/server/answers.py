@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from specviz.errors import SpecvizError
 from specviz.whatif import Change
 from specviz_app.server.core import decode_asked
-from specviz_app.server.live_rounds import LiveRounds, conversation
+from specviz_app.server.live_rounds import LiveRounds, RunFollowed, conversation
 from specviz_app.server.room import Lead, decode_said
 from specviz_app.server.sharing import TYPES, taken
 
@@ -40,6 +40,8 @@ def played(server: "Server", asked: QueryParams) -> Response:
             wanted = taken(asked)
             return Response(run.share(wanted), media_type=TYPES[wanted.kind], headers={**HEADERS, **_TO_KEEP})
         body = run.head() if first is None else run.rounds(_number(first), _number(n), asked.get("view", ""))
+    except RunFollowed:
+        return Response(status_code=204, headers=HEADERS)  # no fault: the page is about to hear of it
     except (SpecvizError, OSError) as error:
         return refused(str(error), 404)
     return Response(body, media_type="application/json", headers=HEADERS)

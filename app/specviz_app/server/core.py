@@ -29,8 +29,9 @@ from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.sources.model_names import ModelNames
 from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.sources.worker import unused
-from specviz.view import CLOSING, ROOT, Feed, Frame, Options
+from specviz.view import CLOSING, ROOT, Frame, Options
 from specviz.view.play.player import SPEEDS
+from specviz_app.server.ab import Trial, two_settings
 from specviz_app.server.past import Dialogue, PastRun
 
 TICK_S = 1 / 30
@@ -95,6 +96,7 @@ class ServedRun(TalkingRun):
         self.models = ModelNames()
         self.talk_paced = True  # answers at the pace of the eye
         self.past: dict[str, PastRun] = {}
+        self.trial: Trial | None = None  # two settings of one prompt, the newest
         super().__init__(NoSource("no core is running: load the models first"), WORDS, animate=animate)
 
     def load(self, target: str = EMBEDDED, draft: str = EMBEDDED) -> None:
@@ -152,10 +154,44 @@ class ServedRun(TalkingRun):
     def put_by(self, events: Kept) -> None:
         """Keep a run that another one follows; the oldest of many go."""
         header = self.run.header
-        if header is None:
+        if header is None or any(past.run == header.run for past in self.past.values()):
             events.close()
             return
         self.past[self._own_name(header)] = PastRun(header.run, events)
+        self._let_go()
+
+    def keep(self, name: str) -> str:
+        """Keep the newest run, which is over, under a name of its own. Raises SpecvizError where there is none."""
+        with self.lock:
+            header = self.run.header
+            if header is None:
+                raise SpecvizError("nothing was decoded: there is nothing to keep")
+            events = Kept()
+            for event in self._events.since(0):
+                events.append(event)
+            self.past[name] = PastRun(header.run, events)
+            self._let_go()
+            self.version += 1
+            return name
+
+    def try_both(self) -> Trial:
+        """A/B: the newest run's prompt with what it began with and with what its knobs are now; the run in hand ends.
+
+        Raises SpecvizError where nothing was moved, or such a trial goes on.
+        """
+        with self.lock:
+            if self.trial is not None and self.trial.running:
+                raise SpecvizError("one A/B goes on already: it can be cancelled")
+            asked = two_settings(self)
+            if asked is None:
+                raise SpecvizError("no knob stands otherwise than the run began: move one first")
+            number = self.trial.number + 1 if self.trial is not None else 1
+            self.trial = Trial(self, asked, number)
+            self.version += 1
+            return self.trial
+
+    def _let_go(self) -> None:
+        """The oldest of many runs go."""
         while len(self.past) > MOST_PAST:
             self.past.pop(next(iter(self.past))).events.close()
 
@@ -167,9 +203,9 @@ class ServedRun(TalkingRun):
         """The name of a run that others followed, or are about to, by its id."""
         with self.lock:
             header = self.run.header
-            if header is not None and header.run == run:
-                return self._own_name(header)
-            return next((name for name, past in self.past.items() if past.run == run), None)
+            kept = next((name for name, past in self.past.items() if past.run == run), None)
+            newest = header is not None and header.run == run
+            return self._own_name(header) if kept is None and newest and header is not None else kept
 
     def take_unsent(self) -> tuple[str, str]:
         """A message that came to nothing, and why; told once. Two empty texts: there is none."""
@@ -285,22 +321,6 @@ class ServedRun(TalkingRun):
         """`show` of the newest frame, under the lock."""
         with self.lock:
             return show(self.live_player.frame(Options(sent=self.edits.sent), self.status()), self)
-
-    def look_at(self, q: int, r: int, node: int) -> tuple[Frame, str] | None:
-        """A round of the newest run as it stands, at a node of it, and the place's name; None when it is not there.
-
-        Raises SpecvizError for a node that the round does not have.
-        """
-        with self.lock:
-            builder, index = self.live_player.builder, self.run.find(q, r)
-            if index is None:
-                return None
-            steps = builder.steps(index)
-            cursor = steps.cursor(index, len(steps.moments) - 1)
-            frame = builder.frame(cursor, Options(selected=node, folding="none"), Feed())
-            if frame.tree.node(node) is None:
-                raise SpecvizError(f"round {r} has no node {node}")
-            return frame, place_name(self.run, index, node)
 
     def since(self, generation: int, n: int) -> tuple[int, list[Event]]:
         """The newest run's number, and its events from the n-th on, of another run than that asked about from the

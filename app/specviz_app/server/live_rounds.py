@@ -18,6 +18,7 @@ from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, one_round, points_from
 from specviz.view.stage.now import controls, stage_now
 from specviz.view.stage.page import page
+from specviz_app.server.ab import two_settings
 from specviz_app.server.core import LiveSource, ServedRun
 from specviz_app.server.sharing import Taken, prepared
 from specviz_app.server.stages import MOST_ROUNDS, view_of
@@ -28,8 +29,12 @@ _KEPT = 64  # rounds in finished form
 _MOST_TURNS = 200  # of a conversation, the newest
 
 
+class RunFollowed(SpecvizError):
+    """Another run followed the one that is asked about: what a page asked just before it heard of that."""
+
+
 class LiveRounds:
-    """What is asked of the newest run by its key. Raises SpecvizError for a run that another one followed."""
+    """What is asked of the newest run by its key. Raises RunFollowed for a run that another one followed."""
 
     def __init__(self, core: ServedRun, key: str) -> None:
         self._core, self._key = core, key
@@ -76,7 +81,7 @@ class LiveRounds:
     def _builder(self) -> FrameBuilder:
         """Under the core's lock."""
         if self._key != run_key(self._core):
-            raise SpecvizError("another run has begun; this one stands under 'Run to look at'")
+            raise RunFollowed("another run has begun; this one stands under 'Run to look at'")
         return self._core.live_player.builder
 
     def _has(self, index: int) -> bool:
@@ -118,7 +123,9 @@ def now(frame: Frame, core: ServedRun) -> bytes:
         "state": frame.state,
         "queue": frame.queue.text,
         # Another one: the conversation has changed.
+        "ab": _two_settings(core),
         "said": f"{core.generation} {dialogue.key} {bool(core.talk.unsent)}",
+        "page": dialogue.key,
         "answers": dialogue.shown,
         "blank": dialogue.blank,
         "refusals": core.refusals,
@@ -126,6 +133,12 @@ def now(frame: Frame, core: ServedRun) -> bytes:
         "failed": frame.state.name in ("error", "core_lost"),
     }
     return msgspec.json.encode(body)
+
+
+def _two_settings(core: ServedRun) -> str:
+    """What A/B would decode; "" where no knob was moved, or one goes on."""
+    asked = None if core.trial is not None and core.trial.running else two_settings(core)
+    return asked.words if asked is not None else ""
 
 
 def conversation(core: ServedRun) -> bytes:

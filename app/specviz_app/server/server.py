@@ -24,7 +24,6 @@ from specviz.view import Frame
 from specviz_app.server.answers import HEADERS, decided, heard, no, obey, played, refused
 from specviz_app.server.core import TICK_S, ServedRun, Settings
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, now
-from specviz_app.server.payload import payload
 from specviz_app.server.room import Room
 from specviz_app.server.stages import OpenRun, Stages
 
@@ -90,8 +89,8 @@ class Server:
         self.owner = secrets.token_urlsafe(24)
         return self.owner
 
-    def frame(self, view: str = "") -> tuple[int, bytes]:
-        """The newest frame and its number, for the live page or the stage; made once however many tabs look."""
+    def frame(self, view: str = "stage") -> tuple[int, bytes]:
+        """The newest frame and its number, for the stage; made once however many tabs look."""
         with self._lock:
             if view not in self._held or self._held[view][0] != self.core.version:
                 self._held[view] = self.core.look(_VIEWS[view])
@@ -111,15 +110,11 @@ class Server:
         self.core.close()
 
 
-def _numbered(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
-    return core.version, payload(frame, core)
-
-
 def _staged(frame: Frame, core: ServedRun) -> tuple[int, bytes]:
     return core.version, now(frame, core)
 
 
-_VIEWS = {"": _numbered, "stage": _staged}
+_VIEWS = {"stage": _staged}
 
 
 _server: Server | None = None
@@ -149,7 +144,7 @@ def routes(server: Server) -> list[Route]:
             return no("this stream needs the token of a page of this server")
         if server.n_streams >= MOST_STREAMS:
             return refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
-        view = request.query_params.get("view", "")
+        view = request.query_params.get("view", "stage")
         if view not in _VIEWS and view != ALONE:
             return refused("no such view of the run", 404)
         return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=HEADERS)
@@ -186,17 +181,18 @@ def routes(server: Server) -> list[Route]:
 
 
 async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[bytes]:
-    """The newest frame whenever there is another one, and for the stage where the page that presents stands.
+    """The newest frame whenever there is another one, and for who asks (`room`) where the page that presents stands.
 
     A frame is whole, so a client that comes back misses nothing.
     """
     seen, told, quiet = _last_seen(request), -1, 0.0
+    together = view == ALONE or "room" in request.query_params
     server.n_streams += 1
     try:
         yield b"retry: 500\n\n"
         while not server.closing.is_set() and not await request.is_disconnected():
             standing, words = server.room.told()
-            if view and standing != told:
+            if together and standing != told:
                 told, quiet = standing, 0.0
                 yield b"event: room\ndata: %s\n\n" % words
             if view in _VIEWS and server.core.version != seen:

@@ -68,10 +68,8 @@ def switch(held: Viewer, told: object, go: Callable[[str], None]) -> None:
         return
     if place := str(told.get("place") or ""):
         go(place)
-    wanted = {PANEL: str(told.get("id") or ""), state.AT: held.place if place else ""}
-    st.query_params.update({name: value for name, value in wanted.items() if value})
-    if not wanted[PANEL]:
-        st.query_params.pop(PANEL, None)
+    wanted = {PANEL: str(told.get("id") or "") or None} | ({state.AT: held.place} if place else {})
+    state.put_address(wanted)
 
 
 def show(held: Viewer, dark: bool) -> None:

@@ -16,9 +16,6 @@ from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.stage import page as painted
 from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
-from specviz_app.server.payload import palette
-from specviz_app.server.server import COMMAND, EVENTS, Server
-from specviz_app.ui.owner import command_token
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
@@ -190,35 +187,6 @@ def style() -> None:
     st.html(f"<style>{_CSS}</style>")
 
 
-LIVE_TREE = "live-tree"
-
-
-def _static(name: str) -> str:
-    return (Path(__file__).parents[1] / "static" / name).read_text(encoding="utf-8")
-
-
-_live_component = st.components.v2.component(
-    "specviz_live", html=_static("live.html"), css=_static("live.css"), js=_static("live.js")
-)
-
-
-def live_tree(server: Server, on_node: Callable[[], None], page: str = "") -> None:
-    """Mount the tree that follows the server's frames without a script run for each of them.
-
-    It is mounted once under one key with the same address, so a rerun (a knob, another widget) leaves it, its stream
-    and its state where they are. `on_node` runs when a node was chosen; `chosen_node()` then says which. `page`: how
-    the page is laid out, by `Dialogue.key`; when frames say another one, the script runs once.
-    """
-    data = {
-        "events": f"{EVENTS}?token={server.token}",
-        "command": COMMAND,
-        "token": command_token(server),
-        "palette": palette(),
-        "page": page,
-    }
-    _live_component(key=LIVE_TREE, data=data, on_node_change=on_node, on_page_change=_nothing)
-
-
 _stage_component = st.components.v2.component(
     "specviz_stage",
     html='<div class="mount"></div>',
@@ -231,19 +199,8 @@ def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]
     """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells something.
 
     `place`: somebody stayed at one; `panel`: one was opened or closed; of a live run `say`, `anew` and `look`, about
-    the conversation, and `core`: what the page around offers has changed; of a recording `here` and `welcomed`; `mode`
-    and `led`: about looking together.
+    the conversation, `core`: what the page around offers has changed, and `page`: what it has laid out of the
+    conversation has; of a recording `here` and `welcomed`; `mode` and `led`: about looking together.
     """
     told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
     _stage_component(key=key, data=dict(data), **told)
-
-
-def _nothing() -> None:
-    """The script runs; nothing else is due."""
-
-
-def chosen_node() -> dict[str, Any] | None:
-    """The node that was clicked in this run of the script: `{"q", "r", "node"}`."""
-    state = st.session_state.get(LIVE_TREE)
-    found = state.get("node") if state is not None else None
-    return found if isinstance(found, dict) else None

@@ -1,7 +1,7 @@
 """The tab's state and the address: the source and the filters are widgets bound to it, the cursor is kept here.
 
-`?src=explain-tree&at=r37/n14&rounds=…`: whoever opens that address sees the same place. `at` means the same as
-`specviz tui --at`.
+`?src=explain-tree&at=r37/n14&layer=18&rounds=…`: whoever opens that address sees the same place. `at` means the same as
+`specviz tui --at`; `layer` is the one under the cursor of Early exit, `token` the position in texts side by side.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,7 +16,7 @@ from specviz_app.ui import parts
 from specviz_app.ui.library import choices, opened
 from specviz_app.ui.viewer import Viewer
 
-SRC, AT = "src", "at"
+SRC, AT, LAYER, TOKEN = "src", "at", "layer", "token"
 _NOTES = "link-notes"
 _WANTED = "src_wanted"
 Made = TypeVar("Made")
@@ -65,8 +65,9 @@ def viewer(server: Server) -> Viewer:
         if held is not None:
             held.source.close()
             if st.session_state.get("place_of") == held.name:
-                st.query_params.pop(AT, None)  # a place in another run means nothing here
-            st.session_state["at_seen"] = None
+                for part in (AT, LAYER, TOKEN):
+                    st.query_params.pop(part, None)  # a place in another run means nothing here
+            st.session_state["at_seen"] = st.session_state["layer_seen"] = None
         held = Viewer.of(name, opened(name, server, uploads()))
         st.session_state["viewer"] = held
     else:
@@ -78,14 +79,21 @@ def viewer(server: Server) -> Viewer:
 
 def _follow_address(held: Viewer) -> None:
     """Go where the address says when somebody changed it; it is written by `put_place` alone, at the end of a run."""
-    wanted = st.query_params.get(AT)
-    if not wanted or not held.player.run.rounds or wanted == st.session_state.get("at_seen"):
+    if not held.player.run.rounds:
         return
-    st.session_state["at_seen"], st.session_state["bad_place"] = wanted, None
-    try:
-        held.go(wanted)
-    except SpecvizError as error:
-        st.session_state["bad_place"] = str(error)
+    wanted, layer = st.query_params.get(AT), st.query_params.get(LAYER)
+    if wanted and wanted != st.session_state.get("at_seen"):
+        st.session_state["at_seen"], st.session_state["bad_place"] = wanted, None
+        try:
+            held.go(wanted)
+        except SpecvizError as error:
+            st.session_state["bad_place"] = str(error)
+    if layer != st.session_state.get("layer_seen"):
+        st.session_state["layer_seen"] = layer
+        try:
+            held.look_at_layer(layer)
+        except SpecvizError as error:
+            note(f"{error}; the link's value is left out")
 
 
 def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> Made:
@@ -141,11 +149,21 @@ def bad_place() -> str | None:
     return found
 
 
-def put_place(held: Viewer) -> None:
-    """Write the cursor into the address. From the script alone, at its end."""
-    if held.place and st.query_params.get(AT) != held.place:
-        st.query_params[AT] = held.place
-    st.session_state["at_seen"], st.session_state["bad_place"] = held.place, None
+def put_place(held: Viewer, more: Mapping[str, str | None] | None = None) -> None:
+    """Write the cursor into the address, with `more` of it, as one step of the browser's history."""
+    layer = None if held.layer is None else str(held.layer)
+    put_address({AT: held.place or st.query_params.get(AT), LAYER: layer, **(more or {})})
+    st.session_state["at_seen"], st.session_state["layer_seen"] = held.place, layer
+    st.session_state["bad_place"] = None
+
+
+def put_address(wanted: Mapping[str, str | None]) -> None:
+    """Write some of the address where it says something else. What goes out of it is a step of its own."""
+    other = {name: value for name, value in wanted.items() if st.query_params.get(name) != value}
+    for name in (name for name, value in other.items() if value is None):
+        st.query_params.pop(name, None)
+    if kept := {name: value for name, value in other.items() if value is not None}:
+        st.query_params.update(kept)
 
 
 def dark() -> bool:

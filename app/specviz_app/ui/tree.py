@@ -1,15 +1,34 @@
-"""The draft tree of one round on a page: the stage's painter, with nothing around it. A click chooses a node."""
+"""The stage as a part of a page: the draft tree of one round with nothing around it, or the newest run of the core."""
+
+from typing import Any
 
 import streamlit as st
 
 from specviz_app.server.core import place_name
-from specviz_app.server.live_rounds import run_key
-from specviz_app.server.server import STAGE, Server, current
+from specviz_app.server.live_rounds import LIVE_RUN, core_key, run_key
+from specviz_app.server.server import COMMAND, EVENTS, STAGE, Server, current
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.library import LIVE, choices
+from specviz_app.ui.owner import command_token
 from specviz_app.ui.viewer import Viewer
 
+LIVE_STAGE = "live-stage"
 NO_ROUTES = "The tree needs the server's own routes: start the dashboard with `specviz web`."
+
+
+# The picture takes the page; it says itself which run it shows.
+_WIDE = """<style>
+[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }
+.st-key-panel .sv-run { display: none; }
+.st-key-panel { padding-bottom: 3rem; }
+@media (max-width: 640px) { .st-key-beginning { flex-wrap: nowrap !important; overflow-x: auto; } }
+</style>"""
+
+
+def whole_width() -> None:
+    """The page is the picture's, from edge to edge. First of what the page does."""
+    st.set_page_config(initial_sidebar_state="collapsed")
+    st.html(_WIDE)
 
 
 def played_key(server: Server, name: str) -> str:
@@ -22,8 +41,46 @@ def played_key(server: Server, name: str) -> str:
     return server.stages.offer_events(lambda: server.core.events_of(name), name)
 
 
+def followed(server: Server) -> dict[str, Any]:
+    """What the picture needs to follow the newest run by itself, and to steer it; at the place of the address."""
+    return {
+        "url": STAGE,
+        "token": server.token,
+        "command": COMMAND,
+        "key": command_token(server),
+        "events": f"{EVENTS}?view=stage&token={server.token}",
+        "run": LIVE_RUN,
+        "core": core_key(server.core),
+        "at": st.query_params.get(state.AT, "") if server.core.has_run else "",
+        "play": False,
+    }
+
+
+def follow(server: Server, page: str) -> None:
+    """The newest run, followed without a script run for each of its frames; what is said to it stands around.
+
+    `page`: how the conversation is laid out there, by `Dialogue.key`; when the core has another one, the script runs
+    once.
+    """
+    on = {"place": guard.obeyed(_looked_back), "core": _nothing, "page": _nothing}
+    parts.stage(followed(server) | {"page": page}, LIVE_STAGE, on)
+
+
+def _looked_back() -> None:
+    """Somebody looks back, at a place that goes into the address; "": at the newest round again."""
+    if told := st.session_state[LIVE_STAGE].get("place"):
+        st.query_params[state.AT] = str(told)
+    elif told == "":
+        st.query_params.pop(state.AT, None)
+
+
+def _nothing() -> None:
+    """The script runs; nothing else is due."""
+
+
 def tree(held: Viewer, key: str, view: str = "") -> None:
-    """The round under the cursor. `view`: how much of the draft is drawn, by its name in `server.stages`."""
+    """The round under the cursor, alone; a click chooses a node. `view`: how much of the draft is drawn, by its name in
+    `server.stages`."""
     server = current()
     if not server.streams:
         st.info(NO_ROUTES)

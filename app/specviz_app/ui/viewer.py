@@ -7,6 +7,7 @@ from specviz.runlog.rounds import RoundPoint
 from specviz.sources import Source
 from specviz.view import Cursor, Feed, Frame, Options, Player
 from specviz.view.frame.frame import Folding, TreeNode
+from specviz.view.panels.exits.build import ExitsPanel
 from specviz_app.server.core import NODE_NAMES, place_name
 from specviz_app.ui.library import AT_A_TIME
 
@@ -102,6 +103,28 @@ class Viewer:
         special = NODE_NAMES.get(tail)
         node = self.player.seek(head if special is not None else place)
         self.choose(special if special is not None else node)
+
+    @property
+    def layer(self) -> int | None:
+        """The layer under the cursor of Early exit, where one was chosen."""
+        return ExitsPanel.chosen(self.options).layer
+
+    def look_at_layer(self, word: str | None) -> None:
+        """Choose a layer as the address has it; None lets go of it. Raises SpecvizError for what is none of the target.
+
+        Whoever lets go, or names one that is not there, looks where the row stopped.
+        """
+        self.options = ExitsPanel.choose(self.options, layer=None)
+        if word is None:
+            return
+        header = self.player.run.header
+        target = header.models.target if header is not None else None
+        last = (target.n_layers if target is not None else None) or 0
+        if not (word.isdecimal() and word.isascii()) or len(word) > 6 or not 1 <= int(word) <= last:
+            raise SpecvizError(
+                f"no layer '{word[:20]}' here; " + (f"there are 1 to {last}" if last else "none is known")
+            )
+        self.options = ExitsPanel.choose(self.options, layer=int(word))
 
     def choose(self, node: int | None) -> None:
         """Look at a node of the round; None follows the action. A node that is not there is refused."""

@@ -11,10 +11,12 @@ import { WhatIfStage } from "./whatif.js";
 
 const mounted = new WeakMap();
 const putBy = { done: false }; // the welcome, in this tab
+const SCRIPT_MS = 1500; // within which a script that was begun here has laid out what was said
 
 async function answered(data, more, run = data.run) {
   const answer = await fetch(`${data.url}?run=${encodeURIComponent(run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
   if (!answer.ok) throw new Error((await answer.json()).message ?? `the server says ${answer.status}`);
+  if (answer.status === 204) throw new Error("another run has begun; this one stands under 'Run to look at'");
   return answer;
 }
 
@@ -106,10 +108,20 @@ function togetherOf(data, held) {
   return room;
 }
 
+// Messages came or went that the page around has not laid out: another tab said something, and the script is to run,
+// once. Who spoke in this tab has a script on its way already; a frame may overtake it.
+function compareTalk(held, page) {
+  held.newest = page;
+  if (page === held.page || page === held.toldPage) return;
+  held.toldPage = page;
+  clearTimeout(held.telling);
+  held.telling = setTimeout(() => held.newest !== held.page && held.trigger("page", held.newest), SCRIPT_MS);
+}
+
 // The newest run of the core, and what is said to it.
 function followed(mount, data, held, options) {
   const live = {
-    events: data.events,
+    events: data.room ? `${data.events}&room=1` : data.events,
     watches: !data.key,
     head: (run) => fetched(data, "", run),
     round: async (run, index) => (await fetched(data, `&round=${index}&n=1`, run))[0],
@@ -117,19 +129,21 @@ function followed(mount, data, held, options) {
     order: (command) => ordered(data, command),
     told: (told) => held.hears?.(told),
     // Models came or went, here or in another tab: the script is to run, once.
-    compare: (core) => {
+    compare: ({ core, page }) => {
+      if (data.page !== undefined) compareTalk(held, page);
       if (core === held.core || core === held.told) return;
       held.told = core;
       held.trigger("core", core);
     },
   };
   held.talker = new Talker({
-    said: () => fetched(data, "&said=1"),
+    said: data.page === undefined ? () => fetched(data, "&said=1") : null, // else the page around has the turns
     say: (text) => held.trigger("say", text),
     anew: () => held.trigger("anew", true),
     look: (run) => held.trigger("look", run),
   });
-  return new LiveStage(mount, null, { ...options, live, talker: held.talker, ...files(data, () => held.stage.run) });
+  const ab = data.manner && data.key ? () => held.trigger("ab", true) : null;
+  return new LiveStage(mount, null, { ...options, ab, live, talker: held.talker, ...files(data, () => held.stage.run) });
 }
 
 function mount(component, theme) {
@@ -151,6 +165,7 @@ function mount(component, theme) {
   if (data.panels) held.panels = panelsOf(held);
   held.panel = data.panel;
   if (data.room) held.room = togetherOf(data, held);
+  if (data.page !== undefined) held.stage.around.classList.add("within");
   const here = () => held.trigger("here", true);
   if (data.here) held.stage.box.querySelector(".tools").prepend(hereButton(data.here, here));
   if (data.welcome?.length && !putBy.done) {
@@ -183,6 +198,11 @@ export default function (component) {
   }
   held.trigger = setTriggerValue;
   held.core = data.core;
+  if (held.page !== data.page) {
+    held.page = data.page;
+    held.toldPage = null;
+    clearTimeout(held.telling);
+  }
   held.stage.setTheme(theme);
   if (data.manner) held.talker?.setManner(data.manner);
   held.panels?.set(data.panels, data.panel);
@@ -205,6 +225,7 @@ export default function (component) {
   }
   held.at = data.at;
   return () => {
+    clearTimeout(held.telling);
     leave(held);
     mounted.delete(parentElement);
   };

@@ -8,7 +8,7 @@ import { Stage } from "./stage.js";
 import { Steer } from "./steer.js";
 
 const WAITING = {
-  idle: "Write something on the left, or take an example: here you will see how the answer comes about.",
+  idle: "Write something, or take an example: here you will see how the answer comes about.",
   loading: "The models are being loaded.",
 };
 const LEAST_MS = 120; // between two rounds that are fetched, when the core is faster than anybody can look
@@ -29,7 +29,7 @@ export class Follower extends Stage {
   }
 
   knobRow() {
-    return new Steer((name, value) => this.order({ cmd: "knob", name, value }));
+    return new Steer((name, value) => this.order({ cmd: "knob", name, value }), this.options.ab);
   }
 
   get running() {
@@ -80,10 +80,10 @@ export class Follower extends Stage {
     this.complain(this.refused || frame.refusals.at(-1) || (frame.failed && frame.notices.at(-1)) || "");
     put(this.facts, [now.facts, ...frame.notices.slice(-1).map((words) => `⚠ ${words}`)].join(" · "));
     for (const each of [this.badge, this.facts]) each.classList.toggle("none", !this.head.title);
-    this.knobs.hear(now, this.steers);
+    this.knobs.hear(now, this.steers, frame.ab);
     this.bar.hear(frame);
     this.options.talker?.hear(frame);
-    this.options.live.compare?.(frame.core);
+    this.options.live.compare?.(frame);
     if (this.following) await this.catchUp();
   }
 

@@ -24,7 +24,7 @@ export class Inspector {
   constructor(choose) {
     this.body = el("div", { class: "body" });
     this.pin = el("button", { type: "button", class: "unpin", text: "follow the action", hidden: true, onclick: () => choose(null) });
-    this.box = el("aside", { class: "why", "aria-label": "why" }, el("h2", {}, "Why", this.pin), this.body);
+    this.box = el("section", { class: "why", "aria-label": "why", tabindex: 0 }, el("h2", {}, "Why", this.pin), this.body);
   }
 
   show(page, k, id, pinned, marks) {
@@ -111,7 +111,7 @@ export class Scale {
 
 export class KnobRow {
   constructor() {
-    this.list = el("div", { class: "list" });
+    this.list = el("div", { class: "list", tabindex: 0 });
     this.last = el("p", { class: "dim last" });
     this.box = el("section", { class: "knobs", "aria-label": "knobs in force" }, this.list, this.last);
   }

@@ -58,15 +58,18 @@ function bars(names, w, high, dense) {
   });
 }
 
-// What is seen of it now.
+// What is seen of it now. A state that did not change is the same object: such a node is left as it is.
 export function dressNode(tree, node, group, state, moment, marks) {
+  const ended = moment.phase >= PHASE.CLOSE, fresh = moment.fresh?.includes(node.id) ?? false;
+  if (group.state === state && group.ended === ended && group.fresh === fresh) return;
+  Object.assign(group, { state, ended, fresh });
   const look = marks[state.mark];
   group.dataset.mark = state.mark;
   group.style.setProperty("--c", `var(--m-${state.mark})`);
-  const won = Boolean(state.win), ended = moment.phase >= PHASE.CLOSE;
+  const won = Boolean(state.win);
   group.classList.toggle("won", won);
   group.classList.toggle("faded", ended && !won && node.id !== CLOSING && state.mark !== "drafted");
-  group.classList.toggle("now", moment.fresh?.includes(node.id) ?? false);
+  group.classList.toggle("now", fresh);
   group.edge?.classList.toggle("seen", true);
   group.edge?.classList.toggle("won", won);
   group.edge?.style.setProperty("--c", `var(--m-${state.mark})`);
@@ -77,7 +80,8 @@ export function dressNode(tree, node, group, state, moment, marks) {
     const fill = group.querySelector(`.fill.${name}`);
     if (!fill) continue;
     const share = state[`${name}b`];
-    fill.style.transform = `scaleX(${Math.min(1, share ?? 0)})`;
+    // Its width, not a transform: of those that move, the browser would make a layer each.
+    fill.style.width = `${Math.min(1, share ?? 0) * Number(fill.getAttribute("width"))}px`;
     group.querySelector(`.track.${name}`).style.opacity = share === undefined || share === null ? 0.35 : 1;
     const number = group.querySelector(`.number.${name}`);
     if (number) put(number, state[name] ?? "");

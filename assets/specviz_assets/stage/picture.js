@@ -23,7 +23,7 @@ export class Picture {
     this.badge = el("span", { class: "badge" });
     this.facts = el("span", { class: "dim facts" });
     this.metrics = el("dl", { class: "metrics" });
-    this.phases = el("ol", { class: "phases", role: "img" });
+    this.phases = el("ol", { class: "phases" });
     this.said = el("p", { class: "said", role: "status", "aria-live": "polite" });
     this.legend = el("p", { class: "legend", "aria-hidden": "true" });
     this.counts = el("p", { class: "dim counts" });
@@ -38,7 +38,7 @@ export class Picture {
     this.box = el("div", { class: kinds, tabindex: -1 },
       el("header", {}, el("div", { class: "name" }, this.title, this.badge, this.facts), this.metrics, tools),
       this.talk.box,
-      el("main", {}, this.phases, this.said, this.tree.box, el("div", { class: "below" }, this.legend, this.scale.box), this.counts, this.knobs.box),
+      el(this.options.alone ? "main" : "div", { class: "middle" }, this.phases, this.said, this.tree.box, el("div", { class: "below" }, this.legend, this.scale.box), this.counts, this.knobs.box),
       this.why.box, this.time.box, this.problem, this.help, this.flying);
     this.around = el("div", { class: "stage-around" }, this.box);
     this.root.append(this.around);
@@ -111,6 +111,8 @@ export class Picture {
     this.phases.setAttribute("aria-label", moment.label);
     for (const item of this.phases.children) {
       const n = Number(item.dataset.phase);
+      if (n === moment.phase) item.setAttribute("aria-current", "step");
+      else item.removeAttribute("aria-current");
       item.classList.toggle("on", n === moment.phase);
       item.classList.toggle("past", n < moment.phase);
     }

@@ -57,11 +57,11 @@ async function copyLink(stage, line) {
 export function shareMenu(stage) {
   const { save, share } = stage.options;
   if (!save && !share) return null;
-  const list = el("div", { class: "menu", role: "menu" }), line = el("p", { class: "dim", role: "status" });
+  const items = el("div", { role: "menu", "aria-label": "save or share" }), line = el("p", { class: "dim", role: "status" });
   const item = (name, words, deed) => {
     const made = el("button", { type: "button", role: "menuitem", "data-share": name, text: words });
     made.onclick = () => deed(made);
-    list.append(made);
+    items.append(made);
   };
   if (save) item("html", "the run as one HTML file", (made) => fetchFile(line, made, save, () => `${stage.head.name}.html`));
   if (share) {
@@ -73,7 +73,7 @@ export function shareMenu(stage) {
     }
     item("link", "copy link to this place", () => copyLink(stage, line));
   }
-  list.append(line);
+  const list = el("div", { class: "menu" }, items, line);
   list.hidden = true;
   const opener = button("save", "save or share", () => show(list.hidden));
   opener.setAttribute("aria-haspopup", "menu");
@@ -87,10 +87,10 @@ export function shareMenu(stage) {
     list.style.right = "0";
     const over = stage.box.getBoundingClientRect().left - list.getBoundingClientRect().left;
     if (over > 0) list.style.right = `${-over}px`; // on a phone it begins where the picture does
-    list.firstChild.focus();
+    items.firstChild.focus();
   }
   box.addEventListener("keydown", (event) => {
-    const all = [...list.querySelectorAll("button")], step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const all = [...items.children], step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (list.hidden || (!step && event.key !== "Escape")) return;
     event.preventDefault();
     event.stopPropagation();

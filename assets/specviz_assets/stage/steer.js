@@ -2,14 +2,19 @@
 
 import { el, put } from "./dom.js";
 
+const AGAIN_MS = 4000;
+
 export class Steer {
-  constructor(ask) {
+  // `both()`: decode the same prompt with what was moved as it was, and as it is; null where nobody may.
+  constructor(ask, both = null) {
     this.ask = ask;
+    this.both = el("button", { type: "button", class: "both", hidden: true, onclick: () => this.pressed(both) });
+    this.mayBoth = Boolean(both);
     this.list = el("div", { class: "list steer" });
     this.rest = el("div", { class: "list" });
     this.more = el("details", { class: "more" }, el("summary", { text: "more knobs" }), this.rest);
     this.last = el("p", { class: "dim last", role: "status" });
-    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, this.list, this.more, this.last);
+    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, this.list, this.more, el("div", { class: "effect" }, this.last, this.both));
   }
 
   // What steers the method stands first; what shapes the text, and what is fixed while a run lasts, folded away.
@@ -20,7 +25,20 @@ export class Steer {
     this.rest.replaceChildren(...this.made.filter((each) => !each.first).map((each) => each.box));
   }
 
-  hear(now, running) {
+  pressed(both) {
+    this.both.hidden = true;
+    setTimeout(() => { this.ab = null; }, AGAIN_MS); // nothing came of it: the next frame offers it again
+    both();
+  }
+
+  // `ab`: what would be decoded, in words; "": nothing was moved.
+  hear(now, running, ab) {
+    if (ab !== this.ab) {
+      this.ab = ab;
+      put(this.both, ab);
+      this.both.title = "decodes the prompt twice at full speed, with one seed, and lays both side by side; a run in hand ends";
+      this.both.hidden = !(ab && this.mayBoth);
+    }
     now.knobs.forEach((knob, n) => {
       const made = this.made?.[n];
       made?.hear(knob, running);

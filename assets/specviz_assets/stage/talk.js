@@ -8,7 +8,7 @@ export class Talk {
     this.prompt = el("div", { class: "prompt" });
     this.text = el("div", { class: "text", role: "log", "aria-live": "off", "aria-label": "text so far" });
     this.maybe = el("span", { class: "maybe" });
-    this.scroll = el("div", { class: "scroll" }, this.prompt, this.text);
+    this.scroll = el("div", { class: "scroll", tabindex: 0 }, this.prompt, this.text);
     this.title = el("h2", { text: "Text" });
     this.box = el("section", { class: "talk", "aria-label": "conversation" }, this.title, this.scroll);
     this.text.onclick = (event) => {

@@ -3,7 +3,8 @@
 import { button, el, fill, put } from "./dom.js";
 
 export class Talker {
-  // `said()` fetches the conversation; `say(text)`, `anew()` and `look(run)` tell the page around.
+  // `said()` fetches the conversation, null: the page around has it, and the box for messages; `say(text)`, `anew()`
+  // and `look(run)` tell that page.
   constructor({ said, say, anew, look }) {
     Object.assign(this, { said, say, anew, look });
     this.above = el("div", { class: "above" });
@@ -22,10 +23,11 @@ export class Talker {
     this.given = el("details", { class: "given" }, el("summary", { text: "what the model is given" }));
     talk.prompt.replaceWith(this.given);
     this.given.append(talk.prompt);
+    this.given.open = true;
+    if (!this.said) return;
     talk.scroll.prepend(this.above);
     talk.scroll.append(this.below);
     talk.box.append(this.form);
-    this.given.open = true;
   }
 
   // What can be said here: `placeholder`, `able`, `why`, `command`, `examples` by name.
@@ -51,6 +53,7 @@ export class Talker {
     if (frame.said === this.seen) return;
     this.seen = frame.said;
     this.given.open = !frame.answers;
+    if (!this.said) return;
     let known;
     try {
       known = await this.said();

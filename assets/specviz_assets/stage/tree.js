@@ -12,19 +12,14 @@ export class TreeView {
   constructor(choose) {
     this.choose = choose;
     this.camera = svg("g", { class: "camera" });
-    this.beam = svg("rect", { class: "beam", fill: "url(#shine)", x: 0, y: 0, width: 120, height: "100%" });
-    const shine = svg("linearGradient", { id: "shine" },
-      svg("stop", { offset: "0", "stop-color": "var(--m-accepted)", "stop-opacity": "0" }),
-      svg("stop", { offset: ".8", "stop-color": "var(--m-accepted)", "stop-opacity": ".16" }),
-      svg("stop", { offset: "1", "stop-color": "var(--m-accepted)", "stop-opacity": ".5" }));
-    this.svg = svg("svg", { role: "tree", class: "tree", "aria-label": "draft tree" },
-      svg("defs", {}, shine), this.camera, this.beam);
+    this.beam = el("div", { class: "beam", "aria-hidden": "true" }); // a layer of its own: nothing is painted anew for it
+    this.svg = svg("svg", { role: "tree", class: "tree", "aria-label": "draft tree" }, this.camera);
     this.missing = el("p", { class: "missing" });
     this.tools = el("div", { class: "zoom" },
       button("plus", "zoom in (+)", () => this.zoom(1.25)),
       button("minus", "zoom out (−)", () => this.zoom(0.8)),
       button("fit", "fit the tree (0)", () => this.refit()));
-    this.box = el("div", { class: "canvas" }, this.svg, this.missing, this.tools);
+    this.box = el("div", { class: "canvas" }, this.svg, this.beam, this.missing, this.tools);
     this.free = null; // where the person moved the picture
     this.view = { x: 0, y: 0, s: 1 };
     this.listen();
@@ -147,20 +142,29 @@ export class TreeView {
       const state = states.get(node.id), group = this.groups.get(node.id);
       if (!state) {
         group.remove();
+        group.state = null;
         group.edge?.classList.remove("seen", "won");
         continue;
       }
       const enters = !group.isConnected;
       if (enters) this.layer.append(group);
       dressNode(this, node, group, state, moment, marks);
-      group.classList.toggle("chosen", node.id === chosen);
-      group.tabIndex = node.id === chosen ? 0 : -1;
-      group.setAttribute("aria-selected", node.id === chosen);
-      group.style.setProperty("--wait", `${sweep ? (sweep * this.across(node)).toFixed(0) : 0}ms`);
+      this.mark(group, node.id === chosen);
+      if (sweep || this.swept) group.style.setProperty("--wait", `${sweep ? (sweep * this.across(node)).toFixed(0) : 0}ms`);
       if (enters && motion && !before?.has(node.id)) this.enter(node, group, ms);
     }
+    this.swept = sweep > 0;
     if (sweep) this.sweep(sweep);
     if (motion && moment.phase === PHASE.ACCEPT) this.pulse(moment.at, ms);
+  }
+
+  // Whether a node is the one that is looked at, which Tab comes to.
+  mark(group, chosen) {
+    if (group.chosen === chosen) return;
+    group.chosen = chosen;
+    group.classList.toggle("chosen", chosen);
+    group.tabIndex = chosen ? 0 : -1;
+    group.setAttribute("aria-selected", chosen);
   }
 
   // A drafted node grows out of its parent; the token that closes the round drops in from above.

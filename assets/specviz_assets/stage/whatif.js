@@ -7,6 +7,9 @@ import { Stage } from "./stage.js";
 import { WhatIfRow } from "./whatifrow.js";
 
 const SOON_MS = 90; // a slider that moves is not asked about at every pixel
+// A slider that is moved back to where it began restores the recording, wherever its steps fall.
+const same = (value, own, step) => value === own
+  || (typeof value === "number" && typeof own === "number" && Math.abs(value - own) < step * 0.5001);
 const CERTAIN = { exact: "exact", between: "left open by this recording", unknown: "cannot be told" };
 
 // `options.whatIf(question)`: a promise of the answer; a question that changes nothing is answered by what may change.
@@ -20,7 +23,7 @@ export class WhatIfStage extends Stage {
     this.iff = el("section", { class: "iff", role: "status", "aria-label": "what if", hidden: true },
       el("b", { class: "label", text: "WHAT IF" }), this.iffWords, this.iffSure,
       el("button", { type: "button", class: "putback", text: "put it back", onclick: () => this.putBack() }));
-    this.box.querySelector("main").prepend(this.iff);
+    this.box.querySelector(".middle").prepend(this.iff);
     this.uNow = el("output", {});
     this.uSlide = el("input", { type: "range", min: 0, max: 0.999, step: 0.001, "aria-label": "what if u were", oninput: () => this.drawAgain() });
     this.uBox = el("label", { class: "udraw", hidden: true }, el("span", { text: "what if u were" }), this.uSlide, this.uNow);
@@ -75,6 +78,7 @@ export class WhatIfStage extends Stage {
   // Asking ----------------------------------------------------------------------------------------------------------
 
   rule(verifier) {
+    this.keepTo(false);
     this.change.verifier = verifier === this.answer?.own ? null : verifier;
     const cuts = new Set((this.own?.knobs ?? []).filter((knob) => knob.cuts).map((knob) => knob.name));
     for (const name of Object.keys(this.change.knobs)) if (!cuts.has(name)) delete this.change.knobs[name]; // of another rule
@@ -82,10 +86,20 @@ export class WhatIfStage extends Stage {
   }
 
   alter(what, name, value) {
-    const own = what === "knobs" ? this.own?.knobs.find((knob) => knob.name === name)?.value : undefined;
-    if (value === own) delete this.change[what][name];
+    const knob = what === "knobs" ? this.own?.knobs.find((each) => each.name === name) : undefined;
+    const own = what === "knobs" ? knob?.value : this.own?.draws[name], step = knob ? knob.control.step ?? 1 : 0.001;
+    this.keepTo(knob?.alone ?? false);
+    if (same(value, own, step)) delete this.change[what][name];
     else this.change[what][name] = value;
     this.ask();
+  }
+
+  // What is replayed from the text is asked with nothing else changed.
+  keepTo(alone) {
+    const { change } = this;
+    const others = (this.own?.knobs ?? []).filter((knob) => Boolean(knob.alone) !== alone).map((knob) => knob.name);
+    for (const name of others) delete change.knobs[name];
+    if (alone) Object.assign(change, { verifier: null, uniforms: {} });
   }
 
   drawAgain() {
@@ -95,9 +109,11 @@ export class WhatIfStage extends Stage {
     this.alter("uniforms", node, Number(this.uSlide.value));
   }
 
+  // An answer that is on its way is about what was asked before: it would put the slider back under the hand.
   ask() {
     this.touched();
     this.stop();
+    this.wished += 1;
     this.askSoon(SOON_MS);
   }
 
@@ -129,12 +145,13 @@ export class WhatIfStage extends Stage {
     if (this.changed && answer.round) {
       this.page = Object.assign(unfold(answer.round), { again: true });
       this.k = 0;
-    } else if (this.changed && this.recorded) {
+    } else if (this.recorded && (this.changed || this.page?.again)) {
       this.page = this.recorded;
       this.k = this.page.moments.length - 1;
     }
     put(this.iffWords, answer.sentence ?? "");
-    put(this.iffSure, this.changed ? CERTAIN[answer.certainty] ?? "" : "");
+    put(this.iffSure, this.changed ? [CERTAIN[answer.certainty], answer.warns && `⚠ ${answer.warns}`].filter(Boolean).join(" · ") : "");
+    this.iff.classList.toggle("lossy", Boolean(answer.warns));
     this.iffSure.dataset.sure = answer.certainty ?? "";
     if (this.page && (this.page !== was || !this.playing)) this.draw(false, { page: this.page, k: this.k });
   }

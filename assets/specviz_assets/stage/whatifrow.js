@@ -1,6 +1,6 @@
 // The knobs of a recording: as they were in force, and those that a round may be decided again with.
 
-import { el } from "./dom.js";
+import { el, put } from "./dom.js";
 import { KnobRow } from "./inspect.js";
 import { Knob } from "./steer.js";
 
@@ -21,12 +21,16 @@ export class WhatIfRow extends KnobRow {
     this.rest = el("details", { class: "more" }, el("summary", { text: "what shapes the text" }));
     this.list.replaceWith(this.rest);
     this.rest.append(this.list);
+    this.lacks = el("p", { class: "dim lacks" });
+    this.box.append(this.lacks);
   }
 
   // What may be moved here, and where it stands.
   offer(answer, changed) {
     const { verifiers, verifier, own } = answer;
-    const words = (name) => (name === own ? `${name} (as recorded)` : name);
+    const lossy = new Set(answer.lossy ?? []);
+    const words = (name) => `${name}${lossy.has(name) ? " ⚠ not lossless" : ""}${name === own ? " (as recorded)" : ""}`;
+    put(this.lacks, answer.missing ?? "");
     if (this.known !== `${own} ${verifiers}`) {
       this.known = `${own} ${verifiers}`;
       this.verifier.replaceChildren(...verifiers.map((name) => el("option", { value: name, text: words(name) })));

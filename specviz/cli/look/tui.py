@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from specviz.cli import options
-from specviz.cli.flags import flag, max_mb_option, text
-from specviz.cli.look import live
+from specviz.cli.flags import flag, max_mb_option, text, value
+from specviz.cli.look import live, served
+from specviz.cli.look.served import RememberingCommand
 from specviz.errors import MissingExtra, SpecvizError
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from specviz_tui.screens.library import Library, WorkerStart
 
 
-@click.command("tui")
+@click.command("tui", cls=RememberingCommand)
+@click.argument("trace", required=False)
 @live.REPLAY
 @text("--at", "PLACE", "Open there: r37, r37/n14 or q1/r3/n14.")
 @live.PROMPT_AND_MODELS
@@ -36,30 +38,37 @@ if TYPE_CHECKING:
 @flag("--full-speed", "Do not hold the core until each round was seen; F switches while it runs.")
 @options.recording_options("Write a trace of the live run; R does so later.")
 @flag("--ascii ascii_only", "ASCII characters only.")
+@flag("--serve", "In a browser of this machine instead of the terminal.")
+@value("--port", click.IntRange(0, 65535), 8000, "With --serve; the next free one when it is in use.", metavar="N")
 @max_mb_option
 @options.knob_options
 def command(**given: Any) -> int:
-    """Watch a run live, or replay a trace.
+    """Watch a run live, or replay a trace: TRACE is a file, or the name of one that comes with the package.
 
     With nothing named, a list of bundled traces opens: no model is needed. With a prompt or a method, the core starts
     in a process of its own and the run is shown while it happens.
 
     \b
       specviz tui
-      specviz tui --replay run.sv.jsonl.gz --at r37/n14
+      specviz tui run.sv.jsonl.gz --at r37/n14
       specviz tui --example code --method draft --gamma 6 --temperature 0.8
     """
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
     from specviz_tui.screens.library import Library, WorkerStart
 
+    _name_trace(given)
     wanted = live.wants_run(given)
     from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
 
     library = Library(wants_animation(), given["ascii_only"], _core(given) if wanted else WorkerStart())
+    if given["serve"]:
+        return _serve(given)
     feed = _opened(library, given["replay"], wanted)
-    app = SpecvizApp(library, feed, given["at"], driver_class=terminal_driver())
-    leave_with_terminal(app)
+    in_browser = _in_browser()
+    app = SpecvizApp(library, feed, given["at"], driver_class=None if in_browser else terminal_driver())
+    if not in_browser:
+        leave_with_terminal(app)
     try:
         app.run()
     finally:
@@ -72,11 +81,40 @@ def command(**given: Any) -> int:
 def _opened(library: "Library", replay: str | None, wanted: bool) -> "RunFeed | None":
     """The feed that was asked for; None asks on the screen. A bad trace is told before a missing terminal."""
     feed = library.trace(replay) if replay is not None else None
-    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stdout)) or os.environ.get("TERM") == "dumb":
+    terminal = _is_terminal(sys.stdin) and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+    if not (terminal or _in_browser()):
         if feed is not None:
             feed.close()
         raise SpecvizError("no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without")
     return library.live() if wanted else feed
+
+
+def _name_trace(given: dict[str, Any]) -> None:
+    """A trace without a flag is one to replay. Raises SpecvizError for two of them and for one that is not there."""
+    trace, replay = given.pop("trace"), given["replay"]
+    if trace is None:
+        return
+    if replay is not None:
+        raise SpecvizError(f"two traces, {trace} and --replay {replay}; 'specviz compare' shows them side by side")
+    from specviz.cli.look.written import found_trace
+
+    given["replay"] = str(found_trace(trace))
+
+
+def _serve(given: Mapping[str, Any]) -> int:
+    """What is wrong with the request is said now, not in a browser."""
+    served.refuse_absent()
+    if given["replay"] is not None:
+        from specviz.trace import Trace
+
+        Trace(given["replay"]).close()
+    served.serve(click.get_current_context().meta[served.WORDS], given["port"])
+    return 0
+
+
+def _in_browser() -> bool:
+    """Whether a server of textual-serve has started this."""
+    return "web_driver" in os.environ.get("TEXTUAL_DRIVER", "")
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

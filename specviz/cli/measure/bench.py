@@ -6,6 +6,7 @@ so that bad input is refused before torch is imported.
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,7 +23,7 @@ from specviz.sources.prompts import load_prompts
 
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
-    "How much": ("prompts", "limit", "repeats", "minutes", "memory"),
+    "How much": ("prompts", "limit", "repeats", "minutes", "memory", "identity"),
     "Models": ("target", "draft", "shape", "device", "dtype", "threads", "lanes", "exit_layer"),
     "Output": ("html", "as_json", "quiet"),
 }
@@ -31,6 +32,7 @@ _SECTIONS = {
 _METHODS_HELP = (
     f"Of {', '.join((*OURS, *PEERS))}; :NAME behind one of ours is its verifier, +none, +summary or +full records it."
 )
+_IDENTITY_HELP = "Measure no speed: hold N tokens of every method under walk against plain decoding, bit for bit."
 _SHAPE_HELP = "Random weights of that size in place of models, for the times of the stages: 0.5b or tiny."
 
 
@@ -41,6 +43,7 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
 @shared.knob("A knob of one of ours; repeatable.")
 @shared.amounts(repeats=5)
 @click.option("--memory/--no-memory", default=True, show_default=True, help="Peak memory, a process for each method.")
+@click.option("--identity", type=click.IntRange(1), metavar="N", help=_IDENTITY_HELP)
 @flags.TARGET
 @flags.DRAFT
 @text("--shape", "NAME", _SHAPE_HELP)
@@ -62,15 +65,35 @@ def command(**given: Any) -> None:
       specviz bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
       specviz bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
       specviz bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
+      specviz bench --identity 100000 --target smollm2 --dtype bfloat16
     """
+    if given["identity"] is not None and given["methods"] == DEFAULT:
+        given = {**given, "methods": ",".join(OURS)}
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
+    if given["identity"] is not None:
+        _identity(settings, given, page)
+        return
     from specviz.bench.report import speed as words
     from specviz.bench.speed import bench
 
     report = bench(settings, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
     shared.put_out(given, report, words, "specviz bench", page, words.charts)
+
+
+def _identity(settings: BenchSettings, given: Mapping[str, Any], page: Path | None) -> None:
+    """Exit code 1 where anything differs."""
+    if settings.shape is not None:
+        raise SpecvizError("--identity decodes texts of a model; leave out --shape")
+    from specviz.bench.identity import identity
+    from specviz.bench.report import identity as words
+
+    tell = (lambda _: None) if given["quiet"] else narrate
+    report = identity(settings, given["identity"], shared.command_line(command, given), tell)
+    shared.put_out(given, report, words, "specviz bench --identity", page)
+    if report.n_differing or report.n_rows_differing:
+        raise SystemExit(1)
 
 
 def _settings(given: Mapping[str, Any]) -> BenchSettings:

@@ -121,14 +121,21 @@ def _best(scores: Tensor) -> tuple[int, ...]:
 
 def nucleus(scores: Tensor, top_p: float) -> Tensor:
     """Scores `[n, V]` with -inf where the tokens before, by falling score, hold `top_p` or more; the first is kept."""
-    vocab = scores.shape[-1]
     probs = scores.softmax(-1)
-    for size in {min(NUCLEUS, vocab): 0, vocab: 0}:
-        kept, order = probs.topk(size, -1)
-        before = kept.cumsum(-1) - kept
-        if size == vocab or bool(((before[..., -1] + kept[..., -1]) >= top_p).all()):
-            break
+    out, whole = _nucleus(scores, probs, top_p, min(NUCLEUS, scores.shape[-1]))
+    if not bool(whole.all()):
+        # Row by row: which of level tokens are dropped depends on how many were sorted, and no row on the others.
+        wide = ~whole
+        out[wide] = _nucleus(scores[wide], probs[wide], top_p, scores.shape[-1])[0]
+    return out
+
+
+def _nucleus(scores: Tensor, probs: Tensor, top_p: float, size: int) -> tuple[Tensor, Tensor]:
+    """Of the `size` best tokens those in the nucleus; and which rows have all of it among them."""
+    kept, order = probs.topk(size, -1)
+    before = kept.cumsum(-1) - kept
     drop = before >= top_p
     drop[..., 0] = False
     out = torch.full_like(scores, float("-inf"))
-    return out.scatter(-1, order, scores.gather(-1, order).masked_fill(drop, float("-inf")))
+    out = out.scatter(-1, order, scores.gather(-1, order).masked_fill(drop, float("-inf")))
+    return out, before[..., -1] + kept[..., -1] >= top_p

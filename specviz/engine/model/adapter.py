@@ -3,25 +3,20 @@
 Parts are found by attribute and proved at start-up by a self-test against `model(ids)` (a chain and a small tree), so
 an architecture we never saw either works or is refused with the name of its layer type. No copy of any model's code:
 layers, norms, rotary tables, head and soft cap are the library's (engine.md 1.4).
-
-One call in place of seven for the library's RMS norms, where the numbers are the same to the last bit.
-
-The library spells the norm out (convert, square, mean, add, root, multiply, convert, weight), which on small rows costs
-more than the products around it. A norm is replaced only after its fused twin gave equal bits on probe rows, on the
-device and in the dtype at hand; Gemma's `1 + weight`, lower precisions that round elsewhere and anything unknown keep
-the library's code.
 """
 
 import inspect
 from dataclasses import dataclass
-from types import MethodType
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from specviz.engine.model.attention import RopeTable, use_packed_attention
-from specviz.engine.model.cache import KVCache
+from specviz.engine.model.cache import CacheForm, KVCache
+from specviz.engine.model.exact.attention import sum_dtype
+from specviz.engine.model.exact.plan import SPARE, RowPlan, Widths, order_of, together
+from specviz.engine.model.norms import fuse_norms
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
@@ -34,8 +29,11 @@ class ForwardInputs:
     """What a forward of some rows needs in every layer: positions, masks and rotary tables, each by layer type."""
 
     positions: Tensor  # [1, n]
-    masks: dict[str, Tensor | None]  # bool [1, 1, G * n, kv], True = visible; None = everything
+    masks: dict[str, Tensor | RowPlan | None]  # bool [1, 1, G * n, kv], True = visible; None = everything
     rope: dict[str, Any]  # empty for learned positions
+    padding: int = 0  # rows to be added, for exact passes
+    reach: int | None = None  # slots that they read
+    rest: "ForwardInputs | None" = None  # of the rows behind, where these are as many as go through together
 
 
 class Model(Protocol):
@@ -95,12 +93,17 @@ class ModelAdapter:
             getattr(self.config, "num_key_value_heads", None) or self.config.num_attention_heads
         )
         self.softcap = getattr(self.config, "final_logit_softcapping", None)
+        wide = self.config.hidden_size // self.config.num_attention_heads
+        self.head_dim: int = getattr(self.config, "head_dim", None) or wide
+        self.inner: int = getattr(self.config, "intermediate_size", None) or 4 * self.config.hidden_size
         self._rope = self._rotary()
         self._cache_word = (
             "layer_past" if "layer_past" in inspect.signature(self.layers[0].forward).parameters else None
         )
         weight = next(model.parameters())
         self.device, self.dtype = weight.device, weight.dtype
+        self.widths: Widths | None = None  # of passes whose rows are exact; None: rows may round as they stand together
+        self.sums = torch.empty(0, dtype=sum_dtype(self.dtype), device=self.device)
         use_packed_attention(model)
         fuse_norms(model)
 
@@ -126,9 +129,15 @@ class ModelAdapter:
             return {kind: RopeTable(rope, kind) for kind in set(self.types)}
         return dict.fromkeys(self.types, RopeTable(rope))
 
+    @property
+    def static(self) -> bool:
+        """Whether what a position adds to a row depends on it alone."""
+        return all(table.static for table in self._rope.values())
+
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots."""
-        return KVCache(self.n_layers, capacity)
+        exact = CacheForm(self.sums.dtype, SPARE)
+        return KVCache(self.n_layers, capacity, CacheForm() if self.widths is None else exact)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Input embeddings `[1, n, width]`, learned positions included."""
@@ -141,16 +150,47 @@ class ModelAdapter:
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> ForwardInputs:
         """Prepare a forward of n rows. `visible`: bool numpy `[n, kv]` or None when every row sees everything."""
-        where = torch.tensor([positions], device=self.device)
+        if self.widths is not None:
+            return self._exact_block(self.widths, hidden, positions, visible, kv_positions)
         masks = {kind: self._mask(kind, positions, visible, kv_positions) for kind in set(self.types)}
+        where, rope = self._places(hidden, positions)
+        return ForwardInputs(where, masks, rope)
+
+    def _exact_block(
+        self, widths: Widths, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any
+    ) -> ForwardInputs:
+        """Rows in passes of as many as are exact together; those behind see the slots of those before."""
+        if visible is None:
+            visible = np.ones((len(positions), len(kv_positions)), dtype=np.bool_)
+        n, rest = together(visible, positions, kv_positions, widths), None
+        if n < len(positions):
+            rest = self._exact_block(widths, hidden, positions[n:], visible[n:], kv_positions)
+            end = len(kv_positions) - len(positions) + n
+            positions, visible, kv_positions = positions[:n], visible[:n, :end], kv_positions[:end]
+        padding = widths.padding(n)
+        filled = [*positions, *range(positions[-1] + 1, positions[-1] + 1 + padding)]
+        order = order_of(visible, positions, kv_positions, padding, self.groups, widths, self.sums)
+        masks: dict[str, Tensor | RowPlan | None] = {
+            kind: order.seeing(self._reached(kind, positions, visible, kv_positions)) for kind in set(self.types)
+        }
+        where, rope = self._places(hidden, filled)
+        return ForwardInputs(where, masks, rope, padding, order.wide, rest)
+
+    def _places(self, hidden: Tensor, positions: list[int]) -> tuple[Tensor, dict[str, Any]]:
+        """Positions `[1, n]` and rotary tables."""
+        where = torch.tensor([positions], device=self.device)
         found = {id(table): table.at(hidden, positions, where) for table in set(self._rope.values())}
-        return ForwardInputs(where, masks, {kind: found[id(table)] for kind, table in self._rope.items()})
+        return where, {kind: found[id(table)] for kind, table in self._rope.items()}
+
+    def _reached(self, kind: str, positions: list[int], visible: Any, kv_positions: Any) -> Any:
+        """What rows see in layers of a kind: `visible`, within the window of those that have one."""
+        if kind != "sliding_attention" or not self.window or max(positions) < self.window:
+            return visible
+        near = np.asarray(positions)[:, None] - np.asarray(kv_positions)[None, :] < self.window
+        return near if visible is None else visible & near
 
     def _mask(self, kind: str, positions: list[int], visible: Any, kv_positions: Any) -> Tensor | None:
-        reached = visible
-        if kind == "sliding_attention" and self.window and max(positions) >= self.window:
-            near = np.asarray(positions)[:, None] - np.asarray(kv_positions)[None, :] < self.window
-            reached = near if reached is None else reached & near
+        reached = self._reached(kind, positions, visible, kv_positions)
         if reached is None:
             return None
         mask = torch.from_numpy(np.ascontiguousarray(reached)).to(self.device)
@@ -158,6 +198,24 @@ class ModelAdapter:
 
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         """Rows through layers `lo..hi`, writing their keys and values to the cache."""
+        if block.reach is None:
+            return self._layers(hidden, block, cache, lo, hi)
+        out, step = [], block
+        while step is not None:
+            n = step.positions.shape[1] - step.padding
+            rows, hidden = hidden[:, :n], hidden[:, n:]
+            out.append(self._padded(rows, step, cache, lo, hi)[:, :n])
+            step = step.rest
+        return out[0] if len(out) == 1 else torch.cat(out, 1)
+
+    def _padded(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
+        cache.padding, cache.reach = block.padding, block.reach
+        try:
+            return self._layers(_filled(hidden, block.padding), block, cache, lo, hi)
+        finally:
+            cache.padding, cache.reach = 0, None
+
+    def _layers(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         kw: dict[str, Any] = {"position_ids": block.positions, "use_cache": True}
         kw[self._cache_word or "past_key_values"] = cache
         for index in range(lo, hi):
@@ -175,36 +233,23 @@ class ModelAdapter:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Final norm, head and soft cap of `[1, n, width]`; `[n, vocab]`, float32 or the model's float64."""
-        out: Tensor = self.head(self.norm(hidden))[0, :, : self.vocab]
+        out = self._scores(hidden)[0, :, : self.vocab]
         if self.softcap is not None:
             out = torch.tanh(out / self.softcap) * self.softcap
         return out if out.dtype == torch.float64 else out.float()
 
-
-_HEIGHTS = (1, 2, 5, 33)  # rows
-
-
-@torch.inference_mode()
-def fuse_norms(model: Any) -> int:
-    """Replace every RMS norm that has an equal fused twin; returns how many."""
-    found = [module for module in model.modules() if type(module).__name__.endswith("RMSNorm") and _equal(module)]
-    for module in found:
-        module.forward = MethodType(_fused, module)  # bound, so that a deep copy of the model is bound to its own
-    return len(found)
+    def _scores(self, hidden: Tensor) -> Tensor:
+        if self.widths is None:
+            return self.head(self.norm(hidden))  # type: ignore[no-any-return]
+        n, most = hidden.shape[1], self.widths.most
+        if n > most:
+            return torch.cat([self._scores(rows) for rows in hidden.split(most, 1)], 1)
+        return self.head(self.norm(_filled(hidden, self.widths.padding(n))))[:, :n]  # type: ignore[no-any-return]
 
 
-def _fused(norm: Any, hidden_states: Tensor) -> Tensor:
-    weight = norm.weight
-    return torch.nn.functional.rms_norm(hidden_states, weight.shape, weight, norm.variance_epsilon)
-
-
-def _equal(norm: Any) -> bool:
-    weight, eps = getattr(norm, "weight", None), getattr(norm, "variance_epsilon", None)
-    if weight is None or weight.dim() != 1 or not isinstance(eps, float):
-        return False
-    noise = torch.Generator().manual_seed(0)
-    samples = [torch.randn(1, n, len(weight), generator=noise).to(weight.device, weight.dtype) for n in _HEIGHTS]
-    return all(torch.equal(norm(sample), _fused(norm, sample)) for sample in samples)
+def _filled(hidden: Tensor, padding: int) -> Tensor:
+    """Rows `[1, n, width]` with rows of zeros behind."""
+    return torch.nn.functional.pad(hidden, (0, 0, 0, padding)) if padding else hidden
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ import torch
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from specviz.engine.model.exact.attention import exact_attention
+from specviz.engine.model.exact.plan import RowPlan
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
@@ -50,7 +52,7 @@ def packed_attention(
     query: Tensor,  # [B, H, n, D]
     key: Tensor,  # [B, K, kv, D]
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: "Tensor | RowPlan | None",
     scaling: float | None = None,
     dropout: float = 0.0,
     softcap: float | None = None,
@@ -59,13 +61,17 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """Scaled dot-product attention with query groups as rows; returns `[B, n, H, D]`.
 
-    `s_aux` `[H]`: attention sinks, one more score of every row whose weight goes nowhere (GPT-OSS). Raises ModelError
-    for an argument that nobody here knows: left out in silence, it would give wrong text.
+    A `RowPlan` in place of the mask asks for rows that are exact. `s_aux` `[H]`: attention sinks, one more score of
+    every row whose weight goes nowhere (GPT-OSS). Raises ModelError for an argument that nobody here knows: left out in
+    silence, it would give wrong text.
     """
     for name, given in kwargs.items():
         if given is not None and name not in _WITHOUT_EFFECT and (name, given) != ("is_causal", True):
             raise ModelError(f"its attention takes '{name}', which is not supported here")
     batch, heads, n, dim = query.shape
+    if isinstance(attention_mask, RowPlan):
+        scale = dim**-0.5 if scaling is None else scaling
+        return exact_attention(query, key, value, attention_mask, scale, softcap, s_aux), None
     groups = heads // key.shape[1]
     mask = attention_mask
     if mask is None and n > 1:  # the library leaves the mask out for a plain causal prefill

@@ -7,17 +7,32 @@ dropping moves a length, keeping is one gather.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 
+@dataclass(frozen=True, slots=True)
+class CacheForm:
+    """How a cache holds its rows. `dtype`: None, that of the first key. `spare`: slots to read beyond its capacity.
+
+    With spare slots the buffer begins as zeros: what is read beyond the rows meets weights of zero.
+    """
+
+    dtype: torch.dtype | None = None
+    spare: int = 0
+
+
 class KVCache:
     """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write."""
 
-    def __init__(self, n_layers: int, capacity: int) -> None:
+    def __init__(self, n_layers: int, capacity: int, form: CacheForm = CacheForm()) -> None:
         self.n_layers = n_layers
         self.capacity = capacity
+        self.form = form
+        self.padding = 0  # how many of the rows that come next are no tokens: written, and not counted
+        self.reach: int | None = None  # slots that are read; None: all that are filled
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.filled = [0] * n_layers
@@ -29,13 +44,13 @@ class KVCache:
         """A cache of at least so many slots that holds what this one does; this one where it has them."""
         if capacity <= self.capacity:
             return self
-        wide = KVCache(self.n_layers, capacity)
+        wide = KVCache(self.n_layers, capacity, self.form)
         wide.tokens, wide.parents = list(self.tokens), list(self.parents)
         wide.filled, wide.length = list(self.filled), self.length
         if self._buffer is not None:
             wide._allocate(self._layers[0][0])
             assert wide._buffer is not None
-            wide._buffer.narrow(4, 0, self.capacity).copy_(self._buffer)
+            wide._buffer.narrow(4, 0, self.capacity).copy_(self._buffer.narrow(4, 0, self.capacity))
         return wide
 
     def add(self, token: int, parent: int) -> int:
@@ -54,20 +69,22 @@ class KVCache:
         # Narrow views cost half of what subscripts do, and this runs in every layer of every pass.
         keys.narrow(2, start, n).copy_(key)
         values.narrow(2, start, n).copy_(value)
-        self.filled[layer_idx] = end = start + n
+        self.filled[layer_idx] = end = start + n - self.padding
+        end = self.reach or end
         return keys.narrow(2, 0, end), values.narrow(2, 0, end)
 
     def _allocate(self, key: torch.Tensor) -> None:
         # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).
-        shape = (2, self.n_layers, 1, key.shape[1], self.capacity, key.shape[3])
-        self._buffer = torch.empty(shape, dtype=key.dtype, device=key.device)
+        shape = (2, self.n_layers, 1, key.shape[1], self.capacity + self.form.spare, key.shape[3])
+        made = torch.zeros if self.form.spare else torch.empty
+        self._buffer = made(shape, dtype=self.form.dtype or key.dtype, device=key.device)
         self._layers = [(self._buffer[0, layer], self._buffer[1, layer]) for layer in range(self.n_layers)]
 
     @property
     def slot_bytes(self) -> int:
         """Memory that one token's keys and values take; 0 before the first write."""
         buffer = self._buffer
-        return 0 if buffer is None else buffer.numel() // self.capacity * buffer.element_size()
+        return 0 if buffer is None else buffer.numel() // buffer.shape[4] * buffer.element_size()
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Filled length of a layer (the library's name for it)."""

@@ -72,12 +72,8 @@ def read(option: str, where: Path, layers: Sequence[int], target: Any) -> tuple[
     `target`: the library's model whose `layers` (from 0) it is made of. Raises ModelError for corrections that do not
     fit it.
     """
-    try:
-        tensors = load_file(where / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{option}: {WEIGHTS} cannot be read: {' '.join(str(error).split())[:120]}") from error
     model = shortened(option, target, layers)
-    _correct(option, model, tensors)
+    put(model, stored(option, where, model))
     return model, {"missing_keys": []}
 
 
@@ -114,8 +110,15 @@ def put(model: Any, corrections: Mapping[str, Correction]) -> None:
         setattr(model.get_submodule(holder), last, CorrectedLinear(model.get_submodule(name), correction))
 
 
-def _correct(option: str, model: Any, tensors: Mapping[str, Tensor]) -> None:
-    """Put the corrections of a file into a model. Raises ModelError for one that does not fit."""
+def stored(option: str, where: Path, model: Any) -> dict[str, Correction]:
+    """The corrections of a folder by the names of the linear layers of `model` that they belong to.
+
+    Raises ModelError for a file that cannot be read, and for corrections that do not fit.
+    """
+    try:
+        tensors = load_file(where / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{option}: {WEIGHTS} cannot be read: {' '.join(str(error).split())[:120]}") from error
     linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     found = {}
     for name in sorted({name.rpartition(".")[0] for name in tensors}):
@@ -128,4 +131,4 @@ def _correct(option: str, model: Any, tensors: Mapping[str, Tensor]) -> None:
         if not bool(up.isfinite().all() and down.isfinite().all()):
             raise ModelError(f"{option}: the correction of '{name}' holds NaN or infinite numbers; train it again")
         found[name] = Correction(*(each.to(weight.device, weight.dtype) for each in (down, up)))
-    put(model, found)
+    return found

@@ -6,6 +6,7 @@ and a layer is taken only after it gave the library's own numbers on a few rows 
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +133,8 @@ def has_direct_form(adapter: ModelAdapter, index: int) -> bool:
         direct = DirectLayer(adapter.layers[index], _dense, adapter.dtype)
     except AttributeError:
         return False
+    adapter = copy(adapter)
+    adapter.widths = None  # layers are called one by one here, with the masks that any layer takes
     try:
         wanted, found = (_added(adapter, index, layer) for layer in (adapter.layers[index], direct))
     except (TypeError, ValueError, RuntimeError, KeyError):

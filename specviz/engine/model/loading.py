@@ -35,11 +35,12 @@ EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model that passed its self-test, with its tokenizer."""
+    """A model that passed its self-test, with its tokenizer. `exact`: what its rows are, once that was tried."""
 
     adapter: ModelAdapter
     tokenizer: Any
     info: ModelInfo
+    exact: str | None = None
 
 
 def embedded(role: str) -> Path:

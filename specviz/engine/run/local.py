@@ -173,7 +173,7 @@ class LocalRun:
             topk=TOPK,
             method_traits=self.method.traits,
             verifier_traits=self.verifier.traits,
-            env=environment() | ({"lanes_ms": probed} if probed else {}) | stream,
+            env=environment() | {"exact": self.pair.target.exact} | ({"lanes_ms": probed} if probed else {}) | stream,
         )
 
     def _models_info(self) -> Any:

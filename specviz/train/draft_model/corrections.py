@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.corrected import DOWN, UP, Correction, put
+from specviz.engine.model.corrected import DOWN, UP, Correction, put, stored
 from specviz.methods.self_skip.model import silenced
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train.common.files import keep, kept
@@ -66,6 +66,16 @@ def correct(draft: Any, rank: int, seed: int) -> dict[str, Correction]:
             (n_out, n_in), device = module.weight.shape, module.weight.device
             down = (torch.randn(rank, n_in, generator=rng) * n_in**-0.5).to(device)
             made[name] = Correction(down, torch.zeros(n_out, rank, device=device))
+    put(draft, made)
+    return made
+
+
+def begun(draft: Any, where: Path) -> dict[str, Correction]:
+    """Put what a folder's corrections have learnt beside the same layers, to learn on; by name, in float32.
+
+    Raises ModelError for corrections that do not fit.
+    """
+    made = {name: each.float() for name, each in stored("--begin", where, draft).items()}
     put(draft, made)
     return made
 

@@ -9,6 +9,7 @@ needs a lot.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -40,17 +41,20 @@ class DraftRequest(OwnTextRequest):
     """What the command line asks for. `layers`: how many of the target's it begins with, 0: the usual number; `width`
     0: the target's; `rank`: of the corrections, 0: all weights of its layers learn, as those of a narrower one do.
 
-    `tokens`: so many of the most frequent are learnt by, where it is as wide as its target; `keep`: see `KeptStates`.
+    `tokens`: so many of the most frequent are learnt by, where it is as wide as its target; `keep`: see `KeptStates`;
+    `begin`: the folder of a draft model made of corrected layers of this target, whose corrections learn on.
     """
 
     command_name: ClassVar[str] = "draft"
     named: ClassVar[tuple[str, ...]] = ("layers",)
+    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "begin")
 
     layers: int = 0
     width: int = 0
     rank: int = 32
     tokens: int = 8192
     batch: int = 8
+    begin: Path | None = None
 
     @property
     def corrects(self) -> bool:
@@ -106,6 +110,10 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
 def _fits(request: DraftRequest, target: ModelAdapter) -> dict[str, Any]:
     """No settings of its own. Raises SpecvizError for a shape that makes no smaller model."""
     full = int(target.head.weight.shape[1])
+    if request.begin is not None:
+        if not request.corrects:
+            raise SpecvizError("--begin goes on with corrected layers; leave out --width, and --rank 0")
+        _begun_as(request.begin, target)
     if request.n_layers(target) >= target.n_layers:
         raise SpecvizError(
             f"--layers {request.n_layers(target)}: the target has {target.n_layers}; a draft model has fewer"
@@ -120,13 +128,19 @@ def _corrected(
 ) -> BegunDraft:
     """The layers of the target that are missed least when they are left out stay away; the others are corrected."""
     target, n = begun.target, request.n_layers(begun.target)
-    chosen_on = own_text.first_windows(request.work, windows)
-    with console.ticks("layers", target.n_layers - n, "left out") as tick:
-        kept = corrections.remaining(target, chosen_on, n, request.work / "layers.json", lambda: tick(1))
+    if request.begin is not None:
+        kept = _begun_as(request.begin, target)
+    else:
+        chosen_on = own_text.first_windows(request.work, windows)
+        with console.ticks("layers", target.n_layers - n, "left out") as tick:
+            kept = corrections.remaining(target, chosen_on, n, request.work / "layers.json", lambda: tick(1))
     console.say(f"layers {', '.join(str(layer + 1) for layer in kept)} stay")
     model = corrected.shortened(f"--target {target.name}", target.model, kept).requires_grad_(False).train()
     model.generation_config = target.model.generation_config
-    made = corrections.correct(model, request.rank, request.seed)
+    if request.begin is not None:
+        made = corrections.begun(model, request.begin)
+    else:
+        made = corrections.correct(model, request.rank, request.seed)
     ends = shared_ends.Ends(fingerprint(target), target.name, tuple(kept))
 
     def save() -> None:
@@ -134,6 +148,16 @@ def _corrected(
         save_corrections(model, corrections.weights(made), request.out, facts)
 
     return BegunDraft(model, corrections.learnt(made), _frequent(request, target, windows), save, CORRECTION_RATE)
+
+
+def _begun_as(where: Path, target: ModelAdapter) -> list[int]:
+    """The target's layers, from 0, that a draft model is made of. Raises SpecvizError for one made otherwise."""
+    ends = shared_ends.needs("--begin", where, target)
+    if ends is None or not ends.layers:
+        raise SpecvizError(f"--begin {where}: no draft model made of its target's corrected layers")
+    if ends.target != fingerprint(target):
+        raise SpecvizError(f"--begin {where}: made for another target ({ends.target_name})")
+    return list(ends.layers)
 
 
 def _anew(request: DraftRequest, begun: recipe.TrainingInputs, windows: OwnWindows, console: Console) -> BegunDraft:

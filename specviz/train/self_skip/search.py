@@ -26,6 +26,7 @@ from specviz.methods.self_skip.spec import SkipSet
 from specviz.train.common.decoding import Decoded, Prompts, decode
 from specviz.train.common.files import keep, kept
 
+LACKING = 10.0  # what a token a round too few adds to the price, in prices
 KICK = 3  # choices flipped at once when nothing better is near
 Choice = tuple[str, int]  # ("a" or "m", layer)
 
@@ -137,11 +138,15 @@ class SublayerCosts:
 
 @dataclass(frozen=True, slots=True)
 class SkipSetPricer:
-    """Prices sets by decoding prompts with them, default knobs."""
+    """Prices sets by decoding prompts with them, default knobs.
+
+    `yields`: tokens a round that are wanted. A set with fewer costs more in proportion, so that a search is led to them.
+    """
 
     target: ModelAdapter
     costs: SublayerCosts
     prompts: list[list[int]]
+    yields: float = 0.0
 
     def decoded(self, skips: SkipSet, n_new: int, prompts: Prompts | None = None) -> Decoded:
         """What decoding takes with a set."""
@@ -160,9 +165,10 @@ class SkipSetPricer:
         return replace(self.costs.clock, test_ns=self.costs.step(skips))
 
     def ns_per_token(self, skips: SkipSet, n_new: int) -> float:
-        """What a token costs with a set, in nanoseconds."""
+        """What a token costs with a set, in nanoseconds; more than that where a round has too few tokens."""
         found = self.decoded(skips, n_new)
-        return found.predicted_ns / found.tokens
+        lacking = max(0.0, self.yields - found.tokens / found.rounds)
+        return found.predicted_ns / found.tokens * (1 + LACKING * lacking)
 
 
 @torch.inference_mode()

@@ -35,11 +35,14 @@ HARMED = Writing(16, 32, 128)  # what harm is judged on
 
 @dataclass(frozen=True, slots=True)
 class SkipSetRequest(TimedRequest):
-    """What the command line asks for. `least`: so many sublayers are left out, even where that is not the cheapest."""
+    """What the command line asks for. `least`: so many sublayers are left out, even where that is not the cheapest;
+    `yields`: tokens a round, even where fewer are cheaper.
+    """
 
     command_name: ClassVar[str] = "skip-set"
 
     least: int = 0
+    yields: float = 0.0
 
     @property
     def budget(self) -> Budget:
@@ -54,12 +57,12 @@ def train_skip_set(request: SkipSetRequest, console: Console) -> dict[str, Any]:
         raise SpecvizError(f"--least {request.least}: more than half of the target's {2 * target.n_layers} sublayers")
     costs = _costs(request.work / "costs.json", target)
     prompts = [ids for own in source.prompts("train", 2 * N_PROMPTS, PROMPT).values() for ids in own]
-    near = SkipSetPricer(target, costs, prompts[::2])
+    near = SkipSetPricer(target, costs, prompts[::2], request.yields)
     windows = torch.from_numpy(begun.writer().batch((request.seed, 0), HARMED).ids).long()
     order = ranked(harm(target, windows), costs.saves)
     trials = Trials.at(request.work / "trials.json")
     _search(request, near, order, trials, console)
-    fresh = SkipSetPricer(target, costs, prompts[1::2])
+    fresh = SkipSetPricer(target, costs, prompts[1::2], request.yields)
     sets = {name: SkipSet.parse([name]) or SkipSet() for name in trials.best(FINALISTS)}
     named = {name: (trials.cost[name] + fresh.ns_per_token(skips, N_NEW)) / 2 for name, skips in sets.items()}
     best = sets[min(named, key=lambda name: (named[name], name))]

@@ -7,10 +7,11 @@ how they read.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specviz.events import prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, TextToken
 from specviz.view.frame.run_header import badge, run_info
-from specviz.view.words.numbers import plural
+from specviz.view.words.numbers import apart, plural
 
 LETTERS = "ABCDEF"
 _LENGTH = ("max_new_tokens", "stop", "seed")  # of the text; the seed is looked at by itself
@@ -115,7 +116,9 @@ def aligned(runs: Sequence[tuple[str, Run]], queries: Sequence[int]) -> Aligned:
     shown = "".join(token.running for token in found[0].tokens if token.mark == "prompt")
     parted = any(part is not None for part in parts)
     same = len(prompts) == 1 and None not in prompts
-    return Aligned(shown, same, lanes, n_same, parted, _words(lanes, n_same, parted, same, [run for _, run in runs]))
+    alone = [run for _, run in runs]
+    near = _near(lanes, texts, alone, n_same) if parted and by_id and same else ""
+    return Aligned(shown, same, lanes, n_same, parted, _words(lanes, n_same, parted, same, alone, near))
 
 
 def _target(run: Run) -> tuple[str, int | None] | None:
@@ -157,7 +160,9 @@ def _lane(letter: str, name: str, run: Run, query: Query, text: Sequence[TextTok
 # In words ------------------------------------------------------------------------------------------------------------
 
 
-def _words(lanes: Sequence[RunLane], n_same: int, parted: bool, same_prompt: bool, runs: Sequence[Run]) -> str:
+def _words(
+    lanes: Sequence[RunLane], n_same: int, parted: bool, same_prompt: bool, runs: Sequence[Run], near: str
+) -> str:
     if not same_prompt:
         return "The runs were given different prompts, so their texts are not the same text; numbers can be compared."
     lengths = {len(lane.tokens) for lane in lanes}
@@ -169,7 +174,7 @@ def _words(lanes: Sequence[RunLane], n_same: int, parted: bool, same_prompt: boo
         text = f"The same text as far as all go, {plural(n_same, 'token')}; {beyond}."
     else:
         text = f"{_begin(n_same)} {_parting(lanes, n_same)}."
-    return f"{text} {_promise(lanes, parted, runs)}".strip()
+    return f"{text} {_promise(lanes, parted, runs, near)}".strip()
 
 
 def _begin(n_same: int) -> str:
@@ -194,15 +199,32 @@ def _parting(lanes: Sequence[RunLane], at: int) -> str:
     return ", ".join(said)
 
 
-def _promise(lanes: Sequence[RunLane], parted: bool, runs: Sequence[Run]) -> str:
-    """What was to be expected of runs with one target, one seed and one sampling."""
+def _near(lanes: Sequence[RunLane], texts: Sequence[Sequence[TextToken]], runs: Sequence[Run], at: int) -> str:
+    """What the target gave the tokens that part, by the first lane whose record has two of them."""
+    here = [text[at].token for text in texts if at < len(text)]
+    for lane, text, run in zip(lanes, texts, runs, strict=True):
+        node = lane.tokens[at].node if at < len(lane.tokens) else None
+        verdict = run.rounds[lane.tokens[at].index].verdicts.get(node) if node is not None else None
+        if verdict is None:
+            continue
+        given, own = {token: prob(log) or 0.0 for token, log in verdict.top or ()}, text[at].token
+        other = next((token for token in here if token != own and token in given), None)
+        if own in given and other is not None:
+            mine, theirs = apart(given[own], given[other])
+            return f"In {lane.letter} the target gives “{run.name(own)}” {mine} and “{run.name(other)}” {theirs}."
+    return ""
+
+
+def _promise(lanes: Sequence[RunLane], parted: bool, runs: Sequence[Run], near: str) -> str:
+    """What was to be expected of runs with one target, one seed and one sampling. `near`: how near it was."""
     headers = [run.header for run in runs if run.header is not None]
     alike = len({repr((_target(run), _law(run), _seed(run))) for run in runs}) == 1
     if len(headers) < len(runs) or not alike:
         return "Target, seed or sampling differ." if parted else ""
     if all(header.keeps_tokens and header.lossless for header in headers):
         kept = "Each promises the tokens of plain decoding"
-        return f"{kept} up to the rounding of its arithmetic, and here that made another." if parted else f"{kept}."
+        rounding = f"{kept} up to the rounding of its arithmetic, and here that made another."
+        return f"{rounding} {near}".strip() if parted else f"{kept}."
     if parted and all(header.lossless for header in headers):
         only = [lane.letter for lane, header in zip(lanes, headers, strict=True) if not header.keeps_tokens]
         keeps = "keeps" if len(only) == 1 else "keep"

@@ -48,7 +48,7 @@ def badge(header: Header, mixed: bool = False) -> str:
         far = f" · TV {fraction(header.distance)} on the toy" if header.distance is not None else ""
         return f"NOT LOSSLESS{far}"
     kept = "same tokens as plain decoding" if header.keeps_tokens else "same law as plain decoding"
-    text = f"lossless{rounding(header.models.target)}: {kept}"
+    text = f"lossless{rounding(header)}: {kept}"
     return text + (", sampling changed on the way" if mixed else "")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
-from specviz.runlog.rounds import RoundPoint
+from specviz.runlog.rounds import RoundPoint, Rounds
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.parts import Metric, Series
 from specviz.view.words.numbers import bar, number, percent, prob, times, uncertainty
@@ -20,14 +20,19 @@ _PER_TEST = ("position_acceptance", "depth_acceptance")
 
 
 class Meter:
-    """Feeds a `Tally` with every finished round once; the tally is the one source of every number."""
+    """Feeds a `Tally` with every finished round once; the tally is the one source of every number.
 
-    def __init__(self) -> None:
+    `known`: of a recording that was counted before; nothing is counted again.
+    """
+
+    def __init__(self, known: "Metrics | None" = None) -> None:
         self._tally: Tally | None = None
-        self._metrics: Metrics | None = None
+        self._metrics, self._known = known, known is not None
 
     def metrics(self, run: Run) -> "Metrics | None":
         """The metrics of all rounds finished so far; None before the first one."""
+        if self._known:
+            return self._metrics
         tally = self._counting()
         if tally.follow(run) or self._metrics is None:
             self._metrics = tally.summary() if tally.n_rounds else None
@@ -35,7 +40,7 @@ class Meter:
 
     def leaving(self, run: Run, record: RoundRecord) -> None:
         """A round is about to go out of memory: it is counted now, so that it need not be read again for that."""
-        if self._counting().follow(run, record.index + 1):
+        if not self._known and self._counting().follow(run, record.index + 1):
             self._metrics = None
 
     def _counting(self) -> "Tally":
@@ -121,20 +126,27 @@ class Spark:
         self._heights = array("i")  # of the settled rounds
         self._bars, self._most = "", 0
 
-    def bars(self, points: Sequence[RoundPoint], settled: int) -> str:
-        """Of all rounds; the first `settled` do not change any more."""
+    def bars(self, rounds: Rounds, points: Sequence[RoundPoint]) -> str:
+        """Of all rounds; those out of memory do not change any more."""
+        settled = rounds.n_away
         del self._heights[settled:]
-        self._heights.extend(_height(points[k]) for k in range(len(self._heights), settled))
+        self._heights.extend(min(h, _HIGHEST) for h in rounds.heights(len(self._heights), settled))
         rest = [_height(points[k]) for k in range(settled, len(points))]
         most = max(max(self._heights, default=0), max(rest, default=0))
         drawn = "" if most != self._most else self._bars[:settled]
-        self._bars = drawn + "".join(bar(height, most) for height in self._heights[len(drawn) :])
+        self._bars = drawn + _bars(self._heights[len(drawn) :], most)
         self._most = most
-        return self._bars + "".join(bar(height, most) for height in rest)
+        return self._bars + _bars(rest, most)
 
 
 def spark(points: Sequence[RoundPoint]) -> str:
-    return Spark().bars(points, 0)
+    heights = [_height(point) for point in points]
+    return _bars(heights, max(heights, default=0))
+
+
+def _bars(heights: Sequence[int], most: int) -> str:
+    known = {height: bar(height, most) for height in set(heights)}
+    return "".join(known[height] for height in heights)
 
 
 def _height(point: RoundPoint) -> int:

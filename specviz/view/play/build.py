@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
@@ -20,17 +20,20 @@ from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
 from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, Phase, glyph
 
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics
+
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3
 _CLOSES = {"bonus": "BONUS", "plain": "PLAIN TOKEN"}  # what phase 5 is, when nothing is sampled again
 
 
 class FrameBuilder:
-    """Frames of one run."""
+    """Frames of one run. `metrics`: of a recording, as they were counted before."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, metrics: "Metrics | None" = None) -> None:
         self.run = run
-        self.meter = Meter()
+        self.meter = Meter(metrics)
         run.rounds.leaving.append(partial(self.meter.leaving, run))
         self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
         self._families: OrderedDict[int, tuple[Any, RoundTree, RoundSteps]] = OrderedDict()
@@ -196,7 +199,7 @@ class FrameBuilder:
         key = (len(run.rounds), last.stamp, last.serial, *pins)
         if self._timeline[0] != key:
             points = run.rounds.points()
-            self._timeline = (key, points, self._spark.bars(points, run.rounds.n_away))
+            self._timeline = (key, points, self._spark.bars(run.rounds, points))
         record = run.rounds[index]
         query = f"q{record.q} " if len(run.queries) > 1 else ""
         last_of_query = run.rounds.place(record.query.first + record.query.n_rounds - 1)[1]

@@ -5,6 +5,7 @@ queue says so; with `every` nothing is, for a core that is held to the view (`Pa
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from specviz.events import Event, Header
 from specviz.runlog.fold import Run
@@ -12,6 +13,9 @@ from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue
 from specviz.view.play.build import FrameBuilder
 from specviz.view.play.seek import Seek
 from specviz.view.words.palette import Phase
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 STEP_S = 0.45  # one step at 1x
@@ -52,6 +56,13 @@ class Player(Seek):
         if first and self.every:
             self.place = Cursor(0, Phase.ROOT) if self.animate else self._end_of(0)
         elif first or not (self.animate or self.every):
+            self.live()
+
+    def adopt(self, run: Run, metrics: "Metrics | None") -> None:
+        """All rounds of the run of which the first ones were shown so far. The cursor stays where it is."""
+        self.run, self.builder = run, FrameBuilder(run, metrics)
+        self._since = None
+        if self.following:
             self.live()
 
     def _begin(self) -> None:

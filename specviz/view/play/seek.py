@@ -1,6 +1,7 @@
 """Ways to move a cursor: by step, phase, round and rejection, to a place named by a person, to a text."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from specviz.errors import SpecvizError
@@ -161,17 +162,17 @@ class Seek:
 
     def seek_time(self, t: int) -> bool:
         """To the last round that had begun at this time (ns of the trace's clock)."""
-        begun = [index for index in range(len(self.run.rounds)) if self.run.rounds.began(index) <= t]
-        return self.seek_index(begun[-1] if begun else 0)
+        return self.seek_index(bisect_right(range(len(self.run.rounds)), t, key=self.run.rounds.began) - 1)
 
     def seek_text(self, wanted: str) -> bool:
         """To the next round that completes this text, searching on from here and round again."""
-        if not self.run.rounds:
-            return False
-        here, n = self.cursor.index, len(self.run.rounds)
-        ahead = (*range(here + 1, n), *range(here + 1))
-        found = next((index for index in _completing(self.run, ahead, wanted)), None)
+        found = next((index for index in self.text_places(wanted) if index is not None), None)
         return False if found is None else self.seek_index(found)
+
+    def text_places(self, wanted: str) -> Iterator[int | None]:
+        """The rounds that complete a text, from the next one on and round again; None after each that does not."""
+        here, n = self.cursor.index, len(self.run.rounds)
+        yield from _completing(self.run, (*range(here + 1, n), *range(min(here + 1, n))), wanted)
 
     def seek(self, place: str) -> int | None:
         """To a place as people write it: `37`, `r37`, `q1/r3/n14`. Returns the node named, if any.
@@ -193,8 +194,8 @@ class Seek:
         return int(match["n"]) if match["n"] else None
 
 
-def _completing(run: Run, indexes: Iterable[int], wanted: str) -> Iterator[int]:
-    """Which of these rounds complete an occurrence of `wanted`, each asked when the one before does not.
+def _completing(run: Run, indexes: Iterable[int], wanted: str) -> Iterator[int | None]:
+    """Which of these rounds complete an occurrence of `wanted`; None for each that does not.
 
     Rounds are read one after another, so of one before only the end of its text is kept.
     """
@@ -206,8 +207,7 @@ def _completing(run: Run, indexes: Iterable[int], wanted: str) -> Iterator[int]:
         if known != (record.query.first, index):
             tail = _before(run, record, len(wanted) - 1)
         text = tail + "".join(record.commit.texts if record.commit else ())
-        if record.commit is not None and wanted in text:
-            yield index
+        yield index if record.commit is not None and wanted in text else None
         tail, known = (
             text[max(0, len(text) - len(wanted) + 1) :] if len(wanted) > 1 else "",
             (record.query.first, index + 1),

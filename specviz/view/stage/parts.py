@@ -224,3 +224,40 @@ class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
     knobs: tuple[KnobNow, ...]
     last: str = ""
     still: bool = False  # the round has ended
+
+
+class WhatIfKnob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A knob that may be another. `value` as it was in force, or as it is asked for; `cuts`: it leaves a part of the
+    draft, whatever rule decides; `alone`: it is replayed from the recorded text, with nothing else changed."""
+
+    name: str
+    label: str
+    help: str
+    control: StageControl
+    value: Any
+    text: str
+    cuts: bool = False
+    alone: bool = False
+
+
+class StageWhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A round again. `verifiers`: those that take its draft; `verifier`: the one that decides; `own`: the run's.
+
+    `lossy`: those of them that do not keep the target's law. `draws`: uniforms of the tests, by node. `warns`: what the
+    change does to the law of the text; `missing`: why knobs that the method is known by cannot be tried here. `round`:
+    None where nothing is changed, or nothing can be told.
+    """
+
+    own: str
+    verifier: str
+    verifiers: tuple[str, ...]
+    knobs: tuple[WhatIfKnob, ...]
+    draws: dict[str, float]
+    change: str = ""
+    sentence: str = ""
+    certainty: str = ""
+    note: str = ""
+    lossy: tuple[str, ...] = ()
+    warns: str = ""
+    missing: str = ""
+    round: StageRound | None = None

@@ -15,47 +15,38 @@ from specviz.text import LONGEST, running
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import in_force, place_of
+from specviz.view.stage.exits_again import exit_knobs, exits_round, next_words, replayed
 from specviz.view.stage.moments import RoundMoments, State
 from specviz.view.stage.now import control
-from specviz.view.stage.parts import Gauge, StageControl, StageMoment, StageNode, StageRound, StageRow, StageWhy
-from specviz.view.whatif import WhatIf, WhatIfNode, what_if
+from specviz.view.stage.parts import (
+    Gauge,
+    StageMoment,
+    StageNode,
+    StageRound,
+    StageRow,
+    StageWhatIf,
+    StageWhy,
+    WhatIfKnob,
+)
+from specviz.view.whatif import WhatIf, WhatIfNode, exits_words, what_if
+from specviz.view.whatif.round import changed_words
 from specviz.view.words.numbers import fine
 from specviz.view.words.numbers import knob as shown_knob
 from specviz.view.words.palette import CLOSING, ROOT, STYLES, Phase
-from specviz.whatif import Change, Decision, Movable, RoundAgain, checked, decide, movable
+from specviz.whatif import (
+    Change,
+    Decision,
+    ExitReplay,
+    Movable,
+    RoundAgain,
+    checked,
+    decide,
+    exits_asked,
+    known_lossy,
+    movable,
+)
 
 _LEAST_OF = ("unsure",)  # cuts that leave more the lower they are
-
-
-class WhatIfKnob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A knob that may be another. `value` as it was in force, or as it is asked for; `cuts`: it leaves a part of the
-    draft, whatever rule decides."""
-
-    name: str
-    label: str
-    help: str
-    control: StageControl
-    value: Any
-    text: str
-    cuts: bool = False
-
-
-class StageWhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A round again. `verifiers`: those that take its draft; `verifier`: the one that decides; `own`: the run's.
-
-    `draws`: uniforms of the tests, by node. `round`: None where nothing is changed, or nothing can be told.
-    """
-
-    own: str
-    verifier: str
-    verifiers: tuple[str, ...]
-    knobs: tuple[WhatIfKnob, ...]
-    draws: dict[str, float]
-    change: str = ""
-    sentence: str = ""
-    certainty: str = ""
-    note: str = ""
-    round: StageRound | None = None
 
 
 def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWhatIf:
@@ -69,16 +60,15 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
     record = run.rounds[index]
     if not record.complete:
         raise SpecvizError("this round has not ended: what it would have been is not known yet")
+    replay, missing = replayed(run)
+    if replay is not None and exits_asked(run, change):
+        return _exits(builder, index, replay.under(change.knobs), _base(run, record, Change()))
     change = checked(run.header, change)
     found = decide(run, record, change)
-    offer = movable(run, record, change)
-    base = StageWhatIf(
-        own=run.header.verifier,
-        verifier=found.verifier,
-        verifiers=offer.verifiers,
-        knobs=tuple(_knob(spec, record, change) for spec in offer.knobs if not without_effect(spec, record.knobs)),
-        draws=_draws(found, offer),
-    )
+    base = _base(run, record, change, found)
+    moves = exit_knobs(run, record) if replay is not None else ()
+    others = tuple(knob for knob in base.knobs if knob.name not in {moved.name for moved in moves})
+    base = msgspec.structs.replace(base, knobs=(*moves, *others), missing=missing)
     if change.nothing:
         return base
     shown = what_if(run, found, change)
@@ -88,8 +78,47 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
         sentence=shown.sentence,
         certainty=shown.certainty,
         note=shown.note,
+        warns=_warns(found.verifier) if change.verifier is not None else "",
         round=_Again(builder, index, found, shown).page() if found.ways else None,
     )
+
+
+def _base(run: Run, record: RoundRecord, change: Change, found: Decision | None = None) -> StageWhatIf:
+    """What may be changed in a round, and where it stands."""
+    assert run.header is not None
+    found = decide(run, record, change) if found is None else found
+    offer = movable(run, record, change)
+    return StageWhatIf(
+        own=run.header.verifier,
+        verifier=found.verifier,
+        verifiers=offer.verifiers,
+        knobs=tuple(_knob(spec, record, change) for spec in offer.knobs if not without_effect(spec, record.knobs)),
+        draws=_draws(found, offer),
+        lossy=tuple(name for name in offer.verifiers if _warns(name)),
+    )
+
+
+def _exits(builder: FrameBuilder, index: int, replay: ExitReplay, base: StageWhatIf) -> StageWhatIf:
+    """A round of early exit under other exit settings, from what the exit heads say of the recorded text."""
+    run, record = builder.run, builder.run.rounds[index]
+    found, change = replay.decide(record), Change(knobs=replay.knobs)
+    moves = exit_knobs(run, record, replay.knobs)
+    others = tuple(knob for knob in base.knobs if knob.name not in {moved.name for moved in moves})
+    return msgspec.structs.replace(
+        base,
+        knobs=(*moves, *others),
+        change=changed_words(change),
+        sentence=f"{exits_words(found, change)} {next_words(found)}",
+        certainty="exact",
+        round=exits_round(builder, index, found),
+    )
+
+
+def _warns(verifier: str) -> str:
+    """What a rule that is not lossless does to the text; "" for one that is, and for one that is not known here."""
+    if not known_lossy(verifier):
+        return ""
+    return f"{verifier} is not lossless: under it the text would not follow the target's law"
 
 
 def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:

@@ -12,4 +12,4 @@ def exits_words(found: ExitsAgain, change: Change) -> str:
     layers = ", ".join(map(str, found.exits))
     stops = f"; rows stop after {'layer' if len(found.exits) == 1 else 'layers'} {layers}" if layers else ""
     wrong = ", and the last draft is not what the target chooses" if found.wrong else ""
-    return f"{changed_words(change)} {kept} would have been kept, {against}{stops}{wrong}; the text is the same"
+    return f"{changed_words(change)}, {kept} would have been kept, {against}{stops}{wrong}; the text is the same"

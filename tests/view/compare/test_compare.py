@@ -7,13 +7,14 @@ import msgspec
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.events import Event, Header, Prefill
+from specviz.events import Commit, Event, Header, Prefill, decode, encode
 from specviz.metrics import Estimate
 from specviz.metrics.estimate import difference_of_independent, share
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
 from specviz.view.compare import comparison, shared_prompts
 from specviz.view.frame.series import metrics_of
+from specviz.view.words.numbers import apart
 from support.recordings import RECORDINGS
 from support.traces import make_events
 
@@ -28,6 +29,34 @@ def _made(**changes: object) -> Run:
 
 def _texts(run: Run) -> list[str]:
     return [token.shown for token in run.queries[0].tokens if token.mark != "prompt"]
+
+
+def test_where_rounding_made_another_token_it_is_said_how_near_both_were() -> None:
+    """A run that promises plain decoding's tokens, and a copy in which the target's second choice was written."""
+    events = make_events(temperature=0.8, new_tokens=40, verifier="walk", gamma=4)
+    ours, other = _run(events), [decode(encode(event)) for event in events]
+    record, verdict = next(
+        (record, verdict)
+        for record in ours.rounds
+        for verdict in record.verdicts.values()
+        if verdict.status == "accepted"
+        and verdict.top
+        and len(verdict.top) > 1
+        and record.nodes[verdict.node].depth == 1
+    )
+    second = next(token for token, _ in verdict.top or () if token != record.nodes[verdict.node].token)
+    commit = next(e for e in other if isinstance(e, Commit) and (e.q, e.r) == (record.q, record.r))
+    commit.tokens[0] = second
+    found = comparison([("a", ours), ("b", _run(other))]).text
+    assert found.parted
+    given = {token: math.exp(log) for token, log in verdict.top or ()}
+    first = record.nodes[verdict.node].token
+    numbers = apart(given[first], given[second])
+    assert "rounding of its arithmetic" in found.words
+    assert (
+        f"In A the target gives “{ours.name(first)}” {numbers[0]} and “{ours.name(second)}” {numbers[1]}."
+        in found.words
+    )
 
 
 def test_what_keeps_tokens_writes_the_same_text_and_is_said_to() -> None:

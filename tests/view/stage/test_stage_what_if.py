@@ -3,11 +3,16 @@
 import pytest
 
 from specviz.errors import SpecvizError
+from specviz.events import ExitTable
 from specviz.runlog.fold import Run
+from specviz.trace import read_events
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.what_if import StageWhatIf, what_if_round
+from specviz.view.stage.parts import StageWhatIf
+from specviz.view.stage.what_if import what_if_round
 from specviz.view.words.palette import CLOSING, ROOT
-from specviz.whatif import Change, decide
+from specviz.whatif import Change, ExitReplay, decide
+from specviz.whatif.recorded import follows
+from support.recordings import RECORDINGS
 from support.traces import make_events
 
 
@@ -106,3 +111,74 @@ def test_what_cannot_be_asked_is_one_line(index: int, change: Change, words: str
     with pytest.raises(SpecvizError, match=words) as refusal:
         what_if_round(builder, index, change)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_rule_that_is_not_lossless_is_marked_so(builder: FrameBuilder) -> None:
+    found = what_if_round(builder, 0, Change())
+    assert "hsd_ref" in found.lossy
+    assert not {"walk", "tokenwise", "hsd"} & set(found.lossy)
+    assert found.warns == ""
+    assert "not lossless" in what_if_round(builder, 0, Change(verifier="hsd_ref")).warns
+    assert what_if_round(builder, 0, Change(verifier="walk")).warns == ""
+
+
+# Early exit ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exits() -> FrameBuilder:
+    found = FrameBuilder(Run())
+    found.run.extend(read_events(RECORDINGS["code-specbound"]))
+    return found
+
+
+def test_exit_settings_may_be_changed_where_the_heads_were_asked(exits: FrameBuilder) -> None:
+    for index, record in enumerate(exits.run.rounds):
+        found = what_if_round(exits, index, Change())
+        alone = {knob.name: knob for knob in found.knobs if knob.alone}
+        assert set(alone) == {"alpha", "tau", "d_max", "w_max"}
+        assert len({knob.name for knob in found.knobs}) == len(found.knobs)
+        assert (alone["tau"].value, alone["w_max"].value) == (record.knobs["tau"], record.knobs["w_max"])
+        assert found.missing == ""
+
+
+def test_a_round_of_exits_is_painted_as_the_replay_has_it(exits: FrameBuilder) -> None:
+    change = {"tau": 0.9}
+    replay, n_other = ExitReplay(exits.run, change), 0
+    for index, record in enumerate(exits.run.rounds):
+        told, found = replay.decide(record), what_if_round(exits, index, Change(knobs=change))
+        assert found.round is not None
+        states = found.round.moments[0].nodes
+        marks = [states[str(k)]["mark"] for k in range(len(told.drafts))]
+        assert marks == ["accepted"] * told.kept + ["rejected"] * told.wrong
+        badges = {node.id: node.badge for node in found.round.nodes}
+        assert [badges[k] for k in range(len(told.exits))] == [f"layer {layer}" for layer in told.exits]
+        assert all(conf >= 0.9 for conf in told.confs), "a row stopped below its threshold"
+        assert (str(CLOSING) in states) == (told.closing is not None)
+        written = [*told.drafts[: told.kept], *([told.closing] if told.closing is not None else [])]
+        assert follows(record)[: len(written)] == tuple(written), "the text is another one"
+        assert "the text is the same" in found.sentence
+        assert str(told.ends) in found.sentence
+        assert found.certainty == "exact"
+        places = [(node.column, node.row) for node in found.round.nodes]
+        assert len(set(places)) == len(places)
+        n_other += told.kept != told.was
+    assert n_other, "the threshold decides nothing: nothing is tried"
+
+
+def test_the_recorded_exit_settings_give_the_recorded_round(exits: FrameBuilder) -> None:
+    for index, record in enumerate(exits.run.rounds):
+        own = {k.name: k.value for k in what_if_round(exits, index, Change()).knobs if k.alone and k.name == "tau"}
+        found = what_if_round(exits, index, Change(knobs=own))
+        assert found.round is not None
+        marks = [state["mark"] for node, state in found.round.moments[0].nodes.items() if int(node) >= 0]
+        assert marks.count("accepted") == sum(v.status == "accepted" for v in record.verdicts.values())
+
+
+def test_without_what_the_heads_say_the_reason_is_told() -> None:
+    events = [event for event in read_events(RECORDINGS["code-specbound"]) if not isinstance(event, ExitTable)]
+    found = FrameBuilder(Run())
+    found.run.extend(events)
+    answer = what_if_round(found, 0, Change())
+    assert not any(knob.alone for knob in answer.knobs)
+    assert "specviz sweep" in answer.missing

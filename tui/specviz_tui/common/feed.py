@@ -5,7 +5,7 @@ looks at a moment of it, since a paced core waits."""
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import platformdirs
@@ -17,13 +17,18 @@ from specviz.sources.base import Source
 from specviz.sources.live_run import IdleWords
 from specviz.sources.model_names import ModelNames
 from specviz.sources.talking_run import TalkingRun, proposed
-from specviz.view import Feed, Frame, Options, Player
+from specviz.view import Feed, Frame, Options, Player, Run
+from specviz.view.words.numbers import percent
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics
 
 WORDS = IdleWords("nothing is open: press o", "press p to enter a prompt")
 TALKING = IdleWords("nothing is open: press o", "press m to say something, p for another model or method")
 PRELUDE = "meanwhile a recording plays"
 READY = "of a recording · the models are ready: End shows the live run"
 EVERY_ROUND = "every round"
+FILLING = "the first rounds of it; reading the rest:"
 MOST_BYTES = 1 << 20  # of a file of bookmarks that is read: a list of words typed by hand, or not ours
 QUIET_S = 3  # seconds without a record of a run that goes on after which the screen counts them
 
@@ -90,6 +95,11 @@ class RunFeed(TalkingRun):
         self._recall()
         return n_new
 
+    def _adopt(self, run: Run, metrics: "Metrics | None") -> None:
+        """Bookmarks set among the first rounds are kept beside the recording, so they come back as well."""
+        super()._adopt(run, metrics)
+        self._recalled = None
+
     def move(self, now: float) -> bool:
         """Move what is shown; a recording that fills the time begins again at its end and goes when it may."""
         waits = self.catalogue is None or (self.preparing and self.run.header is None)
@@ -120,6 +130,8 @@ class RunFeed(TalkingRun):
             clock = f"{self.now - (self.opened_at or 0):.0f} s"
             beside = f"{clock} · {PRELUDE}" if self.prelude else clock
             return replace(found, beside=beside, steerable=self.prelude is None)
+        if self.filling is not None:
+            return replace(found, beside=f"{FILLING} {percent(self.filling)}")
         if found.name != "open" or not self.has_core:
             return found
         return Feed("open", beside=READY) if self.prelude is not None else replace(found, beside=self._progress())

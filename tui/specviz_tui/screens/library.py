@@ -13,6 +13,7 @@ from specviz.local_models.choices import ModelChoice, target_choices
 from specviz.local_models.found import LocalModel, local_models
 from specviz.runlog.fold import fold
 from specviz.sources import NoSource, Source, TraceFile, Worker
+from specviz.sources.big_trace import recording
 from specviz.sources.bundled import FIRST, bundled_traces, trace_name, traces_in
 from specviz.sources.model_names import ModelNames
 from specviz.sources.worker import unused
@@ -57,7 +58,7 @@ class Library:
 
     def trace(self, path: Path | str) -> RunFeed:
         """A recorded run, read as far as it goes. Raises TraceError."""
-        feed = self._feed(TraceFile(path), trace_name(path))
+        feed = self._feed(recording(path), trace_name(path))
         try:
             feed.read()
         except SpecvizError:

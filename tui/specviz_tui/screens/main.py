@@ -32,11 +32,13 @@ from specviz_tui.common.frame_widget import (
 from specviz_tui.common.keymap import bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
+from specviz_tui.compare.screen import CompareActions
+from specviz_tui.find.actions import FindActions
+from specviz_tui.find.find_line import FindLine
+from specviz_tui.out.actions import OutActions
 from specviz_tui.screens.library import Library
-from specviz_tui.screens.navigation import LookingActions
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
-from specviz_tui.screens.talk import TalkActions
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
@@ -52,7 +54,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(TalkActions, LookingActions):
+class MainScreen(FindActions, OutActions, CompareActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -63,6 +65,7 @@ class MainScreen(TalkActions, LookingActions):
         super().__init__(feed, library)
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(bindings(screen_keys()))])
         self._at = at
+        self._later = ""  # a place to go to once all of a big recording is known
         self._ticks = 0
         self._n_told = 0  # warnings of the run
 
@@ -81,6 +84,7 @@ class MainScreen(TalkActions, LookingActions):
         yield KnobPanel(id="knobs").data_bind(RunScreen.frame)
         yield Sparkline(id="sparkline").data_bind(RunScreen.frame)
         yield Transport(id="transport").data_bind(RunScreen.frame)
+        yield FindLine(id="find")
         yield MessageLine(id="message")
         yield KeyBar(id="keys")
         yield Static("", id="too-small", markup=False)
@@ -99,6 +103,7 @@ class MainScreen(TalkActions, LookingActions):
         self.feed, self.greeted, self._n_told = feed, False, 0
         self.talk_shown, self._offered = True, False
         self.query_one(WhyPanel).pinned = False
+        self.leave_find()
         for pane in self.panes:
             pane.restart()
         feed.tick(time.monotonic())
@@ -107,13 +112,18 @@ class MainScreen(TalkActions, LookingActions):
 
     def _go_to_start(self, at: str | None) -> None:
         """Where the command line says; a recording from its first round on."""
-        player = self.feed.player
+        player, filling = self.feed.player, self.feed.filling is not None
+        self._later = ""
         if at and player.run.rounds:
             try:
                 self.select(player.seek(at))
             except SpecvizError as error:
-                self.notify(str(error), severity="warning", markup=False)
-        elif not self.feed.has_core and self.feed.source.ended and player.run.rounds:
+                if filling:
+                    self._later = at
+                    player.seek_index(0)
+                else:
+                    self.notify(str(error), severity="warning", markup=False)
+        elif not self.feed.has_core and (self.feed.source.ended or filling) and player.run.rounds:
             player.seek_index(0)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -130,6 +140,9 @@ class MainScreen(TalkActions, LookingActions):
     def tick(self) -> None:
         """Apply what came, move on, paint once."""
         changed = self.feed.tick(time.monotonic())
+        if self._later and self.feed.filling is None:
+            self._go_to_start(self._later)
+            changed = True
         if self.feed.never_ready:
             self.post_message(NeverReady(self.feed))
             return
@@ -140,8 +153,10 @@ class MainScreen(TalkActions, LookingActions):
                 self.notify(said.message, title=said.title, severity="warning", markup=False)
         self._tell_warnings()
         self.live_tick()
+        self.find_tick()
         self._ticks += 1
-        if changed or self.frame is None or (self.feed.live and self._ticks % EVERY == 0):
+        waits = self.feed.live or self.feed.filling is not None
+        if changed or self.frame is None or (waits and self._ticks % EVERY == 0):
             self.paint()
 
     def _tell_warnings(self) -> None:

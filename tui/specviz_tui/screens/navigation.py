@@ -1,7 +1,6 @@
-"""Keys that only look: time, selection, form of the text and the tree, export."""
+"""Keys that only look: time, selection, form of the text and the tree."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 
@@ -76,7 +75,7 @@ class LookingActions(RunScreen):
     def seek(self, place: str) -> None:
         """Go to a round, a node, a time or a text. Raises SpecvizError when there is no such place."""
         player, words = self.feed.player, place.strip()
-        seconds = _seconds(words)
+        seconds = seconds_of(words)
         node = None
         if seconds is not None and player.run.rounds:
             player.seek_time(player.run.rounds[0].start.t + round(seconds * 1e9))
@@ -151,7 +150,7 @@ class LookingActions(RunScreen):
         at = THEMES.index(self.app.theme) if self.app.theme in THEMES else -1
         self.app.theme = THEMES[(at + 1) % len(THEMES)]
 
-    # Bookmarks and export --------------------------------------------------------------------------------------------
+    # Bookmarks --------------------------------------------------------------------------------------------
 
     def action_bookmark(self) -> None:
         """Ask for a few words; empty ones are fine."""
@@ -197,34 +196,13 @@ class LookingActions(RunScreen):
         ]
         self.app.push_screen(PickScreen("Warnings", choices, "", "esc back", "goes there"), self._go_to_mark)
 
-    def action_export(self) -> None:
-        """The screen as SVG, or the node as JSON, into the working folder."""
-        choices = [ListChoice("svg", "screen as SVG"), ListChoice("json", "this node as JSON")]
-        self.app.push_screen(PickScreen("Export", choices, f"to {Path.cwd()} · "), self._export)
-
-    def _export(self, what: str | None) -> None:
-        if what is None or self.frame is None:
-            return
-        record = node_record(self.frame)
-        if what == "json" and record is None:
-            self.notify("this node has no record of its own", markup=False)
-            return
-        node = f"-n{self.frame.selected}" if what == "json" else ""
-        path = Path(f"specviz-{self.frame.run.run}-r{self.frame.round}{node}.{what}")
-        content = _json(record) if what == "json" else self.app.export_screenshot(title=f"specviz r{self.frame.round}")
-        try:
-            path.write_text(content, encoding="utf-8")
-        except OSError as error:
-            self.notify(f"cannot write {path}: {error.strerror or error}", severity="error", markup=False)
-            return
-        self.notify(f"written: {path}", markup=False)
-
 
 def _json(record: object) -> str:
     return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 
 
-def _seconds(words: str) -> float | None:
+def seconds_of(words: str) -> float | None:
+    """`12.5s` as seconds; None for anything else."""
     if not words.endswith("s"):
         return None
     try:

@@ -1,0 +1,246 @@
+"""`specviz bench --identity N`: N tokens of every method under `walk` held against plain decoding's, bit for bit.
+
+Knobs are drawn anew before every round, so drafts have all shapes. Compared are the tokens, and the law rows and logits
+that decided them: texts may agree by luck where numbers do not.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import cycle
+from random import Random
+from typing import Any
+
+import msgspec
+import torch
+
+from specviz.bench.machine import Machine, load
+from specviz.bench.measure import Tokens
+from specviz.bench.settings import PLAIN, BenchSettings
+from specviz.bench.speed import encoded, machine_of
+from specviz.engine.decode.round import RoundResult
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.pair import Pair, load_pair
+from specviz.engine.run import prepare
+from specviz.errors import KnobError, SpecvizError
+from specviz.events import ModelInfo
+from specviz.knobs import KnobSpec
+from specviz.methods import get_method
+from specviz.methods.common.missing import missing
+from specviz.probability.rows import CertainRows
+from specviz.sources.prompts import load_prompts
+from specviz.verifiers import get_verifier
+
+Tell = Callable[[str], None]
+SCHEMA = "specviz.identity/1"
+TEMPERATURES = (0.0, 0.8, 1.0)
+_WIDEST = 24  # largest whole number that a knob is drawn as, where its range allows more
+_VERIFIER = "walk"
+
+
+class MethodIdentity(msgspec.Struct, kw_only=True):
+    """One method. `n_rows`: law rows compared; `.._differing`: those that are not plain decoding's."""
+
+    name: str
+    n_runs: int = 0
+    n_tokens: int = 0
+    n_differing: int = 0
+    n_rows: int = 0
+    n_rows_differing: int = 0
+    n_rounds: int = 0
+    n_widest: int = 0  # rows of the widest pass
+
+
+class IdentityReport(msgspec.Struct, kw_only=True):
+    """What was compared. `exact`: what the proof at load says; `cut`: the time was up."""
+
+    schema: str = SCHEMA
+    wall: str
+    command: str
+    machine: Machine
+    target: ModelInfo
+    exact: str
+    threads: int
+    n_tokens: int
+    n_differing: int
+    n_rows: int
+    n_rows_differing: int
+    methods: list[MethodIdentity]
+    left_out: list[str]
+    first: list[str]
+    seconds: float
+    cut: bool = False
+
+
+def identity(settings: BenchSettings, n_tokens: int, command: str, tell: Tell) -> IdentityReport:
+    """Compare until `n_tokens` were compared or the minutes are up. Raises SpecvizError."""
+    began, before = time.monotonic(), load()
+    prompts = load_prompts(settings.prompts, settings.limit)
+    pair = load_pair(
+        settings.target,
+        settings.draft,
+        settings.needs_draft,
+        settings.device,
+        settings.dtype,
+        settings.threads or None,
+    )
+    ids = encoded(prompts, pair, settings)
+    kinds, left_out = _able(settings, pair)
+    soak = _Soak(pair, settings, kinds)
+    for seed, prompt in enumerate(cycle(ids)):
+        for temperature in TEMPERATURES:
+            for found in soak.compare(prompt, temperature, seed):
+                tell(found)
+            late = settings.minutes is not None and time.monotonic() - began > 60 * settings.minutes
+            if late or soak.n_tokens >= n_tokens:
+                return IdentityReport(
+                    wall=datetime.now(UTC).isoformat(timespec="seconds"),
+                    command=command,
+                    machine=machine_of(pair, before),
+                    target=pair.target.info,
+                    exact=pair.target.exact or "not tried",
+                    threads=torch.get_num_threads(),
+                    n_tokens=soak.n_tokens,
+                    n_differing=sum(each.n_differing for each in soak.found.values()),
+                    n_rows=sum(each.n_rows for each in soak.found.values()),
+                    n_rows_differing=sum(each.n_rows_differing for each in soak.found.values()),
+                    methods=list(soak.found.values()),
+                    left_out=left_out,
+                    first=soak.first,
+                    seconds=time.monotonic() - began,
+                    cut=soak.n_tokens < n_tokens,
+                )
+    raise AssertionError("prompts have no end")
+
+
+def _able(settings: BenchSettings, pair: Pair) -> tuple[list[str], list[str]]:
+    """The kinds that can be held against plain decoding, and the others with what they lack. Raises SpecvizError."""
+    kinds, left_out = [], []
+    for arm in settings.arms:
+        if arm.peer or arm.plain or arm.kind in kinds:
+            continue
+        method, _ = settings.method_knobs(arm.kind)
+        lacks = missing(method, pair)
+        if lacks is not None:
+            left_out.append(f"{arm.kind}: {lacks.why}")
+        elif _VERIFIER not in method.verifiers:
+            left_out.append(f"{arm.kind}: it takes no verifier '{_VERIFIER}'")
+        else:
+            kinds.append(arm.kind)
+    if not kinds:
+        raise SpecvizError(f"--identity: no method to hold against {PLAIN}: {'; '.join(left_out) or 'name some'}")
+    return kinds, left_out
+
+
+class _Soak:
+    """Runs of all kinds against plain decoding, and what they came to."""
+
+    def __init__(self, pair: Pair, settings: BenchSettings, kinds: Sequence[str]) -> None:
+        self.pair, self.settings = pair, settings
+        self.found = {kind: MethodIdentity(name=kind) for kind in kinds}
+        self.first: list[str] = []
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens compared so far."""
+        return sum(each.n_tokens for each in self.found.values())
+
+    def compare(self, prompt: Tokens, temperature: float, seed: int) -> Iterator[str]:
+        """One prompt with every kind; says what parted."""
+        plain = Decided.of(self._session(PLAIN, prompt, temperature, seed).rounds())
+        for kind, counted in self.found.items():
+            session = self._session(kind, prompt, temperature, seed)
+            other = Decided.of(_steered(session, Random(f"{kind} {seed} {temperature}")), counted)
+            counted.n_runs += 1
+            where = self._count(counted, plain, other)
+            if where is not None:
+                text = f"{kind} at T {temperature:g}, prompt and seed {seed}, token {where}"
+                self.first += [text] if len(self.first) < 20 else []
+                yield f"differs: {text}"
+        yield f"{self.n_tokens:,} tokens compared, {sum(each.n_differing for each in self.found.values())} differing"
+
+    def _count(self, counted: MethodIdentity, plain: "Decided", other: "Decided") -> int | None:
+        """Count what is equal; the first new token at which anything was not."""
+        first = None
+        counted.n_tokens += len(plain.tokens)
+        alike = True
+        for k, token in enumerate(plain.tokens):
+            same_token = k < len(other.tokens) and other.tokens[k] == token
+            if alike and k < len(other.rows):  # behind another token the rows are those of another text
+                same_row = all(torch.equal(a, b) for a, b in zip(plain.rows[k], other.rows[k], strict=True))
+                counted.n_rows += 1
+                counted.n_rows_differing += not same_row
+                first = k if first is None and not same_row else first
+            counted.n_differing += not same_token
+            first = k if first is None and not same_token else first
+            alike = alike and same_token
+        return first
+
+    def _session(self, kind: str, prompt: Tokens, temperature: float, seed: int) -> Session:
+        more = {"temperature": temperature, "seed": seed}
+        method, knobs = self.settings.method_knobs(kind, more)
+        draft = self.pair.draft.adapter if self.pair.draft else None
+        room = len(prompt) + self.settings.max_new_tokens + prepare.in_flight(method, knobs)
+        models = FactoryModels(self.pair.target.adapter, draft, room)
+        drafter = prepare.make_drafter(method, models, knobs)
+        table, knobs = prepare.fitted(method.table, drafter, knobs.values)
+        return Session(SessionConfig(models, drafter, get_verifier(_VERIFIER)), prompt, table, knobs)
+
+
+class Decided:
+    """The tokens of a run, and what each was decided by: the law row and the logits `[V]`."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.rows: list[tuple[torch.Tensor, ...]] = []
+
+    @classmethod
+    def of(cls, rounds: Iterator[RoundResult], counted: MethodIdentity | None = None) -> "Decided":
+        """Of a run to its end."""
+        out = cls()
+        for done in rounds:
+            out._take(done)
+            if counted is not None:
+                counted.n_rounds += 1
+                counted.n_widest = max(counted.n_widest, done.draft.n_fed + 1)
+        return out
+
+    def _take(self, done: RoundResult) -> None:
+        assert done.outcome is not None
+        assert done.logits is not None
+        accepted = [0, *(node + 1 for node in done.outcome.accepted)]
+        for row in accepted[: len(done.tokens)]:
+            law = () if isinstance(done.target_probs, CertainRows) else (done.target_probs[row].clone(),)  # type: ignore[index]
+            self.rows.append((done.logits[row].clone(), *law))
+        self.tokens += done.tokens
+
+
+def _steered(session: Session, rng: Random) -> Iterator[RoundResult]:
+    """The rounds of a session whose knobs are drawn anew before each."""
+    session.prefill()
+    own = [spec for spec in session.table.specs if _is_drawn(spec, session)]
+    for done in session.rounds():
+        yield done
+        for spec in own:
+            with suppress(KnobError):  # a value that does not go with the others: the last one stays
+                session.request(spec.name, _value(spec, rng))
+
+
+def _is_drawn(spec: KnobSpec, session: Session) -> bool:
+    """Whether a knob moves drafts alone, and may change between rounds."""
+    own = {each.name for each in get_method(session.table.method).own}
+    return spec.applies == "R" and spec.name in own and spec.kind != "texts"
+
+
+def _value(spec: KnobSpec, rng: Random) -> Any:
+    if spec.kind == "bool":
+        return rng.random() < 0.5
+    if spec.kind == "choice":
+        return rng.choice(spec.choices)
+    low = spec.lo if spec.lo is not None else 0.0
+    high = spec.hi if spec.hi is not None else low + 1
+    if spec.kind == "int":
+        return rng.randint(int(low), int(min(high, max(low, _WIDEST))))
+    return rng.uniform(low, high) or spec.default

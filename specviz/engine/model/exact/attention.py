@@ -1,0 +1,62 @@
+"""Attention whose rows do not depend on what else is in the pass: the sums of plain decoding, to the last bit."""
+
+import torch
+
+from specviz.engine.model.exact.plan import Piece, RowPlan
+
+Tensor = torch.Tensor
+
+
+def sum_dtype(dtype: torch.dtype) -> torch.dtype:
+    """What scores and sums are taken in: float32 at least."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def exact_attention(
+    query: Tensor,  # [1, H, rows, D]
+    key: Tensor,  # [1, K, wide, D], in the dtype of sums
+    value: Tensor,
+    plan: RowPlan,
+    scale: float,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+) -> Tensor:
+    """`[1, rows, H, D]`. `sinks` `[H]`: one more score of every row, whose weight goes nowhere."""
+    _, heads, n, dim = query.shape
+    order = plan.order
+    shared = key.shape[1]
+    packed = query.reshape(shared, heads // shared * n, dim).to(key.dtype)
+    scores = _scores(packed, key[0], plan.bias, scale, softcap)
+    if order.places is not None:
+        tail = scores[:, :, order.base :]
+        tail.copy_(tail.gather(2, order.places.expand(shared, -1, -1)))
+    if sinks is not None:
+        scores[:, :, -1] = sinks.to(key.dtype).view(shared, -1, 1).expand(-1, -1, n).reshape(shared, -1)
+    weights = scores.softmax(-1)
+    if sinks is not None:
+        weights[:, :, -1] = 0
+    if order.slots is not None:
+        tail = weights[:, :, order.base :]
+        tail.copy_(tail.gather(2, order.slots.expand(shared, -1, -1)))
+    out: Tensor | None = None
+    for piece in order.pieces:
+        mixed = torch.bmm(*_of(piece, weights, value[0]))
+        out = mixed if out is None else out + mixed
+    assert out is not None
+    return out.to(query.dtype).view(1, heads, n, dim).transpose(1, 2)
+
+
+def _scores(packed: Tensor, key: Tensor, bias: Tensor, scale: float, softcap: float | None) -> Tensor:
+    if softcap is None:
+        return torch.baddbmm(bias, packed, key.transpose(1, 2), alpha=scale)
+    products = torch.bmm(packed, key.transpose(1, 2))
+    return torch.tanh(products * (scale / softcap)) * softcap + bias
+
+
+def _of(piece: Piece, weights: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights and values of a piece."""
+    if piece.columns is not None:
+        weights, value = weights.index_select(2, piece.columns), value.index_select(1, piece.columns)
+    else:
+        weights, value = weights[:, :, piece.lo : piece.hi], value[:, piece.lo : piece.hi]
+    return (weights if piece.keep is None else weights * piece.keep), value

@@ -1,0 +1,92 @@
+"""Every panel below the stage, every part of it, and every page: it opens on a recording that has something for it.
+
+Nothing is listed here: a panel or a page that is added is tested by being there. One that no recording of the tests has
+anything for fails: it wants a recording.
+"""
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from app.conftest import Open
+from app.tab import Tab
+from specviz.sources import TraceFile
+from specviz_app.server.core import Settings
+from specviz_app.ui import below, guard
+from specviz_app.ui.pages import all_below, all_pages
+from specviz_app.ui.viewer import Viewer
+from support.recordings import RECORDINGS
+
+PANELS = [each.id for each in all_below()]
+PAGES = [page.path for page in all_pages()]
+_PART = ("show", ".show")  # ends the key of the control that says which part of a page is shown
+
+
+@cache
+def _told(name: str) -> dict[str, str]:
+    """Why a recording has nothing for a panel, by the panel's id; "" where it has."""
+    return {id: reason for id, _, reason in below._row(Viewer.of(name, TraceFile(RECORDINGS[name])))}
+
+
+def _with(panel: str) -> str:
+    """A recording that has something for it."""
+    found = next((name for name in RECORDINGS if not _told(name)[panel]), None)
+    assert found is not None, f"no recording of the tests has anything for the panel {panel}: add one"
+    return found
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a page caught and put into one line."""
+    found: list[str] = []
+    monkeypatch.setattr(guard, "log", lambda error, where: found.append(f"{where}: {error!r}"))
+    return found
+
+
+def _fine(at: Any, faults: list[str], where: str) -> None:
+    wrong = [*faults, *(each.message for each in at.exception), *(each.value for each in at.error)]
+    assert wrong == [], where
+
+
+def _shown(at: Any) -> int:
+    """Plots, tables, numbers, texts of ours."""
+    return sum(len(at.get(kind)) for kind in ("plotly_chart", "arrow_data_frame", "dataframe", "metric", "html"))
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_opens_with_all_of_its_parts_below_the_stage(panel: str, open_page: Open, faults: list[str]) -> None:
+    tab = Tab(open_page(Settings(replay=RECORDINGS[_with(panel)]), "stage", at="r3", panel=panel))
+    bare = _shown(open_page(Settings(replay=RECORDINGS[_with(panel)]), "stage", at="r3"))
+    _fine(tab.app, faults, panel)
+    assert _shown(tab.app) > bare, "there is nothing in it"
+    boxes = [box for box in tab.app.get("button_group") if box.key and box.key.endswith(_PART)]
+    for label in [label for box in boxes for label in box.options]:
+        (box,) = [box for box in tab.app.get("button_group") if box.key and box.key.endswith(_PART)]
+        tab.choose(box, label)
+        _fine(tab.app, faults, f"{panel}: {label}")
+        assert _shown(tab.app) > bare, f"there is nothing in {label}"
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_without_anything_says_why(panel: str, open_page: Open, faults: list[str]) -> None:
+    name = next((name for name in RECORDINGS if _told(name)[panel]), None)
+    if name is None:  # every run has something for it
+        assert all(not _told(each)[panel] for each in RECORDINGS)
+        return
+    at = open_page(Settings(replay=RECORDINGS[name]), "stage", at="r1", panel=panel)
+    _fine(at, faults, panel)
+    said = " ".join(each.value.replace("\\", "") for each in at.info)
+    assert _told(name)[panel].split(".")[0] in " ".join(said.split())
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_opens_on_a_recording(path: str, open_page: Open, faults: list[str]) -> None:
+    page = next(page for page in all_pages() if page.path == path)
+    name = _with(page.below[0].id) if page.below else "code-draft"
+    module = page.show.__module__
+    assert module, "a page is a function of a module"
+    at = open_page(Settings(replay=RECORDINGS[name]), at="r2")
+    tab = Tab(at)
+    tab.open(path)
+    _fine(at, faults, path)

@@ -1,0 +1,199 @@
+"""Rows of a pass are exact: no row's bits depend on what else is in the pass, and so no text on how it was drafted.
+
+Whole methods are held against plain decoding by `specviz bench --identity`; here every shape of pass is, on small
+models, with controls that must be caught.
+"""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from specviz.bench.identity import Decided, _steered
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.cache import KVCache
+from specviz.engine.model.exact import attention, plan, proof
+from specviz.engine.model.exact.proof import BITWISE, make_exact
+from specviz.engine.model.rows import Rows
+from support.driver import session
+from support.models import VOCAB, blurred, build
+
+DTYPES = [torch.float32, torch.bfloat16]
+PROMPT = [(11 * k + 5) % 250 for k in range(70)]
+METHODS: dict[str, dict[str, Any]] = {
+    "chain": {"method": "draft", "gamma": 5},
+    "sampled chain": {"method": "draft", "gamma": 4, "draft_mode": "shared"},
+    "chains": {"method": "draft", "shape": "chains", "gamma": 4, "candidates": 3},
+    "caterpillar": {"method": "draft", "shape": "caterpillar", "gamma": 4, "candidates": 3},
+    "drawn tree": {"method": "draft", "shape": "drawn_tree", "d_max": 3},
+    "tree": {"method": "draft", "shape": "tree", "d_max": 4, "w_max": 4, "k_max": 3, "node_budget": 30},
+    "ngram": {"method": "ngram", "gamma": 4},
+    "lookahead": {"method": "lookahead"},
+    "pearl": {"method": "pearl"},
+    "layerskip": {"method": "layerskip"},
+    "draft_and_verify": {"method": "draft_and_verify"},
+}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, **changes: Any) -> ModelAdapter:
+    adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, max_position_embeddings=640, **changes))
+    assert make_exact(adapter) == BITWISE
+    return adapter
+
+
+def draft(dtype: torch.dtype) -> ModelAdapter:
+    return ModelAdapter(blurred(build("llama", seed=1, dtype=dtype, max_position_embeddings=640), 0.3))
+
+
+@torch.inference_mode()
+def fed(adapter: ModelAdapter, text: list[int], widths: list[int]) -> tuple[torch.Tensor, KVCache]:
+    """Logits `[n, V]` of a text fed in passes of some widths, and the cache."""
+    cache, out, done = adapter.new_cache(len(text) + 300), [], 0
+    for n in widths:
+        rows = Rows(adapter, cache)
+        rows.add_line(text[done : done + n])
+        out.append(rows.take())
+        done += n
+        cache.follow(text[:done])
+    return torch.cat(out), cache
+
+
+@torch.inference_mode()
+def on_tree(adapter: ModelAdapter, cache: KVCache, text: list[int], n_nodes: int, rng: random.Random) -> torch.Tensor:
+    """Logits of the tokens that follow what the cache holds, computed as a path among other branches, and kept."""
+    first = cache.length
+    rows = Rows(adapter, cache)
+    path = [rows.add(text[first], -1)]
+    while len(rows) < n_nodes:
+        if rng.random() < 0.2 and first + len(path) < len(text):
+            path.append(rows.add(text[first + len(path)], path[-1]))
+        else:
+            rows.add(rng.randrange(VOCAB), rng.randrange(max(0, len(rows) - 30), len(rows)))
+    logits = rows.take()[path]
+    cache.follow(text[: first + len(path)])
+    return logits
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("arch", ["llama", "qwen3", "gemma2", "gemma3", "mistral", "gpt2", "gpt_neox", "phi3"])
+def test_a_row_has_the_same_bits_in_every_pass(arch: str, dtype: torch.dtype) -> None:
+    """Alone, among others, in a prefill; the cache too. Windows, soft caps and learned positions among them."""
+    changes = {"n_positions": 640} if arch == "gpt2" else {}
+    adapter = exact(arch, dtype, **changes)
+    text = [(7 * k * k + 5) % 250 for k in range(150)]
+    alone, kept = fed(adapter, text, [1] * len(text))
+    for widths in ([150], [90, 1, 59], [3, 5, 2, 40, 100], [7] * 21 + [3]):
+        logits, cache = fed(adapter, text, widths)
+        assert torch.equal(logits, alone)
+        assert cache._buffer is not None
+        assert kept._buffer is not None
+        assert torch.equal(cache._buffer[..., :150, :], kept._buffer[..., :150, :])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_path_in_a_tree_has_the_bits_of_the_line(dtype: torch.dtype) -> None:
+    """Trees of all sizes at all lengths, over the borders of pieces; what is kept serves the next round."""
+    adapter = exact(dtype=dtype)
+    text = [(7 * k * k + 5) % 250 for k in range(560)]
+    line, _ = fed(adapter, text, [560])
+    for n_nodes in (6, 40, 90, 257):
+        rng = random.Random(n_nodes)
+        out, cache = fed(adapter, text, [61])
+        found = [out]
+        while cache.length < len(text) - 1:
+            found.append(on_tree(adapter, cache, text, n_nodes, rng))
+        logits = torch.cat(found)
+        assert torch.equal(logits, line[: len(logits)]), n_nodes
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("name", METHODS)
+def test_tokens_and_laws_are_those_of_plain_decoding(name: str, temperature: float, dtype: torch.dtype) -> None:
+    """Bit for bit, with knobs redrawn before every round."""
+    target, small = exact(dtype=dtype), draft(dtype)
+    common = {"temperature": temperature, "max_new_tokens": 60, "seed": 7, "top_p": 0.95}
+    plain = Decided.of(session(target, None, PROMPT, method="ar", **common).rounds())
+    run = session(target, small, PROMPT, **common, **METHODS[name])
+    other = Decided.of(_steered(run, random.Random(name)))
+    assert other.tokens == plain.tokens
+    for mine, theirs in zip(other.rows, plain.rows, strict=False):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def parts(adapter: ModelAdapter) -> int:
+    """How many rows of trees are not those of the line."""
+    text = [(7 * k * k + 5) % 250 for k in range(300)]
+    line, _ = fed(adapter, text, [300])
+    out, cache = fed(adapter, text, [61])
+    found, rng = [out], random.Random(3)
+    while cache.length < len(text) - 1:
+        found.append(on_tree(adapter, cache, text, 40, rng))
+    logits = torch.cat(found)
+    return int((logits != line[: len(logits)]).any(1).sum())
+
+
+def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The passes there were before, rows that are too few, sums in another order, pieces of no fixed place."""
+    adapter = exact()
+    assert parts(adapter) == 0
+    widths = adapter.widths
+    assert widths is not None
+    adapter.widths = None
+    assert parts(adapter) > 0
+    adapter.widths = widths
+    way = plan._ways
+
+    def in_slot_order(visible: Any, at: Any, padding: int, width: int) -> tuple[Any, Any]:
+        """The softmax goes by slots."""
+        places, slots = way(visible, at, padding, width)
+        for k, row in enumerate(visible):
+            places[k], slots[k] = width - 1, width - 1
+            seen = row.nonzero()[0]
+            places[k, seen] = slots[k, seen] = seen
+        return places, slots
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plan, "_ways", in_slot_order)
+        assert parts(adapter) > 0
+    right = attention.exact_attention
+
+    def reversed_sum(query: Any, key: Any, value: Any, plan: Any, *rest: Any) -> Any:
+        out = right(query, key, value, plan, *rest)
+        return out * (1 + 2.0**-23) if query.shape[2] % 8 else out
+
+    with monkeypatch.context() as patched:
+        patched.setattr("specviz.engine.model.attention.exact_attention", reversed_sum)
+        assert parts(adapter) > 0
+        assert make_exact(ModelAdapter(build("llama", seed=1, max_position_embeddings=640))) != BITWISE
+
+
+def test_the_proof_names_why_rows_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the adapter is left as it was without."""
+    dynamic = ModelAdapter(build("llama dynamic"))
+    assert make_exact(dynamic) == "up to rounding (its rotary angles depend on the longest position of a pass)"
+    assert dynamic.widths is None
+    monkeypatch.setattr(proof, "_sums_hold", lambda adapter, widths: False)
+    plain = ModelAdapter(build("llama"))
+    assert make_exact(plain) == "up to rounding (sums over keys depend on the slots between)"
+    assert plain.widths is None
+
+
+def test_a_padded_row_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Rows that are added to a short pass are no tokens: lengths and text of the cache are those of the rows."""
+    adapter = exact()
+    _, cache = fed(adapter, PROMPT, [1] * 5)
+    assert cache.filled == [5] * adapter.n_layers
+    assert cache.tokens == PROMPT[:5]
+    assert (cache.padding, cache.reach) == (0, None)

@@ -1,0 +1,165 @@
+"""What the screen gives out: every kind of file, a link that leads back, nothing written over."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from specviz.cli import main as specviz
+from specviz.runlog.fold import fold
+from specviz.tables.chrome import chrome_trace
+from specviz.trace import read_events
+from specviz_tui.app import SpecvizApp
+from specviz_tui.out import actions as taking_out
+from specviz_tui.screens.dialogs import PickScreen
+from specviz_tui.screens.main import MainScreen
+from support.live import WIDE, Script, live_app, replay_app
+from support.recordings import RECORDINGS
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def main_of(app: SpecvizApp) -> MainScreen:
+    screen = app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+async def taken(pilot, what: str) -> None:  # type: ignore[no-untyped-def]
+    await pilot.press("e")
+    await pilot.pause()
+    assert isinstance(pilot.app.screen, PickScreen)
+    pilot.app.screen.dismiss(what)
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+def only(folder: Path, pattern: str) -> Path:
+    found = list(folder.glob(pattern))
+    assert len(found) == 1, (pattern, [path.name for path in folder.iterdir()])
+    return found[0]
+
+
+async def test_every_kind_of_file(tree_trace: Path, here: Path) -> None:
+    app = replay_app(tree_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("right_square_bracket", "right")
+        await pilot.pause()
+        for what in ("svg", "stage", "json", "html", "csv", "chrome", "cast"):
+            await taken(pilot, what)
+    assert only(here, "*-r2.svg").read_text().startswith("<svg")
+    assert "<svg" in only(here, "*-stage.svg").read_text()[:200]
+    assert "node" in json.loads(only(here, "*-r2-*.json").read_text())
+    assert "<html" in only(here, "*.html").read_text()[:400].lower()
+    with zipfile.ZipFile(io.BytesIO(only(here, "*.csv.zip").read_bytes())) as archive:
+        assert {"rounds.csv", "nodes.csv"} <= set(archive.namelist())
+    assert json.loads(only(here, "*.chrome.json").read_text())["displayTimeUnit"] == "ms"
+
+
+async def test_a_film_has_every_moment_of_the_round_and_leaves_one_where_one_was(tree_trace: Path, here: Path) -> None:
+    app = replay_app(tree_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("right_square_bracket")
+        await pilot.pause()
+        before = main_of(app).feed.player.cursor
+        await taken(pilot, "cast")
+        assert main_of(app).feed.player.cursor == before
+        n = len(main_of(app).feed.player.builder.steps(before.index).moments)
+    head, *lines = only(here, "*.cast").read_text().splitlines()
+    assert (json.loads(head)["width"], json.loads(head)["height"]) == WIDE
+    times, kinds, texts = zip(*map(json.loads, lines), strict=True)
+    assert list(times) == sorted(times)
+    assert len(lines) == n + 1
+    assert set(kinds) == {"o"}
+    for phase in ("ROOT", "DRAFT", "VERIFY", "ACCEPT", "COMMIT"):
+        assert any(phase in text for text in texts), phase
+
+
+async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(
+    chain_trace: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = replay_app(chain_trace)
+    told: list[str] = []
+    async with app.run_test(size=WIDE) as pilot:
+        await taken(pilot, "svg")
+        await taken(pilot, "svg")
+        names = sorted(path.name for path in here.glob("*.svg"))
+        assert len(names) == 2
+        assert names[0].endswith("-r1-2.svg")
+
+        def refuse(self: Path, data: bytes) -> int:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "write_bytes", refuse)
+        monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
+        await taken(pilot, "svg")
+        monkeypatch.setattr(taking_out, "LONG", 1)
+        await taken(pilot, "html")
+    assert len(list(here.glob("*.svg"))) == 2
+    assert any("cannot write" in message and "Permission denied" in message for message in told)
+    assert any("specviz report" in message for message in told)
+
+
+async def test_a_link_leads_back_to_the_node(tree_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = replay_app(tree_trace)
+    copied: list[str] = []
+    async with app.run_test(size=WIDE) as pilot:
+        monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
+        await pilot.press("right_square_bracket", "right_square_bracket", "left", "left", "right", "right")
+        await pilot.pause()
+        frame = main_of(app).frame
+        assert frame is not None
+        await pilot.press("Y")
+        await pilot.pause()
+    program, command, path, at, place = copied[0].split()
+    assert (program, command, at) == ("specviz", "tui", "--at")
+    again = replay_app(Path(path), at=place)
+    async with again.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        now = main_of(again).frame
+        assert now is not None
+        assert (now.round, now.selected) == (frame.round, frame.selected)
+
+
+async def test_a_run_in_no_file_has_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script()
+    script.play(read_events(RECORDINGS["code-ar"])[:-1])
+    app = live_app(script)
+    told: list[str] = []
+    async with app.run_test(size=WIDE) as pilot:
+        monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
+        await pilot.pause(0.3)
+        main_of(app).action_link()
+    assert any("R records it" in message for message in told)
+
+
+@pytest.mark.parametrize("name", ["code-specbranch", "code-pearl", "prose-tree", "code-ar"])
+def test_a_chrome_trace_holds_lanes_rounds_and_rejections(name: str) -> None:
+    run = fold(read_events(RECORDINGS[name]))
+    events = json.loads(chrome_trace(run))["traceEvents"]
+    spans = [span for record in run.rounds for span in record.spans]
+    rounds = [event for event in events if event["ph"] == "X" and event["tid"] == 0 and event["pid"] == 1]
+    assert len(rounds) == sum(record.end is not None for record in run.rounds)
+    assert sum(event["ph"] == "X" for event in events) == len(spans) + len(rounds)
+    named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    assert {(event["pid"], event["tid"]) for event in events if event["ph"] == "X"} <= named
+    assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
+    lost = sum(v.status == "rejected" and v.order is not None for r in run.rounds for v in r.verdicts.values())
+    assert sum(event["ph"] == "i" for event in events) == lost
+    begun = {event["id"] for event in events if event["ph"] == "s"}
+    assert {event["id"] for event in events if event["ph"] == "f"} <= begun
+
+
+def test_a_trace_is_named_without_a_flag(capsys: pytest.CaptureFixture[str], tree_trace: Path) -> None:
+    assert specviz(["tui", "no-such-trace"]) == 2
+    assert "no trace no-such-trace" in capsys.readouterr().err
+    assert specviz(["tui", str(tree_trace), "--replay", str(tree_trace)]) == 2
+    assert "two traces" in capsys.readouterr().err
+    assert specviz(["tui", str(tree_trace), "--method", "draft"]) == 2
+    assert "recording" in capsys.readouterr().err

@@ -1,0 +1,223 @@
+"""Two to four runs side by side: the one on screen and recordings chosen beside it, aligned by what they wrote."""
+
+from itertools import islice
+from pathlib import Path
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Label, OptionList, Static
+from textual.widgets.option_list import Option
+
+from specviz.errors import SpecvizError
+from specviz.events import Prefill
+from specviz.runlog.fold import Run, fold
+from specviz.sources.bundled import bundled_traces, trace_name, traces_in
+from specviz.text import running
+from specviz.trace import Trace, read_events
+from specviz.view.compare.build import SideBySide, comparison
+from specviz_tui.common.paint import FAINT, PLAIN, STRONG, painter_of
+from specviz_tui.compare import views
+from specviz_tui.screens.run_screen import RunScreen
+
+MOST = 4  # runs that can be read below each other
+LONGEST = 16 << 20  # bytes of a recording that is read while one waits
+_NEAR = 20  # records before the first prompt
+KEYS = "← → position · ! next difference · ; next agreement · [ ] prompt · esc back"
+HINT = "space chooses, one to three · enter compares · esc back"
+
+
+class ChooseRuns(ModalScreen[list[str] | None]):
+    """Answers the chosen recordings, or None."""
+
+    BINDINGS = [
+        Binding("escape,q", "cancel", "back", show=False),
+        Binding("space", "choose", "choose", show=False, priority=True),
+        Binding("enter", "done", "compare", show=False, priority=True),
+        Binding("j", "move(1)", "down", show=False),
+        Binding("k", "move(-1)", "up", show=False),
+    ]
+
+    def __init__(self, name: str, found: list[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self._name, self._found = name, found  # file, name, what it is
+        self._chosen: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """The list; those with the same prompt first."""
+        with Vertical(classes="dialog -list -wide"):
+            yield Label(f"Compare {self._name} with", markup=False, classes="dialog-title")
+            yield OptionList(*(Option(self._line(*each), each[0]) for each in self._found), markup=False)
+            yield Static(HINT, markup=False, id="hint", classes="dialog-hint")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).highlighted = 0 if self._found else None
+
+    def _line(self, path: str, name: str, what: str) -> Text:
+        chosen = path in self._chosen
+        box = Text("[x] " if chosen else "[ ] ", style=STRONG if chosen else FAINT)
+        return box.append(running(name).ljust(22), style=STRONG if chosen else PLAIN).append(f"  {what}", style=FAINT)
+
+    def on_option_list_option_selected(self) -> None:
+        """A click chooses as well."""
+        self.action_choose()
+
+    def action_choose(self) -> None:
+        """The line under the cursor, or no longer."""
+        at = self.query_one(OptionList).highlighted
+        if at is None:
+            return
+        path = self._found[at][0]
+        self._chosen = [one for one in self._chosen if one != path] if path in self._chosen else [*self._chosen, path]
+        self.query_one(OptionList).replace_option_prompt(path, self._line(*self._found[at]))
+
+    def action_move(self, by: int) -> None:
+        box = self.query_one(OptionList)
+        (box.action_cursor_down if by > 0 else box.action_cursor_up)()
+
+    def action_done(self) -> None:
+        """What is chosen; with nothing chosen the line under the cursor."""
+        at = self.query_one(OptionList).highlighted
+        chosen = self._chosen or ([] if at is None else [self._found[at][0]])
+        if 1 <= len(chosen) < MOST:
+            self.dismiss(chosen)
+            return
+        hint = self.query_one("#hint", Static)
+        hint.update(f"{len(chosen)} are chosen; {MOST - 1} at most beside the run on screen")
+        hint.add_class("-refused")
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+
+class CompareScreen(Screen[None]):
+    """The comparison, at one position of the text."""
+
+    DEFAULT_CSS = """
+    CompareScreen #compare-head, CompareScreen #compare-keys { height: 1; width: 1fr; background: $panel; }
+    CompareScreen VerticalScroll { height: 1fr; scrollbar-size: 1 1; }
+    CompareScreen #compared { height: auto; width: 1fr; }
+    """
+    BINDINGS = [
+        Binding("escape,q,C", "leave", "back", show=False),
+        Binding("left,h", "move(-1)", "left", show=False),
+        Binding("right,l", "move(1)", "right", show=False),
+        Binding("home", "to(0)", "first", show=False),
+        Binding("end", "to(-1)", "last", show=False),
+        Binding("exclamation_mark", "next(1, True)", "difference", show=False),
+        Binding("semicolon", "next(1, False)", "agreement", show=False),
+        Binding("right_square_bracket", "prompt(1)", "next prompt", show=False),
+        Binding("left_square_bracket", "prompt(-1)", "prompt before", show=False),
+    ]
+
+    def __init__(self, runs: list[tuple[str, Run]]) -> None:
+        """Raises SpecvizError for runs that cannot be compared."""
+        super().__init__()
+        self._runs = runs
+        self._found: SideBySide = comparison(runs)
+        self._at = self._first_place()
+
+    def _first_place(self) -> int:
+        """Where they part; else the beginning."""
+        return self._found.text.n_same if self._found.text.parted else 0
+
+    def compose(self) -> ComposeResult:
+        """Head, the comparison, keys."""
+        yield Static("", id="compare-head", markup=False)
+        with VerticalScroll():
+            yield Static("", id="compared", markup=False)
+        yield Static(Text(f" {KEYS}", style=FAINT), id="compare-keys", markup=False)
+
+    def on_mount(self) -> None:
+        self._paint()
+
+    def on_resize(self) -> None:
+        self._paint()
+
+    def _paint(self) -> None:
+        found = self._found
+        prompts = f"   prompt {found.prompt + 1} of {found.n_prompts}" if found.n_prompts > 1 else ""
+        title = " · ".join(f"{lane.letter} {lane.name}" for lane in found.text.lanes)
+        self.query_one("#compare-head", Static).update(Text(f" Compare  {title}{prompts}", style=STRONG, no_wrap=True))
+        cells = max(40, self.size.width - 2)
+        self.query_one("#compared", Static).update(views.whole(found, self._at, cells, painter_of(self.app)))
+
+    def action_move(self, by: int) -> None:
+        self.action_to(max(0, self._at + by))
+
+    def action_to(self, place: int) -> None:
+        """To a position; -1 is the last."""
+        last = max(0, self._found.text.n_positions - 1)
+        self._at = last if place < 0 else min(place, last)
+        self._paint()
+
+    def action_next(self, by: int, differing: bool) -> None:
+        """The next position where the runs differ, or agree."""
+        place = views.next_place(self._found.text, self._at, by, differing)
+        if place is None:
+            self.notify(f"no {'difference' if differing else 'agreement'} after this position", markup=False)
+        else:
+            self.action_to(place)
+
+    def action_prompt(self, by: int) -> None:
+        """Another prompt that all runs share."""
+        if self._found.n_prompts > 1:
+            self._found = comparison(self._runs, (self._found.prompt + by) % self._found.n_prompts)
+            self._at = self._first_place()
+            self._paint()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class CompareActions(RunScreen):
+    """The key that begins a comparison."""
+
+    def action_compare(self) -> None:
+        """Ask with what; recordings of the working folder first, since those are one's own."""
+        if not self.feed.player.run.rounds:
+            self.notify("no round yet to compare", markup=False)
+            return
+        run = self.feed.player.run
+        prefill = run.queries[0].prefill if run.queries else None
+        mine = None if prefill is None else prefill.text
+        found = [(path, "in this folder") for path in traces_in(Path.cwd())]
+        found += [(path, "comes along") for path in bundled_traces().values()]
+        lines = []
+        for path, where in found:
+            name = trace_name(path)
+            if name != self.feed.name:
+                same = mine is not None and first_prompt(path) == mine
+                lines.append((str(path), name, f"{where} · the same prompt" if same else where))
+        lines.sort(key=lambda line: not line[2].endswith("prompt"))
+        self.app.push_screen(ChooseRuns(self.feed.name, lines), self._compare)
+
+    def _compare(self, chosen: list[str] | None) -> None:
+        if chosen is None:
+            return
+        try:
+            runs = [(self.feed.name, self.feed.player.run), *((trace_name(path), _read(path)) for path in chosen)]
+            self.app.push_screen(CompareScreen(runs))
+        except SpecvizError as error:
+            self.notify(str(error), severity="warning", timeout=10, markup=False)
+
+
+def _read(path: str) -> Run:
+    """A recording, whole. Raises SpecvizError for one that is too long to wait for."""
+    size = Path(path).stat().st_size
+    if size > LONGEST:
+        raise SpecvizError(f"{path} has {size / 1e6:,.0f} MB, too much to wait for; 'specviz compare' reads it")
+    return fold(read_events(path))
+
+
+def first_prompt(path: Path) -> str | None:
+    """The text of the first prompt of a recording, which stands near its beginning; None where there is none."""
+    try:
+        with Trace(path) as trace:
+            found = (event for event in islice(trace.read(), _NEAR) if isinstance(event, Prefill))
+            first = next(found, None)
+    except SpecvizError:
+        return None
+    return None if first is None else first.text

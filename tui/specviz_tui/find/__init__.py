@@ -1,0 +1,1 @@
+"""Looking for rounds, nodes and texts."""

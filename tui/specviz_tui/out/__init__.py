@@ -1,0 +1,1 @@
+"""What the screen gives out."""

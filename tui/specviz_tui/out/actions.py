@@ -1,0 +1,197 @@
+"""Keys that take something out of the screen: pictures, pages, tables, a film of the round, a link to where one is.
+
+Files go into the working folder, under a name that is free; on a screen in a browser they are downloaded.
+"""
+
+import asyncio
+import io
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from specviz.sources import TraceFile
+from specviz.sources.big_trace import BigTrace
+from specviz.sources.bundled import bundled_traces, trace_name
+from specviz.tables import zipped
+from specviz.tables.chrome import chrome_trace
+from specviz.view import CLOSING, ROOT, Cursor
+from specviz.view.picture.look import Theme
+from specviz.view.picture.stage import StagePainter
+from specviz.view.picture.svg import svg
+from specviz.view.play.player import STEP_S
+from specviz.view.stage.document import head, one_round
+from specviz.view.stage.page import page
+from specviz_tui.common.feed import node_record
+from specviz_tui.out.cast import asciicast, painted
+from specviz_tui.screens.dialogs import ListChoice, PickScreen
+from specviz_tui.screens.run_screen import RunScreen
+
+LONG = 2_000  # rounds above which a whole run is written by the command line, not while a screen waits
+_SETTLE_S = 0.06  # until a moment is on the screen
+_LAST_S = 2.0  # of looking at the last one
+_WIDTH = 800  # pixels of a picture
+CHOICES = (
+    ListChoice("svg", "screen as SVG", "as it stands here"),
+    ListChoice("json", "node as JSON", "its records"),
+    ListChoice("stage", "round as a picture", "SVG of the stage: tree, test, numbers"),
+    ListChoice("cast", "round as a film", "asciicast, step by step, for asciinema"),
+    ListChoice("html", "run as a page", "one file that plays, for a browser"),
+    ListChoice("csv", "run as tables", "CSV of rounds, nodes and tests, zipped"),
+    ListChoice("chrome", "run as a Chrome trace", "lanes on their clocks, for Perfetto"),
+    ListChoice("link", "link to this place", "the command that opens it, copied (Y)"),
+)
+
+
+class OutActions(RunScreen):
+    """What is taken out."""
+
+    def action_export(self) -> None:
+        """Ask what."""
+        hint = "downloads · " if self.app.is_web else f"to {Path.cwd()} · "
+        self.app.push_screen(PickScreen("Take out", list(CHOICES), hint, enters="makes it"), self._take_out)
+
+    def _take_out(self, what: str | None) -> None:
+        if what is None or self.frame is None:
+            return
+        makes: dict[str, Callable[[], None]] = {
+            "svg": self._screen_picture,
+            "stage": self._stage_picture,
+            "cast": self._begin_film,
+            "json": self._node,
+            "html": lambda: self._whole("html", "specviz report", self._page),
+            "csv": lambda: self._whole("csv.zip", "specviz export --csv tables", self._tables),
+            "chrome": lambda: self._whole("chrome.json", "", self._chrome),
+            "link": self.action_link,
+        }
+        makes[what]()
+
+    # Of the moment ---------------------------------------------------------------------------------------------------
+
+    def _stem(self, node: bool = False) -> str:
+        assert self.frame is not None
+        query = f"-q{self.frame.query}" if self.frame.query else ""
+        selected = self.frame.selected
+        place = "" if selected is None else {ROOT: "-root", CLOSING: "-closing"}.get(selected, f"-n{selected}")
+        return f"specviz-{self.frame.run.run}{query}-r{self.frame.round}{place if node else ''}"
+
+    def _screen_picture(self) -> None:
+        assert self.frame is not None
+        picture = self.app.export_screenshot(title=f"specviz r{self.frame.round}")
+        self._write(f"{self._stem()}.svg", picture.encode())
+
+    def _stage_picture(self) -> None:
+        player = self.feed.player
+        if not player.run.rounds or self.frame is None:
+            self.notify("no round yet", markup=False)
+            return
+        theme: Theme = "dark" if self.app.current_theme.dark else "light"
+        drawn = one_round(player.builder, player.cursor.index)
+        known = {node.id for node in drawn.nodes}
+        chosen = self.frame.selected if self.frame.selected in known else None
+        painter = StagePainter(head(player.builder, ""), drawn, theme, _WIDTH, chosen=chosen)
+        self._write(f"{self._stem(node=True)}-stage.svg", svg(painter.picture(-1)).encode("utf-8"))
+
+    def _node(self) -> None:
+        record = node_record(self.frame) if self.frame is not None else None
+        if record is None:
+            self.notify("this node has no record of its own", markup=False)
+            return
+        self._write(f"{self._stem(node=True)}.json", msgspec.json.format(msgspec.json.encode(record), indent=2))
+
+    def _begin_film(self) -> None:
+        self.run_worker(self._film(), exclusive=True)
+
+    async def _film(self) -> None:
+        """Go through the round on the screen itself; then back to where one was."""
+        player = self.feed.player
+        if not player.run.rounds:
+            self.notify("no round yet", markup=False)
+            return
+        place, selected = player.cursor, self.feed.options.selected
+        player.pause()
+        self.select(None)
+        steps = player.builder.steps(place.index)
+        frames: list[tuple[float, str]] = []
+        for number in range(len(steps.moments)):
+            player.place = steps.cursor(place.index, number)
+            self.paint()
+            await asyncio.sleep(_SETTLE_S)
+            frames.append((number * STEP_S, painted(self)))
+        frames.append((len(frames) * STEP_S + _LAST_S, frames[-1][1]))
+        player.place = Cursor(place.index, place.phase, place.step)
+        self.select(selected)
+        self.paint()
+        self._write(
+            f"{self._stem()}.cast", asciicast(frames, (self.size.width, self.size.height), f"specviz {self._stem()}")
+        )
+
+    # Of the run ------------------------------------------------------------------------------------------------------
+
+    def _whole(self, ending: str, command: str, make: Callable[[], bytes]) -> None:
+        assert self.frame is not None
+        run = self.feed.player.run
+        if not run.rounds:
+            self.notify("no round yet", markup=False)
+        elif len(run.rounds) > LONG:
+            instead = f": {command} {self._source_name() or 'TRACE'} does it" if command else ""
+            self.notify(f"{len(run.rounds):,} rounds are too many to be written while you wait{instead}", markup=False)
+        else:
+            self._write(f"specviz-{self.frame.run.run}.{ending}", make())
+
+    def _page(self) -> bytes:
+        builder = self.feed.player.builder
+        return page(builder, trace_name(self._source_name() or self.feed.name)).encode("utf-8")
+
+    def _tables(self) -> bytes:
+        return zipped(self.feed.player.run, "csv")
+
+    def _chrome(self) -> bytes:
+        return chrome_trace(self.feed.player.run)
+
+    # Where to --------------------------------------------------------------------------------------------------------
+
+    def _source_name(self) -> str:
+        """The file of what is on screen, or the name of one that comes along; nothing where there is none."""
+        source = self.feed.source
+        path = source.trace.path if isinstance(source, TraceFile | BigTrace) else self.feed.recording
+        if path is None:
+            return ""
+        return next((name for name, bundled in bundled_traces().items() if bundled == path), str(path))
+
+    def action_link(self) -> None:
+        """The command that opens this place, to the clipboard of the terminal, and on the screen to be read."""
+        name, frame = self._source_name(), self.frame
+        if frame is None or not frame.round:
+            self.notify("no round yet", markup=False)
+            return
+        if not name:
+            self.notify("this run is in no file that a link could open; R records it", severity="warning", markup=False)
+            return
+        node = f"/n{frame.selected}" if frame.selected is not None and frame.selected >= 0 else ""
+        link = shlex.join(["specviz", "tui", name, "--at", f"q{frame.query}/r{frame.round}{node}"])
+        self.app.copy_to_clipboard(link)
+        self.notify(f"copied: {link}", title="Link", timeout=10, markup=False)
+
+    def _write(self, name: str, data: bytes) -> None:
+        if self.app.is_web:
+            self.app.deliver_binary(io.BytesIO(data), save_filename=name)
+            return
+        path = _free(Path(name))
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            self.notify(f"cannot write {path}: {error.strerror or error}", severity="error", markup=False)
+            return
+        self.notify(f"written: {path}, {len(data) / 1e3:,.0f} kB", markup=False)
+
+
+def _free(path: Path) -> Path:
+    """A name that nothing has, so that nothing is written over: `NAME`, `NAME-2`, .."""
+    stem, dot, ending = path.name.partition(".")
+    number, found = 1, path
+    while found.exists():
+        number += 1
+        found = path.with_name(f"{stem}-{number}{dot}{ending}")
+    return found
