@@ -17,6 +17,7 @@ from specviz.errors import SpecvizError
 from specviz.runlog.run import Mark
 from specviz.view.words.palette import colour
 from specviz_app.server.core import UPLOAD_MB
+from specviz_app.server.index_page import KnownBase
 from specviz_app.server.server import Guards, Server, install, routes
 
 SCRIPT = Path(__file__).with_name("main.py")
@@ -92,7 +93,9 @@ def serve(server: Server, host: str, port: int, open_browser: bool, ready: Calla
             restore()
             await asyncio.to_thread(server.close)
 
-    app = st.App(SCRIPT, routes=routes(server), middleware=[Middleware(Guards)], lifespan=lifespan)
+    app = st.App(
+        SCRIPT, routes=routes(server), middleware=[Middleware(Guards), Middleware(KnownBase)], lifespan=lifespan
+    )
     app.run(config=config(host, port))
 
 

@@ -1,5 +1,6 @@
 """The seam between what runs and what looks. Live is replay of a trace that still grows, through this protocol."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -59,19 +60,24 @@ class NoSource:
 
 
 class TraceFile:
-    """Follows a file. A trace cut off without an `end` has ended as soon as no recorder holds it any more."""
+    """Follows a file. A trace cut off without an `end` has ended as soon as no recorder holds it any more.
+
+    `at_a_time`: the most records that one `poll` gives, for who does not keep them all; they lift the limit on those.
+    """
 
     live, silence = False, None
 
-    def __init__(self, path: Path | str, check: bool = False) -> None:
+    def __init__(self, path: Path | str, check: bool = False, at_a_time: int | None = None) -> None:
         self.trace = Trace(path, check)
         self.ended = False
+        self._most = at_a_time
 
     def poll(self) -> list[Event]:
         """The records completed since the last call."""
         growing = self.trace.growing  # asked first: what is written before the recorder lets go must still be read
-        events = self.trace.poll()
-        self.ended = self.trace.end is not None or not growing
+        events = self.trace.poll() if self._most is None else list(islice(self.trace.read(), self._most))
+        whole = self._most is None or len(events) < self._most
+        self.ended = self.trace.end is not None or (whole and not growing)
         return events
 
     def send(self, command: Command) -> None:

@@ -143,6 +143,13 @@ def test_the_parts_of_a_panel_stand_in_the_address_by_its_name(open_page: Open) 
     assert [warning.value for warning in at.warning] == []
 
 
+@pytest.mark.parametrize("name", sorted(RECORDINGS))
+def test_some_rounds_of_a_long_run_tell_which_panels_have_something(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = below._row(Viewer.of(name, TraceFile(RECORDINGS[name])))
+    monkeypatch.setattr(below, "MANY", 1)
+    assert below._row(Viewer.of(name, TraceFile(RECORDINGS[name]))) == whole
+
+
 def _query(at: Any, name: str) -> str:
     value = at.query_params[name]
     return str(value[0] if isinstance(value, list) else value)

@@ -8,13 +8,24 @@ from typing import Any
 import pytest
 
 from specviz.runlog.fold import fold
+from specviz.runlog.rounds import RoundPoint
 from specviz.trace import read_events
 from specviz.view import Frame, Player
 from specviz.view.frame.parts import Residual, ResidualEntry, Series
 from specviz.view.panels.overview.build import overview
 from specviz.view.stage import page as painted
 from specviz.view.words.palette import STYLES, glyph
-from specviz_app.figures.overview import fig_histogram, fig_marks, fig_series, fig_stages, fig_timeline
+from specviz_app.figures.overview import (
+    MOST_BARS,
+    fig_histogram,
+    fig_marks,
+    fig_series,
+    fig_stages,
+    fig_stretches,
+    fig_timeline,
+    stretch,
+    window,
+)
 from specviz_app.figures.tree import fig_pq, fig_residual, fig_tests, tree_rows
 from specviz_app.launcher import GROUNDS
 from specviz_app.ui.viewer import FILTERS, Viewer
@@ -187,3 +198,22 @@ def _through(ink: str, under: str, share: float) -> str:
     """A colour that covers so much of what is under it."""
     mixed = (round(share * int(ink[k : k + 2], 16) + (1 - share) * int(under[k : k + 2], 16)) for k in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def test_a_long_run_is_drawn_around_the_cursor_and_as_a_whole_in_stretches() -> None:
+    points = [
+        RoundPoint(i, 0, i + 1, n_emitted=1 + i % 3, n_accepted=i % 3, n_drafted=4, rejected=i % 2 == 0)
+        for i in range(MOST_BARS + 600)
+    ]
+    near = window(len(points), 700)
+    assert 700 in near
+    assert len(near) <= MOST_BARS
+    assert window(MOST_BARS, 7) == range(MOST_BARS), "what can be seen one by one is"
+    assert [window(len(points), at)[0] for at in (0, len(points) - 1)] == [0, len(points) - len(near)]
+    each, passing = stretch(len(points)), {701, 702}
+    bar = _json(fig_stretches(points, 700, passing))["data"][0]
+    framed = [k for k, width in enumerate(bar["marker"]["line"]["width"]) if width]
+    assert framed == [700 // each]
+    assert [k for k, shade in enumerate(bar["marker"]["opacity"]) if shade == 1] == sorted({i // each for i in passing})
+    assert sum(y * n for y, n in zip(bar["y"], bar["width"], strict=True)) == sum(p.n_emitted or 0 for p in points)
+    assert bar["customdata"] == list(range(0, len(points), each))

@@ -14,9 +14,11 @@ import specviz
 from app.conftest import Open
 from app.served import Served, served
 from specviz.errors import SpecvizError
+from specviz.events import encode
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.stage.document import head, one_round
+from specviz_app.server import stages
 from specviz_app.server.core import Settings
 from specviz_app.server.server import current
 from specviz_app.server.stages import MOST_ROUNDS, Stages
@@ -34,8 +36,8 @@ def _plain(made: Any) -> Any:
 
 
 def test_head_and_rounds_are_those_of_the_document(chain_trace: Path) -> None:
-    stages, builder = Stages(), _player(chain_trace).builder
-    run = stages.run(stages.offer(chain_trace, "chain"))
+    opened, builder = Stages(), _player(chain_trace).builder
+    run = opened.run(opened.offer(chain_trace, "chain"))
     assert json.loads(run.head()) == _plain(head(builder, "chain"))
     last = len(builder.run.rounds) - 1
     assert json.loads(run.rounds(last - 1, 5)) == [_plain(one_round(builder, k)) for k in (last - 1, last)]
@@ -188,3 +190,49 @@ def test_without_a_recording_it_follows_the_core_and_takes_what_is_said(
     assert "view=stage" in data
     assert "goes on with" in data
     assert at.selectbox(key="target").value == ""
+
+
+def test_a_long_recording_is_read_a_part_at_a_time(chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "AT_A_TIME", 60)
+    whole = _plain(head(_player(chain_trace).builder, "chain"))
+    made = Stages()
+    run = made.run(made.offer(chain_trace, "chain"))
+    begun = json.loads(run.head())
+    assert begun["more"] is True
+    assert 0 < len(begun["points"]) < len(whole["points"])
+    points, more = begun["points"], True
+    while more:  # as a page goes on: from the last round that it has, which may have been read in part
+        found = json.loads(run.further(len(points) - 1))
+        points, more = [*points[:-1], *found["points"]], found.get("more", False)
+    assert points == whole["points"]
+    assert found["queries"] == whole["queries"]
+    assert json.loads(run.head()) == whole
+
+
+def test_a_round_that_was_not_read_yet_is_read_when_it_is_asked_for(
+    chain_trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "AT_A_TIME", 60)
+    builder = _player(chain_trace).builder
+    made = Stages()
+    run = made.run(made.offer(chain_trace, "chain"))
+    last = len(builder.run.rounds) - 1
+    assert json.loads(run.rounds(last, 1)) == [_plain(one_round(builder, last))]
+    with pytest.raises(SpecvizError, match="no round"):
+        run.rounds(last + 1, 1)
+
+
+def test_of_a_damaged_recording_what_stands_before_the_damage_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "AT_A_TIME", 60)
+    path = tmp_path / "a.sv.jsonl"
+    lines = [encode(event) for event in make_events(temperature=0.8, new_tokens=40)]
+    path.write_bytes(b"\n".join([*lines[:-20], b"nonsense", *lines[-20:], b""]))
+    made = Stages()
+    run = made.run(made.offer(path, "a"))
+    first = json.loads(run.head())["points"]
+    with pytest.raises(SpecvizError, match=f"line {len(lines) - 19}"):
+        run.page()  # which wants all of it
+    assert json.loads(run.head())["points"] == first
+    assert json.loads(run.rounds(0, 1))[0]["index"] == 0

@@ -36,6 +36,8 @@ def _body() -> None:
     if held is None:
         return
     _below(held, state.dark())
+    if held.reading:
+        around.watch(held)
 
 
 def show(found: Overview, dark: bool) -> None:

@@ -37,6 +37,7 @@ def page() -> None:
     around.timeline(held, dark)
     explorer(held, dark)
     state.put_place(held)
+    around.watch(held)
 
 
 def explorer(held: Viewer, dark: bool, key: str = "round") -> None:

@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.screens import first_minute, live_models, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
-from specviz_app.ui import around, below, guard, parts, state
+from specviz_app.ui import around, below, guard, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
@@ -42,6 +42,7 @@ def _followed(server: Server) -> None:
     told = {
         "place": lambda: _moved(looked()),
         "panel": lambda: below.switch(looked(), st.session_state[KEY].get("panel"), looked().go),
+        **together.told(server, KEY, looked),
     }
     stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in told.items()})
     if held is None:
@@ -88,22 +89,26 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
         "token": server.token,
         "run": key,
         "at": held.place if named else "",
-        "play": not named,
+        "play": not named and together.mode() != together.FOLLOW,
         "here": first_minute.offer(server, run),
-        "welcome": [] if named else first_minute.welcome(server, held.name),
+        "welcome": [] if named or together.mode() else first_minute.welcome(server, held.name),
         "panels": below.row(held),
         "panel": below.opened(),
+        **together.data(server, held.name),
     }
     on = {
         "place": lambda: _moved(held),
         "panel": lambda: below.switch(held, st.session_state[KEY].get("panel"), held.go),
         "here": lambda: first_minute.run_here(server, run),
         "welcomed": first_minute.put_by,
+        **together.told(server, KEY, lambda: held),
     }
     parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in on.items()})
     below.show(held, state.dark())
     if named:
         state.put_place(held)
+    if held.reading:
+        around.watch(held)
 
 
 def _panel_moved(held: Viewer) -> bool:

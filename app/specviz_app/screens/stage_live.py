@@ -15,7 +15,7 @@ from specviz_app.screens import live, live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
-from specviz_app.ui import ab, below, guard, parts, state
+from specviz_app.ui import ab, below, guard, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own, owns
 from specviz_app.ui.pages import all_below
@@ -44,6 +44,7 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
         "manner": _manner(picked, method, talks, owns(server)),
         "panels": _panels(core, held),
         "panel": below.opened(),
+        **together.data(server, LIVE),
     }
     say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
     look = guard.obeyed(lambda: state.look_back(str(st.session_state[key].get("look"))))

@@ -1,6 +1,6 @@
 """Trace: the records themselves, their schema, and the file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,34 +10,64 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.events import NAMES, WIRE_RECORDS, Event, encode
 from specviz.sources.base import TraceFile
-from specviz.trace import read_events
+from specviz.trace.line_index import LineIndex, line_of
 from specviz_app.server.server import Server, current
-from specviz_app.ui import parts, state
+from specviz_app.ui import around, parts, state
 from specviz_app.ui.pages import Below, Page
 from specviz_app.ui.viewer import Viewer
 
-KIND, ROUND = "ev", "r"
+KIND, ROUND, FROM = "ev", "r", "from"
+_INDEX = "line-index"  # of the file, in the session's state
+MOST_ROWS = 5000  # of the table at a time
 _ALL = "all records"
 _LONG = 400  # characters of a record in the table
 
 
+def _tag(event: Event) -> str:
+    return str(event.__struct_config__.tag)
+
+
+class KeptRecords:
+    """Records of a live run, as a file's are read."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+        self.kinds = list(dict.fromkeys(_tag(event) for event in events))
+        self.last_round = max((event.r for event in events), default=0)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def matching(self, kind: str | None = None, round: int = 0) -> Sequence[int]:
+        pairs = enumerate(self._events)
+        return [n for n, e in pairs if (kind is None or _tag(e) == kind) and (not round or e.r == round)]
+
+    def read(self, numbers: Sequence[int]) -> Iterator[bytes]:
+        return (encode(self._events[n]) for n in numbers)
+
+
+Records = LineIndex | KeptRecords
+
+
 def page() -> None:
     try:
-        _body(state.viewer(current()), state.dark())
-    except SpecvizError as error:
+        held = state.viewer(current())
+        _body(held, state.dark())
+        around.watch(held)
+    except (SpecvizError, OSError) as error:
         st.error(parts.plain(str(error)))
 
 
 def _body(held: Viewer, dark: bool) -> None:
-    events = _events(held, current())
-    if not events:
+    found = _records_of(held, current())
+    if not len(found):
         st.info(PAGE.nothing)
         return
     parts.run_header(held.frame.run, len(held.player.run.rounds))
     records, schema, about = st.tabs(["Records", "Schema", "About"], key="trace-tabs", on_change="rerun")
     with records:
         if records.open:
-            _records(held, events)
+            _records(held, found)
     with schema:
         if schema.open:
             _schema()
@@ -46,57 +76,68 @@ def _body(held: Viewer, dark: bool) -> None:
             _about(held)
 
 
-def _events(held: Viewer, server: Server) -> list[Event]:
+def _records_of(held: Viewer, server: Server) -> Records:
     if not isinstance(held.source, TraceFile):
-        return server.core.since(-1, 0)[1]
+        return KeptRecords(server.core.since(-1, 0)[1])
     path = held.source.trace.path
-    return state.once("records", held, lambda: read_events(path))
+    now = (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+    known: tuple[object, LineIndex] | None = st.session_state.get(_INDEX)
+    if known is None or known[0] != now:
+        known = (now, LineIndex(path))
+        st.session_state[_INDEX] = known
+    return known[1]
 
 
-def _records(held: Viewer, events: Sequence[Event]) -> None:
-    """A row for every record; rows are fetched as they are scrolled to."""
-    kinds = [_ALL, *dict.fromkeys(_tag(e) for e in events)]
-    last = max(e.r for e in events)
+def _records(held: Viewer, found: Records) -> None:
+    """A row for every record; of many a part at a time."""
+    kinds = [_ALL, *found.kinds]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = st.selectbox("Record", kinds, key=KIND, bind="query-params", width=190)
-        number = st.number_input("Round, 0 for all", 0, last, 0, key=ROUND, bind="query-params", width=190)
+        number = st.number_input("Round, 0 for all", 0, found.last_round, 0, key=ROUND, bind="query-params", width=190)
+        wanted = found.matching(None if kind == _ALL else kind, number)
+        first = _first(len(wanted))
         st.download_button(
             "Download the trace",
-            data=lambda: _file(held, events),
+            data=lambda: b"\n".join([*found.read(range(len(found))), b""]),
             file_name=f"{_file_name(held)}.sv.jsonl",
             mime="application/x-ndjson",
             on_click="ignore",
         )
-    rows = [e for e in events if (kind == _ALL or _tag(e) == kind) and (not number or e.r == number)]
-    st.caption(f"{len(rows):,} of {len(events):,} records")
-    st.dataframe(_table(rows), hide_index=True, lazy=True, key="records-table", alt=f"{len(rows)} records of the trace")
+    shown = wanted[first : first + MOST_ROWS]
+    part = f", here {first + 1:,} to {first + len(shown):,}" if len(shown) < len(wanted) else ""
+    st.caption(f"{len(wanted):,} of {len(found):,} records{part}")
+    table = pa.Table.from_pylist([_row(line) for line in found.read(shown)])
+    st.dataframe(table, hide_index=True, lazy=True, key="records-table", alt=f"{len(shown)} records of the trace")
 
 
-def _table(events: Sequence[Event]) -> pa.Table:
-    return pa.Table.from_pylist([_row(event) for event in events])
+def _first(n: int) -> int:
+    """Where the part that is shown begins; asked for where there are more than a table has."""
+    if n <= MOST_ROWS:
+        return 0
+    first = st.number_input(
+        "From the n-th",
+        1,
+        n,
+        1,
+        step=MOST_ROWS,
+        key=FROM,
+        bind="query-params",
+        width=190,
+        help=f"{MOST_ROWS:,} at a time",
+    )
+    return int(first) - 1
 
 
-def _row(event: Event) -> dict[str, Any]:
-    text = encode(event).decode("utf-8", "replace")
+def _row(line: bytes) -> dict[str, Any]:
+    about, text = line_of(line), line.decode("utf-8", "replace")
     return {
-        "i": event.i,
-        "record": _tag(event),
-        "query": event.q,
-        "round": event.r,
-        "t ns": event.t,
+        "i": about.i,
+        "record": about.ev,
+        "query": about.q,
+        "round": about.r,
+        "t ns": about.t,
         "line": text if len(text) <= _LONG else text[:_LONG] + "…",
     }
-
-
-def _tag(event: Event) -> str:
-    return str(event.__struct_config__.tag)
-
-
-def _file(held: Viewer, events: Sequence[Event]) -> bytes:
-    """The file as it is on disk; what has come so far of a live run."""
-    if isinstance(held.source, TraceFile) and held.source.trace.path.suffix != ".gz":
-        return bytes(held.source.trace.path.read_bytes())
-    return b"".join(encode(event) + b"\n" for event in events)
 
 
 def _file_name(held: Viewer) -> str:

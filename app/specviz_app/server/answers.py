@@ -10,6 +10,7 @@ from specviz.errors import SpecvizError
 from specviz.whatif import Change
 from specviz_app.server.core import decode_asked
 from specviz_app.server.live_rounds import LiveRounds, RunFollowed, conversation
+from specviz_app.server.room import Lead, decode_said
 from specviz_app.server.sharing import TYPES, taken
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ _TO_KEEP = {"Content-Disposition": "attachment"}
 def played(server: "Server", asked: QueryParams) -> Response:
     """The head of a run; with `round`, so many rounds from there on as `n` says; with `page`, all as one file; with
     `share`, a picture of a round or the tables of all; with `points`, of the newest run of the core, the time line from
-    there on; with `said`, what was said to it."""
+    there on; with `further`, the same of a recording, a part more of which is read; with `said`, what was said to the
+    core."""
     first, n = asked.get("round"), asked.get("n", "1")
     try:
         if "said" in asked:
@@ -30,6 +32,8 @@ def played(server: "Server", asked: QueryParams) -> Response:
         run = server.played(asked.get("run", ""))
         if isinstance(run, LiveRounds) and (since := asked.get("points")) is not None:
             return Response(run.points(_number(since)), media_type="application/json", headers=HEADERS)
+        if not isinstance(run, LiveRounds) and (since := asked.get("further")) is not None:
+            return Response(run.further(_number(since)), media_type="application/json", headers=HEADERS)
         if "page" in asked:
             return Response(run.page(), media_type="text/html", headers={**HEADERS, **_TO_KEEP})
         if "share" in asked:
@@ -94,6 +98,20 @@ def obey(server: "Server", body: bytes) -> Response:
     except SpecvizError as error:
         return refused(str(error), 409)
     return JSONResponse({"ok": True}, headers=HEADERS)
+
+
+def heard(server: "Server", leads: bool, body: bytes) -> Response:
+    """A word of a page about looking together: where it stands, for who may steer; that it follows, for all."""
+    try:
+        said = decode_said(body)
+        if isinstance(said, Lead) and not leads:
+            return no("only who started this server presents: open it by the address that it printed, with the key")
+        n = server.room.hear(said)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return refused(f"bad word: {error}", 400)
+    except SpecvizError as error:
+        return refused(str(error), 409)
+    return JSONResponse({"ok": True, "n": n}, headers=HEADERS)
 
 
 def no(why: str) -> Response:

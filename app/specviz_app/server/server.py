@@ -2,9 +2,10 @@
 
 `GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
 step, stop, knob, pace), `GET /api/stage` gives the head of a run, or some of its rounds, `POST /api/whatif` decides a
-recorded round again with something changed. All want the token that only pages of this server are given: another site
-open in the same browser can reach a loopback port, but cannot read the token. Where other machines reach the server,
-commands want the owner's token instead.
+recorded round again with something changed, `POST /api/room` takes where the page that presents stands and who follows
+it. All want the token that only pages of this server are given: another site open in the same browser can reach a
+loopback port, but cannot read the token. Where other machines reach the server, commands, and to present, want the
+owner's token instead.
 """
 
 import asyncio
@@ -20,12 +21,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.view import Frame
-from specviz_app.server.answers import HEADERS, decided, no, obey, played, refused
+from specviz_app.server.answers import HEADERS, decided, heard, no, obey, played, refused
 from specviz_app.server.core import TICK_S, ServedRun, Settings
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, now
+from specviz_app.server.room import Room
 from specviz_app.server.stages import OpenRun, Stages
 
 EVENTS, COMMAND, STAGE, WHAT_IF = "/api/events", "/api/command", "/api/stage", "/api/whatif"
+ROOM = "/api/room"
+ALONE = "room"  # the view of a stream for a page that shows a recording: where the page that presents stands, no frames
 ONLY_OWNER = "only who started this server steers its core: open it by the address that it printed, with the key"
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
@@ -67,6 +71,7 @@ class Server:
         self.settings, self.streams = settings, streams
         self.core = ServedRun(settings, animate)
         self.stages = Stages()
+        self.room = Room()
         self.token = self.owner = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.n_streams = 0
@@ -140,7 +145,7 @@ def routes(server: Server) -> list[Route]:
         if server.n_streams >= MOST_STREAMS:
             return refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
         view = request.query_params.get("view", "stage")
-        if view not in _VIEWS:
+        if view not in _VIEWS and view != ALONE:
             return refused("no such view of the run", 404)
         return StreamingResponse(_stream(server, request, view), media_type="text/event-stream", headers=HEADERS)
 
@@ -159,22 +164,38 @@ def routes(server: Server) -> list[Route]:
             return no("a run is handed to pages of this server only")
         return await _answered(request, "question", partial(decided, server))
 
+    async def room(request: Request) -> Response:
+        token = request.headers.get("x-specviz-token", "")
+        leads = _same(token, server.owner)
+        if not leads and not _allowed(server, token):
+            return no("pages of this server only look at a run together")
+        return await _answered(request, "word", partial(heard, server, leads))
+
     return [
         Route(EVENTS, events, methods=["GET"]),
         Route(COMMAND, command, methods=["POST"]),
         Route(STAGE, stage, methods=["GET"]),
         Route(WHAT_IF, what_if, methods=["POST"]),
+        Route(ROOM, room, methods=["POST"]),
     ]
 
 
 async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[bytes]:
-    """The newest frame whenever there is another one. A frame is whole, so a client that comes back misses nothing."""
-    seen, quiet = _last_seen(request), 0.0
+    """The newest frame whenever there is another one, and for who asks (`room`) where the page that presents stands.
+
+    A frame is whole, so a client that comes back misses nothing.
+    """
+    seen, told, quiet = _last_seen(request), -1, 0.0
+    together = view == ALONE or "room" in request.query_params
     server.n_streams += 1
     try:
         yield b"retry: 500\n\n"
         while not server.closing.is_set() and not await request.is_disconnected():
-            if server.core.version != seen:
+            standing, words = server.room.told()
+            if together and standing != told:
+                told, quiet = standing, 0.0
+                yield b"event: room\ndata: %s\n\n" % words
+            if view in _VIEWS and server.core.version != seen:
                 seen, body = await asyncio.to_thread(server.frame, view)
                 quiet = 0.0
                 yield b"id: %d\ndata: %s\n\n" % (seen, body)

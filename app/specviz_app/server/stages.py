@@ -6,12 +6,14 @@ one or a few at a time: nobody holds a long run in finished form. Made in thread
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from specviz.errors import SpecvizError
 from specviz.events import Event
@@ -19,7 +21,7 @@ from specviz.runlog.fold import Run
 from specviz.trace import Trace
 from specviz.view import Options
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.document import head, rounds_json
+from specviz.view.stage.document import further, head, rounds_json
 from specviz.view.stage.moments import OPTIONS
 from specviz.view.stage.page import page
 from specviz.view.stage.what_if import what_if_round
@@ -27,6 +29,7 @@ from specviz.whatif import Change
 from specviz_app.server.sharing import Taken, prepared
 
 MOST_ROUNDS = 8  # that one request may ask for
+AT_A_TIME = 20_000  # records of a recording that are read for one request
 _OPEN = 4  # recordings that stay open
 _OFFERED = 256  # that are remembered
 # How much of a draft a page draws, and whether nodes say where they came from.
@@ -54,35 +57,65 @@ def _read(path: Path) -> Iterable[Event]:
 
 
 class OpenRun:
-    """One recording, read when it is first asked. A fold reads rounds back into memory, so one thread at a time asks.
+    """One recording, read as far as somebody asks for. A fold reads rounds back into memory, so one thread at a time
+    asks.
 
     Whatever is asked raises SpecvizError for a trace that cannot be read.
     """
 
     def __init__(self, read: Reading, name: str) -> None:
-        self._events, self._name = read, name
+        self._read_events, self._name = read, name
         self._lock = threading.Lock()
-        self._builder: FrameBuilder | None = None
-        self._head = b""
+        self._begin()
 
-    def _read(self) -> FrameBuilder:
-        """Under the lock. The run as far as it was recorded."""
-        if self._builder is None:
-            builder = FrameBuilder(Run())  # first: it counts every round while that is in memory
-            builder.run.extend(self._events())
-            self._head, self._builder = msgspec.json.encode(head(builder, self._name)), builder
+    def _begin(self) -> None:
+        self._builder = FrameBuilder(Run())  # it counts every round while that is in memory
+        self._events: Iterator[Event] | None = None  # what was not read yet; None: nothing was
+        self._whole, self._head = False, b""
+
+    def _read(self, most: int | None = None) -> FrameBuilder:
+        """Under the lock. The run as far as it was recorded, or so many records further than it was read."""
+        if self._whole:
+            return self._builder
+        if self._events is None:
+            self._events = iter(self._read_events())
+        run = self._builder.run
+        before = run.version
+        try:
+            run.extend(self._events if most is None else islice(self._events, most))
+        except BaseException:
+            self._begin()
+            raise
+        self._whole = most is None or run.version - before < most
         return self._builder
 
     def head(self) -> bytes:
-        """The head as JSON."""
+        """The head as JSON. Of a long recording it is that of the part that was read, and says so (`more`)."""
         with self._lock:
-            self._read()
+            if self._events is None:
+                self._read(AT_A_TIME)
+            while not self._builder.run.rounds and not self._whole:
+                self._read(AT_A_TIME)
+            if not self._head:
+                found = structs.replace(head(self._builder, self._name), more=not self._whole)
+                if not self._whole:
+                    return msgspec.json.encode(found)
+                self._head = msgspec.json.encode(found)
             return self._head
+
+    def further(self, since: int) -> bytes:
+        """A part more is read: the time line from a round on, all prompts, and whether there is still more, as JSON."""
+        with self._lock:
+            if self._events is None or not self._whole:
+                self._read(AT_A_TIME)
+            return msgspec.json.encode(further(self._builder, since, not self._whole))
 
     def rounds(self, first: int, n: int, view: str = "") -> bytes:
         """Some rounds, as a JSON list. Raises SpecvizError for a round or a view that is not there."""
         with self._lock:
-            builder = self._read()
+            while len(self._builder.run.rounds) <= max(0, first) + MOST_ROUNDS and not self._whole:
+                self._read(AT_A_TIME)
+            builder = self._builder
             last = len(builder.run.rounds)
             if not 0 <= first < last:
                 raise SpecvizError(f"no round {first} here; there are {last}, counted from 0")

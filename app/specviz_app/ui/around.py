@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app.figures.overview import fig_timeline
+from specviz_app.figures.overview import fig_stretches, fig_timeline, stretch, window
 from specviz_app.server.server import current
 from specviz_app.ui import below, guard, parts, state
 from specviz_app.ui.library import LIVE
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FILTER, _SHOW = "rounds", "show"
 Thing = TypeVar("Thing")
 WATCH_S = 2.0
+READ_S = 0.2  # between two parts of a long file
 
 
 def opened(nothing: str = NOTHING) -> Viewer | None:
@@ -116,19 +117,35 @@ def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -
 
 
 def timeline(held: Viewer, dark: bool) -> None:
-    """All rounds; a click goes there."""
+    """All rounds; a click goes there. Of a long run those around the cursor, below the whole of it in stretches."""
     only = _only()
     matching = held.matching(only)
     frame = held.frame
-    points = frame.timeline.points
-    figure = fig_timeline(points, frame.cursor.index, None if only == FILTERS[0] else matching, dark)
-    alt = f"Tokens of {len(points)} rounds; {len(matching)} pass the filter '{only}'."
-    event = parts.plot(figure, "timeline", alt, pick=True)
-    chosen = [p.get("x") for p in event.selection.points] if event else []
-    last = st.session_state.get("timeline_seen")
-    st.session_state["timeline_seen"] = chosen
-    if chosen and chosen != last and chosen[0] != frame.cursor.index:
-        held.seek(int(chosen[0]))
+    points, here = frame.timeline.points, frame.cursor.index
+    passing = None if only == FILTERS[0] else frozenset(matching)
+    near = window(len(points), here)
+    filtered = f"{len(matching):,} pass the filter '{only}'"
+    if len(near) < len(points):
+        each = f"{len(points):,} rounds, {stretch(len(points))} to a bar"
+        whole = fig_stretches(points, here, passing, dark)
+        event = parts.plot(whole, "stretches", f"Tokens a round of {each}; {filtered}.", pick=True)
+        _clicked_round(held, event, "stretches")
+        parts.dim(f"Above all {each}; below them {near[0] + 1:,} to {near[-1] + 1:,}, one to a bar.")
+    alt = f"Tokens of {len(near):,} rounds; {filtered}."
+    figure = fig_timeline(points[near.start : near.stop], here, passing, dark)
+    _clicked_round(held, parts.plot(figure, "timeline", alt, pick=True), "timeline")
+
+
+def _clicked_round(held: Viewer, event: Any, key: str) -> None:
+    """A bar was clicked just now: to its round, of a stretch to the first that passes the filter."""
+    found = click(event, key)
+    if not found or not isinstance(found[0], int | float):
+        return
+    first = int(found[0])
+    last = first + (stretch(len(held.player.run.rounds)) if key == "stretches" else 1)
+    index = next((index for index in held.matching(_only()) if first <= index < last), first)
+    if index != held.player.cursor.index:
+        held.seek(index)
         st.rerun()
 
 
@@ -137,8 +154,21 @@ def watch(held: Viewer) -> None:
 
     Whoever looks at the newest round follows the run (`Viewer.refresh`); elsewhere the place stays.
     """
-    if not held.finished and (held.name != LIVE or current().core.loaded):
+    if held.reading:
+        guard.fragment(_read_on, READ_S)(held)
+    elif not held.finished and (held.name != LIVE or current().core.loaded):
         guard.fragment(_watch, WATCH_S)(held)
+
+
+def _read_on(held: Viewer) -> None:
+    """A long file is read a part at a time, while what stands of it can be looked at."""
+    st.caption(f"Reading the trace: {len(held.player.run.rounds):,} rounds so far. The numbers are of these.")
+    try:
+        held.read_on()
+    except SpecvizError:
+        st.rerun()  # the page says it
+    if not held.reading:
+        st.rerun()
 
 
 def _watch(held: Viewer) -> None:

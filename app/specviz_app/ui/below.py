@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from specviz.view import Frame, Options
+from specviz.runlog.excerpt import excerpt
+from specviz.sources import NoSource
+from specviz.view import Frame, Options, Player
 from specviz_app.ui import guard, parts, state
 from specviz_app.ui.pages import Below, all_below
 from specviz_app.ui.viewer import Viewer
 
 PANEL = "panel"
 _KEPT = "below-of"
+MANY = 256  # rounds of a run above which the row is told by some of them
 
 
 def opened() -> str:
@@ -41,8 +44,17 @@ def _row(held: Viewer) -> list[tuple[str, str, str]]:
         return [(each.id, each.title, "no round yet") for each in all_of]
     shown = Options(shown=tuple({name for each in all_of for name in each.asks}))
     fullest = max(range(held.newest + 1), key=lambda index: rounds.point(index).n_drafted or 0)
-    frames = [held.end_of(index, shown) for index in dict.fromkeys((fullest, held.newest))]
+    places = tuple(dict.fromkeys((fullest, held.newest)))
+    frames = _few(held, places, shown) if len(rounds) > MANY else [held.end_of(index, shown) for index in places]
     return [(each.id, each.title, _nothing(each, frames)) for each in all_of]
+
+
+def _few(held: Viewer, places: Sequence[int], shown: Options) -> list[Frame]:
+    """Those rounds of a long run as if they were all of it: what panels count over a whole run is not counted here."""
+    run = held.player.run
+    small = Viewer("", NoSource(""), Player(excerpt(run, places), animate=False), Options())
+    found = [small.player.run.find(*run.rounds.place(index)) for index in places]
+    return [small.end_of(index, shown) for index in found if index is not None]
 
 
 def _nothing(each: Below, frames: Sequence[Frame]) -> str:

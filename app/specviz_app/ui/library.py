@@ -14,12 +14,13 @@ from pathlib import Path
 from specviz.errors import SpecvizError, TraceError
 from specviz.sources import Source, TraceFile
 from specviz.sources.bundled import bundled_traces, trace_name
-from specviz.trace import read_events
+from specviz.trace import Trace
 from specviz_app.server.core import INFLATED_MB, UPLOAD_MB, LiveSource
 from specviz_app.server.past import PastSource
 from specviz_app.server.server import Server
 
 LIVE = "live run"
+AT_A_TIME = 20_000  # records of a file that a page reads before it shows them
 
 
 def choices(server: Server, uploads: Mapping[str, Path]) -> dict[str, Path | None]:
@@ -41,7 +42,7 @@ def opened(name: str, server: Server, uploads: Mapping[str, Path]) -> Source:
         raise SpecvizError(f"no trace '{name}' here; choose one on the left")
     path = found[name]
     if path is not None:
-        return TraceFile(path)
+        return TraceFile(path, at_a_time=AT_A_TIME)
     return LiveSource(server.core) if name == LIVE else PastSource(server.core.events_of(name))
 
 
@@ -56,7 +57,9 @@ def accept(name: str, data: bytes, folder: Path | None = None) -> Path:
     place = Path(tempfile.mkdtemp(dir=folder or scratch())) / safe
     place.write_bytes(data)
     try:
-        read_events(place, check=True)
+        with Trace(place, check=True) as trace:
+            for _ in trace.read():
+                pass  # it is checked on the way, and not kept
     except TraceError as error:
         place.unlink()
         place.parent.rmdir()

@@ -9,6 +9,7 @@ from specviz.view import Cursor, Feed, Frame, Options, Player
 from specviz.view.frame.frame import Folding, TreeNode
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz_app.server.core import NODE_NAMES, place_name
+from specviz_app.ui.library import AT_A_TIME
 
 FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")
 
@@ -22,6 +23,7 @@ class Viewer:
     player: Player
     options: Options
     finished: bool = False  # everything was read, and the file let go of
+    _behind: bool = False
 
     @classmethod
     def of(cls, name: str, source: Source) -> "Viewer":
@@ -41,6 +43,15 @@ class Viewer:
         rounds = self.player.run.rounds
         return next((index for index in reversed(range(len(rounds))) if rounds[index].complete), 0)
 
+    @property
+    def reading(self) -> bool:
+        """Whether more of a file is there than was read: a long one is read a part at a time (`refresh`)."""
+        return self._behind and not self.finished
+
+    def read_on(self) -> bool:
+        """Read a part more of a long file; whether there was one. Raises TraceError for a damaged file."""
+        return self.reading and self.refresh()
+
     def refresh(self) -> bool:
         """Take what is new; whether there was anything. Raises TraceError for a damaged file.
 
@@ -51,6 +62,7 @@ class Viewer:
         first, follows = not self.player.run.rounds, self.follows
         events = self.source.poll()
         self.player.extend(events)
+        self._behind = len(events) == AT_A_TIME
         if self.source.ended:
             self.finished = True
             self.source.close()
@@ -77,7 +89,16 @@ class Viewer:
         return place_name(run, self.player.cursor.index, self.options.selected)
 
     def go(self, place: str) -> None:
-        """To a place of the address. Raises SpecvizError for what is none, or is not in this run."""
+        """To a place of the address; a long file is read as far as that. Raises SpecvizError for what is none, or is
+        not in this run."""
+        while True:
+            try:
+                return self._go(place)
+            except SpecvizError:
+                if not self.read_on():
+                    raise
+
+    def _go(self, place: str) -> None:
         head, _, tail = place.rpartition("/")
         special = NODE_NAMES.get(tail)
         node = self.player.seek(head if special is not None else place)

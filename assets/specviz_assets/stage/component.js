@@ -1,7 +1,9 @@
 // The stage in a page of the dashboard: rounds come from the server, one after another; the script around runs once.
 
 import { LiveStage } from "./live.js";
+import { Feed } from "./feed.js";
 import { PanelRow } from "./panelrow.js";
+import { Room } from "./room.js";
 import { Stage } from "./stage.js";
 import { Talker } from "./talker.js";
 import { Welcome, hereButton } from "./welcome.js";
@@ -29,6 +31,14 @@ async function ordered(data, command) {
   if (!said.ok) throw new Error(said.message);
 }
 
+// `last`: the page goes; what it says is sent all the same.
+async function saidInRoom(data, word, last) {
+  const headers = { "Content-Type": "application/json", "X-Specviz-Token": word.room === "lead" ? data.roomKey : data.token };
+  const answer = await fetch(data.room, { method: "POST", headers, body: JSON.stringify(word), keepalive: last });
+  const said = await answer.json();
+  if (!said.ok) throw new Error(said.message);
+}
+
 async function askedAgain(data, question) {
   const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.token };
   const answer = await fetch(data.whatIf, { method: "POST", headers, body: JSON.stringify({ run: data.run, ...question }) });
@@ -48,7 +58,7 @@ function groundOf(host) {
 
 function sourceOf(data) {
   const view = data.view ? `&view=${encodeURIComponent(data.view)}` : "";
-  return { head: () => fetched(data, ""), round: async (index) => (await fetched(data, `&round=${index}&n=1${view}`))[0] };
+  return { head: () => fetched(data, ""), further: (from) => fetched(data, `&further=${from}`), round: async (index) => (await fetched(data, `&round=${index}&n=1${view}`))[0] };
 }
 
 // What can be taken away.
@@ -77,6 +87,27 @@ function panelsOf(held) {
   return row;
 }
 
+// Several pages that look together. A recording has no stream of frames, so it has one of its own for this.
+function togetherOf(data, held) {
+  const room = new Room(held.stage, {
+    options: { say: (word, last) => saidInRoom(data, word, last) },
+    leads: Boolean(data.roomKey),
+    src: data.src,
+    mode: data.mode,
+    panel: () => held.panel,
+    tell: (name, value) => {
+      if (value.place) {
+        held.last = value.place;
+        held.pending.push(value.place);
+      }
+      held.trigger(name, value);
+    },
+  });
+  held.hears = (told) => room.hear(told);
+  if (!data.events) held.roomFeed = new Feed(data.roomEvents, () => {}, () => {}, held.hears);
+  return room;
+}
+
 // Messages came or went that the page around has not laid out: another tab said something, and the script is to run,
 // once. Who spoke in this tab has a script on its way already; a frame may overtake it.
 function compareTalk(held, page) {
@@ -90,12 +121,13 @@ function compareTalk(held, page) {
 // The newest run of the core, and what is said to it.
 function followed(mount, data, held, options) {
   const live = {
-    events: data.events,
+    events: data.room ? `${data.events}&room=1` : data.events,
     watches: !data.key,
     head: (run) => fetched(data, "", run),
     round: async (run, index) => (await fetched(data, `&round=${index}&n=1`, run))[0],
     points: (run, from) => fetched(data, `&points=${from}`, run),
     order: (command) => ordered(data, command),
+    told: (told) => held.hears?.(told),
     // Models came or went, here or in another tab: the script is to run, once.
     compare: ({ core, page }) => {
       if (data.page !== undefined) compareTalk(held, page);
@@ -116,17 +148,23 @@ function followed(mount, data, held, options) {
 
 function mount(component, theme) {
   const { data, parentElement } = component;
-  const held = { run: data.run, view: data.view, n: data.n, at: data.at, last: data.at, pending: [] };
+  const held = { run: data.run, view: data.view, n: data.n, at: data.at, last: data.at, mode: data.mode, pending: [] };
   const onPlace = (place) => {
     if (place === held.last || (data.bare && !place.includes("/"))) return;  // a bare tree tells of clicks alone
     held.last = place;
     held.pending.push(place);
     held.trigger("place", place);
   };
-  const options = { at: data.at, play: data.play, theme, onPlace }, place = parentElement.querySelector(".mount");
+  const options = { at: data.at, play: data.play, theme, onPlace };
+  if (data.room) {
+    Object.assign(options, { room: () => held.room, onDraw: () => held.room?.moved(), onTouched: () => held.room?.touched() });
+  }
+  const place = parentElement.querySelector(".mount");
   held.stage = data.events ? followed(place, data, held, options)
     : data.bare ? new Stage(place, sourceOf(data), { ...options, bare: true }) : recorded(place, data, options);
   if (data.panels) held.panels = panelsOf(held);
+  held.panel = data.panel;
+  if (data.room) held.room = togetherOf(data, held);
   if (data.page !== undefined) held.stage.around.classList.add("within");
   const here = () => held.trigger("here", true);
   if (data.here) held.stage.box.querySelector(".tools").prepend(hereButton(data.here, here));
@@ -139,13 +177,19 @@ function mount(component, theme) {
   return held;
 }
 
+function leave(held) {
+  held.welcome?.end();
+  held.room?.end();
+  held.roomFeed?.end();
+  held.stage.end();
+}
+
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
   const theme = groundOf(parentElement.host ?? parentElement);
   let held = mounted.get(parentElement);
   if (held && (held.run !== data.run || held.view !== data.view)) {
-    held.welcome?.end();
-    held.stage.end();
+    leave(held);
     held = null;
   }
   if (!held) {
@@ -162,6 +206,11 @@ export default function (component) {
   held.stage.setTheme(theme);
   if (data.manner) held.talker?.setManner(data.manner);
   held.panels?.set(data.panels, data.panel);
+  if (held.panel !== data.panel) {
+    held.panel = data.panel;
+    held.room?.moved();
+  }
+  if (data.mode !== held.mode) held.room?.set((held.mode = data.mode));
   if (data.panels) held.stage.around.classList.toggle("open", Boolean(data.panel));
   if (held.n !== data.n) {
     held.n = data.n;
@@ -177,8 +226,7 @@ export default function (component) {
   held.at = data.at;
   return () => {
     clearTimeout(held.telling);
-    held.welcome?.end();
-    held.stage.end();
+    leave(held);
     mounted.delete(parentElement);
   };
 }

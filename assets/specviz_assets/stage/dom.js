@@ -60,6 +60,7 @@ const ICONS = {
   minus: "M5 11h14v2H5z",
   fit: "M4 4h6v2H6v4H4zM14 4h6v6h-2V6h-4zM4 14h2v4h4v2H4zM18 14h2v6h-6v-2h4z",
   save: "M11 3h2v8l3-3 1.4 1.4L12 14.8 6.6 9.4 8 8l3 3zM4 18h16v2.5H4z",
+  present: "M3 4h18v12H3zM5 6v8h14V6zM11 16h2v3h4v2H7v-2h4z",
   theme: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18",
 };
 

@@ -24,7 +24,7 @@ export class Follower extends Stage {
     this.bar = new LiveBar(this);
     this.time.bar.append(this.bar.box);
     this.options.talker?.place(this.talk);
-    this.feed = new Feed(live.events, (frame) => this.heard(frame), (problem) => this.complain(problem));
+    this.feed = new Feed(live.events, (frame) => this.heard(frame), (problem) => this.complain(problem), live.told);
     put(this.said, "Waiting for the core.");
   }
 

@@ -15,7 +15,9 @@ export const KEYS = {
   Home: (stage) => stage.goEnd(0),
   End: (stage) => stage.toLast(),
   l: (stage) => stage.toLast(),
-  Escape: (stage) => stage.choose(null),
+  Escape: (stage) => stage.options.room?.()?.escape() || stage.choose(null),
+  p: (stage) => stage.options.room?.()?.turn(),
+  f: (stage) => stage.options.room?.()?.turnFollow(),
   "+": (stage) => stage.tree.zoom(1.25),
   "-": (stage) => stage.tree.zoom(0.8),
   0: (stage) => stage.tree.refit(),
@@ -34,10 +36,16 @@ const WORDS = [
   ["?", "these keys"],
 ];
 
-export function helpBox() {
+const TOGETHER = [
+  ["p", "presenter mode: large, dark, by keys alone; Esc leaves"],
+  ["f", "follow the page that presents"],
+];
+
+// `together`: whether pages can look together here.
+export function helpBox(together) {
   const box = el("dialog", { class: "help", "aria-label": "keys" });
   box.append(el("h2", { text: "Keys" }),
-    el("dl", {}, ...WORDS.flatMap(([keys, words]) => [el("dt", { text: keys }), el("dd", { text: words })])),
+    el("dl", {}, ...[...WORDS, ...(together ? TOGETHER : [])].flatMap(([keys, words]) => [el("dt", { text: keys }), el("dd", { text: words })])),
     el("button", { type: "button", text: "close", onclick: () => box.close() }));
   box.onclick = (event) => (event.target === box ? box.close() : undefined);
   return box;

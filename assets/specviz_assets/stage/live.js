@@ -5,14 +5,17 @@ import { Follower } from "./follow.js";
 export class LiveStage extends Follower {
   look() {
     this.following = false;
+    this.options.onDraw?.();
     this.bar.paint();
   }
 
   follow() {
+    this.touched();
     this.stop();
     this.following = true;
     this.chosen = null;
     this.bar.paint();
+    this.options.onDraw?.();
     this.options.onPlace?.("");
     this.fetchedAt = 0;
     return this.now && this.catchUp();
@@ -30,12 +33,14 @@ export class LiveStage extends Follower {
   goEnd(index, chosen = null) {
     if (!this.head?.points.length) return undefined;
     if (index > this.last) return this.follow();
+    this.touched();
     this.look();
     return super.goEnd(index, chosen);
   }
 
   rejection(by) {
     if (!this.page) return undefined;
+    this.touched();
     this.look();
     return super.rejection(by);
   }
@@ -46,6 +51,7 @@ export class LiveStage extends Follower {
       this.follow();
       return;
     }
+    this.touched();
     this.look();
     super.choose(id);
   }
@@ -59,12 +65,16 @@ export class LiveStage extends Follower {
       if (!this.following) return this.follow();
       return this.order({ cmd: this.paused ? "step" : "pause" });
     }
-    if (hold) this.look();
+    if (hold) {
+      this.touched();
+      this.look();
+    }
     return super.step(by, hold);
   }
 
   toggle() {
     if (this.following && this.steers) return this.order({ cmd: this.paused ? "resume" : "pause" });
+    this.touched();
     this.look();
     return super.toggle();
   }

@@ -32,8 +32,20 @@ export class Moves extends Picture {
     this.tell();
   }
 
+  // What a person does with the picture begins with this: who goes along with somebody else goes alone from here.
+  touched() {
+    this.options.onTouched?.();
+  }
+
+  // Back from where a run goes on by itself: a recording does not.
+  look() {}
+
+  // What somebody else changed for a what if, where that can be asked.
+  adopt() {}
+
   step(by, hold = true) {
     if (!this.page) return undefined;
+    if (hold) this.touched();
     if (hold) this.stop();
     const k = this.k + by;
     if (k >= 0 && k < this.page.moments.length) return this.go(this.index, k, by > 0);
@@ -53,6 +65,7 @@ export class Moves extends Picture {
 
   goEnd(index, chosen = null) {
     if (!this.head) return undefined;
+    this.touched();
     this.stop();
     return this.go(index, -1, false, chosen);
   }
@@ -60,6 +73,7 @@ export class Moves extends Picture {
   // To the next or previous test that failed; where single tests are not recorded, to its round.
   async rejection(by) {
     if (!this.page) return;
+    this.touched();
     this.stop();
     const own = this.failed(this.page).filter((k) => (by > 0 ? k > this.k : k < this.k));
     if (own.length) {
@@ -79,6 +93,37 @@ export class Moves extends Picture {
   failed(page) {
     return page.moments.flatMap((moment, k) =>
       moment.phase === PHASE.ACCEPT && page.states[k].get(moment.at)?.mark === "rejected" ? [k] : []);
+  }
+
+  // A long recording is read a part at a time by who serves it: its time line grows until all of it is there.
+  async readOn() {
+    if (!this.source?.further || !this.head?.more || this.gone) return false;
+    const { points, queries } = this.head;
+    const from = Math.max(0, points.length - 1); // the last one may have been read in part
+    const found = await this.source.further(from);
+    if (this.gone) return false;
+    points.length = from;
+    points.push(...found.points);
+    found.queries.forEach((query, n) => (queries[n] ? Object.assign(queries[n], query) : queries.push(query)));
+    this.head.more = found.more ?? false;
+    this.talk.grow(from);
+    this.time.setHead(this.head);
+    if (this.page) this.time.show(this.index, this.k, this.page.moments.length, this.moving);
+    put(this.facts, `reading: ${points.length.toLocaleString()} rounds so far`);
+    if (this.head.more) return true;
+    const head = await this.source.head(); // with the numbers of the whole run
+    if (this.gone) return false;
+    this.lay((this.head = head));
+    if (this.page) this.draw(false, { page: this.page, k: this.k });
+    return true;
+  }
+
+  async readAll() {
+    try {
+      while (await this.readOn()) await new Promise((done) => setTimeout(done, 30));
+    } catch (error) {
+      put(this.facts, `⚠ read as far as round ${this.head.points.length}: ${error.message}`);
+    }
   }
 
   // The run has grown: there are more rounds to go to.
@@ -101,7 +146,9 @@ export class Moves extends Picture {
   // `r3`, `r3/n14`, `q1/r3/closing`, as other pages and the terminal write a place.
   async goto(place) {
     const match = /^((?:q\d+\/)?r\d+)(?:\/(root|closing|n\d+))?$/.exec(place);
-    const index = match ? this.head.points.findIndex((point) => point.place === match[1]) : -1;
+    const find = () => this.head.points.findIndex((point) => point.place === match[1]);
+    let index = match ? find() : -1;
+    while (match && index < 0 && await this.readOn()) index = find();
     if (index < 0) {
       await this.go(0, this.still ? -1 : 0);
       return;
@@ -122,6 +169,7 @@ export class Moves extends Picture {
   }
 
   choose(id) {
+    this.touched();
     this.stop();
     this.chosen = id;
     this.draw(false, { page: this.page, k: this.k });

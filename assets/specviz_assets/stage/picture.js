@@ -28,7 +28,7 @@ export class Picture {
     this.legend = el("p", { class: "legend", "aria-hidden": "true" });
     this.counts = el("p", { class: "dim counts" });
     this.problem = el("p", { class: "problem", role: "alert" });
-    this.help = helpBox();
+    this.help = helpBox(this.options.room !== undefined);
     this.flying = el("div", { class: "flying", "aria-hidden": "true" });
     const tools = el("div", { class: "tools" },
       shareMenu(this),
@@ -117,5 +117,6 @@ export class Picture {
       item.classList.toggle("past", n < moment.phase);
     }
     this.box.dataset.phase = moment.phase;
+    this.options.onDraw?.();
   }
 }

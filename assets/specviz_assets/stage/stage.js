@@ -13,7 +13,8 @@ const TAKES_KEYS = "input, textarea, select, dialog, [contenteditable=true], [ro
 const SLIDES = "input[type=range], input[type=checkbox]", SLIDING = /^(Arrow|Home|End|Page| )/; // these of them alone
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
-// page), `bare` (one round, and no keys of its own on the page), `save()` and `share(query)` (promises of files), `onPlace(place)` when a place was come to and stayed at.
+// page), `bare` (one round, and no keys of its own on the page), `save()` and `share(query)` (promises of files), `onPlace(place)` when a place was come to and stayed at,
+// `onDraw()` when a moment was painted, `onTouched()` before what a person does; `room`, for pages that look together.
 export class Stage extends Moves {
   constructor(root, source, options = {}) {
     super();
@@ -46,6 +47,7 @@ export class Stage extends Moves {
       if (!this.head.points.length) throw new Error((this.head.notices ?? [])[0] ?? "this run has no round");
       await this.goto(this.options.at ?? "");
       if (this.options.play && !this.options.at) this.start();
+      if (!this.options.bare) this.readAll();
     } catch (error) {
       put(this.problem, `The run cannot be shown: ${error.message}`);
     }
@@ -65,6 +67,7 @@ export class Stage extends Moves {
   }
 
   toggle() {
+    this.touched();
     if (this.playing) this.stop();
     else this.start();
   }
@@ -87,6 +90,7 @@ export class Stage extends Moves {
     this.playing = false;
     this.time.show(this.index, this.k, this.page.moments.length, false);
     this.said.setAttribute("aria-live", "polite");
+    this.options.onDraw?.();
     this.tell();
   }
 

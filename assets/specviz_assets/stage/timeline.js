@@ -39,7 +39,10 @@ export class Timeline {
       event.stopPropagation();
       stage.round(step);
     });
-    new ResizeObserver(() => this.draw()).observe(this.track);
+    new ResizeObserver(() => {
+      this.draw();
+      if (this.points?.[this.shown?.[0]]) this.show(...this.shown);
+    }).observe(this.track);
   }
 
   setHead(head) {
@@ -108,6 +111,7 @@ export class Timeline {
   }
 
   show(index, k, n, playing) {
+    this.shown = [index, k, n, playing];
     const point = this.points[index], last = this.points.length;
     const slot = this.track.clientWidth / this.slots;
     this.head.style.width = `${Math.max(3, slot)}px`;

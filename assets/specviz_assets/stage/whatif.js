@@ -111,6 +111,7 @@ export class WhatIfStage extends Stage {
 
   // An answer that is on its way is about what was asked before: it would put the slider back under the hand.
   ask() {
+    this.touched();
     this.stop();
     this.wished += 1;
     this.askSoon(SOON_MS);
@@ -161,6 +162,16 @@ export class WhatIfStage extends Stage {
     put(this.iffSure, "");
     this.iff.hidden = false;
     this.box.classList.add("asks");
+  }
+
+  // What somebody else changed, as if it had been moved here.
+  adopt(change) {
+    if (JSON.stringify(change) === JSON.stringify(this.changed ? this.change : null)) return;
+    if (!change) this.putBack();
+    else {
+      this.change = structuredClone(change);
+      this.askSoon(0);
+    }
   }
 
   putBack() {

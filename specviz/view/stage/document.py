@@ -23,6 +23,7 @@ from specviz.view.stage.parts import (
     VERSION,
     KnobLook,
     Look,
+    StageFurther,
     StageHead,
     StageMetric,
     StageNode,
@@ -98,6 +99,12 @@ def points_from(builder: FrameBuilder, first: int) -> tuple[StagePoint, ...]:
         written = texts.get(index, ())
         found.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
     return tuple(found)
+
+
+def further(builder: FrameBuilder, first: int, more: bool) -> StageFurther:
+    """A recording that is read a part at a time: its time line from a round on."""
+    points = points_from(builder, min(first, len(builder.run.rounds)))
+    return StageFurther(points, tuple(_query(query) for query in builder.run.queries), more)
 
 
 def _texts(builder: FrameBuilder, first: int) -> dict[int, tuple[Token, ...]]:

@@ -31,7 +31,7 @@ MODULES = (
     "stage",
 )  # each before those that use it
 # Behind them, for a page with a server: a run that goes on, what if, the panels below the picture.
-LIVE = ("feed", "livebar", "steer", "talker", "follow", "live", "welcome", "whatifrow", "whatif", "panelrow")
+LIVE = ("feed", "livebar", "steer", "talker", "follow", "live", "welcome", "whatifrow", "whatif", "panelrow", "room")
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:\{[^}]*\};\n|(?=const|class|function|async))", re.MULTILINE)
 _GZIP = 31  # zlib's word for gzip, with no time of day in it

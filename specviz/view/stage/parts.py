@@ -87,6 +87,15 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     points: tuple[StagePoint, ...]
     notices: tuple[str, ...] = ()
     controls: tuple[StageControl, ...] = ()  # of every knob, where a core takes them
+    more: bool = False  # the recording is longer than what was read of it: see `StageFurther`
+
+
+class StageFurther(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was read of a long recording since: the time line from a round on, and all prompts as they are now."""
+
+    points: tuple[StagePoint, ...]
+    queries: tuple[StageQuery, ...]
+    more: bool = False
 
 
 class StageNode(msgspec.Struct, frozen=True, omit_defaults=True):

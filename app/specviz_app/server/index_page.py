@@ -1,0 +1,58 @@
+"""`KnownBase`: tells Streamlit's page that its server is at the root of the address.
+
+Streamlit's page does not know whether `/stage` is a page of an app at `/` or an app at `/stage`, and asks for the
+second first: every link to one of our pages would begin with two requests that are answered by 404, which a browser
+writes to its console in red. Its own setting for this is a global that stands in the page before its script runs.
+"""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_HEAD = b"<head>"
+_SAID = b"<head>\n    <script>window.__streamlit = { BACKEND_BASE_URL: location.origin };</script>"
+
+
+class KnownBase:
+    """Around the app: the page it answers with says where its server is. Everything else is passed on as it is."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not _navigates(scope):
+            await self.app(scope, receive, send)
+            return
+        plain = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+        begun: Message | None = None
+
+        async def said(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = message
+                return
+            if begun is not None:  # the first piece of the body has the head in it
+                body = message.get("body", b"")
+                if _is_page(begun) and _HEAD in body:
+                    message = {**message, "body": body.replace(_HEAD, _SAID, 1)}
+                    _longer(begun, len(_SAID) - len(_HEAD))
+                start, begun = begun, None
+                await send(start)
+            await send(message)
+
+        await self.app({**scope, "headers": plain}, receive, said)
+
+
+def _navigates(scope: Scope) -> bool:
+    """Whether a browser asks for a page, not a script or a picture."""
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def _is_page(start: Message) -> bool:
+    headers = dict(start["headers"])
+    return headers.get(b"content-type", b"").startswith(b"text/html") and b"content-encoding" not in headers
+
+
+def _longer(start: Message, by: int) -> None:
+    start["headers"] = [
+        (name, str(int(value) + by).encode() if name == b"content-length" else value)
+        for name, value in start["headers"]
+    ]

@@ -1,0 +1,109 @@
+"""Looking at a run together, as the address has it: a page that presents, and pages that follow it.
+
+`?mode=present` is the stage in large type on a dark ground, `?mode=follow` goes wherever the page that presents goes.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from specviz_app.server.server import ALONE, EVENTS, ROOM, Server
+from specviz_app.ui import below, state
+from specviz_app.ui.library import choices
+from specviz_app.ui.owner import command_token, owns
+from specviz_app.ui.pages import all_below
+from specviz_app.ui.viewer import Viewer
+
+MODE = "mode"
+PRESENT, FOLLOW = "present", "follow"
+_TOLD = "mode-told"  # in the session's state: what the picture told last, what stood before, and when
+_STALE_S = 15.0
+
+
+def mode() -> str:
+    """What the address asks of this page; "" for neither.
+
+    A browser that tells two things in a row sends the second with the address as it was before the first: what the
+    picture has told stands against that for a while.
+    """
+    asked = st.query_params.get(MODE, "")
+    wanted = asked if asked in (PRESENT, FOLLOW) else ""
+    now, before, since = st.session_state.get(_TOLD, ("", "", -_STALE_S))
+    if wanted != now and wanted == before and time.monotonic() - since < _STALE_S:
+        _write(now)
+        return str(now)
+    return wanted
+
+
+def _write(wanted: str) -> None:
+    if wanted:
+        st.query_params[MODE] = wanted
+    else:
+        st.query_params.pop(MODE, None)
+
+
+def data(server: Server, name: str) -> dict[str, Any]:
+    """What the picture needs of this. `name`: the run that is looked at."""
+    now = mode()
+    if now == PRESENT and owns(server) and (path := choices(server, state.uploads()).get(name)) is not None:
+        server.room.show(name, path)
+    return {
+        "room": ROOM,
+        "roomEvents": f"{EVENTS}?view={ALONE}&token={server.token}",
+        "roomKey": command_token(server),
+        "src": name,
+        "mode": now,
+    }
+
+
+def told(server: Server, key: str, looked: Callable[[], Viewer]) -> dict[str, Callable[[], None]]:
+    """What is due when the picture tells that its `mode` has changed, or was `led` to another run or panel.
+
+    Both say where the picture stands as well. `looked`: this tab's view of the run.
+    """
+    return {
+        "mode": lambda: _put_mode(st.session_state[key].get("mode"), looked),
+        "led": lambda: _led(server, st.session_state[key].get("led"), looked),
+    }
+
+
+def _go(place: object, looked: Callable[[], Viewer]) -> None:
+    if place:
+        held = looked()
+        held.go(str(place))
+        state.put_place(held)
+
+
+def _put_mode(given: object, looked: Callable[[], Viewer]) -> None:
+    if not isinstance(given, dict):
+        return
+    wanted = given.get("mode")
+    now, before = str(wanted) if wanted in (PRESENT, FOLLOW) else "", mode()
+    st.session_state[_TOLD] = (now, before, time.monotonic())
+    _write(now)
+    _go(given.get("place"), looked)
+
+
+def _led(server: Server, where: object, looked: Callable[[], Viewer]) -> None:
+    """To the run and the panel of the page that presents."""
+    if not isinstance(where, dict):
+        return
+    name, panel = str(where.get("src") or ""), str(where.get("panel") or "")
+    known = choices(server, state.uploads())
+    if name and name not in known and (path := server.room.shown(name)) is not None:
+        state.uploads()[name] = path
+    elif name and name not in known:
+        state.note(f"the page that is followed shows '{name}', which this server has not here")
+        return
+    if name and name != state.source_name(server):
+        st.session_state[state.SRC] = name
+        st.query_params.pop(state.AT, None)
+        st.session_state["place_of"], st.session_state["at_seen"] = name, None
+    else:
+        _go(where.get("place"), looked)
+    if any(each.id == panel for each in all_below()):
+        st.query_params[below.PANEL] = panel
+    else:
+        st.query_params.pop(below.PANEL, None)
