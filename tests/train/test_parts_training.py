@@ -308,3 +308,19 @@ def test_what_is_kept_is_read_again(tmp_path):
     files.keep(tmp_path / "a.json", {"seconds": 1.5, "cost": {"a1": 2.0}})
     assert files.kept(tmp_path / "a.json") == {"seconds": 1.5, "cost": {"a1": 2.0}}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_set_with_too_few_tokens_a_round_costs_more_the_more_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {
+        "a1": Decoded(tokens=20, rounds=10, predicted_ns=200.0),
+        "m1": Decoded(tokens=10, rounds=10, predicted_ns=90.0),
+    }
+    monkeypatch.setattr(skip_costs.SkipSetPricer, "decoded", lambda pricer, skips, n_new: found[str(skips)])
+
+    def cheapest(yields: float) -> str:
+        pricer = skip_costs.SkipSetPricer(None, None, [], yields)  # type: ignore[arg-type]
+        return min(found, key=lambda name: pricer.ns_per_token(SkipSet.parse([name]), 8))
+
+    assert cheapest(0.0) == "m1"  # nine a token in place of ten
+    assert cheapest(1.5) == "a1"
+    assert cheapest(1.01) == "a1"

@@ -140,7 +140,7 @@ class SublayerCosts:
 class SkipSetPricer:
     """Prices sets by decoding prompts with them, default knobs.
 
-    `yields`: tokens a round that are wanted. A set with fewer costs more in proportion, so that a search is led to them.
+    `yields`: tokens a round that are wanted. A set with fewer costs more in proportion, which leads a search to them.
     """
 
     target: ModelAdapter
