@@ -323,4 +323,5 @@ def test_a_set_with_too_few_tokens_a_round_costs_more_the_more_it_lacks(monkeypa
 
     assert cheapest(0.0) == "m1"  # nine a token in place of ten
     assert cheapest(1.5) == "a1"
-    assert cheapest(1.01) == "a1"
+    assert cheapest(1.01) == "m1"  # a hundredth is a tenth of its price
+    assert cheapest(1.02) == "a1"
