@@ -152,7 +152,9 @@ class ModelAdapter:
         """Prepare a forward of n rows. `visible`: bool numpy `[n, kv]` or None when every row sees everything."""
         if self.widths is not None:
             return self._exact_block(self.widths, hidden, positions, visible, kv_positions)
-        masks = {kind: self._mask(kind, positions, visible, kv_positions) for kind in set(self.types)}
+        masks: dict[str, Tensor | RowPlan | None] = {
+            kind: self._mask(kind, positions, visible, kv_positions) for kind in set(self.types)
+        }
         where, rope = self._places(hidden, positions)
         return ForwardInputs(where, masks, rope)
 
@@ -200,7 +202,8 @@ class ModelAdapter:
         """Rows through layers `lo..hi`, writing their keys and values to the cache."""
         if block.reach is None:
             return self._layers(hidden, block, cache, lo, hi)
-        out, step = [], block
+        out: list[Tensor] = []
+        step: ForwardInputs | None = block
         while step is not None:
             n = step.positions.shape[1] - step.padding
             rows, hidden = hidden[:, :n], hidden[:, n:]
@@ -243,7 +246,7 @@ class ModelAdapter:
             return self.head(self.norm(hidden))  # type: ignore[no-any-return]
         n, most = hidden.shape[1], self.widths.most
         if n > most:
-            return torch.cat([self._scores(rows) for rows in hidden.split(most, 1)], 1)
+            return torch.cat([self._scores(hidden[:, k : k + most]) for k in range(0, n, most)], 1)
         return self.head(self.norm(_filled(hidden, self.widths.padding(n))))[:, :n]  # type: ignore[no-any-return]
 
 
