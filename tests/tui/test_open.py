@@ -46,9 +46,11 @@ async def listed(pilot: Pilot[int]) -> OptionList:
 async def test_our_model_is_first_and_a_key_away(size: tuple[int, int], cores: Cores) -> None:
     app = app_with(cores, model("smollm2"))
     async with app.run_test(size=size) as pilot:
-        await listed(pilot)
-        screen = shown(app)
-        assert screen.index("smollm2") < screen.index("embedded pair") < screen.index("chain")
+        box = await listed(pilot)
+        names = [str(option.prompt).split("  ")[1] for option in box.options if option.id]
+        assert names[:2] == ["smollm2", "embedded pair"]
+        assert names.index("embedded pair") < names.index("chain")
+        assert shown(app).index("smollm2") < shown(app).index("embedded pair")
         await pilot.press("enter")
         await pilot.pause()
         assert cores.words == [("--target", "smollm2", "--draft", "self:int4")]

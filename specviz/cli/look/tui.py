@@ -15,6 +15,7 @@ import click
 from specviz.cli import options
 from specviz.cli.flags import flag, max_mb_option, text
 from specviz.cli.look import live
+from specviz.cli.look.able import methods_for
 from specviz.errors import MissingExtra, SpecvizError
 
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ def command(**given: Any) -> int:
 
     wanted = live.wants_run(given)
     from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
+    from specviz_tui.common.remapped import own_keys
 
-    library = Library(wants_animation(), given["ascii_only"], _core(given) if wanted else WorkerStart())
+    core = _core(given) if wanted else WorkerStart()
+    library = Library(wants_animation(), given["ascii_only"], core, keys=own_keys(), methods=methods_for)
     feed = _opened(library, given["replay"], wanted)
     app = SpecvizApp(library, feed, given["at"], driver_class=terminal_driver())
     leave_with_terminal(app)
