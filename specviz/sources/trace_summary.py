@@ -41,7 +41,9 @@ class TraceSummary:
     @property
     def pace(self) -> str:
         """`6.4 tokens a round`; "" where the recording has no end."""
-        return f"{number(self.per_round, 1)} tokens a round" if self.per_round is not None else ""
+        if self.per_round is None:
+            return ""
+        return f"{number(self.per_round, 1)} {'token' if self.per_round == 1 else 'tokens'} a round"
 
     @property
     def how(self) -> str:

@@ -90,7 +90,8 @@ def calibration(model: OverviewModel, painter: Painter, cells: int) -> Text:
     rows = model.calibration
     band, n = (max(len(text) for text in column) for column in ([r.band for r in rows], [f"{r.n}" for r in rows]))
     texts = [max(cell_len(row.texts[k]) for row in rows) for k in range(3)]
-    room = max(4, min(16, (cells - band - n - sum(texts) - 18) // 2))
+    texts = [max(text, len(title)) for text, title in zip(texts, ("q draft", "p target", "kept"), strict=True)]
+    room = max(3, min(16, (cells - band - n - sum(texts) - 11) // 2))
     gap = "  "
     titles = ("q draft", "p target", "kept")
     head = Text(f" {'q':<{band}}{gap}{'n':>{n}}{gap}", style=FAINT, no_wrap=True)

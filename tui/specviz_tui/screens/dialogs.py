@@ -67,17 +67,24 @@ class ListChoice:
     heading: bool = False
     able: bool = True
 
-    def option(self, widest: int, indent: str = "", wrap: bool = False) -> Option:
-        """As the list shows it, the notes in a column behind the widest title, or in lines of their own."""
+    def option(self, widest: int, indent: str = "", wrap: bool = False, cells: int | None = None) -> Option:
+        """As the list shows it, the notes in a column behind the widest title, or in lines of their own.
+
+        `cells`: what does not fit into so many is left out.
+        """
         if self.heading:
             return Option(Text(self.title, style=STRONG), disabled=True)  # without its id: nobody can choose it
         if wrap:
             head = Text(running(self.title), style=STRONG)
             return Option(head.append(f"\n{running(self.note)}" if self.note else "", style=PLAIN), self.id)
         title = Text(
-            f"{indent}{running(self.title)}".ljust(widest + len(indent) + 2), style=PLAIN if self.able else FAINT
+            f"{indent}{running(self.title)}".ljust(widest + len(indent) + 2),
+            style=PLAIN if self.able else FAINT,
         )
-        return Option(title.append(running(self.note), style=FAINT), self.id)
+        title.append(running(self.note), style=FAINT)
+        if cells is not None:
+            title.truncate(cells, overflow="ellipsis")
+        return Option(title, self.id)
 
 
 class PickScreen(ModalScreen[str | None]):

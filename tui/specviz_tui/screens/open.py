@@ -2,6 +2,7 @@
 it, the one under the cursor where it is small. And the screen that fetches."""
 
 import asyncio
+import itertools
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input, Label, OptionList, Static
+from textual.widgets.option_list import Option
 
 from specviz.local_models.found import LocalModel
 from specviz.local_models.store import partial, size_of
@@ -29,7 +31,7 @@ from specviz_tui.screens.library import BETWEEN, DECODE, LEARN, MODEL, SAY, WATC
 
 LOOK_S = 0.5  # between two looks at what has arrived
 PREVIEW_S = 0.4  # a cursor that stays so long on a recording has it played
-PREVIEW_BYTES = 600_000  # of a file; longer ones are opened when that is asked for
+PREVIEW_BYTES = 1_500_000  # of a file; longer ones are opened when that is asked for
 DOORS = ((DECODE, "d", "Decode"), (WATCH, "w", "Watch"), (LEARN, "l", "Learn"))
 SAY_HINT = "m: say something to {model}; enter decodes it"
 NOBODY = "no model here can be talked to"
@@ -182,8 +184,29 @@ class OpenScreen(PickScreen):
         at = self._behind(self._door)
         if at is not None:
             box.highlighted = at
-            box.scroll_to_highlight(top=False)
+            self.call_after_refresh(self._show_heading)
         self._follow()
+
+    def _show_heading(self) -> None:
+        """The door's own line on top, as far as the list goes."""
+        box = self.query_one(OptionList)
+        box.scroll_to_highlight(top=True)
+        box.scroll_relative(y=-1, animate=False)
+
+    def options(self) -> list[Option]:
+        """As in any list, the notes of each door in a column of their own."""
+        widest, made, cells = 0, [], max(40, self.app.size.width - 8)
+        for k, choice in enumerate(self._choices):
+            if choice.heading:
+                rest = itertools.takewhile(lambda other: not (other.heading and other.id), self._choices[k + 1 :])
+                widest = max((len(other.title) for other in rest if not other.heading), default=0)
+            made.append(choice.option(widest, "  ", cells=cells))
+        return made
+
+    def on_resize(self) -> None:
+        """Lines are cut where the list ends."""
+        if self._choices and self.query(OptionList):
+            self._renew(self._choices)
 
     @property
     def _listener(self) -> ListChoice | None:

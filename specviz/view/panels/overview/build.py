@@ -173,9 +173,11 @@ def _said_before(curve: Series, others: list[Series]) -> bool:
 
 def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
     """A band of confidence in words."""
-    p, kept = (f"{prob(e.value)} {uncertainty(e, prob)}".strip() for e in (band.p, band.kept))
+    p = prob(band.p.value) + (f" {uncertainty(band.p, prob)}" if band.p.interval is not None else "")
     words = f"{prob(band.lo)} to {prob(band.hi)}"
-    return CalibrationRow(words, band.n, band.q, band.p.value, band.kept.value, (prob(band.q), p, kept))
+    return CalibrationRow(
+        words, band.n, band.q, band.p.value, band.kept.value, (prob(band.q), p, prob(band.kept.value))
+    )
 
 
 def time_words(metrics: "Metrics") -> str:

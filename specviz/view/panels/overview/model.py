@@ -37,7 +37,7 @@ class CalibrationRow:
     q: float
     p: float
     kept: float
-    texts: tuple[str, str, str]  # q, p, kept, the last two with their intervals
+    texts: tuple[str, str, str]  # q, p with its interval, kept
 
 
 @dataclass(frozen=True, slots=True)
