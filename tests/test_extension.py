@@ -240,7 +240,7 @@ async def test_the_terminal_paints_the_file_under_its_own_keys(recorded: Path, e
         await pilot.pause(0.3)
         await pilot.press("9")
         await pilot.pause()
-        assert "[6 Guess]" in shown(app)
+        assert "[9 Guess]" in shown(app)
         assert "Guessed and kept" in shown(app)
         told = [f"guessed {n}, kept {kept}" for n, kept in pairs(events)]
         assert [line for line in text_of(app, "guessed") if line in told]

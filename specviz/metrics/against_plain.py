@@ -18,11 +18,12 @@ from typing import Literal
 import msgspec
 
 from specviz.events import Climb, ExitRound, RoundEnd
-from specviz.metrics.estimate import Estimate, Median, Ratio
+from specviz.metrics.estimate import Estimate, Median, Moments, settled
 from specviz.runlog.run import RoundRecord
 
 Basis = Literal["rounds", "pass", "stage", "layers"]
 MEASURED: tuple[Basis, ...] = ("rounds", "pass")
+_S = 1e9  # nanoseconds
 LEAST_PLAIN = 8  # plain rounds from which on their median counts
 
 
@@ -43,15 +44,15 @@ class PlainTally:
     """Give it every finished round in order."""
 
     def __init__(self) -> None:
-        self.rate = Ratio()  # tokens / ns, recording left out
+        self.rate = Moments()  # tokens / ns, recording left out
         self.plain_ns = Median()  # of rounds that were plain decoding
         self.target_ns = Median()  # the target's stage of the others
         self.climbs = False  # the target's own layers draft: its stage is no whole pass
 
-    def take(self, record: RoundRecord, end: RoundEnd, unit: int, ns: int) -> None:
-        """Count a round that took `ns`. `unit`: its number."""
+    def take(self, record: RoundRecord, end: RoundEnd, ns: int) -> None:
+        """Count a round that took `ns`."""
         took = max(1, ns - end.probe_ns)
-        self.rate.add(unit, end.q, end.n_emitted, took)
+        self.rate.add(end.n_emitted, took)
         self.climbs = self.climbs or bool(record.by_kind.keys() & {Climb, ExitRound})
         if end.n_drafted or end.n_draft_calls or record.nodes or end.n_emitted != 1 or self.climbs:
             self.target_ns.add(end.stage_ns.get("target", 0))
@@ -61,9 +62,10 @@ class PlainTally:
     def speed(self, pass_ns: int | None, layers: Estimate | None) -> PlainSpeed | None:
         """`pass_ns`: a target's pass over one row, timed at the start; `layers`: the share of a whole pass's layers
         that ran for a token, where that is known. None where nothing tells what plain decoding takes."""
-        rate = self.rate.estimate()
-        if rate is None:
+        if not self.rate.n:
             return None
+        over = self.rate
+        rate = settled(float(over.top / over.bottom) * _S, _scaled(over.interval(), _S), over.n, over.counting)
         plain, stage = self.plain_ns.estimate(), self.target_ns.estimate()
         if plain is not None and self.plain_ns.n >= LEAST_PLAIN:
             return _faster(rate, plain.value, "rounds")
@@ -75,10 +77,14 @@ class PlainTally:
 
 
 def _faster(rate: Estimate, plain_ns: float, basis: Basis) -> PlainSpeed:
-    """Tokens a nanosecond beside one in `plain_ns`."""
-    ends = None if rate.interval is None else (rate.interval[0] * plain_ns, rate.interval[1] * plain_ns)
-    times = Estimate(value=rate.value * plain_ns, interval=ends, n=rate.n, unknown=rate.unknown)
+    """Tokens a second beside one in `plain_ns`."""
+    by = plain_ns / _S
+    times = Estimate(value=rate.value * by, interval=_scaled(rate.interval, by), n=rate.n, unknown=rate.unknown)
     return PlainSpeed(times=times, basis=basis, plain_ms=plain_ns / 1e6)
+
+
+def _scaled(interval: tuple[float, float] | None, by: float) -> tuple[float, float] | None:
+    return None if interval is None else (interval[0] * by, interval[1] * by)
 
 
 def _inverse(share: Estimate) -> Estimate:

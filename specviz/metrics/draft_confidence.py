@@ -13,12 +13,12 @@ from typing import TypeVar
 import msgspec
 
 from specviz.events import Node, Verify
-from specviz.metrics.estimate import Estimate, Ratio, share
+from specviz.metrics.estimate import Estimate, Moments, settled_difference, share
 from specviz.runlog.run import RoundRecord
 
 EDGES = (0.1, 0.25, 0.5, 0.75, 0.9)  # between the bands of q
 N_BANDS = len(EDGES) + 1
-_FINE = 1_000_000  # probabilities stand in a trace with six figures
+_FINE = 10_000  # probabilities are added up as integers of so many
 _PLACES = 6  # examples that are remembered
 _JUDGED = ("accepted", "rejected")
 
@@ -30,7 +30,7 @@ class ConfidenceBand(msgspec.Struct, frozen=True, kw_only=True):
     hi: float
     n: int
     q: float
-    p: Estimate
+    p: float
     gap: Estimate
     kept: Estimate
 
@@ -46,21 +46,22 @@ class TokenPlace(msgspec.Struct, frozen=True, order=True):
 class _Band:
     def __init__(self) -> None:
         self.n = self.kept = 0
-        self.q, self.p, self.gap = 0, Ratio(), Ratio()
+        self.q, self.gap = 0, Moments()  # of q - p over rounds
 
-    def add(self, unit: int, query: int, rows: list[tuple[int, int, bool]]) -> None:
-        """The tokens of one round: q, p in millionths, and whether it was kept."""
+    def add(self, rows: list[tuple[int, int, bool]]) -> None:
+        """The tokens of one round: q, p in parts of `_FINE`, and whether it was kept."""
         n, q, p = len(rows), sum(row[0] for row in rows), sum(row[1] for row in rows)
         self.n, self.kept, self.q = self.n + n, self.kept + sum(row[2] for row in rows), self.q + q
-        self.p.add(unit, query, p, n * _FINE)
-        self.gap.add(unit, query, q - p, n * _FINE)
+        self.gap.add(q - p, n * _FINE)
 
     def found(self, band: int) -> ConfidenceBand | None:
-        p, gap, kept = self.p.estimate(most=1.0), self.gap.signed(), share(self.kept, self.n)
-        if p is None or gap is None or kept is None:
+        kept = share(self.kept, self.n)
+        if kept is None:
             return None
+        gap = settled_difference(float(self.gap.top / self.gap.bottom), self.gap.interval(), self.gap.n)
+        q = self.q / self.n / _FINE
         lo, hi = (0.0, *EDGES)[band], (*EDGES, 1.0)[band]
-        return ConfidenceBand(lo=lo, hi=hi, n=self.n, q=self.q / self.n / _FINE, p=p, gap=gap, kept=kept)
+        return ConfidenceBand(lo=lo, hi=hi, n=self.n, q=q, p=q - gap.value, gap=gap, kept=kept)
 
 
 class ConfidenceTally:
@@ -68,7 +69,6 @@ class ConfidenceTally:
 
     def __init__(self) -> None:
         self._bands = [_Band() for _ in range(N_BANDS)]
-        self._all = _Band()
         self._surest: list[tuple[int, TokenPlace]] = []  # lost tokens the draft was surest of, the least sure first
         self.lost_at: dict[int, list[TokenPlace]] = {}  # by depth: the first tests that were lost there
         self.empty: list[TokenPlace] = []  # the first rounds that drafted and kept nothing
@@ -76,8 +76,8 @@ class ConfidenceTally:
         self.n_idle = 0  # newest rounds in a row in which nothing was drafted
         self.idle_since: TokenPlace | None = None
 
-    def take(self, record: RoundRecord, unit: int, n_drafted: int, n_accepted: int) -> None:
-        """Count a round. `unit`: its number."""
+    def take(self, record: RoundRecord, n_drafted: int, n_accepted: int) -> None:
+        """Count a round."""
         here = TokenPlace(record.q, record.r)
         self.n_drafting, self.n_kept = self.n_drafting + bool(n_drafted), self.n_kept + bool(n_drafted and n_accepted)
         if n_drafted and not n_accepted:
@@ -102,9 +102,7 @@ class ConfidenceTally:
                 if len(self._surest) > _PLACES:
                     heapq.heappop(self._surest)
         for band, found in rows.items():
-            self._bands[band].add(unit, record.q, found)
-        if rows:
-            self._all.add(unit, record.q, [row for found in rows.values() for row in found])
+            self._bands[band].add(found)
 
     def bands(self) -> tuple[ConfidenceBand, ...]:
         """Those with any token, from the least sure to the surest."""

@@ -116,8 +116,8 @@ class Tally(RunSums):
         self._note_ratios(record, end, ns, carried)
         self._note_chain(record, nodes)
         self.modelled.take(record)
-        self.plain.take(record, end, self.n_rounds, ns)
-        self.confidence.take(record, self.n_rounds, end.n_drafted, end.n_accepted)
+        self.plain.take(record, end, ns)
+        self.confidence.take(record, end.n_drafted, end.n_accepted)
 
     # The parts of a round -------------------------------------------------------------------------------------------
 

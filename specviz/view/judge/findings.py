@@ -237,7 +237,7 @@ def overconfident_draft(judged: JudgedRun) -> RunFinding | None:
     return RunFinding(
         "overconfident_draft",
         "the draft is too sure of itself",
-        f"Tokens that the draft gives {said} ({prob(band.q)} on average, n {band.n}) get {prob(band.p.value)} from the "
+        f"Tokens that the draft gives {said} ({prob(band.q)} on average, n {band.n}) get {prob(band.p)} from the "
         f"target, and {prob(band.kept.value)} of them are kept.",
         advice,
         "tree",

@@ -87,25 +87,21 @@ def calibration(model: OverviewModel, painter: Painter, cells: int) -> Text:
     """What the draft gave its tokens, what the target gave them, and how many were kept."""
     if not model.calibration:
         return Text(" no probabilities of drafted tokens on record", style=FAINT)
-    rows = model.calibration
+    rows, titles = model.calibration, ("q draft", "p target", "kept", "q − p")
     band, n = (max(len(text) for text in column) for column in ([r.band for r in rows], [f"{r.n}" for r in rows]))
-    texts = [max(cell_len(row.texts[k]) for row in rows) for k in range(3)]
-    texts = [max(text, len(title)) for text, title in zip(texts, ("q draft", "p target", "kept"), strict=True)]
-    room = max(3, min(16, (cells - band - n - sum(texts) - 11) // 2))
-    gap = "  "
-    titles = ("q draft", "p target", "kept")
-    head = Text(f" {'q':<{band}}{gap}{'n':>{n}}{gap}", style=FAINT, no_wrap=True)
-    head.append(f"{titles[0]:<{max(texts[0], 7)}} {'':<{room}}{gap}{titles[1]:<{max(texts[1], 8)}} {'':<{room}}{gap}")
-    lines = [head.append(titles[2])]
+    q, p, kept, apart = (max(len(titles[k]), *(cell_len(row.texts[k]) for row in rows)) for k in range(4))
+    room = max(2, min(16, (cells - band - n - q - p - kept - apart - 13) // 2))
+    head = (
+        f" {'q':<{band}}  {'n':>{n}}  {titles[0]:<{q + room + 1}}  {titles[1]:<{p + room + 1}}  {titles[2]:<{kept}}  "
+    )
+    lines = [Text(head + titles[3], style=FAINT, no_wrap=True)]
     for row in rows:
-        line = Text(f" {row.band:<{band}}{gap}{row.n:>{n}}{gap}", no_wrap=True)
-        line.append(f"{row.texts[0]:<{max(texts[0], 7)}} ").append(bar(row.q, room), style=painter.tint("drafted"))
-        line.append(f"{gap}{row.texts[1]:<{max(texts[1], 8)}} ").append(
-            bar(row.p, room), style=painter.tint("accepted")
-        )
-        lines.append(line.append(f"{gap}{row.texts[2]}"))
+        line = Text(f" {row.band:<{band}}  {row.n:>{n}}  {row.texts[0]:<{q}} ", no_wrap=True)
+        line.append(bar(row.q, room), style=painter.tint("drafted")).append(f"  {row.texts[1]:<{p}} ")
+        line.append(bar(row.p, room), style=painter.tint("accepted"))
+        lines.append(line.append(f"  {row.texts[2]:<{kept}}  {row.texts[3]}"))
     lines += indented(
-        "Both columns alike: the draft knows how sure it may be. q longer: too sure of itself.", cells, FAINT
+        "q − p around 0: the draft knows how sure it may be. Above 0: it is too sure of itself.", cells, FAINT
     )
     for line in lines:
         line.truncate(cells, overflow="ellipsis")

@@ -173,11 +173,10 @@ def _said_before(curve: Series, others: list[Series]) -> bool:
 
 def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
     """A band of confidence in words."""
-    p = prob(band.p.value) + (f" {uncertainty(band.p, prob)}" if band.p.interval is not None else "")
+    apart = number(band.gap.value) + (f" {uncertainty(band.gap)}" if band.gap.interval is not None else "")
     words = f"{prob(band.lo)} to {prob(band.hi)}"
-    return CalibrationRow(
-        words, band.n, band.q, band.p.value, band.kept.value, (prob(band.q), p, prob(band.kept.value))
-    )
+    texts = (prob(band.q), prob(band.p), prob(band.kept.value), apart)
+    return CalibrationRow(words, band.n, band.q, band.p, band.kept.value, texts)
 
 
 def time_words(metrics: "Metrics") -> str:

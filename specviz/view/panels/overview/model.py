@@ -37,7 +37,7 @@ class CalibrationRow:
     q: float
     p: float
     kept: float
-    texts: tuple[str, str, str]  # q, p with its interval, kept
+    texts: tuple[str, str, str, str]  # q, p, kept, and q - p with its interval
 
 
 @dataclass(frozen=True, slots=True)
