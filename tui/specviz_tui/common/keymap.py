@@ -125,9 +125,9 @@ KNOB_KEYS: tuple[Key, ...] = (
 
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
-    "step.previous": ", .",
-    "round.previous": "[ ]",
-    "rejection.previous": "{ }",
+    "step.previous": "step.next",
+    "round.previous": "round.next",
+    "rejection.previous": "rejection.next",
 }
 
 

@@ -170,7 +170,7 @@ class KeyBar(Widget):
         ranked = sorted((self._now(key, narrow) for key in always if key.rank), key=lambda key: key.rank)
         line, self._spots = Text(" ", no_wrap=True), []
         for key in (own.get(key.keys, key) for key in ranked if key.short and (key.narrow or not narrow)):
-            entry = _entry(key, narrow, self.own)
+            entry = _entry(key, narrow, {other.id: other.caps for other in always})
             if line.cell_len + entry.cell_len > self.size.width:
                 break
             action = key.action if key.keys not in own else f"focused.{key.action}"
@@ -196,7 +196,8 @@ class KeyBar(Widget):
                 self.post_message(Pressed(action))
 
 
-def _entry(key: Key, narrow: bool, own: Mapping[str, str]) -> Text:
-    moved = any(pair.partition(".")[0] == key.id.partition(".")[0] for pair in own)
-    caps = key.caps if moved else PAIRS.get(key.id, key.caps)
+def _entry(key: Key, narrow: bool, caps_of: Mapping[str, str]) -> Text:
+    """The two directions of a step share one entry, as in `[ ] round`."""
+    other = caps_of.get(PAIRS.get(key.id, ""), "")
+    caps = f"{key.caps} {other}" if other else key.caps
     return Text(f"{caps.split()[-1] if narrow else caps} ", style=STRONG).append(key.short, style=FAINT)
