@@ -96,4 +96,4 @@ def caps(keys: str) -> str:
 
 
 def _printed(name: str) -> str:
-    return name if len(name) == 1 else format_key(name)
+    return name if len(name) == 1 else format_key(name).replace("ctrl+", "^")
