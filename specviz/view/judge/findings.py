@@ -41,12 +41,12 @@ class JudgedRun:
 
     @property
     def shortening_knob(self) -> str:
-        """The symbol or name of the knob that makes drafts shorter; "" where the method has none."""
+        """The knob that makes drafts shorter, as people know it: γ, d_max; "" where the method has none."""
         header = self.run.header
         for spec in header.knob_specs if header is not None else ():
             in_use = all(str(self.run.knobs.get(name)) in values for name, values in spec.needs.items())
             if spec.cuts == "depth" and in_use:
-                return spec.symbol or spec.name
+                return spec.name if spec.symbol.isascii() else spec.symbol
         return ""
 
     def places(self, found: "Iterable[TokenPlace]") -> tuple[EvidencePlace, ...]:
@@ -151,8 +151,9 @@ def dearer_than_it_pays(judged: JudgedRun) -> RunFinding | None:
     most = speed.times.interval[1] if speed.times.interval is not None else speed.times.value
     if most >= 1:
         return None
-    share = judged.metrics.drafting_share
-    drafting = f" Drafting is {percent(share.value)} of a round." if share is not None else ""
+    share, recording = judged.metrics.drafting_share, judged.metrics.overhead
+    part = None if share is None else min(1.0, share.value * (1 + (0.0 if recording is None else recording.value)))
+    drafting = f" Drafting is {percent(part)} of a round without its recording." if part is not None else ""
     how = "" if speed.measured else " (modelled)"
     return RunFinding(
         "dearer_than_it_pays",

@@ -207,7 +207,7 @@ def _recording(path: Path, name: str, shown: Mapping[str, TraceSummary], where: 
     summary = shown.get(str(path))
     if summary is None:
         return ListChoice(str(path), name, where or "a recording")
-    parts = (f"{summary.pace:<20}", f"{summary.how:<18}", where, f"“{summary.question}”" if summary.question else "")
+    parts = (f"{summary.pace:<20}", f"{summary.how:<21}", where, f"“{summary.question}”" if summary.question else "")
     return ListChoice(str(path), name, "  ".join(part for part in parts if part.strip()))
 
 

@@ -180,7 +180,7 @@ def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
 
 
 def time_words(metrics: "Metrics") -> str:
-    """`drafting is 38 % of a round · recording cost +2.1 %`."""
+    """`drafting is 38 % of a round with its recording · recording cost +2.1 %`."""
     share = metrics.drafting_share
-    parts = [f"drafting is {percent(share.value)} of a round"] if share is not None else []
+    parts = [f"drafting is {percent(share.value)} of a round with its recording"] if share is not None else []
     return " · ".join((*parts, f"recording cost {overhead(metrics)}"))
