@@ -103,8 +103,9 @@ class Library:
         return feed
 
     def model(self, names: ModelNames) -> RunFeed:
-        """A core with other models; everything else as on the command line. Raises SpecvizError."""
-        return self._core_feed(names, None)
+        """A core with other models; everything else as on the command line. A recording plays while they load. Raises
+        SpecvizError."""
+        return self._core_feed(names, self._prelude())
 
     def _core_feed(self, names: ModelNames, prelude: Player | None) -> RunFeed:
         record = self.core.record
