@@ -104,3 +104,14 @@ async def test_the_palette_has_every_key_and_runs_those_of_other_screens(chain_t
         commands["the measured or the modelled clock"].callback()
         await pilot.pause()
         assert main.shown == "lanes"
+
+
+@pytest.mark.parametrize("word", ["len", "acc/drafted", "acc/tested", "tok/s", "±", "probe", "measured", "▁"])
+async def test_the_help_page_explains_what_stands_on_top(word: str, chain_trace: Path) -> None:
+    library = Library(animate=False, look=list)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=(120, 120)) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        page = [line for line in lines(app)[6:] if f" {word} " in line]  # behind it stands the header
+        assert any(len(line.strip("│ ").split(word, 1)[-1].split()) > 2 for line in page)

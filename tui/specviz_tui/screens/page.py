@@ -13,6 +13,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from specviz.text import NEWLINE, SPACE
+from specviz.view.frame.series import header_metrics
 from specviz.view.words import palette
 from specviz_tui.common.paint import FAINT, STRONG, Painter
 from specviz_tui.common.pane import all_panes, key_tables
@@ -102,6 +104,17 @@ _STATUS = {
 }
 
 
+# Signs within tokens, and words on the first lines that are no metric.
+_SIGNS = (
+    (SPACE, "a space; an underscore of the token itself is _"),
+    (NEWLINE, "a new line"),
+    ("⟨1B⟩", "a byte, or a character that cannot be seen, by its code"),
+)
+_ON_TOP = (
+    ("±", "half of the 95 % interval; [a, b] where the number does not stand in its middle"),
+    ("measured", "what a plain round takes was timed; modelled: it was worked out, 6 says how"),
+    ("probe", "what recording cost beside the rest of the rounds"),
+)
 SIDE_BY_SIDE = 110
 
 
@@ -208,13 +221,17 @@ def help_page(painter: Painter, width: int, shown: str = "tree", own: Mapping[st
             for m, s in [(mark, style) for mark, style in palette.STYLES.items() if style.glyph.strip()]
         ],
     )
+    marks = _block("Tokens", [(Text(f" {sign}", style=STRONG), words) for sign, words in _SIGNS])
+    top = [(Text(f" {m.label}", style=STRONG), m.help) for m in header_metrics(None)]
+    words = _block("On top", [*top, *((Text(f" {sign}", style=STRONG), said) for sign, said in _ON_TOP)])
+    signs = Group(glyphs, marks, words)
     if width < SIDE_BY_SIDE:
         first = [blocks[here], *(block for group, block in blocks.items() if group != here)]
-        return PageScreen("Keys", Group(*first, glyphs))
+        return PageScreen("Keys", Group(*first, signs))
     table = Table.grid(padding=(0, 3, 0, 0), expand=True)
     table.add_column(ratio=1)
     table.add_column(ratio=1)
-    left = (blocks["Time"], blocks["Screen"], blocks["Run"], glyphs)
+    left = (blocks["Time"], blocks["Screen"], blocks["Run"], signs)
     others = [group for group in ("Tree", *panes, "Knobs") if group != here]
     right = [blocks[group] for group in (here, *others)]
     table.add_row(Group(*left), Group(*right))

@@ -17,7 +17,7 @@ from specviz.view.frame.series import histogram, metric, one_series, overhead, s
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
 from specviz.view.panels.overview.model import CalibrationRow, OverviewModel, OverviewOptions, Stage
-from specviz.view.words.numbers import number, percent, prob, uncertainty
+from specviz.view.words.numbers import MINUS, number, percent, prob, uncertainty
 
 if TYPE_CHECKING:
     from specviz.metrics import ConfidenceBand, Estimate, GeometricFit, Metrics
@@ -173,7 +173,9 @@ def _said_before(curve: Series, others: list[Series]) -> bool:
 
 def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
     """A band of confidence in words."""
-    apart = number(band.gap.value) + (f" {uncertainty(band.gap)}" if band.gap.interval is not None else "")
+    apart = number(abs(band.gap.value))
+    apart = f"{MINUS}{apart}" if band.gap.value < 0 and apart != "0" else apart
+    apart += f" {uncertainty(band.gap)}" if band.gap.interval is not None else ""
     words = f"{prob(band.lo)} to {prob(band.hi)}"
     texts = (prob(band.q), prob(band.p), prob(band.kept.value), apart)
     return CalibrationRow(words, band.n, band.q, band.p, band.kept.value, texts)
