@@ -59,7 +59,7 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 def _checked(path: Path, name: str, value: Any) -> str:
     ids = {key.id: None for table in key_tables() for key in table}
     if name not in ids:
-        raise SpecvizError(f"{path}: no action '{name}'{suggestion(name, ids)}; docs/screens/terminal.md lists them")
+        raise SpecvizError(f"{path}: no action '{name}'{suggestion(name, ids)} (docs/screens/terminal.md lists them)")
     if not isinstance(value, str) or not value.strip():
         raise SpecvizError(f'{path}: {name} takes keys as a text, as in "n" or "ctrl+n,f5"; not {value!r}')
     keys = [part.strip() for part in value.split(",")]
