@@ -238,9 +238,9 @@ async def test_the_terminal_paints_the_file_under_its_own_keys(recorded: Path, e
     app = replay_app(recorded, at=f"r{len(pairs(events))}")
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause(0.3)
-        await pilot.press("6")
+        await pilot.press("9")
         await pilot.pause()
-        assert "[6 Guess]" in shown(app)
+        assert "[9 Guess]" in shown(app)
         assert "Guessed and kept" in shown(app)
         told = [f"guessed {n}, kept {kept}" for n, kept in pairs(events)]
         assert [line for line in text_of(app, "guessed") if line in told]
@@ -261,7 +261,7 @@ async def test_the_terminal_paints_it_live(events: list[Event]) -> None:
     async with app.run_test(size=WIDE) as pilot:
         script.play([catalogue(), *events])
         await pilot.pause(0.3)
-        await pilot.press("escape", "6")
+        await pilot.press("escape", "9")
         await pilot.pause()
         assert "guessed " in shown(app)
 
@@ -269,7 +269,7 @@ async def test_the_terminal_paints_it_live(events: list[Event]) -> None:
 @pytest.mark.usefixtures("brought")
 def test_help_and_guide_know_its_keys_and_pages() -> None:
     assert GuessPane.KEYS in pane.key_tables()
-    assert ("6", "Guess", "guess") in pane.screens()
+    assert ("9", "Guess", "guess") in pane.screens()
     assert guide_page("guess")[0] == "Guess"
     assert help_page(Painter(), 80) is not None
 
@@ -281,7 +281,7 @@ async def test_a_run_without_such_records_gets_the_panels_reason() -> None:
     async with app.run_test(size=WIDE) as pilot:
         script.play([catalogue(), *make_events(new_tokens=20)])
         await pilot.pause(0.3)
-        await pilot.press("escape", "6")
+        await pilot.press("escape", "9")
         await pilot.pause()
         assert "This method guesses nothing." in shown(app)
 

@@ -4,7 +4,9 @@
 """
 
 from specviz.metrics import acceptance, common  # their metrics register, in the order of the JSON
-from specviz.metrics.common import GeometricFit, geometric_fit
+from specviz.metrics.against_plain import PlainSpeed
+from specviz.metrics.common import GeometricFit, geometric_fit, plain_speed
+from specviz.metrics.draft_confidence import ConfidenceBand
 from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
 from specviz.metrics.registry import METRICS, Metrics, metric, ratio, unregister
 from specviz.metrics.replay_rules import SameDraft
@@ -12,9 +14,11 @@ from specviz.metrics.tally import Tally, measure
 
 __all__ = [
     "METRICS",
+    "ConfidenceBand",
     "Estimate",
     "GeometricFit",
     "Metrics",
+    "PlainSpeed",
     "SameDraft",
     "Tally",
     "acceptance",
@@ -23,6 +27,7 @@ __all__ = [
     "geometric_fit",
     "measure",
     "metric",
+    "plain_speed",
     "ratio",
     "unregister",
     "wilson_interval",

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 
 from specviz.metrics import registry
+from specviz.metrics.against_plain import PlainSpeed
 from specviz.metrics.estimate import Estimate, share
 from specviz.metrics.registry import ByNumber, RoundFigures, RunSums, SummedRun, numbered
 from specviz.metrics.replay_rules import SameDraft
@@ -212,3 +213,30 @@ def _expected(alpha: float, drafts: list[tuple[int, int, int]]) -> dict[int, flo
     most = max(depth for _, depth, _ in drafts)
     at_least = {j: float(sum(n for _, depth, n in drafts if depth >= j)) * alpha**j for j in range(most + 1)}
     return {j: at_least[j] - at_least.get(j + 1, 0.0) for j in range(most + 1)}
+
+
+# ---- beside plain decoding
+
+
+def plain_speed(sums: RunSums) -> PlainSpeed | None:
+    """The speed-up over plain decoding, as far as the run alone tells (`specviz.metrics.against_plain`).
+
+    None before the first round, for plain decoding itself, and where nothing tells what a plain round takes.
+    """
+    header, costs = sums.header, sums.modelled.calibration
+    if header is None or header.method_traits.plain or not sums.n_rounds:
+        return None
+    one_row = costs is not None and costs.widths[:1] == [1] and bool(costs.target_ns)
+    return sums.plain.speed(costs.target_ns[0] if costs is not None and one_row else None, _passes_per_token(sums))
+
+
+def _passes_per_token(sums: RunSums) -> Estimate | None:
+    """Layer calls for a token / layers of the target; None where layers were not counted."""
+    target = sums.header.models.target if sums.header is not None else None
+    calls = SummedRun(sums).ratio("layer_calls_per_token") if sums.exits.counted else None
+    if calls is None or target is None or not target.n_layers:
+        return None
+    ends = (
+        None if calls.interval is None else (calls.interval[0] / target.n_layers, calls.interval[1] / target.n_layers)
+    )
+    return Estimate(value=calls.value / target.n_layers, interval=ends, n=calls.n, unknown=calls.unknown)

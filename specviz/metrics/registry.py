@@ -16,6 +16,8 @@ import msgspec
 
 from specviz.errors import SpecvizError
 from specviz.events import Header, RoundEnd
+from specviz.metrics.against_plain import PlainTally
+from specviz.metrics.draft_confidence import ConfidenceTally
 from specviz.metrics.estimate import Estimate, Median, Ratio, Term
 from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.replay_rules import DraftTally
@@ -70,6 +72,7 @@ class RunSums:
         self.drafts = DraftTally()  # rounds whose draft was one sampled chain
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.ranks, self.adapted = RankTally(), AdaptTally()
+        self.plain, self.confidence = PlainTally(), ConfidenceTally()
 
 
 class SummedRun:

@@ -116,6 +116,8 @@ class Tally(RunSums):
         self._note_ratios(record, end, ns, carried)
         self._note_chain(record, nodes)
         self.modelled.take(record)
+        self.plain.take(record, end, ns)
+        self.confidence.take(record, end.n_drafted, end.n_accepted)
 
     # The parts of a round -------------------------------------------------------------------------------------------
 

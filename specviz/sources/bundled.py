@@ -41,3 +41,9 @@ def bundled_traces() -> dict[str, Path]:
 def bundled_prompts() -> dict[str, str]:
     """The prompts that come with the package."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_assets("prompts").glob("*.txt"))}
+
+
+@cache
+def bundled_lessons() -> dict[str, str]:
+    """The guided lessons that come with the package, as they are written, in the order in which they are offered."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_assets("lessons").glob("*.toml"))}

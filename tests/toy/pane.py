@@ -13,7 +13,7 @@ class GuessPane(pane.PanelPane[GuessOptions, Guesses]):
     """A line a round."""
 
     PANEL = GuessPanel
-    OPEN = pane.opens("screen.guess", "6", GuessPanel, "Guess: what was thought beforehand")
+    OPEN = pane.opens("screen.guess", "9", GuessPanel, "Guess: what was thought beforehand")
     KEYS = (Key("guess.loud", "l", "loud", "l", "say it louder", "Guess", "loud"),)
     PAGES = {"guess": ("Guess", "A toy. It guesses how much of a draft will be kept.")}
 

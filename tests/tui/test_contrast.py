@@ -34,7 +34,7 @@ def faint(app: SpecvizApp) -> tuple[int, list[tuple[str, float]]]:
 @pytest.mark.parametrize("theme", THEMES)
 async def test_every_word_can_be_read(theme: str, tree_trace: Path, exit_trace_file: Path) -> None:
     tours = (
-        (tree_trace, ["v", "3", "5", "question_mark", "escape", "o"]),
+        (tree_trace, ["v", "3", "5", "6", "question_mark", "escape", "o"]),
         (exit_trace_file, ["2", "K", "escape", "b"]),
     )
     for trace, keys in tours:

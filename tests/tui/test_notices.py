@@ -144,11 +144,11 @@ async def test_every_page_of_the_guide_is_reached_by_keys(chain_trace: Path) -> 
             title, text = guide_page(app.screen.page_name)
             assert title in shown(app)
             assert text.split()[-1] in words(app, ".page") or app.screen.query_one(".page").max_scroll_y > 0
-            assert f"{len(seen) + 1} of 15" in shown(app)
+            assert f"{len(seen) + 1} of {len(pages())}" in shown(app)
             seen.append(app.screen.page_name)
             await pilot.press("right")
         assert sorted(seen) == sorted(pages())
-        assert len(seen) == 15
+        assert len(seen) == len(set(seen)) >= 15
         await pilot.press("left", "left")
         assert app.screen.page_name == seen[-2]
         await pilot.press("escape")
@@ -243,7 +243,9 @@ async def test_tabs_can_be_clicked(chain_trace: Path, size: tuple[int, int]) -> 
     async with app.run_test(size=size) as pilot:
         for digit, title, name in (("3", "lanes", "lanes"), ("5", "hsd", "verification"), ("1", "tree", "tree")):
             await pilot.pause()
-            row, line = next((y, s) for y, s in enumerate(lines(app)[:2]) if all(d in s for d in "12345"))
+            row = 0 if size == NARROW else 2  # below the judgement
+            line = lines(app)[row]
+            assert all(d in line for d in "12345")
             tab = f"{digit} " if size == NARROW else f"{digit} {title[:2]}"
             found = line.lower().rindex(tab) if size == NARROW else line.lower().index(tab)
             await pilot.click(offset=(found, row))

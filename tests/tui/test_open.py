@@ -8,9 +8,11 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from specviz import events as ev
+from specviz.commands import Start
 from specviz.local_models import store
 from specviz.local_models.found import LocalModel
 from specviz.sources.conversation import Spoken
+from specviz.sources.trace_summary import trace_summary
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import Library, WorkerStart
 from specviz_tui.screens.main import MainScreen
@@ -46,9 +48,11 @@ async def listed(pilot: Pilot[int]) -> OptionList:
 async def test_our_model_is_first_and_a_key_away(size: tuple[int, int], cores: Cores) -> None:
     app = app_with(cores, model("smollm2"))
     async with app.run_test(size=size) as pilot:
-        await listed(pilot)
-        screen = shown(app)
-        assert screen.index("smollm2") < screen.index("embedded pair") < screen.index("chain")
+        box = await listed(pilot)
+        names = [str(option.prompt).split("  ")[1] for option in box.options if option.id]
+        assert names[:2] == ["smollm2", "embedded pair"]
+        assert names.index("embedded pair") < names.index("chain")
+        assert shown(app).index("smollm2") < shown(app).index("embedded pair")
         await pilot.press("enter")
         await pilot.pause()
         assert cores.words == [("--target", "smollm2", "--draft", "self:int4")]
@@ -186,3 +190,70 @@ async def test_fetching_starts_the_model_or_says_what_went_wrong(
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, OpenScreen)
+
+
+async def test_the_list_says_what_a_recording_shows(cores: Cores, chain_trace: Path) -> None:
+    app = app_with(cores, model("smollm2"))
+    async with app.run_test(size=(160, 48)) as pilot:
+        box = await listed(pilot)
+        line = next(str(option.prompt) for option in box.options if option.id == str(chain_trace))
+        summary = trace_summary(chain_trace)
+        assert summary is not None
+        for words in (summary.pace, "draft, tokenwise", f"“{summary.question}”"):
+            assert words in line
+
+
+async def test_three_doors_lead_to_their_lines(cores: Cores, chain_trace: Path) -> None:
+    app = app_with(cores, model("smollm2"))
+    async with app.run_test(size=WIDE) as pilot:
+        box = await listed(pilot)
+        for key, begins in (("w", str(chain_trace)), ("l", "lesson:"), ("d", "model:")):
+            await pilot.press(key)
+            await pilot.pause()
+            assert box.highlighted_option is not None
+            assert str(box.highlighted_option.id).startswith(begins)
+
+
+async def test_a_recording_plays_behind_the_list_again_and_again(cores: Cores, chain_trace: Path) -> None:
+    app = app_with(cores, model("smollm2"))
+    async with app.run_test(size=WIDE) as pilot:
+        await listed(pilot)
+        assert app.feed.name == "chain"
+        assert "REPLAY" in lines(app)[0]
+        rounds = [app.feed.player.cursor.index]
+        for k in range(60):
+            app.feed.tick(1e6 + 2.0 * k)
+            rounds.append(app.feed.player.cursor.index)
+        assert max(rounds) == len(app.feed.run.rounds) - 1
+        assert rounds[-1] < max(rounds) or rounds.count(0) > 1, "it began again"
+
+
+@pytest.mark.parametrize("talks", [True, False])
+async def test_a_message_typed_in_the_list_is_decoded(talks: bool, cores: Cores) -> None:
+    """By a model that was never on screen: as a message where it talks, as a text for the embedded pair."""
+    app = app_with(cores, *([model("smollm2")] if talks else []))
+    async with app.run_test(size=WIDE) as pilot:
+        await listed(pilot)
+        await pilot.press("m", *"why is it", "enter")
+        await pilot.pause()
+        await pilot.pause()
+        assert len(cores.scripts) == 1
+        assert cores.words[0][:2] == (("--target", "smollm2") if talks else ())
+        if talks:
+            assert app.feed.talk.waiting is not None
+            assert app.feed.talk.waiting.prompt == "why is it"
+        else:
+            assert [c.prompt for c in cores.scripts[0].commands if isinstance(c, Start)] == ["why is it"]
+
+
+async def test_the_line_below_the_list_says_which_methods_work(cores: Cores) -> None:
+    library = Library(
+        animate=False,
+        core=WorkerStart(begin=cores.begin),
+        look=lambda: [model("smollm2")],
+        methods=lambda target: f"all of them for {target}",
+    )
+    app = SpecvizApp(library)
+    async with app.run_test(size=WIDE) as pilot:
+        await listed(pilot)
+        assert "all of them for smollm2" in shown(app)

@@ -12,6 +12,7 @@ from specviz_tui.common.frame_widget import FrameWidget, PanelBox
 from specviz_tui.common.paint import Painter
 from specviz_tui.panels.exits import LayersPane
 from specviz_tui.panels.lanes import LanesPane
+from specviz_tui.panels.overview import OverviewPane
 from specviz_tui.panels.ranks import RanksPane
 from specviz_tui.panels.verification import ScanPane
 from specviz_tui.screens.dialogs import PickScreen
@@ -158,6 +159,7 @@ TABLES = [
     (LanesPane.KEYS, LanesPane),
     (RanksPane.KEYS, RanksPane),
     (ScanPane.KEYS, ScanPane),
+    (OverviewPane.KEYS, OverviewPane),
     (keymap.KNOB_KEYS, KnobPanel),
 ]
 

@@ -53,6 +53,11 @@ def test_ranks(size: tuple[int, int], snap_compare: Compare, ranked: Path) -> No
     assert snap_compare(replay_app(ranked), terminal_size=size, press=["4", "]", "]"])
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_overview(size: tuple[int, int], snap_compare: Compare, tree_trace: Path) -> None:
+    assert snap_compare(replay_app(tree_trace), terminal_size=size, press=["6"])
+
+
 def test_rank_buckets(snap_compare: Compare, ranked: Path) -> None:
     assert snap_compare(replay_app(ranked), terminal_size=WIDE, press=["4", "v", "down", "right", "enter"])
 

@@ -6,24 +6,32 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from textual import on
+from textual import on, work
+from textual.actions import ActionParseResult
 from textual.app import App, SystemCommand
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
 from specviz.errors import SpecvizError
+from specviz.sources.bundled import trace_name
 from specviz.sources.model_names import ModelNames
+from specviz.view.lessons.lesson import Lesson
 from specviz.view.words.palette import no_color
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.common.frame_widget import NeverReady, OpenAsked, Ready
+from specviz_tui.common.frame_widget import LessonsAsked, NeverReady, OpenAsked, Ready
 from specviz_tui.common.paint import sixteen_colours
-from specviz_tui.common.pane import screen_keys, style_sheets
-from specviz_tui.screens.library import FETCH, Library, fetching, model_id
+from specviz_tui.common.pane import key_tables, style_sheets
+from specviz_tui.common.remapped import remapped
+from specviz_tui.screens.library import FETCH, LEARN, LESSON, Library, fetching, model_id
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import FetchScreen, OpenScreen
 from specviz_tui.screens.page import GuideScreen, pages
@@ -49,7 +57,7 @@ class SpecvizApp(App[int]):
         self.library = library
         super().__init__(driver_class=driver_class)
         self.no_color = no_color()
-        self.feed = feed or library.empty()
+        self.feed = feed or library.opening()
         self._before: RunFeed | None = None  # to go back to when the core on screen cannot load its models
         self._at, self._asks = at, feed is None
         if not library.animate:
@@ -60,6 +68,7 @@ class SpecvizApp(App[int]):
 
     def on_mount(self) -> None:
         """With nothing given, ask what to open."""
+        self.set_keymap(dict(self.library.keys))
         if self._asks:
             self.ask_what_to_open()
 
@@ -70,10 +79,37 @@ class SpecvizApp(App[int]):
 
     @on(OpenAsked)
     def ask_what_to_open(self) -> None:
-        """The list of models and traces."""
+        """The list of models, recordings and lessons."""
         self.push_screen(OpenScreen(self.library), self._open)
 
+    @on(LessonsAsked)
+    def ask_what_to_learn(self) -> None:
+        """The same list, at its lessons."""
+        self.push_screen(OpenScreen(self.library, LEARN), self._open)
+
+    @on(OpenScreen.Previewed)
+    def preview(self, message: OpenScreen.Previewed) -> None:
+        """Play a recording behind the list, unless something of one's own is there."""
+        if not self.feed.has_core and self._asks and self.feed.name != trace_name(message.path):
+            self._read_preview(message.path)
+
+    @work(thread=True, exclusive=True, group="preview")
+    def _read_preview(self, path: Path) -> None:
+        with suppress(SpecvizError):
+            feed = self.library.trace(path)
+            self.call_from_thread(self._show_preview, feed)
+
+    def _show_preview(self, feed: RunFeed) -> None:
+        """Only while the list is open: what was opened meanwhile stays."""
+        if isinstance(self.screen, OpenScreen) and not self.feed.has_core:
+            feed.play_again_and_again()
+            self._show(feed)
+        else:
+            self._let_go(feed)
+
     def _open(self, choice: str | None) -> None:
+        self._asks = False
+        self.feed.play_again_and_again(False)
         if choice is None:
             return
         if choice.startswith(FETCH):
@@ -86,6 +122,13 @@ class SpecvizApp(App[int]):
             return
         feed.talk.spoken = list(self.feed.talk.spoken)
         self._show(feed)
+        if choice.startswith(LESSON):
+            self._begin_lesson(self.library.lesson(choice))
+
+    def _begin_lesson(self, lesson: Lesson) -> None:
+        if lesson.at:
+            self._main.go(self.feed.player.seek(lesson.at) is None)
+        self._main.begin_lesson(lesson)
 
     def _fetch(self, name: str) -> None:
         """Get a known model, then start its core."""
@@ -153,12 +196,13 @@ class SpecvizApp(App[int]):
         return [*filters, self._ascii] if self.library.ascii else filters
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The table of keys, by name."""
+        """Every table of keys, by name: those of other screens as well, which are turned to first."""
         if isinstance(screen, MainScreen):
-            for key in screen_keys():
-                if key.id != "palette":
-                    action = key.action
-                    yield SystemCommand(key.help, f"key {key.caps}", lambda action=action: self._run(screen, action))
+            for table in key_tables():
+                for key in remapped(table, self.library.keys):
+                    if key.id != "palette":
+                        do = partial(screen.call_later, screen.do, key)
+                        yield SystemCommand(key.help, f"{key.group} · key {key.caps}", do)
             for name, (title, _) in pages().items():
                 yield SystemCommand(f"Explain {title}", "a page of the guide", lambda name=name: self._explain(name))
         yield from super().get_system_commands(screen)
@@ -166,8 +210,17 @@ class SpecvizApp(App[int]):
     def _explain(self, name: str) -> None:
         self.push_screen(GuideScreen(name))
 
-    def _run(self, screen: MainScreen, action: str) -> None:
-        screen.call_later(screen.run_action, action)
+    async def run_action(
+        self,
+        action: "str | ActionParseResult",
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """A lesson on screen sees what was done."""
+        handled = await super().run_action(action, default_namespace, namespaces)
+        if handled and isinstance(action, str) and isinstance(self.screen_stack[0], MainScreen):
+            self._main.acted(action.rpartition(".")[2])
+        return handled
 
 
 def leave_with_terminal(app: App[Any]) -> None:

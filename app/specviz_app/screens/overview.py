@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.parts import Series
 from specviz.view.panels.overview.build import Overview, overview
 from specviz.view.words.numbers import prob
@@ -42,6 +43,7 @@ def _body() -> None:
 
 def show(found: Overview, dark: bool) -> None:
     parts.run_header(found.info, found.n_rounds)
+    _judgement(found.judgement)
     parts.metrics(((metric.label, metric.text, metric.help) for metric in found.metrics), "content")
     st.caption(
         "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
@@ -57,9 +59,18 @@ def show(found: Overview, dark: bool) -> None:
         _histogram(found, dark)
     with right:
         _stages(found, dark)
-    if found.findings:
-        st.subheader("Findings")
-        st.dataframe([{"finding": m, "detector": d, "rounds": str(list(r))} for d, m, r in found.findings])
+
+
+def _judgement(judged: RunJudgement) -> None:
+    """The line of the terminal, in the same words, and every finding with the rounds that show it."""
+    st.markdown(f"**{parts.plain(' · '.join(p for p in (judged.tokens, judged.speed_text, judged.found) if p))}**")
+    if judged.basis_words:
+        st.caption(parts.plain(judged.basis_words))
+    for finding in judged.findings:
+        with st.expander(parts.plain(finding.headline)):
+            st.markdown(parts.plain(finding.text))
+            if finding.where:
+                st.caption(parts.plain(f"seen in {finding.where}"))
 
 
 def _series(series: Series, axis: str, heading: str, dark: bool) -> None:

@@ -15,6 +15,7 @@ import click
 from specviz.cli import options
 from specviz.cli.flags import flag, max_mb_option, text, value
 from specviz.cli.look import live, served
+from specviz.cli.look.able import methods_for
 from specviz.cli.look.served import RememberingCommand
 from specviz.errors import MissingExtra, SpecvizError
 
@@ -60,8 +61,10 @@ def command(**given: Any) -> int:
     _name_trace(given)
     wanted = live.wants_run(given)
     from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
+    from specviz_tui.common.remapped import own_keys
 
-    library = Library(wants_animation(), given["ascii_only"], _core(given) if wanted else WorkerStart())
+    core = _core(given) if wanted else WorkerStart()
+    library = Library(wants_animation(), given["ascii_only"], core, keys=own_keys(), methods=methods_for)
     if given["serve"]:
         return _serve(given)
     feed = _opened(library, given["replay"], wanted)

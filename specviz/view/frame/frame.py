@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from specviz.runlog.run import Mark, TextToken
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.frame.parts import Counts, KnobBar, Metric, Timeline, Why
 from specviz.view.words.palette import LinkShape, Phase, StateName, ValueName
 
@@ -190,6 +191,7 @@ class Frame:
     notices: tuple[str, ...] = ()  # the last warnings and the end, newest last
     n_warnings: int = 0  # of the whole run; `specviz.view.frame.run_header` has them all
     panels: Mapping[str, Any] = field(default_factory=dict)  # models of the panels that were asked for, by id
+    judgement: RunJudgement = NO_JUDGEMENT  # of the rounds that have ended
 
 
 Folding = Literal["none", "pruned", "losers"]  # what is left out of the tree: nothing, pruned nodes, all losers

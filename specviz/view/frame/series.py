@@ -43,6 +43,11 @@ class Meter:
         if not self._known and self._counting().follow(run, record.index + 1):
             self._metrics = None
 
+    @property
+    def tally(self) -> "Tally":
+        """What has been counted so far."""
+        return self._counting()
+
     def _counting(self) -> "Tally":
         from specviz.metrics import Tally  # numpy: not needed to open a window
 

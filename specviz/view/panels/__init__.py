@@ -17,6 +17,7 @@ from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
 from specviz.view.frame.frame import Frame, Options, PanelOptions, TreeFrame
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.frame.parts import Remark
 from specviz.view.frame.steps import Moment
 
@@ -52,7 +53,7 @@ AnyPanel = type["Panel[Any, Any]"]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A moment of a round as every panel is given it. `metrics`: over all rounds so far."""
+    """A moment of a round as every panel is given it. `metrics`, `judgement`: over all rounds so far."""
 
     family: RoundTree
     now: Moment
@@ -60,6 +61,7 @@ class Scene:
     selected: int | None
     metrics: "Metrics | None"
     ascii: bool = False
+    judgement: RunJudgement = NO_JUDGEMENT
 
     @property
     def record(self) -> RoundRecord:

@@ -10,11 +10,13 @@ from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue, Strip, TreeFrame
+from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
 from specviz.view.frame.run_header import run_info, state, warning_text
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, RoundSteps, moment, steps, strip
+from specviz.view.judge.judgement import judge
 from specviz.view.panels import AnyPanel, Last, Panel, Scene, all_panels, remarks
 from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
@@ -41,6 +43,7 @@ class FrameBuilder:
         self._spark = Spark()
         self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
         self._knobs = Last[KnobBar]()
+        self._judgement = Last[RunJudgement]()
 
     def family(self, index: int) -> RoundTree:
         """Who stands where in a round."""
@@ -106,7 +109,8 @@ class FrameBuilder:
         selected = self._selected(family, now, options)
         prefill = record.query.prefill
         seen = tree(run, family, now, self._layout(cursor.index, options, selected), options, selected)
-        scene = Scene(family, now, seen, selected, metrics, options.ascii)
+        judgement = self._judged(metrics)
+        scene = Scene(family, now, seen, selected, metrics, options.ascii, judgement)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
             state=status,
@@ -135,6 +139,7 @@ class FrameBuilder:
             notices=notices(run),
             n_warnings=len(run.warnings),
             panels={panel.id: panel.build(scene, panel.chosen(options)) for panel in self._shown(options)},
+            judgement=judgement,
         )
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -185,6 +190,11 @@ class FrameBuilder:
             return wanted
         looks_at = (panel.follows(family, now) for panel in self._shown(options))
         return next((node for node in looks_at if node is not None and _exists(family, node)), followed(family, now))
+
+    def _judged(self, metrics: "Metrics | None") -> RunJudgement:
+        """Of the rounds that have ended; worked out again when another one has."""
+        key = (metrics, len(self.run.findings))
+        return self._judgement.of(key, lambda: judge(self.run, self.meter.tally, metrics))
 
     def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:
         run = self.run

@@ -56,6 +56,7 @@ class RunFeed(TalkingRun):
         self.template: Start | None = None  # what the dialog proposes before anything has run
         self.names = ModelNames()  # of its core
         self.chosen: Start | None = None  # method and knobs of the message to come, as the dialog has them
+        self._again = False  # a recording begins again at its end
         self._seen_run = 0  # the run of which a node was chosen
         self._recalled: list[Note] | None = None  # bookmarks of earlier visits that wait for their rounds
 
@@ -100,6 +101,14 @@ class RunFeed(TalkingRun):
         super()._adopt(run, metrics)
         self._recalled = None
 
+    def play_again_and_again(self, again: bool = True) -> None:
+        """Play a recording from its first round on, and begin again at its end; False: no more of that."""
+        self._again = again
+        if again:
+            self.player.every = True
+            self.player.first()
+            self.player.play()
+
     def move(self, now: float) -> bool:
         """Move what is shown; a recording that fills the time begins again at its end and goes when it may."""
         waits = self.catalogue is None or (self.preparing and self.run.header is None)
@@ -109,6 +118,8 @@ class RunFeed(TalkingRun):
                 self.to_live()
             elif self.prelude.following:
                 self.prelude.play()
+        if self._again and self.player.following and self.player.at_end:
+            self.player.play()
         return self.player.tick(now) or left
 
     def to_live(self) -> None:

@@ -13,6 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from specviz.view.frame.frame import Frame
+from specviz.view.frame.judgement import RunFinding
 from specviz.view.panels import AnyPanel
 from specviz_tui.common.paint import Painter, painter_of
 
@@ -51,6 +52,14 @@ class Asked(Message):
     index: int | None = None
     tree: bool = False
     hold: bool = False
+
+
+@dataclass
+class EvidenceAsked(Message):
+    """A round that shows a finding; `place` counts through its evidence, round and round."""
+
+    finding: RunFinding
+    place: int = 0
 
 
 @dataclass
@@ -93,6 +102,11 @@ class KnobTyping(Message):
 @dataclass
 class OpenAsked(Message):
     """Another trace, or a core, is to be opened."""
+
+
+@dataclass
+class LessonsAsked(Message):
+    """The list of lessons."""
 
 
 @dataclass

@@ -65,6 +65,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("bookmark", "b", "bookmark", "b", "bookmark this round", "Time"),
     Key("bookmarks", "B", "bookmarks", "B", "list of bookmarks", "Time"),
     Key("warnings", "w", "warnings", "w", "list of warnings of the core, each in full", "Time"),
+    Key("findings", "i", "findings", "i", "what stands out in this run, each with the rounds that show it", "Time"),
     Key("value", "v", "value", "v", "value beside the tokens: q, p, p/q, u, rank", "Tree", "value", 10),
     Key("text", "t", "text", "t", "text as words, as raw tokens, as ids; in a conversation: who said what", "Tree"),
     Key("fold", "x", "fold", "x", "fold the branches that lost", "Tree"),
@@ -95,6 +96,8 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("stop", "S", "stop", "S", "live: end the run", "Run"),
     Key("record", "R", "record", "R", "live: recording on or off", "Run"),
     Key("export", "e", "export", "e", "take out: picture, page, tables, film of the round, link", "Run", "export", 12),
+    Key("lesson.next", "L", "lesson(1)", "L", "guided lessons; in one: the next step", "Run"),
+    Key("lesson.back", "backspace", "lesson(-1)", "⌫", "in a lesson: the step before", "Run"),
     Key("screen.tree", "1", "go_to('tree')", "1", "back to the draft tree", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 7, True),
@@ -128,9 +131,9 @@ KNOB_KEYS: tuple[Key, ...] = (
 
 # In the footer the two directions of a step share one entry, as in `[ ] round`.
 PAIRS: dict[str, str] = {
-    "step.previous": ", .",
-    "round.previous": "[ ]",
-    "rejection.previous": "{ }",
+    "step.previous": "step.next",
+    "round.previous": "round.next",
+    "rejection.previous": "rejection.next",
 }
 
 

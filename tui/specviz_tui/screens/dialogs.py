@@ -67,14 +67,24 @@ class ListChoice:
     heading: bool = False
     able: bool = True
 
-    def option(self, widest: int, indent: str = "") -> Option:
-        """As the list shows it, the notes in a column behind the widest title."""
+    def option(self, widest: int, indent: str = "", wrap: bool = False, cells: int | None = None) -> Option:
+        """As the list shows it, the notes in a column behind the widest title, or in lines of their own.
+
+        `cells`: what does not fit into so many is left out.
+        """
         if self.heading:
-            return Option(Text(self.title, style=STRONG), disabled=True)
+            return Option(Text(self.title, style=STRONG), disabled=True)  # without its id: nobody can choose it
+        if wrap:
+            head = Text(running(self.title), style=STRONG)
+            return Option(head.append(f"\n{running(self.note)}" if self.note else "", style=PLAIN), self.id)
         title = Text(
-            f"{indent}{running(self.title)}".ljust(widest + len(indent) + 2), style=PLAIN if self.able else FAINT
+            f"{indent}{running(self.title)}".ljust(widest + len(indent) + 2),
+            style=PLAIN if self.able else FAINT,
         )
-        return Option(title.append(running(self.note), style=FAINT), self.id)
+        title.append(running(self.note), style=FAINT)
+        if cells is not None:
+            title.truncate(cells, overflow="ellipsis")
+        return Option(title, self.id)
 
 
 class PickScreen(ModalScreen[str | None]):
@@ -87,13 +97,20 @@ class PickScreen(ModalScreen[str | None]):
     ]
 
     def __init__(
-        self, title: str, choices: list[ListChoice], hint: str, leave: str = "esc back", enters: str = "opens"
+        self,
+        title: str,
+        choices: list[ListChoice],
+        hint: str,
+        leave: str = "esc back",
+        enters: str = "opens",
+        wrap: bool = False,
     ) -> None:
         super().__init__()
+        self._wrap = wrap  # notes are sentences: in lines of their own, in full
         self._title, self._choices, self._hint = title, choices, f"{hint}enter {enters} · {leave}"
 
     def compose(self) -> ComposeResult:
-        wide = " -wide" if any(choice.heading for choice in self._choices) else ""
+        wide = " -wide" if self._wrap or any(choice.heading for choice in self._choices) else ""
         with Vertical(classes=f"dialog -list{wide}"):
             yield Label(self._title, markup=False, classes="dialog-title")
             yield OptionList(*self.options(), markup=False)
@@ -103,7 +120,7 @@ class PickScreen(ModalScreen[str | None]):
         """The lines, indented where there are headings."""
         indent = "  " if any(choice.heading for choice in self._choices) else ""
         widest = max((len(choice.title) for choice in self._choices if not choice.heading), default=0)
-        return [choice.option(widest, indent) for choice in self._choices]
+        return [choice.option(widest, indent, self._wrap) for choice in self._choices]
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Answer; a line that cannot be chosen says why, and the list stays."""

@@ -1,8 +1,8 @@
-"""What can be opened: models found on this machine, bundled traces and those in the working folder."""
+"""What can be opened: models on this machine, recordings that come along or lie in the working folder, lessons."""
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,16 +14,24 @@ from specviz.local_models.found import LocalModel, local_models
 from specviz.runlog.fold import fold
 from specviz.sources import NoSource, Source, TraceFile, Worker
 from specviz.sources.big_trace import recording
-from specviz.sources.bundled import FIRST, bundled_traces, trace_name, traces_in
+from specviz.sources.bundled import FIRST, bundled_lessons, bundled_traces, trace_name, traces_in
 from specviz.sources.model_names import ModelNames
+from specviz.sources.trace_summary import TraceSummary, trace_summary
 from specviz.sources.worker import unused
 from specviz.view import Player
+from specviz.view.lessons.lesson import Lesson, read_lesson
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.dialogs import ListChoice
 
 LIVE = "live"
-MODEL, FETCH = "model:", "fetch:"  # begin the ids of choices that are no file
-BETWEEN = "\0"  # target and draft model
+MODEL, FETCH, LESSON, SAY = "model:", "fetch:", "lesson:", "say:"  # begin the ids of choices that are no file
+BETWEEN = "\0"  # target and draft model; a model and what is said to it
+DECODE, WATCH, LEARN = "decode", "watch", "learn"  # the doors, as the ids of their headings
+_DOORS = {
+    DECODE: "Decode: talk to a model, or give it a text to go on with",
+    WATCH: "Watch: a recording, step by step or as a film",
+    LEARN: "Learn: a few minutes each, on recordings",
+}
 NO_ENGINE = "decoding needs the engine: pip install 'specviz-llm[engine]'"
 
 
@@ -45,16 +53,32 @@ class WorkerStart:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Makes feeds. `animate` and `ascii` are the same for all of them. `look`: finds the models on this machine."""
+    """Makes feeds. `animate` and `ascii` are the same for all of them. `look`: finds the models on this machine.
+
+    `keys`: the person's own, by the id of their action. `methods`: says of a target by name which methods work with it,
+    before anything of it is loaded.
+    """
 
     animate: bool = True
     ascii: bool = False
     core: WorkerStart = field(default_factory=WorkerStart)
     look: Callable[[], list[LocalModel]] = local_models
+    keys: Mapping[str, str] = field(default_factory=dict)
+    methods: Callable[[str], str] = lambda target: ""
     _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
         return self._feed(NoSource("nothing is open; o opens a model or a trace"), "")
+
+    def opening(self) -> RunFeed:
+        """What plays while nothing was chosen yet: a recording of a real model, again and again."""
+        path = bundled_traces().get(FIRST) or next(iter(bundled_traces().values()), None)
+        try:
+            feed = self.empty() if path is None else self.trace(path)
+        except SpecvizError:
+            return self.empty()
+        feed.play_again_and_again()
+        return feed
 
     def trace(self, path: Path | str) -> RunFeed:
         """A recorded run, read as far as it goes. Raises TraceError."""
@@ -80,8 +104,9 @@ class Library:
         return feed
 
     def model(self, names: ModelNames) -> RunFeed:
-        """A core with other models; everything else as on the command line. Raises SpecvizError."""
-        return self._core_feed(names, None)
+        """A core with other models; everything else as on the command line. A recording plays while they load. Raises
+        SpecvizError."""
+        return self._core_feed(names, self._prelude())
 
     def _core_feed(self, names: ModelNames, prelude: Player | None) -> RunFeed:
         record = self.core.record
@@ -106,23 +131,69 @@ class Library:
 
     def open(self, choice: str) -> RunFeed:
         """What was chosen. Raises SpecvizError."""
+        if choice.startswith(SAY):
+            target, draft, message = choice.removeprefix(SAY).split(BETWEEN, 2)
+            feed, first = self.model(ModelNames(target, draft)), Start(prompt=message)
+            if target:
+                feed.say(message, first)
+            else:
+                feed.start(first)
+            return feed
+        if choice.startswith(LESSON):
+            return self.trace(self.lesson_trace(self.lesson(choice)))
         if choice.startswith(MODEL):
             return self.model(ModelNames(*choice.removeprefix(MODEL).split(BETWEEN)))
         return self.trace(choice)
 
-    def choices(self, found: Sequence[LocalModel] | None) -> list[ListChoice]:
-        """Models first, then bundled traces, then those of the working folder. `found` None: still looked for."""
-        lines = [ListChoice("", "Talk to a model, or decode with it", heading=True)]
+    def lesson(self, choice: str) -> Lesson:
+        """The lesson of a choice. Raises SpecvizError."""
+        id = choice.removeprefix(LESSON)
+        return read_lesson(id, bundled_lessons()[id])
+
+    def lesson_trace(self, lesson: Lesson) -> Path:
+        """The recording a lesson is over. Raises SpecvizError where it did not come along."""
+        path = bundled_traces().get(lesson.trace)
+        if path is None:
+            raise SpecvizError(f"the lesson '{lesson.title}' needs the recording {lesson.trace}, which is not here")
+        return path
+
+    def summaries(self) -> dict[str, TraceSummary]:
+        """What every recording in the list shows, by its path."""
+        paths = [*bundled_traces().values(), *traces_in(Path.cwd())]
+        found = {str(path): trace_summary(path) for path in paths}
+        return {path: summary for path, summary in found.items() if summary is not None}
+
+    def choices(
+        self, found: Sequence[LocalModel] | None, shown: Mapping[str, TraceSummary] | None = None
+    ) -> list[ListChoice]:
+        """Models, then recordings, then lessons. `found` None: still looked for; `shown`: what recordings show."""
+        lines = [ListChoice(DECODE, _DOORS[DECODE], heading=True)]
         if find_spec("torch") is None or find_spec("transformers") is None:
             lines.append(ListChoice("", NO_ENGINE, heading=True))
         elif found is None:
             lines.append(ListChoice("", "looking for models on this machine …", heading=True))
         else:
             lines += [_of(choice, found) for choice in target_choices(found)]
-        lines.append(ListChoice("", "Watch a recording", heading=True))
-        lines += [ListChoice(str(path), name, "bundled") for name, path in bundled_traces().items()]
-        here = traces_in(Path.cwd())
-        return lines + [ListChoice(str(path), trace_name(path), "in this folder") for path in here]
+        lines.append(ListChoice(WATCH, _DOORS[WATCH], heading=True))
+        told = shown or {}
+        lines += [_recording(path, name, told, "") for name, path in bundled_traces().items()]
+        lines += [_recording(path, trace_name(path), told, "in this folder") for path in traces_in(Path.cwd())]
+        return [*lines, *_lessons()]
+
+    def words(self, choice: ListChoice, shown: Mapping[str, TraceSummary]) -> str:
+        """The line that follows the cursor: what this choice is, and what enter does."""
+        if choice.id.startswith(MODEL):
+            target = choice.id.removeprefix(MODEL).partition(BETWEEN)[0]
+            able = self.methods(target)
+            return f"{choice.title}: {choice.note}" + (f" · {able}" if able else "") + " · enter loads it"
+        if choice.id.startswith(LESSON):
+            return f"{choice.title}: {choice.note} · enter begins; the screen itself says what to press"
+        summary = shown.get(choice.id)
+        if summary is None:
+            return f"{choice.title} {choice.note}".strip()
+        asked = f"“{summary.question}” · " if summary.question else ""
+        size = f"{summary.n_rounds} rounds, {summary.n_tokens} tokens · " if summary.n_rounds else ""
+        return f"{asked}{summary.model} · {summary.how} · {summary.sampling} · {size}enter opens it"
 
     def _feed(self, source: Source, name: str, *, paced: bool = False, prelude: Player | None = None) -> RunFeed:
         return RunFeed(source, name, animate=self.animate, ascii=self.ascii, paced=paced, prelude=prelude)
@@ -131,6 +202,25 @@ class Library:
 def model_id(names: ModelNames) -> str:
     """The choice of a pair."""
     return MODEL + BETWEEN.join((names.target, names.draft))
+
+
+def _recording(path: Path, name: str, shown: Mapping[str, TraceSummary], where: str) -> ListChoice:
+    """A recording with what it shows: tokens a round, method, question."""
+    summary = shown.get(str(path))
+    if summary is None:
+        return ListChoice(str(path), name, where or "a recording")
+    parts = (f"{summary.pace:<20}", f"{summary.how:<21}", where, f"“{summary.question}”" if summary.question else "")
+    return ListChoice(str(path), name, "  ".join(part for part in parts if part.strip()))
+
+
+def _lessons() -> list[ListChoice]:
+    """Those that can be read; a list of recordings is not lost for a lesson."""
+    lines = [ListChoice(LEARN, _DOORS[LEARN], heading=True)]
+    for id, text in bundled_lessons().items():
+        with contextlib.suppress(SpecvizError):
+            lesson = read_lesson(id, text)
+            lines.append(ListChoice(LESSON + id, lesson.title, lesson.about))
+    return lines if len(lines) > 1 else []
 
 
 def _of(choice: ModelChoice, found: Sequence[LocalModel]) -> ListChoice:

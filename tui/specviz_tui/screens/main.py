@@ -9,6 +9,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.containers import Container
+from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from specviz.errors import SpecvizError
@@ -29,17 +30,21 @@ from specviz_tui.common.frame_widget import (
     Pressed,
     SeekAsked,
 )
-from specviz_tui.common.keymap import bindings
+from specviz_tui.common.keymap import KNOB_KEYS, TREE_KEYS, Key, bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
 from specviz_tui.compare.screen import CompareActions
 from specviz_tui.find.actions import FindActions
 from specviz_tui.find.find_line import FindLine
 from specviz_tui.out.actions import OutActions
+from specviz_tui.screens.judging import JudgingActions
+from specviz_tui.screens.learning import LearningActions
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
 from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
+from specviz_tui.widgets.judgement_line import JudgementLine
 from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.lesson_line import LessonLine
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
 from specviz_tui.widgets.talk_view import TalkView
@@ -54,7 +59,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(FindActions, OutActions, CompareActions):
+class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, LearningActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -72,6 +77,7 @@ class MainScreen(FindActions, OutActions, CompareActions):
     def compose(self) -> ComposeResult:
         """Top to bottom; every widget gets the one frame."""
         yield StatusLine(id="status").data_bind(RunScreen.frame)
+        yield JudgementLine(id="judgement").data_bind(RunScreen.frame)
         yield NumberLine(id="numbers").data_bind(RunScreen.frame)
         yield TextStrip(id="text").data_bind(RunScreen.frame)
         yield TalkView(id="talk")
@@ -81,6 +87,7 @@ class MainScreen(FindActions, OutActions, CompareActions):
                 yield WhyPanel(id="why").data_bind(RunScreen.frame)
             for pane in all_panes():
                 yield pane().data_bind(RunScreen.frame)
+        yield LessonLine(id="lesson")
         yield KnobPanel(id="knobs").data_bind(RunScreen.frame)
         yield Sparkline(id="sparkline").data_bind(RunScreen.frame)
         yield Transport(id="transport").data_bind(RunScreen.frame)
@@ -92,6 +99,7 @@ class MainScreen(FindActions, OutActions, CompareActions):
     def on_mount(self) -> None:
         """Show what there is at once, then look for more."""
         self.query_one(TextStrip).border_title = "Text"
+        self.query_one(KeyBar).own = self.library.keys
         self.query_one(KnobPanel).border_title = "Knobs"
         self.query_one(TalkView).border_title = "Conversation"
         self.show(self.feed, self._at)
@@ -104,6 +112,7 @@ class MainScreen(FindActions, OutActions, CompareActions):
         self.talk_shown, self._offered = True, False
         self.query_one(WhyPanel).pinned = False
         self.leave_find()
+        self.end_lesson()
         for pane in self.panes:
             pane.restart()
         feed.tick(time.monotonic())
@@ -123,7 +132,7 @@ class MainScreen(FindActions, OutActions, CompareActions):
                     player.seek_index(0)
                 else:
                     self.notify(str(error), severity="warning", markup=False)
-        elif not self.feed.has_core and (self.feed.source.ended or filling) and player.run.rounds:
+        elif not (self.feed.has_core or player.playing) and (self.feed.source.ended or filling) and player.run.rounds:
             player.seek_index(0)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -218,7 +227,7 @@ class MainScreen(FindActions, OutActions, CompareActions):
     # Help ------------------------------------------------------------------------------------------------------------
 
     def action_help(self) -> None:
-        self.app.push_screen(help_page(painter_of(self.app), self.size.width))
+        self.app.push_screen(help_page(painter_of(self.app), self.size.width, self.shown, self.library.keys))
 
     def action_explain(self) -> None:
         at = self.focused
@@ -234,6 +243,34 @@ class MainScreen(FindActions, OutActions, CompareActions):
 
     def action_open(self) -> None:
         self.post_message(OpenAsked())
+
+    def action_back(self) -> None:
+        """Close what is open; with nothing open a lesson is left."""
+        pinned = self.query_one(WhyPanel).pinned
+        held = (
+            pinned
+            or self.feed.options.selected is not None
+            or any(pane.chosen != pane.chosen.let_go() for pane in self.panes)
+        )
+        if held or not self.leave_lesson():
+            super().action_back()
+
+    async def do(self, key: Key) -> None:
+        """What a key does, wherever the focus is: that of a panel after turning to it."""
+        for widget, table in self._tables():
+            if any(key.id == each.id for each in table):
+                if isinstance(widget, PanelPane):
+                    self.turn_to(str(widget.id))
+                elif isinstance(widget, TreeCanvas):
+                    self.turn_to(TREE)
+                await widget.run_action(key.action)
+                return
+        await self.run_action(key.action)
+
+    def _tables(self) -> list[tuple[Widget, tuple[Key, ...]]]:
+        """Widgets with keys of their own."""
+        panes: list[tuple[Widget, tuple[Key, ...]]] = [(pane, pane.KEYS) for pane in self.panes]
+        return [(self.query_one(TreeCanvas), TREE_KEYS), (self.query_one(KnobPanel), KNOB_KEYS), *panes]
 
     async def action_quit(self) -> None:
         await self.app.action_quit()

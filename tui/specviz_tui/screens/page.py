@@ -2,6 +2,8 @@
 
 `F1` opens the page of the panel in focus; not every panel can have it, so from each page arrows lead to all others."""
 
+from collections.abc import Mapping
+
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -11,9 +13,12 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from specviz.text import NEWLINE, SPACE
+from specviz.view.frame.series import header_metrics
 from specviz.view.words import palette
 from specviz_tui.common.paint import FAINT, STRONG, Painter
 from specviz_tui.common.pane import all_panes, key_tables
+from specviz_tui.common.remapped import remapped
 
 _PAGES: dict[str, tuple[str, str]] = {
     "tree": (
@@ -61,6 +66,16 @@ _PAGES: dict[str, tuple[str, str]] = {
         "the warnings, B the bookmarks. Click or drag to go there, g to type a place. Live, End follows the newest "
         "round; pausing freezes the view while the recording goes on.",
     ),
+    "judgement": (
+        "The run in one line",
+        "Tokens a round: what one pass of the target brings, the drawn token included; plain decoding brings 1. Then "
+        "how many times as fast as plain decoding the run was. measured: what a plain round takes was timed, in this "
+        "run or when it began; modelled: nothing was timed, so a plain pass counts like those of the run. What "
+        "recording cost is left out.\n\n"
+        "Then what stands out: rules look for a draft that is never kept, a position from which on little is, a draft "
+        "that is surer than the target, a draft dearer than it pays, and speak only where chance does not explain what "
+        "they see. i lists them with the rounds that show them; 6 shows the numbers they rest on.",
+    ),
     "numbers": (
         "Numbers",
         "len is mean_acceptance_length: tokens per round, the recovered or bonus token included. acc/drafted is "
@@ -74,15 +89,32 @@ _PAGES: dict[str, tuple[str, str]] = {
     ),
 }
 _STATUS = {
+    "lessons": (
+        "Lessons",
+        "A lesson stands above the keys and says what is seen and what to press. It watches what you do on the real "
+        "screen and goes on by itself when a step is done. L goes on without, backspace goes back, esc leaves the "
+        "lesson; the recording stays. o and L lead to the list.",
+    ),
     "status": (
         "Status",
         "State, models (target ⇐ draft), method and verifier with what they promise about the text, sampling, "
         "recording, and "
         "what the instrumentation cost.",
-    )
+    ),
 }
 
 
+# Signs within tokens, and words on the first lines that are no metric.
+_SIGNS = (
+    (SPACE, "a space; an underscore of the token itself is _"),
+    (NEWLINE, "a new line"),
+    ("⟨1B⟩", "a byte, or a character that cannot be seen, by its code"),
+)
+_ON_TOP = (
+    ("±", "half of the 95 % interval; [a, b] where the number does not stand in its middle"),
+    ("measured", "what a plain round takes was timed; modelled: it was worked out, 6 says how"),
+    ("probe", "what recording cost beside the rest of the rounds"),
+)
 SIDE_BY_SIDE = 110
 
 
@@ -165,9 +197,10 @@ class GuideScreen(PageScreen):
         box.scroll_home(animate=False)
 
 
-def help_page(painter: Painter, width: int) -> PageScreen:
-    """All keys by group, and what the glyphs mean."""
+def help_page(painter: Painter, width: int, shown: str = "tree", own: Mapping[str, str] | None = None) -> PageScreen:
+    """All keys by group, those of the screen that is `shown` first; what the glyphs mean. `own`: keys of one's own."""
     panes = [pane.KEYS[0].group for pane in all_panes()]
+    here = next((pane.KEYS[0].group for pane in all_panes() if pane.PANEL.id == shown), "Tree")
     groups = ("Time", "Tree", *panes, "Knobs", "Run", "Screen")
     blocks = {
         group: _block(
@@ -175,7 +208,7 @@ def help_page(painter: Painter, width: int) -> PageScreen:
             [
                 (Text(f" {key.caps}", style=STRONG), key.help)
                 for table in key_tables()
-                for key in table
+                for key in remapped(table, own or {})
                 if key.group == group
             ],
         )
@@ -188,13 +221,19 @@ def help_page(painter: Painter, width: int) -> PageScreen:
             for m, s in [(mark, style) for mark, style in palette.STYLES.items() if style.glyph.strip()]
         ],
     )
+    marks = _block("Tokens", [(Text(f" {sign}", style=STRONG), words) for sign, words in _SIGNS])
+    top = [(Text(f" {m.label}", style=STRONG), m.help) for m in header_metrics(None)]
+    words = _block("On top", [*top, *((Text(f" {sign}", style=STRONG), said) for sign, said in _ON_TOP)])
+    signs = Group(glyphs, marks, words)
     if width < SIDE_BY_SIDE:
-        return PageScreen("Keys", Group(*blocks.values(), glyphs))
+        first = [blocks[here], *(block for group, block in blocks.items() if group != here)]
+        return PageScreen("Keys", Group(*first, signs))
     table = Table.grid(padding=(0, 3, 0, 0), expand=True)
     table.add_column(ratio=1)
     table.add_column(ratio=1)
-    left = (blocks["Time"], blocks["Screen"], blocks["Run"], glyphs)
-    right = [blocks[group] for group in ("Tree", *panes, "Knobs")]
+    left = (blocks["Time"], blocks["Screen"], blocks["Run"], signs)
+    others = [group for group in ("Tree", *panes, "Knobs") if group != here]
+    right = [blocks[group] for group in (here, *others)]
     table.add_row(Group(*left), Group(*right))
     return PageScreen("Keys", table, "keys")
 

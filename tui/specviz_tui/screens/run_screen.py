@@ -61,6 +61,7 @@ class RunScreen(Screen[None]):
             self.frame = self.feed.frame()
             self._paint_talk(self.frame)
             keys = self.query_one(KeyBar)
+            keys.pinned = self.query_one(WhyPanel).pinned
             keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()

@@ -1,5 +1,6 @@
 """The first lines (what runs, its state, the numbers of the run so far) and the last one: keys by importance."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.style import Style
@@ -16,6 +17,7 @@ from specviz_tui.common.frame_widget import FrameWidget, Pressed
 from specviz_tui.common.keymap import PAIRS, Key
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
 from specviz_tui.common.pane import all_panes, screen_keys, screens
+from specviz_tui.common.remapped import remapped
 
 LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
@@ -73,7 +75,7 @@ class StatusLine(FrameWidget):
         """`⚠ 2 warnings: w`, as long as there are any; the text is a key away on every size of screen."""
         n = frame.n_warnings
         words = f"⚠{n} w" if short else f"⚠ {n} warning{'s' * (n != 1)}: w"
-        return Text(words if n else "", style=self.painter.tint("recovered") + STRONG + _action("warnings"))
+        return Text(words if n else "", style=self.painter.tint("recovered") + STRONG + does("warnings"))
 
     def _state(self, frame: Frame) -> Text:
         mark: Mark = "rejected" if frame.state.name in LOST else "accepted" if frame.state.name == "live" else "root"
@@ -132,12 +134,12 @@ def tabs(chosen: str, names: bool = True) -> Text:
     line = Text(no_wrap=True)
     for key, name, id in screens():
         caption = f"{key} {name}" if names else key
-        style = (STRONG if id == chosen else FAINT) + _action(f"go_to('{id}')")
+        style = (STRONG if id == chosen else FAINT) + does(f"go_to('{id}')")
         line.append(f"[{caption}]" if id == chosen else f" {caption} ", style=style)
     return line
 
 
-def _action(name: str) -> Style:
+def does(name: str) -> Style:
     """Nothing to see: what a click on the word does."""
     return Style(meta={"action": name})
 
@@ -151,21 +153,24 @@ class KeyBar(Widget):
     chosen: reactive[str] = reactive("tree")
     moving: reactive[bool] = reactive(False)  # then space pauses
     ended: reactive[bool] = reactive(False)  # the end is on screen: playing begins again
+    pinned: reactive[bool] = reactive(False)  # the why panel: then enter lets it go
     pace: reactive[str] = reactive("")  # what the key of the pace would bring; "" where there is no core
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._spots: list[tuple[int, int, str]] = []
+        self.own: Mapping[str, str] = {}  # keys of one's own
 
     def render(self) -> Text:
         """`space play   , . step   [ ] round`."""
         panes = [pane for pane in all_panes() if pane.PANEL.id == self.chosen]
-        own = {key.keys: key for pane in panes for key in pane.KEYS if key.short}
+        own = {key.keys: key for pane in panes for key in remapped(pane.KEYS, self.own) if key.short}
         narrow = self.size.width < NARROW
-        ranked = sorted((self._now(key, narrow) for key in screen_keys() if key.rank), key=lambda key: key.rank)
+        always = remapped(screen_keys(), self.own)
+        ranked = sorted((self._now(key, narrow) for key in always if key.rank), key=lambda key: key.rank)
         line, self._spots = Text(" ", no_wrap=True), []
         for key in (own.get(key.keys, key) for key in ranked if key.short and (key.narrow or not narrow)):
-            entry = _entry(key, narrow)
+            entry = _entry(key, narrow, {other.id: other.caps for other in always})
             if line.cell_len + entry.cell_len > self.size.width:
                 break
             action = key.action if key.keys not in own else f"focused.{key.action}"
@@ -181,6 +186,8 @@ class KeyBar(Widget):
             return replace(key, short="again" if narrow else "again from round 1")
         if key.id == "play" and self.moving:
             return replace(key, short="pause")
+        if key.id == "why" and self.pinned:
+            return replace(key, short="unpin")
         return key
 
     def on_click(self, event: events.Click) -> None:
@@ -189,6 +196,8 @@ class KeyBar(Widget):
                 self.post_message(Pressed(action))
 
 
-def _entry(key: Key, narrow: bool) -> Text:
-    caps = PAIRS.get(key.id, key.caps)
+def _entry(key: Key, narrow: bool, caps_of: Mapping[str, str]) -> Text:
+    """The two directions of a step share one entry, as in `[ ] round`."""
+    other = caps_of.get(PAIRS.get(key.id, ""), "")
+    caps = f"{key.caps} {other}" if other else key.caps
     return Text(f"{caps.split()[-1] if narrow else caps} ", style=STRONG).append(key.short, style=FAINT)

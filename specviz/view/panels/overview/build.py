@@ -1,5 +1,6 @@
-"""`overview(run) -> Overview`: everything that is said about a whole run, arranged for a page. Numbers come from
-`specviz.metrics`; here they get their labels, their text and their order."""
+"""`overview(run) -> Overview`: everything that is said about a whole run, arranged for a page; `OverviewPanel`: what of
+it stands on a screen. Numbers come from `specviz.metrics`; here they get their labels, their text and their
+order."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,13 +10,17 @@ from typing import TYPE_CHECKING
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark
+from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.parts import Metric, Series
 from specviz.view.frame.run_header import NOTHING, run_info
-from specviz.view.frame.series import histogram, metric, overhead, series
-from specviz.view.words.numbers import number, percent, prob
+from specviz.view.frame.series import histogram, metric, one_series, overhead, series
+from specviz.view.judge.judgement import judge
+from specviz.view.panels import Panel, Scene
+from specviz.view.panels.overview.model import CalibrationRow, OverviewModel, OverviewOptions, Stage
+from specviz.view.words.numbers import MINUS, number, percent, prob, uncertainty
 
 if TYPE_CHECKING:
-    from specviz.metrics import Estimate, GeometricFit, Metrics
+    from specviz.metrics import ConfidenceBand, Estimate, GeometricFit, Metrics
     from specviz.view.frame.frame import RunInfo
 
 _METRICS = (  # name, label, help
@@ -28,16 +33,9 @@ _METRICS = (  # name, label, help
     ("time_to_first_token_s", "first token, s", "from the start of the prompt's pass to the first commit"),
     ("round_ms", "ms per round", "median"),
 )
-_STAGES = ("prefill", "draft", "target", "verdict", "commit", "adapt", "other")
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Median time of one stage of a round; `prefill` over queries."""
-
-    name: str
-    ms: float
-    text: str
+_PREFILL = "prefill"
+_STAGES = (_PREFILL, "draft", "target", "verdict", "commit", "adapt", "other")
+_CURVES = ("position_acceptance", "depth_acceptance", "survival")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Overview:
     drafting_share: str
     overhead: str
     points: Sequence[RoundPoint]
-    findings: tuple[tuple[str, str, tuple[int, ...]], ...]  # detector, message, rounds
+    judgement: RunJudgement
     marks: tuple[tuple[Mark, int], ...]  # tokens by what became of them
 
 
@@ -95,7 +93,7 @@ def overview(run: Run) -> Overview:
         drafting_share=percent(share),
         overhead=overhead(metrics),
         points=run.rounds.points(),
-        findings=tuple((f.detector, f.message, tuple(f.evidence)) for f in run.findings),
+        judgement=judge(run, tally, metrics),
         marks=_marks(run, metrics, seen),
     )
 
@@ -117,7 +115,12 @@ def _histogram(metrics: "Metrics | None", fit: "GeometricFit | None") -> Histogr
 def _stages(metrics: "Metrics | None") -> tuple[Stage, ...]:
     times = metrics.stage_ms if metrics is not None else {}
     known = [name for name in _STAGES if name in times] + [name for name in times if name not in _STAGES]
-    return tuple(Stage(name, times[name].value, f"{number(times[name].value)} ms") for name in known)
+    whole = sum(times[name].value for name in known if name != _PREFILL)
+    made = []
+    for name in known:
+        ms = times[name].value
+        made.append(Stage(name, ms, f"{number(ms)} ms", ms / whole if whole and name != _PREFILL else None))
+    return tuple(made)
 
 
 def _marks(run: Run, metrics: "Metrics | None", seen: Counter[str]) -> tuple[tuple[Mark, int], ...]:
@@ -131,3 +134,55 @@ def _marks(run: Run, metrics: "Metrics | None", seen: Counter[str]) -> tuple[tup
     never = metrics.n_drafted - metrics.n_tested
     lost = metrics.n_tested - metrics.n_accepted
     return (("accepted", metrics.n_accepted), ("rejected", lost), ("untested", max(0, never)))
+
+
+class OverviewPanel(Panel[OverviewOptions, OverviewModel]):
+    """The run so far, whichever moment is on screen."""
+
+    id = "overview"
+    title = "Overview"
+    options = OverviewOptions
+
+    def build(self, scene: Scene, options: OverviewOptions) -> OverviewModel:
+        metrics = scene.metrics
+        if metrics is None or not metrics.n_rounds:
+            return self.empty("no round has ended yet")
+        curves = [one_series(name, metrics) for name in _CURVES]
+        chosen = options.finding
+        if chosen is not None:
+            chosen = max(0, min(chosen, len(scene.judgement.findings) - 1)) if scene.judgement.findings else None
+        return OverviewModel(
+            judgement=scene.judgement,
+            metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
+            curves=tuple(curve for k, curve in enumerate(curves) if curve.xs and not _said_before(curve, curves[:k])),
+            calibration=tuple(calibration_row(band) for band in scene.judgement.confidence),
+            stages=_stages(metrics),
+            time_words=time_words(metrics),
+            histogram=histogram(metrics),
+            finding=chosen,
+        )
+
+    def empty(self, reason: str) -> OverviewModel:
+        return OverviewModel(missing=reason)
+
+
+def _said_before(curve: Series, others: list[Series]) -> bool:
+    """On a chain acceptance by depth is that by position."""
+    return any(curve.values == other.values and curve.ns == other.ns for other in others)
+
+
+def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
+    """A band of confidence in words."""
+    apart = number(abs(band.gap.value))
+    apart = f"{MINUS}{apart}" if band.gap.value < 0 and apart != "0" else apart
+    apart += f" {uncertainty(band.gap)}" if band.gap.interval is not None else ""
+    words = f"{prob(band.lo)} to {prob(band.hi)}"
+    texts = (prob(band.q), prob(band.p), prob(band.kept.value), apart)
+    return CalibrationRow(words, band.n, band.q, band.p, band.kept.value, texts)
+
+
+def time_words(metrics: "Metrics") -> str:
+    """`drafting is 38 % of a round with its recording · recording cost +2.1 %`."""
+    share = metrics.drafting_share
+    parts = [f"drafting is {percent(share.value)} of a round with its recording"] if share is not None else []
+    return " · ".join((*parts, f"recording cost {overhead(metrics)}"))

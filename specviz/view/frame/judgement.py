@@ -1,0 +1,76 @@
+"""What is said of a whole run in one line, and what stands out in it. Worked out by `specviz.view.judge`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specviz.view.words.numbers import plural
+
+if TYPE_CHECKING:
+    from specviz.metrics import ConfidenceBand
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePlace:
+    """A round that shows it, and perhaps a node of it. `index`: of the round over the whole run."""
+
+    index: int
+    label: str  # "r12", "q1 r3 n40"
+    node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinding:
+    """Something that stands out. `screen`: the id of the panel that shows its evidence; "tree" for the draft tree.
+
+    `detector` names the rule that found it, as in a `finding` record. `advice` is what to try; "" where nothing helps.
+    """
+
+    detector: str
+    headline: str  # a few words: "the draft is never kept"
+    words: str  # a sentence or two, with the numbers it rests on
+    advice: str = ""
+    screen: str = "tree"
+    places: tuple[EvidencePlace, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it in one paragraph."""
+        return " ".join(part for part in (self.words, self.advice) if part)
+
+    @property
+    def where(self) -> str:
+        """`r2, r5, r9`; "" where no round shows it better than others."""
+        return ", ".join(dict.fromkeys(place.label for place in self.places))
+
+
+@dataclass(frozen=True, slots=True)
+class RunJudgement:
+    """A run in one line. Every part is escaped text; empty where it is not known yet."""
+
+    tokens: str  # "6.4 ±.8 tokens a round"
+    speed: str  # "1.9× plain decoding"
+    basis: str  # "measured" or "modelled"
+    basis_words: str  # how the speed-up came about, in a sentence
+    findings: tuple[RunFinding, ...]
+    confidence: Sequence["ConfidenceBand"] = ()
+
+    @property
+    def speed_text(self) -> str:
+        """`1.9× plain decoding (measured)`."""
+        return f"{self.speed} ({self.basis})" if self.basis else self.speed
+
+    @property
+    def found(self) -> str:
+        """`2 findings`, `nothing stands out`."""
+        return plural(len(self.findings), "finding") if self.findings else "nothing stands out"
+
+    @property
+    def line(self) -> str:
+        """The whole line."""
+        headlines = "; ".join(finding.headline for finding in self.findings)
+        parts = (self.tokens, self.speed_text, f"{self.found}: {headlines}" if headlines else self.found)
+        return " · ".join(part for part in parts if part)
+
+
+NO_JUDGEMENT = RunJudgement("", "", "", "", ())

@@ -1,0 +1,59 @@
+"""`judge(run, tally, metrics) -> RunJudgement`: tokens a round, speed-up over plain decoding, what stands out."""
+
+from typing import TYPE_CHECKING
+
+from specviz.runlog.fold import Run
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
+from specviz.view.judge.findings import JudgedRun, found
+from specviz.view.words.numbers import number, times, uncertainty
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics, PlainSpeed, Tally
+
+PLAIN = "plain decoding: what the others are measured by"
+UNKNOWN_SPEED = "speed-up over plain decoding not on record"
+_BASIS = {
+    "rounds": "plain rounds of this very run took {ms} ms each (median)",
+    "pass": "a pass of the target over one row, timed when the run began, takes {ms} ms; a plain round counts as that "
+    "pass alone",
+    "stage": "no plain round was timed: one counts like the target's passes of this run, {ms} ms, which feed more "
+    "rows, so that the true speed-up is a little smaller",
+    "layers": "no plain round was timed: layers of a whole pass over the layers that ran for a token",
+}
+
+
+def judge(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunJudgement:
+    """The judgement on the rounds that the tally has counted; nothing before the first one."""
+    from specviz.metrics import plain_speed
+
+    if metrics is None or not metrics.n_rounds:
+        return NO_JUDGEMENT
+    speed, confidence = plain_speed(tally), tally.confidence.bands()
+    return RunJudgement(
+        tokens=_tokens(metrics),
+        speed=PLAIN if run.method_traits.plain else UNKNOWN_SPEED if speed is None else _speed(speed),
+        basis="" if speed is None else "measured" if speed.measured else "modelled",
+        basis_words="" if speed is None else _basis(speed),
+        findings=found(JudgedRun(run, tally, metrics, speed, confidence)),
+        confidence=confidence,
+    )
+
+
+def _tokens(metrics: "Metrics") -> str:
+    length = metrics.mean_acceptance_length
+    if length is None:
+        return ""
+    within = f" {uncertainty(length)}" if length.interval is not None else ""
+    return f"{number(length.value)}{within} {'token' if length.value == 1 else 'tokens'} a round"
+
+
+def _speed(speed: "PlainSpeed") -> str:
+    return f"{times(speed.times.value)} plain decoding"
+
+
+def _basis(speed: "PlainSpeed") -> str:
+    said = _BASIS[speed.basis].format(ms=number(speed.plain_ms, 1))
+    within = uncertainty(speed.times, times)
+    return (
+        f"{times(speed.times.value)} {within}: {said}. Time spent on recording is left out." if within else f"{said}."
+    )

@@ -1,0 +1,96 @@
+"""The speed-up over plain decoding from the run alone: by hand for every basis, and where there is none."""
+
+import pytest
+
+from specviz import events as ev
+from specviz.events import Event
+from specviz.metrics import PlainSpeed, Tally, plain_speed
+from specviz.metrics.against_plain import LEAST_PLAIN
+from support.judged import MS, chain_round, judged_run
+from support.traces import make_events
+
+
+def speed(events: list[Event]) -> PlainSpeed | None:
+    return plain_speed(Tally().add_all(events))
+
+
+def plain(r: int, ms: float = 10.0, probe_ms: float = 0.0) -> list[Event]:
+    """A round in which nobody drafted."""
+    return chain_round(r, [], 0, draft_ms=0.0, target_ms=ms, probe_ms=probe_ms)
+
+
+def drafted(r: int, probe_ms: float = 0.0) -> list[Event]:
+    """20 ms, 4 tokens."""
+    return chain_round(r, [0.9] * 3, 3, draft_ms=8.0, target_ms=12.0, probe_ms=probe_ms)
+
+
+COSTS = ev.Calibration(t_ns=MS, c=10.0, widths=[1, 2], target_ns=[15 * MS, 16 * MS])
+
+
+def test_plain_rounds_of_the_run_itself_are_trusted_most() -> None:
+    rounds = [plain(r) for r in range(1, LEAST_PLAIN + 1)] + [drafted(LEAST_PLAIN + 1), drafted(LEAST_PLAIN + 2)]
+    found = speed(judged_run(rounds, COSTS))
+    assert found is not None
+    assert (found.basis, found.measured, found.plain_ms) == ("rounds", True, 10.0)
+    tokens, ms = LEAST_PLAIN + 8, 10 * LEAST_PLAIN + 40
+    assert found.times.value == pytest.approx(tokens / ms * 10)
+    assert found.times.interval is not None
+    assert found.times.interval[0] < found.times.value < found.times.interval[1]
+
+
+def test_then_a_pass_that_was_timed_at_the_start() -> None:
+    found = speed(judged_run([drafted(1), drafted(2)], COSTS))
+    assert found is not None
+    assert (found.basis, found.measured) == ("pass", True)
+    assert found.times.value == pytest.approx(8 / 40 * 15)
+
+
+def test_then_the_passes_of_the_run_which_is_a_model() -> None:
+    found = speed(judged_run([drafted(1), drafted(2)]))
+    assert found is not None
+    assert (found.basis, found.measured) == ("stage", False)
+    assert found.times.value == pytest.approx(8 / 40 * 12)
+
+
+def test_a_pass_over_several_rows_is_no_plain_one() -> None:
+    wide = ev.Calibration(widths=[2, 4], target_ns=[15 * MS, 16 * MS])
+    found = speed(judged_run([drafted(1)], wide))
+    assert found is not None
+    assert found.basis == "stage"
+
+
+def test_a_target_that_stops_early_is_measured_by_its_layers() -> None:
+    climb = ev.ExitRound(
+        r=1, n_rows=2, layer_calls=18, cells=20, head_tests=2, saved_calls=0, wasted_cells=0, predicted_ns=0
+    )
+    records = drafted(1)
+    target = ev.ModelInfo(name="table", n_layers=12)
+    events = judged_run([[*records[:-1], climb, records[-1]]], models=ev.Models(target=target))
+    found = speed(events)
+    assert found is not None
+    assert found.basis == "layers"
+    assert found.times.value == pytest.approx(4 * 12 / 18)
+
+
+def test_what_recording_cost_is_left_out() -> None:
+    quiet, loud = (speed(judged_run([drafted(1, ms), drafted(2, ms)], COSTS)) for ms in (0.0, 30.0))
+    assert quiet is not None
+    assert loud is not None
+    assert quiet.times == loud.times
+
+
+def test_a_round_that_fed_more_than_its_root_is_not_plain() -> None:
+    """Lookahead's window is no draft, and is fed."""
+    rounds = []
+    for r in range(1, LEAST_PLAIN + 2):
+        records = plain(r)
+        window = ev.Node(r=r, node=r, parent=-1, depth=1, pos=11, token=1, text="a", src={"window": 0})
+        rounds.append([records[0], window, *records[1:]])
+    found = speed(judged_run(rounds))
+    assert found is not None
+    assert found.basis == "stage"
+
+
+def test_plain_decoding_has_none() -> None:
+    assert speed(make_events(shape="none")) is None
+    assert plain_speed(Tally()) is None

@@ -1,0 +1,117 @@
+"""`keys.toml`: keys of one's own are bound, printed in footer and help; what cannot be meant is one line."""
+
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import SpecvizError
+from specviz_tui.app import SpecvizApp
+from specviz_tui.common.keymap import SCREEN_KEYS
+from specviz_tui.common.pane import key_tables
+from specviz_tui.common.remapped import own_keys, remapped
+from specviz_tui.screens.library import Library
+from specviz_tui.screens.main import MainScreen
+from support.live import WIDE, lines, shown
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "keys.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
+    assert own_keys(tmp_path / "keys.toml") == {}
+    assert remapped(SCREEN_KEYS, {}) == SCREEN_KEYS
+
+
+def test_ids_may_stand_with_quotes_and_without(tmp_path: Path) -> None:
+    found = own_keys(written(tmp_path, '"round.next" = "n"\nround.previous = "ctrl+n, f5"\nquit = ";"'))
+    assert found == {"round.next": "n", "round.previous": "ctrl+n,f5", "quit": ";"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('"round.nxt" = "n"', "no action 'round.nxt'; did you mean 'round.next'"),
+        ("quit = 3", "quit takes keys as a text"),
+        ('quit = ""', "quit takes keys as a text"),
+        ('quit = "pagdown"', "quit: no key 'pagdown'; did you mean 'pagedown'"),
+        ('quit = "hyper+q"', "quit: no key 'hyper+q'"),
+        ('quit = "v"', "'v' is both"),
+        ("quit = ", "keys.toml: "),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(SpecvizError) as error:
+        own_keys(written(tmp_path, text))
+    assert told in str(error.value)
+    assert str(tmp_path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_no_table_has_a_clash_of_its_own() -> None:
+    for table in key_tables():
+        keys = [name for key in table for name in key.keys.split(",")]
+        assert len(keys) == len(set(keys))
+
+
+async def test_footer_help_and_binding_follow(chain_trace: Path) -> None:
+    own = {"round.next": "n,ctrl+n", "help": "f2"}  # n is free in a recording
+    library = Library(animate=False, look=list, keys=own)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        main = app.screen
+        assert isinstance(main, MainScreen)
+        assert main.frame is not None
+        assert main.frame.round == 1
+        await pilot.press("n")
+        await pilot.pause()
+        assert main.frame.round == 2
+        await pilot.press("]")
+        await pilot.pause()
+        assert main.frame.round == 2, "the key it had before does nothing any more"
+        assert "f2 help" in lines(app)[-1]
+        await pilot.press("f2")
+        await pilot.pause()
+        assert app.screen is not main
+        assert "n ^n" in shown(app)
+
+
+async def test_the_help_page_begins_with_the_screen_it_was_asked_on(chain_trace: Path) -> None:
+    library = Library(animate=False, look=list)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=(80, 40)) as pilot:
+        await pilot.press("6", "question_mark")
+        await pilot.pause()
+        titles = [line.strip("│ ") for line in lines(app) if line.strip("│ ") in ("Time", "Tree", "Overview")]
+        assert titles[0] == "Overview"
+
+
+async def test_the_palette_has_every_key_and_runs_those_of_other_screens(chain_trace: Path) -> None:
+    library = Library(animate=False, look=list)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        main = app.screen
+        assert isinstance(main, MainScreen)
+        commands = {command.title: command for command in app.get_system_commands(main)}
+        missing = [
+            key.id for table in key_tables() for key in table if key.id != "palette" and key.help not in commands
+        ]
+        assert missing == []
+        commands["the measured or the modelled clock"].callback()
+        await pilot.pause()
+        assert main.shown == "lanes"
+
+
+@pytest.mark.parametrize("word", ["len", "acc/drafted", "acc/tested", "tok/s", "±", "probe", "measured", "▁"])
+async def test_the_help_page_explains_what_stands_on_top(word: str, chain_trace: Path) -> None:
+    library = Library(animate=False, look=list)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=(120, 120)) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        page = [line for line in lines(app)[6:] if f" {word} " in line]  # behind it stands the header
+        assert any(len(line.strip("│ ").split(word, 1)[-1].split()) > 2 for line in page)

@@ -1,0 +1,139 @@
+"""Every rule on a run that has the fault and on runs that have not; and what a finding leads to."""
+
+import pytest
+
+from specviz import events as ev
+from specviz.events import Event
+from specviz.methods import get_method
+from specviz.runlog.fold import Run, fold
+from specviz.view import Player
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
+from support.judged import MS, chain_round, judged_run, many
+from support.traces import make_events
+
+GOOD = [0.9, 0.8, 0.85]  # three drafted tokens, of which the target thinks as the draft does
+SOUND = many(40, GOOD, [3, 3, 2, 3, 1, 3, 3, 0])
+COSTS = ev.Calibration(t_ns=MS, c=10.0, widths=[1, 2], target_ns=[10 * MS, 11 * MS])
+
+
+def judged(events: list[Event]) -> RunJudgement:
+    return Player(fold(events), animate=False).frame().judgement
+
+
+def findings(rounds: list[list[Event]], costs: ev.Calibration | None = None) -> dict[str, RunFinding]:
+    return {finding.detector: finding for finding in judged(judged_run(rounds, costs)).findings}
+
+
+def test_a_sound_run_has_none_and_says_so() -> None:
+    found = judged(judged_run(SOUND, COSTS))
+    assert found.findings == ()
+    assert found.line.endswith("nothing stands out")
+
+
+def test_a_few_rounds_say_nothing() -> None:
+    assert findings(many(7, GOOD, [0])) == {}
+
+
+def test_a_dead_draft_is_told_with_the_rounds_that_show_it() -> None:
+    found = findings(many(20, GOOD, [0]))["never_kept"]
+    assert found.headline == "the draft is never kept"
+    assert "Of 60 drafted tokens 0 were kept" in found.words
+    assert found.where == "r1, r2, r3, r4, r5, r6"
+    assert [place.index for place in found.places] == [0, 1, 2, 3, 4, 5]
+    assert "never_kept" not in findings(many(20, GOOD, [0, 0, 1]))
+
+
+def test_a_drafter_that_drafts_nothing_any_more_is_told_since_when() -> None:
+    silent = [chain_round(r, [], 0) for r in range(41, 60)]
+    found = findings([*SOUND, *silent])["nothing_drafted"]
+    assert "In the last 19 rounds nothing was drafted" in found.words
+    assert found.where == "r41"
+    assert "nothing_drafted" not in findings([*SOUND, *silent[:5]])
+
+
+def test_a_drafter_that_never_drafted_is_plain_decoding_under_another_name() -> None:
+    found = findings([chain_round(r, [], 0) for r in range(1, 12)])["nothing_drafted"]
+    assert "In 11 rounds not one token was drafted" in found.words
+
+
+def test_plain_decoding_is_not_blamed_for_drafting_nothing() -> None:
+    found = judged(make_events(shape="none", new_tokens=30))
+    assert found.findings == ()
+    assert found.speed == "plain decoding: what the others are measured by"
+
+
+def test_a_cliff_names_its_position_and_the_nodes_that_fell() -> None:
+    rounds = many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1])
+    found = findings(rounds)["position_cliff"]
+    assert found.headline == "a cliff at position 3"
+    assert found.places[0].node is not None
+    assert found.places[0].node % 100 == 2, "the third token of its round"
+    assert "lower γ" in found.advice
+    assert "position_cliff" not in findings(many(40, [0.8] * 4, [0, 1, 2, 3, 4, 4, 4, 4]))
+
+
+def test_a_tail_that_is_hardly_kept_is_told_without_a_cliff() -> None:
+    kept = [0, 1, 2, 3, 4, 0, 1, 2, 0, 1]
+    found = findings(many(80, [0.8] * 8, kept))
+    assert set(found) & {"long_tail", "position_cliff"} == {"long_tail"}
+    assert found["long_tail"].headline == "drafts are longer than what is kept: 4 of 8"
+    assert "long_tail" not in findings(many(80, [0.8] * 4, kept))
+
+
+def test_an_overconfident_draft_is_told_by_what_the_target_says() -> None:
+    rounds = [chain_round(r, [0.95, 0.95], r % 3, ps=[0.5, 0.6]) for r in range(1, 41)]
+    found = findings(rounds)["overconfident_draft"]
+    assert "Tokens that the draft gives .9 or more (.95 on average" in found.words.replace(".90", ".9")
+    assert found.places[0].node is not None
+    assert "overconfident_draft" not in findings([chain_round(r, [0.95, 0.95], r % 3) for r in range(1, 41)])
+
+
+def test_an_underconfident_draft_is_no_fault() -> None:
+    rounds = [chain_round(r, [0.6, 0.6], 2, ps=[0.95, 0.95]) for r in range(1, 41)]
+    assert "overconfident_draft" not in findings(rounds)
+
+
+def test_a_draft_dearer_than_it_pays_is_told_beside_plain_rounds() -> None:
+    dear = many(30, GOOD, [1, 0, 1], draft_ms=25.0, target_ms=11.0)
+    found = findings(dear, COSTS)["dearer_than_it_pays"]
+    assert found.headline.startswith("slower than plain decoding: .")
+    assert "A round costs as much as 3.6 plain rounds and brings 1.7 tokens" in found.words
+    cheap = many(30, GOOD, [3, 2, 3], draft_ms=5.0, target_ms=11.0)
+    assert "dearer_than_it_pays" not in findings(cheap, COSTS)
+
+
+def test_recording_that_takes_a_large_part_is_told() -> None:
+    assert "dear_recording" in findings(many(20, GOOD, [3], probe_ms=2.0))
+    assert "dear_recording" not in findings(many(20, GOOD, [3], probe_ms=0.1))
+
+
+def test_the_line_says_tokens_speed_and_how_it_was_had() -> None:
+    found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), COSTS))
+    assert found.tokens.endswith("tokens a round")
+    assert found.speed_text == "2.2× plain decoding (measured)"
+    assert "timed when the run began, takes 10 ms" in found.basis_words
+    modelled = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0)))
+    assert modelled.speed_text == "2.4× plain decoding (modelled)"
+
+
+def test_findings_of_the_trace_itself_are_shown_and_escaped() -> None:
+    events = judged_run(SOUND)
+    events.insert(-1, ev.Finding(detector="mine", message="odd \x1b[31m[red]", evidence=[3, 99]))
+    (found,) = judged(events).findings
+    assert found.words == "odd ⟨1B⟩[31m[red]"
+    assert found.where == "r3"
+
+
+def test_before_the_first_round_nothing_is_judged() -> None:
+    assert Player(Run(), animate=False).frame().judgement is NO_JUDGEMENT
+    assert judged(judged_run([])) is NO_JUDGEMENT
+
+
+@pytest.mark.parametrize("method", ["draft", "specbound", "eagle3"])
+def test_advice_names_a_knob_the_method_has(method: str) -> None:
+    specs = [*get_method(method).table.specs]
+    knobs = {spec.name: spec.default for spec in specs}
+    events = judged_run(many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1]), knob_specs=specs, knobs=knobs)
+    (found,) = [finding for finding in judged(events).findings if finding.detector == "position_cliff"]
+    symbols = {name for spec in specs if spec.cuts == "depth" for name in (spec.symbol, spec.name)}
+    assert found.advice.rpartition("lower ")[2].rstrip(".") in symbols

@@ -1,0 +1,64 @@
+"""Lessons as data: those that come along can be read and are over recordings that come along; what is wrong is told."""
+
+import pytest
+
+from specviz.errors import SpecvizError
+from specviz.runlog.fold import fold
+from specviz.sources.bundled import bundled_lessons, bundled_traces
+from specviz.trace import read_events
+from specviz.view import Player
+from specviz.view.lessons.lesson import LessonScene, LessonStep, done, read_lesson
+from specviz.view.panels import all_panels
+from support.traces import make_events
+
+PLAIN = 'title = "T"\nabout = "a"\ntrace = "t"\n'
+
+
+@pytest.mark.parametrize("id", sorted(bundled_lessons()))
+def test_a_lesson_that_comes_along_leads_through_a_recording_that_comes_along(id: str) -> None:
+    lesson = read_lesson(id, bundled_lessons()[id])
+    assert 3 <= len(lesson.steps) <= 8
+    assert lesson.trace in bundled_traces()
+    player = Player(fold(read_events(bundled_traces()[lesson.trace])), animate=False)
+    if lesson.at:
+        player.seek(lesson.at)  # raises where there is no such place
+    screens = {"tree", *(panel.id for panel in all_panels())}
+    for step in lesson.steps:
+        wanted = dict(step.until).get("panel", [])
+        assert {wanted} if isinstance(wanted, str) else set(wanted) <= screens
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("title = ", "lesson x: "),
+        ('title = "T"', "needs title, about and trace"),
+        (PLAIN, "it has no [[step]]"),
+        (PLAIN + "[[step]]\nsay = ''", "step 1: it needs 'say'"),
+        (PLAIN + f"[[step]]\nsay = '{'word ' * 61}'", "step 1: 61 words; at most 60"),
+        (PLAIN + "[[step]]\nsay = 'a'\nuntil = 3", "step 1: 'until' is a table"),
+        (PLAIN + "[[step]]\nsay = 'a'\nuntil.fase = 3", "nothing is known as until.fase; did you mean 'phase'"),
+    ],
+)
+def test_what_is_wrong_with_a_lesson_is_one_line(text: str, told: str) -> None:
+    with pytest.raises(SpecvizError) as error:
+        read_lesson("x", text)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_step_is_done_when_all_of_it_is_so() -> None:
+    player = Player(fold(make_events(temperature=0.8)), animate=False)
+    player.seek_index(2)
+    seen = LessonScene(player.frame(), "lanes", False, ("step(1)", "go_to('lanes')"))
+
+    def holds(**until: object) -> bool:
+        return done(LessonStep("a", "b", tuple(until.items())), seen)
+
+    assert holds(action="step")
+    assert holds(action=["play", "step(1)"])
+    assert not holds(action="step(-1)")
+    assert holds(panel="lanes", round=3, phase=6, value="q", pinned=False)
+    assert not holds(panel="lanes", round=4)
+    assert not holds(phase=6, value="p")
+    assert not holds(), "a step without conditions waits for the key"

@@ -1,0 +1,38 @@
+"""The run in one line: tokens a round, speed-up over plain decoding, what stands out and the key that opens it."""
+
+from rich.text import Text
+
+from specviz.view.frame.frame import Frame
+from specviz.view.frame.judgement import RunJudgement
+from specviz_tui.common.frame_widget import FrameWidget
+from specviz_tui.common.paint import FAINT, STRONG, fitted
+from specviz_tui.widgets.status_line import does
+
+WAITING = "no round has ended yet: the judgement comes with the first ones"
+
+
+class JudgementLine(FrameWidget):
+    """Of what does not fit the headlines go first, then the way the speed-up came about."""
+
+    EXPLAIN = "judgement"
+
+    def part(self, frame: Frame) -> RunJudgement:
+        return frame.judgement
+
+    def render(self) -> Text:
+        found = self.frame.judgement if self.frame is not None else None
+        if found is None or not found.tokens:
+            return Text(f" {WAITING}", style=FAINT)
+        parts = [
+            (0, Text(f" {found.tokens}", style=STRONG)),
+            (1, Text(found.speed, style=STRONG).append(f" ({found.basis})" if found.basis else "", style=FAINT)),
+            *((k, part) for k, part in self._findings(found)),
+        ]
+        return fitted(parts, self.size.width, " · ")
+
+    def _findings(self, found: RunJudgement) -> list[tuple[int, Text]]:
+        if not found.findings:
+            return [(4, Text(found.found, style=FAINT + does("go_to('overview')")))]
+        style = self.painter.tint("recovered") + STRONG + does("findings")
+        heads = [(3 + k, Text(finding.headline, style=style)) for k, finding in enumerate(found.findings)]
+        return [(2, Text(f"{found.found}: i", style=style)), *heads]
