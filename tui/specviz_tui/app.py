@@ -20,7 +20,7 @@ from specviz.sources.model_names import ModelNames
 from specviz.view.words.palette import no_color
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.common.frame_widget import NeverReady, OpenAsked, Ready
+from specviz_tui.common.frame_widget import NeverReady, OpenAsked, Ready, RecordingAsked
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import screen_keys, style_sheets
 from specviz_tui.screens.library import FETCH, Library, fetching, model_id
@@ -72,6 +72,10 @@ class SpecvizApp(App[int]):
     def ask_what_to_open(self) -> None:
         """The list of models and traces."""
         self.push_screen(OpenScreen(self.library), self._open)
+
+    @on(RecordingAsked)
+    def open_recording(self, message: RecordingAsked) -> None:
+        self._open(message.path)
 
     def _open(self, choice: str | None) -> None:
         if choice is None:

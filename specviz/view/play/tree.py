@@ -11,8 +11,9 @@ from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import width
-from specviz.view.frame.frame import Fold, Folding, Options, TreeFrame, TreeLine, TreeNode, Values
+from specviz.view.frame.frame import Fold, Folding, Options, Room, TreeFrame, TreeLine, TreeNode, Values
 from specviz.view.frame.steps import Moment, node_text
+from specviz.view.play.fit import below, fitted, tree_map
 from specviz.view.why.node_context import never_tested, values
 from specviz.view.words.numbers import UNKNOWN, percent, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, LinkShape, Phase, ValueName, glyph, word
@@ -59,10 +60,7 @@ class _Builder:
         row = self.n_rows
         self.places[node] = (column, row)
         self.order.append(node)
-        closing = self.family.record.closing
-        closes = closing is not None and closing.kind != "none"
-        below = (*self.family.children.get(node, ()), *((CLOSING,) if closes and node == self.family.stop else ()))
-        every = [child for child in below if self.drafted(child)]
+        every = [child for child in below(self.family, node) if self.drafted(child)]
         shown = [child for child in every if not self.hidden(child)]
         rows = []
         for child in shown:
@@ -100,12 +98,19 @@ def _lines(column: int, rows: list[int]) -> list[TreeLine]:
     return [TreeLine(column, row, shape) for row, shape in shapes.items()]
 
 
-def layout(family: RoundTree, folding: Folding = "none", selected: int | None = None) -> TreeLayout:
-    """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`."""
+def layout(
+    family: RoundTree, folding: Folding = "none", selected: int | None = None, room: Room | None = None
+) -> TreeLayout:
+    """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`; `room`
+    what does not fit."""
 
     def kept(node: int) -> bool:
         return node in (CLOSING, selected) or family.nodes[node].kept
 
+    if folding != "none" and room is not None and room.rows:
+        pool = kept_in_view(family, selected) if folding == "losers" else {*family.nodes, CLOSING}
+        fits = fitted(family, room, selected, lambda node: node in pool and kept(node))
+        return _Builder(family, lambda node: node not in fits, kept).build()
     if folding == "losers":
         keep = kept_in_view(family, selected)
         return _Builder(family, lambda node: node not in keep, kept).build()
@@ -125,9 +130,16 @@ def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:
 
 
 def tree(
-    run: Run, family: RoundTree, now: Moment, places: TreeLayout, options: Options, selected: int | None
+    run: Run,
+    family: RoundTree,
+    now: Moment,
+    places: TreeLayout,
+    options: Options,
+    selected: int | None,
+    whole: TreeLayout | None = None,
 ) -> TreeFrame:
-    """The visible tree. Places are those of the finished tree, so nothing jumps."""
+    """The visible tree. Places are those of the finished tree, so nothing jumps. `whole`: with nothing folded, for the
+    map."""
     nodes = [
         _node(run, family, now, places.places[i], i, options, selected)
         for i in sorted(places.places, key=lambda i: (i == CLOSING, i))
@@ -147,6 +159,7 @@ def tree(
         column_cells=tuple(cells),
         flash=now.phase == Phase.VERIFY,
         missing=run.missing(family.record),
+        map=None if whole is None else tree_map(family, now, whole.places, seen, selected, options.room.map_rows),
     )
 
 

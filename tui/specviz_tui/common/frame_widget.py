@@ -96,6 +96,23 @@ class OpenAsked(Message):
 
 
 @dataclass
+class OfferTaken(Message):
+    """The recording that a panel without anything to show offers is to be opened."""
+
+
+@dataclass
+class RoomChanged(Message):
+    """The tree has more lines than before, or fewer."""
+
+
+@dataclass
+class RecordingAsked(Message):
+    """A recording is to be opened; the screen stays the one that is shown."""
+
+    path: str
+
+
+@dataclass
 class Ready(Message):
     """The core on screen has loaded its models."""
 

@@ -66,6 +66,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("fold", "x", "fold", "x", "fold the branches that lost", "Tree"),
     Key("expand", "X", "expand", "X", "show every branch", "Tree"),
     Key("why", "enter", "why", "enter", "pin the why panel to this node; again lets go", "Tree", "why", 5, True),
+    Key("again", "u", "again", "u", "what if: this node with another u, and by other rules", "Tree", "what if", 13),
     Key("copy", "y", "copy", "y", "copy the node as JSON", "Tree"),
     Key("back", "escape", "back", "esc", "back: close the panel, let go of the node", "Tree"),
     Key("knobs", "K", "knobs", "K", "to the knobs", "Knobs", "knobs", 6, True),
@@ -90,6 +91,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("record", "R", "record", "R", "live: recording on or off", "Run"),
     Key("export", "e", "export", "e", "save the screen as SVG", "Run", "export", 12),
     Key("screen.tree", "1", "go_to('tree')", "1", "back to the draft tree", "Screen"),
+    Key("zoom", "O", "zoom", "O", "only the part in focus on the whole screen; again: all of it", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 7, True),
     Key(

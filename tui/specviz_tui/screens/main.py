@@ -27,11 +27,13 @@ from specviz_tui.common.frame_widget import (
     NodePicked,
     OpenAsked,
     Pressed,
+    RoomChanged,
     SeekAsked,
 )
 from specviz_tui.common.keymap import bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
+from specviz_tui.screens.closer import CloserActions
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.navigation import LookingActions
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
@@ -52,7 +54,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(TalkActions, LookingActions):
+class MainScreen(TalkActions, LookingActions, CloserActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -143,6 +145,7 @@ class MainScreen(TalkActions, LookingActions):
         self._ticks += 1
         if changed or self.frame is None or (self.feed.live and self._ticks % EVERY == 0):
             self.paint()
+        self.offer_recording()
 
     def _tell_warnings(self) -> None:
         """What the core warned of since the last tick; of a recording it is no news, the first line counts it."""
@@ -174,6 +177,10 @@ class MainScreen(TalkActions, LookingActions):
             self.select(message.node)
         elif message.hold:
             self.select(self.feed.options.selected)
+        self.paint_soon()
+
+    @on(RoomChanged)
+    def _resized(self) -> None:
         self.paint_soon()
 
     @on(SeekAsked)
