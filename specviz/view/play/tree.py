@@ -18,6 +18,8 @@ from specviz.view.why.node_context import never_tested, values
 from specviz.view.words.numbers import UNKNOWN, percent, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, LinkShape, Phase, ValueName, glyph, word
 
+_TRIES = 4  # times that a layout is filled up
+
 
 @dataclass(frozen=True, slots=True)
 class TreeLayout:
@@ -40,6 +42,7 @@ class _Builder:
     family: RoundTree
     hidden: Callable[[int], bool]  # left out, and counted where it stood
     drafted: Callable[[int], bool] = lambda node: True  # not left out without a word
+    tight: bool = False  # a count stands behind the last of the shown siblings where it can, not below it
 
     def __post_init__(self) -> None:
         self.places: dict[int, tuple[int, int]] = {}
@@ -77,6 +80,11 @@ class _Builder:
         if not gone:
             return
         count = sum(1 + sum(map(self.drafted, self.family.descendants(child))) for child in gone)
+        last = self.order[-1]
+        if self.tight and beside and self.places[last][0] == column + 1:  # nothing stands behind that one
+            words = f" + {plural(len(gone), 'sibling')}"
+            self.folds.append(Fold(column + 2, self.places[last][1], node, count, words))
+            return
         if beside:
             text = f"+ {plural(len(gone), 'other branch', 'other branches')}"
         else:
@@ -109,14 +117,37 @@ def layout(
 
     if folding != "none" and room is not None and room.rows:
         pool = kept_in_view(family, selected) if folding == "losers" else {*family.nodes, CLOSING}
-        fits = fitted(family, room, selected, lambda node: node in pool and kept(node))
-        return _Builder(family, lambda node: node not in fits, kept).build()
+        return _in_room(family, room, selected, lambda node: node in pool and kept(node), kept)
     if folding == "losers":
         keep = kept_in_view(family, selected)
         return _Builder(family, lambda node: node not in keep, kept).build()
     if folding == "pruned":
         return _Builder(family, lambda node: False, kept).build()
     return _Builder(family, lambda node: False).build()
+
+
+def _in_room(
+    family: RoundTree,
+    room: Room,
+    selected: int | None,
+    eligible: Callable[[int], bool],
+    drafted: Callable[[int], bool],
+) -> TreeLayout:
+    """As many nodes as the lines hold. How many lines counts take is known when all stands: what is spare is given out
+    again."""
+    found, rows = None, room.rows
+    for _ in range(_TRIES):
+        fits = fitted(family, replace(room, rows=rows), selected, eligible)
+        laid = _Builder(family, lambda node, fits=fits: node not in fits, drafted, tight=True).build()  # type: ignore[misc]
+        lines = len(laid.order) if room.listed else laid.n_rows
+        if found is not None and lines > room.rows:
+            break
+        found = laid
+        if lines >= room.rows:
+            break
+        rows += room.rows - lines
+    assert found is not None
+    return found
 
 
 def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:

@@ -11,7 +11,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.whatif import WhatIf, what_if
 from specviz.view.words.numbers import fine
-from specviz.view.words.palette import glyph
+from specviz.view.words.palette import CLOSING, glyph
 from specviz.whatif import Change, decide, movable
 
 NO_DRAW = "temperature 0: the target's most likely token is kept, no u is drawn"
@@ -75,8 +75,14 @@ def _by_rule(run: Run, record: RoundRecord, node: int, name: str, ascii: bool) -
     low, high = found.kept or (None, None)
     kept = "?" if low is None else str(low) if low == high else f"{low}..{high}"
     mark = found.marks.get(node) if any(each.node == node and each.now is not None for each in found.nodes) else None
-    sign = "?" if mark is None else glyph(mark, ascii)
-    return RuleAgain(name, own, mark, sign, kept, "as recorded" if own else found.sentence)
+    sign = "" if node == CLOSING else "?" if mark is None else glyph(mark, ascii)
+    return RuleAgain(name, own, mark, sign, kept, "as recorded" if own else _said(found))
+
+
+def _said(found: WhatIf) -> str:
+    """In a few words where nothing is another."""
+    alike = found.certainty == "exact" and found.parting is None and not any(each.changed for each in found.nodes)
+    return "the same tokens, the same text" if alike else found.sentence
 
 
 def least_u(lo: float, hi: float, u: float) -> str:

@@ -65,6 +65,7 @@ class RunScreen(Screen[None]):
             self._take_options()
             self.frame = self.feed.frame()
             self._paint_talk(self.frame)
+            self.set_class(not self.feed.has_core, "-recorded")
             keys = self.query_one(KeyBar)
             keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""

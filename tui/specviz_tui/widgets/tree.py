@@ -25,7 +25,7 @@ from specviz_tui.widgets import tree_rows as rows
 from specviz_tui.widgets.canvas_lines import CanvasLines, ruler
 from specviz_tui.widgets.tree_columns import ColumnGrid, column_plan, looked_at
 from specviz_tui.widgets.tree_rows import judged
-from specviz_tui.widgets.tree_side import TreeSide
+from specviz_tui.widgets.tree_side import TreeRuler, TreeSide
 
 
 class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
@@ -37,8 +37,9 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
     listed: reactive[bool] = reactive(False, init=False)
 
-    def __init__(self, id: str | None = None) -> None:
+    def __init__(self, ruler: TreeRuler, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._ruler = ruler
         self._lines = CanvasLines()
         self._strips: dict[int, Strip] = {}
         self._around: tuple[object, int] = (None, 0)  # round, and the column around which the others shrink
@@ -50,7 +51,7 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def n_lines(self) -> int:
         """Lines that nodes may take."""
-        return max(0, self.scrollable_content_region.height - (0 if self.listed else 1))
+        return max(0, self.scrollable_content_region.height)
 
     def watch_frame(self, old: Frame | None, new: Frame | None) -> None:
         """Lay out again when the tree changed."""
@@ -62,6 +63,7 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     def watch_listed(self) -> None:
         """The other form of the same tree."""
         self._strips.clear()
+        self._ruler.display = not self.listed
         if self.frame is not None:
             self.rebuild(self.frame)
 
@@ -91,8 +93,9 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
         if self.listed:
             return CanvasLines(rows.listed(tree, painter, width, height))
         grid = ColumnGrid(tree, painter, width, self._column(frame, width))
-        table = judged(tree, painter, width, height - grid.n_rows - 2) if not self.has_class("-beside") else []
-        return CanvasLines([ruler(grid, width)], grid, table)
+        table = judged(tree, painter, width, height - grid.n_rows - 1) if not self.has_class("-beside") else []
+        self._ruler.lay(ruler(grid, width))
+        return CanvasLines([], grid, table)
 
     def _column(self, frame: Frame, width: int) -> int:
         """The column around which the others shrink; it stays as long as the cursor is in a wide one."""
@@ -206,8 +209,11 @@ class TreeBox(Titled, Vertical):
 
     def compose(self) -> ComposeResult:
         """A class says which are seen."""
+        above = TreeRuler(id="tree-ruler")
         with Horizontal(id="tree-parts"):
-            yield TreeCanvas(id="tree").data_bind(TreeBox.frame)
+            with Vertical(id="tree-columns"):
+                yield above
+                yield TreeCanvas(above, id="tree").data_bind(TreeBox.frame)
             yield TreeSide(id="tree-side").data_bind(TreeBox.frame)
         yield Static("", id="missing", markup=False)
         yield TreeFoot(id="tree-foot").data_bind(TreeBox.frame)

@@ -88,7 +88,8 @@ def _nearest(n: int, around: int) -> Iterator[int]:
     """Columns by their distance, the one behind before the one in front, for that is what comes next; the root early,
     for all hangs on it."""
     order = sorted(range(n), key=lambda column: (abs(column - around), column < around))
-    yield from dict.fromkeys([*order[:ENOUGH], 0, *order] if n else [])
+    before = sorted(range(n), key=lambda column: (abs(column - around), column > around))
+    yield from dict.fromkeys([*order[:ENOUGH], 0, *before] if n else [])
 
 
 def _plan(tree: TreeFrame, values: list[int], most: int, bar_cells: int, wide: Iterable[int]) -> ColumnPlan:
@@ -141,7 +142,7 @@ class ColumnGrid:
         if isinstance(thing, TreeLine):
             self._link(row, thing)
             return
-        row.to(self.plan.starts[thing.column])
+        row.to(self.plan.starts[min(thing.column, len(self.plan.starts) - 1)])
         if isinstance(thing, Fold):
             row.add(clip(thing.text, max(self.width - row.cells - 1, 4)), FAINT)
         elif self.plan.wide(thing.column):

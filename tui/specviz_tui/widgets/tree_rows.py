@@ -68,9 +68,10 @@ def _listed(node: TreeNode, n_below: int, painter: Painter, number_at: int, widt
     if node.bar is not None:
         row.add(f"▕{bar(node.bar, 8)}▏ ", tint)
     row.add(drawn(node), tint)
-    row.add(node.note, FAINT)
-    if n_below and row.cells < width - 10:
-        row.add(f"  + {n_below} below", FAINT)
+    more = " · ".join(filter(None, (node.note, f"+ {n_below} below" if n_below else "")))
+    if row.cells + cell_len(more) > width:
+        more = f"+ {n_below}" if n_below else ""
+    row.add(more if row.cells + cell_len(more) <= width else "", FAINT)
     return row
 
 
@@ -139,7 +140,7 @@ def _judged(node: TreeNode, plan: _JudgedColumns, painter: Painter) -> Row:
     return row
 
 
-_TESTS = 44  # cells of a line of `tests`
+_TESTS = 33  # cells of a line of `tests` without the token
 
 
 def tests(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row]:
@@ -147,28 +148,38 @@ def tests(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row]
     nodes = sorted((n for n in tree.nodes if n.depth and n.mark in TABLED), key=lambda n: (n.depth, n.row))
     if not nodes or room < 2:
         return []
-    token = min(max(cell_len(node.shown) for node in nodes), max(width - _TESTS + 12, 8), 20)
+    token = min(max(5, *(cell_len(node.shown) for node in nodes)), max(width - _TESTS, 8))
     head = Row(pinned=True)
-    head.add(f" d   {'token':<{token}}   q    p    p/q     u", FAINT)
-    lines = [head]
-    for node in nodes[: room - 1]:
-        lines.append(_tested(node, token, painter))
+    head.add(f"  d   {'token':<{token}}    q    p     u  kept if", FAINT)
+    lines = [head, *(_tested(node, token, painter) for node in nodes[: room - 1])]
     left_out = len(nodes) - (room - 1)
     if left_out > 0:
         lines[-1] = Row(pinned=True)
-        lines[-1].add(f"    + {left_out + 1} more", FAINT)
+        lines[-1].add(f"      + {left_out + 1} more", FAINT)
     return lines
 
 
 def _tested(node: TreeNode, token: int, painter: Painter) -> Row:
     row, values, tint = Row(pinned=True), node.values, painter.tint(node.mark)
-    row.add(f"{node.depth:>2} ", FAINT)
+    row.add(f" {node.depth:>2} ", FAINT)
     x0 = row.cells
     row.add(f"{node.glyph} ", tint)
     row.add(clip(node.shown, token), painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN))
     row.spot(x0, node)
     row.to(x0 + 2 + token)
     row.add(f" {prob(said(node)):>4} {prob(values.p):>4}", tint)
-    row.add(f" {ratio(values.ratio) if values.ratio is not None else '':>6}", tint)
-    row.add(f"  {drawn(node)}", tint)
+    if values.u is not None:
+        row.add(f"  {prob(values.u):>4}", tint)
+        row.add(f"  {_kept_if(node)}", FAINT)
     return row
+
+
+def _kept_if(node: TreeNode) -> str:
+    """`< .29`, or the stretch in which u draws the token."""
+    values = node.values
+    if values.lo is not None and values.hi is not None:
+        return f"in [{prob(values.lo)}, {prob(values.hi)})" if values.hi > values.lo else "never"
+    if values.thr is None:
+        return ""
+    alone = values.u is not None and values.u < values.thr
+    return f"< {prob(values.thr)}" if alone == (node.mark == "accepted") else "longer prefix kept"

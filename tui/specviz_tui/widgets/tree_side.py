@@ -16,6 +16,19 @@ from specviz_tui.widgets.tree_rows import tests
 _MOST_PLACES = 12  # of the curve
 
 
+class TreeRuler(RowView):
+    """The line above the columns: it is handed over by the canvas."""
+
+    def lay(self, row: Row) -> None:
+        """Show this one."""
+        if not self._rows or self._rows[0].pieces != row.pieces:
+            self._rows = [row]
+            self.refresh()
+
+    def put(self) -> None:
+        """It stays until another is laid."""
+
+
 class TreeSide(RowView):
     """The column of cards."""
 
