@@ -81,6 +81,12 @@ class _Fit:
                 self.shown.add(child)
                 self.n_shown[self.parent[child]] += 1
 
+    def in_order(self, node: int) -> Iterator[int]:
+        """A node and all below it, as a list of all of them would have it."""
+        yield node
+        for child in self.kin.get(node, ()):
+            yield from self.in_order(child)
+
     def _more(self, top: int, way: list[int]) -> int:
         """Lines for a way of new nodes below `top`, the last one first: all but that one have one shown child then."""
         if not way:
@@ -97,6 +103,10 @@ def _around(family: RoundTree, fit: _Fit, selected: int | None) -> Iterator[tupl
         yield from ((child, at < _BESIDE) for at, child in enumerate(born))
         return
     yield selected, True
+    if fit.room.listed:  # the lines before and behind it, wherever they hang
+        order = list(fit.in_order(ROOT))
+        here = order.index(selected)
+        yield from ((node, True) for node in order[max(0, here - 1) : here + 2])
     children, siblings = fit.kin.get(selected, []), fit.kin[fit.parent[selected]]
     at = siblings.index(selected)
     near = sorted(siblings, key=lambda child: abs(siblings.index(child) - at))
