@@ -49,7 +49,7 @@ def test_a_selected_node_brings_its_neighbours_whatever_the_room(family: RoundTr
         return
     node = data.draw(st.sampled_from(sorted(family.nodes)))
     shown = set(shown_in(family, 2, node).places)
-    siblings = [i for i in (*family.children[family.parent(node)],)]
+    siblings = family.children[family.parent(node)]
     at = siblings.index(node)
     assert {node, *family.ancestors(node), *siblings[max(0, at - 1) : at + 2]} <= shown
     assert set(family.children.get(node, ())[:1]) <= shown

@@ -77,7 +77,7 @@ class KnobStepped(Message):
 
 @dataclass
 class KnobCommand(Message):
-    """`apply`, `undo` or `reset` (of `name`)."""
+    """`apply`, `undo`, `sets` or `reset` (of `name`)."""
 
     what: str
     name: str | None = None

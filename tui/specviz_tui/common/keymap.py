@@ -119,6 +119,7 @@ KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.apply", "a", "apply", "a", "apply at the next round", "Knobs"),
     Key("knob.undo", "z", "undo", "z", "undo the last change", "Knobs"),
     Key("knob.reset", "x", "reset", "x", "stage the default", "Knobs"),
+    Key("knob.sets", "s", "sets", "s", "sets of values: defaults, as the run began, your own", "Knobs"),
     Key("knob.leave", "escape", "leave", "esc", "back to the tree", "Knobs"),
 )
 

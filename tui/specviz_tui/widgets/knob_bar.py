@@ -118,7 +118,7 @@ class KnobPanel(FrameWidget, can_focus=True):
 
     def watch_has_focus(self, focused: bool) -> None:
         super().watch_has_focus(focused)
-        self.border_subtitle = "a apply · z undo · x default · enter type · esc back" if focused else ""
+        self.border_subtitle = "a apply · z undo · x default · s sets · enter type · esc back" if focused else ""
         self.refresh()
 
     def to_enabled(self) -> None:
@@ -151,6 +151,9 @@ class KnobPanel(FrameWidget, can_focus=True):
     def action_reset(self) -> None:
         if self.item is not None:
             self.post_message(KnobCommand("reset", self.item.name))
+
+    def action_sets(self) -> None:
+        self.post_message(KnobCommand("sets"))
 
     def action_leave(self) -> None:
         self.post_message(Left())
