@@ -184,7 +184,7 @@ async def test_a_node_is_decided_again(chain_trace: Path) -> None:
         assert "blockwise" in said
         assert "would have been kept" in said
         await pilot.press("escape")
-        assert isinstance(app.screen, MainScreen)
+        assert len(app.screen_stack) == 1
 
 
 async def test_nothing_is_decided_again_before_its_verdict(chain_trace: Path) -> None:

@@ -29,9 +29,10 @@ _PAGES: dict[str, tuple[str, str]] = {
         "Places are fixed for the whole round: . and , step through its phases, { and } jump between rejections.\n\n"
         "A tree that is larger than its box shows the kept path, the neighbours of the cursor and the tests first, "
         "then what the draft was surest of; the rest is counted where it stood. Columns far from the cursor shrink to "
-        "their glyphs. The bars on the right of the first line are the nodes of each depth. X shows every node, x folds the "
-        "losers, O gives the tree the whole screen. On a wide screen the tests stand beside it in numbers, with a map "
-        "of all nodes, where drafted tokens are kept, how the target ranks them and where a round's time goes.",
+        "their glyphs. The bars on the right of the first line are the nodes of each depth. X shows every node, x "
+        "folds the losers, O gives the tree the whole screen. On a wide screen the tests stand beside it in numbers, "
+        "with a map of all nodes, where drafted tokens are kept, how the target ranks them and where a round's time "
+        "goes.",
     ),
     "why": (
         "Why",

@@ -7,6 +7,7 @@ A line is painted when it is looked at: a tree may have thousands.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rich.cells import cell_len
 
@@ -17,11 +18,13 @@ from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
 from specviz_tui.widgets.tree_line import Row
 
 Thing = TreeNode | TreeLine | Fold
+Cells = tuple[int, ...]
 LINK, GAP = 3, 1
 # Widest token, bar: the first that fits is taken.
 FITS = ((18, 6), (18, 4), (18, 3), (18, 2), (18, 0), (12, 3), (12, 0), (9, 0), (7, 0))
-SMALL = (14, 11, 9, 7)  # widest token where only some columns are wide; the first that gives `ENOUGH` of them is taken
-ENOUGH = 3
+SMALL = (14, 11, 9)  # widest token where only some columns are wide: what makes most of them wide is taken
+ROOT_CELLS = 6  # of the root's token then
+NEXT_TO = 3  # columns that come before the root's: the cursor's, the one behind it, the one in front
 LEFT = 1  # the first cell of the root
 
 
@@ -57,26 +60,26 @@ def column_plan(tree: TreeFrame, width: int, around: int) -> ColumnPlan:
     values = [0] * tree.n_columns
     for node in tree.nodes:
         values[node.column] = max(values[node.column], cell_len(node.value))
-    every = range(tree.n_columns)
+    return _planned(tree.column_cells[: tree.n_columns], tuple(values), width, around)
+
+
+@lru_cache(64)
+def _planned(cells: Cells, values: Cells, width: int, around: int) -> ColumnPlan:
+    every = range(len(cells))
     for most, bar_cells in FITS:
-        plan = _plan(tree, values, most, bar_cells, every)
+        plan = _plan(cells, values, most, bar_cells, every)
         if plan.cells < width:
             return plan
-    found = _plan(tree, values, 0, 0, ())
-    for most in SMALL:
-        some = _around(tree, values, most, width, around)
-        if some is not None and sum(map(bool, some.tokens)) > sum(map(bool, found.tokens)):
-            found = some
-        if sum(map(bool, found.tokens)) >= ENOUGH:
-            break
-    return found
+    some = [_around(cells, values, most, width, around) for most in SMALL]
+    found = [plan for plan in some if plan is not None] or [_plan(cells, values, 0, 0, ())]
+    return max(found, key=lambda plan: sum(map(bool, plan.tokens)))
 
 
-def _around(tree: TreeFrame, values: list[int], most: int, width: int, around: int) -> ColumnPlan | None:
+def _around(cells: Cells, values: Cells, most: int, width: int, around: int) -> ColumnPlan | None:
     wide: list[int] = []
     found = None
-    for column in _nearest(tree.n_columns, around):
-        plan = _plan(tree, values, most, 0, [*wide, column])
+    for column in _nearest(len(cells), around):
+        plan = _plan(cells, values, most, 0, [*wide, column])
         if plan.cells >= width:
             break
         wide.append(column)
@@ -89,19 +92,20 @@ def _nearest(n: int, around: int) -> Iterator[int]:
     for all hangs on it."""
     order = sorted(range(n), key=lambda column: (abs(column - around), column < around))
     before = sorted(range(n), key=lambda column: (abs(column - around), column > around))
-    yield from dict.fromkeys([*order[:ENOUGH], 0, *before] if n else [])
+    yield from dict.fromkeys([*order[:NEXT_TO], 0, *before] if n else [])
 
 
-def _plan(tree: TreeFrame, values: list[int], most: int, bar_cells: int, wide: Iterable[int]) -> ColumnPlan:
+def _plan(cells: Cells, values: Cells, most: int, bar_cells: int, wide: Iterable[int]) -> ColumnPlan:
     open_ = set(wide)
-    tokens = tuple(max(1, min(cells, most)) if c in open_ else 0 for c, cells in enumerate(tree.column_cells))
+    limit = [min(most, ROOT_CELLS) if column == 0 and len(open_) < len(cells) else most for column in range(len(cells))]
+    tokens = tuple(max(1, min(widest, limit[c])) if c in open_ else 0 for c, widest in enumerate(cells))
     starts, links = [LEFT], []
-    for column in range(tree.n_columns):
-        plan = ColumnPlan(tuple(starts), tokens, tuple(values), (), bar_cells)
+    for column in range(len(cells)):
+        plan = ColumnPlan(tuple(starts), tokens, values, (), bar_cells)
         both = column in open_ and column + 1 in open_
         links.append(2 * GAP + LINK if both else 1)
         starts.append(plan.end(column) + links[-1])
-    return ColumnPlan(tuple(starts), tokens or (0,), tuple(values) or (0,), tuple(links), bar_cells)
+    return ColumnPlan(tuple(starts), tokens or (0,), values or (0,), tuple(links), bar_cells)
 
 
 class ColumnGrid:
