@@ -32,9 +32,8 @@ _WEIGHT: tuple[Mark, ...] = (
 
 def below(family: RoundTree, node: int) -> tuple[int, ...]:
     """The children of a node as they stand below each other: the closing token is the last one of its parent."""
-    closing = family.record.closing
-    closes = closing is not None and closing.kind != "none" and node == family.stop
-    return (*family.children.get(node, ()), *((CLOSING,) if closes else ()))
+    born, closing = family.children.get(node, ()), family.record.closing if node == family.stop else None
+    return (*born, CLOSING) if closing is not None and closing.kind != "none" else born
 
 
 def fitted(family: RoundTree, room: Room, selected: int | None, eligible: Callable[[int], bool]) -> set[int]:

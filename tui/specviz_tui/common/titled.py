@@ -1,7 +1,8 @@
-"""`Titled`: a box whose title changes with every step, and paints nothing but its own edge for it."""
+"""For widgets that change with every step: a title that paints nothing but its own edge, a style asked for once."""
 
 from typing import Any, Self
 
+from rich.style import Style
 from rich.text import Text
 from textual.geometry import Region
 from textual.widget import Widget
@@ -35,3 +36,20 @@ class Titled(Widget):
             return self
         given: dict[str, Any] = {"repaint": repaint, "layout": layout, "recompose": recompose}
         return super().refresh(*regions, **given)
+
+
+class OneStyle(Widget):
+    """Lines are painted on one style. Textual works it out anew at every asking, from all that a widget stands in."""
+
+    _base: Style | None = None
+
+    @property
+    def base_style(self) -> Style:
+        """The widget's own, until `forget_style`."""
+        if self._base is None:
+            self._base = self.rich_style
+        return self._base
+
+    def forget_style(self) -> None:
+        """It may be another now."""
+        self._base = None

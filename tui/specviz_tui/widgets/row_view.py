@@ -10,10 +10,11 @@ from textual.widget import Widget
 from specviz.view.frame.frame import Frame
 from specviz_tui.common.frame_widget import NodePicked
 from specviz_tui.common.paint import Painter, painter_of
+from specviz_tui.common.titled import OneStyle
 from specviz_tui.widgets.tree_line import Row
 
 
-class RowView(Widget):
+class RowView(OneStyle, Widget):
     """Lines of a frame; a click on a node of them picks it."""
 
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
@@ -37,6 +38,11 @@ class RowView(Widget):
         self.put()
         self.refresh()
 
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self.forget_style()
+
     def put(self) -> None:
         """Show the frame, line by line where it is another."""
         width, height = self.size
@@ -48,7 +54,7 @@ class RowView(Widget):
                 self.refresh(Region(0, y, width, 1))
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.size.width, self.rich_style
+        width, base = self.size.width, self.base_style
         if y >= len(self._rows):
             return Strip.blank(width, base)
         strip = Strip([Segment(text, base + style) for text, style in self._rows[y].pieces])

@@ -20,7 +20,7 @@ from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked, RoomChanged
 from specviz_tui.common.keymap import TREE_KEYS, bindings
 from specviz_tui.common.paint import FAINT, STRONG, Painter, painter_of, spread
-from specviz_tui.common.titled import Titled
+from specviz_tui.common.titled import OneStyle, Titled
 from specviz_tui.widgets import tree_rows as rows
 from specviz_tui.widgets.canvas_lines import CanvasLines, ruler
 from specviz_tui.widgets.tree_columns import ColumnGrid, column_plan, looked_at
@@ -28,7 +28,7 @@ from specviz_tui.widgets.tree_rows import judged
 from specviz_tui.widgets.tree_side import TreeRuler, TreeSide
 
 
-class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
+class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
     """`listed`: one node a line with depth as indent (narrow screens), else columns by depth. Only lines that are new
     are painted."""
 
@@ -74,6 +74,7 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     def notify_style_update(self) -> None:
         """Another theme: paint all lines again."""
         super().notify_style_update()
+        self.forget_style()
         self._strips.clear()
 
     def rebuild(self, frame: Frame) -> None:
@@ -133,7 +134,7 @@ class TreeCanvas(ScrollView, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """One line of the canvas, from the cache."""
         x, top = self.scroll_offset
-        width, base = self.size.width, self.rich_style  # worked out anew at every asking
+        width, base = self.size.width, self.base_style
         line = y + top
         if line >= len(self._lines):
             return Strip.blank(width, base)

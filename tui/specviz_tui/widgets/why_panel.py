@@ -14,12 +14,12 @@ from specviz.text import pad
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import Residual, Why, WhyRow
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter, bar, painter_of
-from specviz_tui.common.titled import Titled
+from specviz_tui.common.titled import OneStyle, Titled
 
 SIDE_BY_SIDE = 70
 
 
-class WhyPanel(Titled, Widget, can_focus=True):
+class WhyPanel(OneStyle, Titled, Widget, can_focus=True):
     """A side panel, or a sheet at the bottom of a narrow screen. It scrolls by itself, and paints only lines that are
     new: another explanation lays nothing out."""
 
@@ -58,6 +58,7 @@ class WhyPanel(Titled, Widget, can_focus=True):
     def notify_style_update(self) -> None:
         """Another theme: other colours."""
         super().notify_style_update()
+        self.forget_style()
         if self.frame is not None:
             self._explain(self.frame.why)
 
@@ -91,7 +92,7 @@ class WhyPanel(Titled, Widget, can_focus=True):
         return self._lines[at] if at < len(self._lines) else []
 
     def render_line(self, y: int) -> Strip:
-        width, base = self.content_size.width, self.rich_style
+        width, base = self.content_size.width, self.base_style
         strip = Strip([Segment(piece.text, base + (piece.style or PLAIN)) for piece in self._seen(y)])
         return strip.crop_extend(0, width, base)
 
