@@ -10,7 +10,6 @@ from specviz.events import Verify
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.whatif import WhatIf, what_if
-from specviz.view.words.numbers import fine
 from specviz.view.words.palette import CLOSING, glyph
 from specviz.whatif import Change, decide, movable
 
@@ -86,6 +85,8 @@ def _said(found: WhatIf) -> str:
 
 
 def least_u(lo: float, hi: float, u: float) -> str:
-    """A u on the other side of what decided, to begin with: the middle of the nearest stretch there."""
-    beyond = (hi + 1) / 2 if hi < 1 else lo / 2
-    return fine(beyond if lo <= u < hi else (lo + hi) / 2)
+    """A u on the other side of `[lo, hi)`, to begin with: the middle of a stretch there, with the digits it needs."""
+    inside = lo <= u < hi
+    other = ((hi + 1) / 2 if hi < 1 else lo / 2) if inside else (lo + hi) / 2
+    told = (f"{other:.{digits}f}" for digits in range(2, 17))
+    return next((text for text in told if (lo <= float(text) < hi) != inside and float(text) < 1), f"{u:.6g}")
