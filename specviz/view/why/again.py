@@ -80,7 +80,7 @@ def _by_rule(run: Run, record: RoundRecord, node: int, name: str, ascii: bool) -
 
 def _said(found: WhatIf) -> str:
     """In a few words where nothing is another."""
-    alike = found.certainty == "exact" and found.parting is None and not any(each.changed for each in found.nodes)
+    alike = found.certainty == "exact" and found.parting is None
     return "the same tokens, the same text" if alike else found.sentence
 
 

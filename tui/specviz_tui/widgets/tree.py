@@ -24,7 +24,7 @@ from specviz_tui.common.titled import OneStyle, Titled
 from specviz_tui.widgets import tree_rows as rows
 from specviz_tui.widgets.canvas_lines import CanvasLines, ruler
 from specviz_tui.widgets.tree_columns import ColumnGrid, column_plan, looked_at
-from specviz_tui.widgets.tree_rows import judged
+from specviz_tui.widgets.tree_rows import fits_below, judged
 from specviz_tui.widgets.tree_side import TreeRuler, TreeSide
 
 
@@ -40,6 +40,7 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, ruler: TreeRuler, id: str | None = None) -> None:
         super().__init__(id=id)
         self._ruler = ruler
+        self.beside = False  # tables and curves stand beside the tree
         self._lines = CanvasLines()
         self._strips: dict[int, Strip] = {}
         self._around: tuple[object, int] = (None, 0)  # round, and the column around which the others shrink
@@ -94,7 +95,7 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
         if self.listed:
             return CanvasLines(rows.listed(tree, painter, width, height))
         grid = ColumnGrid(tree, painter, width, self._column(frame, width))
-        table = judged(tree, painter, width, height - grid.n_rows - 1) if not self.has_class("-beside") else []
+        table = judged(tree, painter, width, height - grid.n_rows - 1) if fits_below(tree, height, self.beside) else []
         self._ruler.lay(ruler(grid, width))
         return CanvasLines([], grid, table)
 
@@ -249,8 +250,7 @@ class TreeBox(Titled, Vertical):
         return self.size.width >= BESIDE
 
     def on_resize(self) -> None:
-        self.query_one(TreeSide).display = self.beside
-        self.query_one(TreeCanvas).set_class(self.beside, "-beside")
+        self.query_one(TreeSide).display = self.query_one(TreeCanvas).beside = self.beside
 
     @property
     def room(self) -> Room:

@@ -148,7 +148,9 @@ class ColumnGrid:
             return
         row.to(self.plan.starts[min(thing.column, len(self.plan.starts) - 1)])
         if isinstance(thing, Fold):
-            row.add(clip(thing.text, max(self.width - row.cells - 1, 4)), FAINT)
+            room = self.width - row.cells - 1
+            short = " ".join(thing.text.split()[:2])  # `+ 9`
+            row.add(thing.text if cell_len(thing.text) <= room else short if cell_len(short) <= room else "", FAINT)
         elif self.plan.wide(thing.column):
             self._node(row, thing)
         else:

@@ -15,7 +15,7 @@ from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, Painter, bar
 from specviz_tui.widgets.tree_columns import columns
 from specviz_tui.widgets.tree_line import Row
 
-__all__ = ["Row", "columns", "judged", "listed", "tests"]
+__all__ = ["Row", "columns", "fits_below", "judged", "listed", "tests"]
 
 
 def listed(tree: TreeFrame, painter: Painter, width: int, room: int = 0) -> list[Row]:
@@ -89,7 +89,9 @@ def drawn(node: TreeNode) -> str:
         return f"u {prob(values.u)} {'in' if kept else 'not in'} [{prob(values.lo, 3)}, {prob(values.hi, 3)})  "
     if values.thr is None:
         return f"u {prob(values.u)}  "
-    return f"u {prob(values.u)} {'<' if kept else '≥'} {prob(values.thr)}  "
+    below = values.u < values.thr
+    why = "" if below or not kept else "a longer one passed  "
+    return f"u {prob(values.u)} {'<' if below else '≥'} {prob(values.thr)}  {why}"
 
 
 TABLED = ("accepted", "rejected", "testing", "recovered", "bonus", "plain")
@@ -105,8 +107,7 @@ class _JudgedColumns:
 
 def judged(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row]:
     """One row a node, in the order of the tests; [] when there is no room. Of a chain, the untested nodes too."""
-    is_chain = max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
-    nodes = [n for n in tree.nodes if n.depth and (n.mark in TABLED or is_chain)]
+    nodes = _to_judge(tree)
     if not nodes or len(nodes) + 1 > room:
         return []
     plan = _JudgedColumns(
@@ -116,6 +117,25 @@ def judged(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row
     )
     in_order = sorted(nodes, key=lambda node: (node.depth, node.row))
     return [Row(pinned=True), *(_judged(node, plan, painter) for node in in_order)]
+
+
+def _to_judge(tree: TreeFrame) -> list[TreeNode]:
+    chain = is_chain(tree)
+    return [n for n in tree.nodes if n.depth and (n.mark in TABLED or chain)]
+
+
+def is_chain(tree: TreeFrame) -> bool:
+    """Whether no node has a drafted sibling."""
+    return max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
+
+
+def fits_below(tree: TreeFrame, height: int, beside: bool) -> bool:
+    """Whether the table of what was judged has its place below the tree: that of a chain, and where none is beside."""
+    return (
+        bool(tree.nodes)
+        and (is_chain(tree) or not beside)
+        and 1 + max(n.row for n in tree.nodes) + len(_to_judge(tree)) + 2 <= height
+    )
 
 
 def _judged(node: TreeNode, plan: _JudgedColumns, painter: Painter) -> Row:
@@ -182,4 +202,4 @@ def _kept_if(node: TreeNode) -> str:
     if values.thr is None:
         return ""
     alone = values.u is not None and values.u < values.thr
-    return f"< {prob(values.thr)}" if alone == (node.mark == "accepted") else "longer prefix kept"
+    return f"< {prob(values.thr)}" if alone == (node.mark == "accepted") else "a longer one"

@@ -11,7 +11,7 @@ from specviz.view.words.numbers import prob
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, bar
 from specviz_tui.widgets.row_view import RowView
 from specviz_tui.widgets.tree_line import Row
-from specviz_tui.widgets.tree_rows import tests
+from specviz_tui.widgets.tree_rows import fits_below, tests
 
 _MOST_PLACES = 12  # of the curve
 
@@ -41,11 +41,14 @@ class TreeSide(RowView):
             _bars("How the target ranks drafted tokens", glance.ranks, painter, width),
             _bars("Where a round's time goes", glance.stages, painter, width),
         ]
-        least = min(5, height)
+        below = fits_below(frame.tree, height - 1, True)
+        least = 0 if below else min(5, height)
         chosen: list[list[Row]] = []
         for card in cards:
             if card and least + sum(map(len, chosen)) + len(card) + 1 <= height:
                 chosen.append([Row(), *card])
+        if below:
+            return [row for card in chosen for row in card][1:]
         room = height - sum(map(len, chosen))
         table = [_title("Tests"), *(tests(frame.tree, painter, width, room - 1) or [_faint(" none yet")])]
         table += [Row() for _ in range(room - len(table))] if frame.tree.nodes else []
