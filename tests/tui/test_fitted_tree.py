@@ -130,7 +130,7 @@ async def test_a_step_within_a_round_lays_nothing_out(tree_trace: Path, monkeypa
 async def test_a_wide_screen_shows_tests_and_curves_beside_the_tree(tree_trace: Path) -> None:
     app = replay_app(tree_trace)
     async with app.run_test(size=FULL) as pilot:
-        await pilot.press("end")
+        await pilot.press("right_square_bracket")
         await pilot.pause()
         assert app.screen.query_one(TreeSide).display
         for words in ("Tests", "Kept by place in the draft", "Where a round's time goes"):
