@@ -1,4 +1,4 @@
-"""Looks of the tree with what stands beside it: dark, light, without colour, in ASCII. Renewed by `--snapshot-update`."""
+"""Looks of the tree with what stands beside it: dark, light, without colour, in ASCII. Renewed as the others are."""
 
 from collections.abc import Callable
 from pathlib import Path
