@@ -27,7 +27,7 @@ from specviz.view.lessons.lesson import Lesson
 from specviz.view.words.palette import no_color
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
-from specviz_tui.common.frame_widget import LessonsAsked, NeverReady, OpenAsked, Ready
+from specviz_tui.common.frame_widget import LessonsAsked, NeverReady, OpenAsked, Ready, RecordingAsked
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import key_tables, style_sheets
 from specviz_tui.common.remapped import remapped
@@ -106,6 +106,10 @@ class SpecvizApp(App[int]):
             self._show(feed)
         else:
             self._let_go(feed)
+
+    @on(RecordingAsked)
+    def open_recording(self, message: RecordingAsked) -> None:
+        self._open(message.path)
 
     def _open(self, choice: str | None) -> None:
         self._asks = False

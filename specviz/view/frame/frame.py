@@ -134,6 +134,25 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class MapCell:
+    """A spot of the small map: the weightiest mark of the nodes there, whether any of them stands in the tree too."""
+
+    mark: Mark
+    shown: bool = True
+    cursor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TreeMap:
+    """The whole tree, small: a line of `cells` for some of its rows, a cell for each depth."""
+
+    cells: tuple[tuple[MapCell | None, ...], ...]
+    sizes: tuple[int, ...]  # nodes of each depth
+    n_nodes: int
+    n_folded: int  # that stand on the map only
+
+
+@dataclass(frozen=True, slots=True)
 class TreeFrame:
     """The visible nodes of the round, in id order, root first and closing token last. `missing` says why there is none.
 
@@ -148,6 +167,7 @@ class TreeFrame:
     column_cells: tuple[int, ...]  # widest `shown` of each column, in terminal cells
     flash: bool = False  # the target pass of phase 3
     missing: str | None = None
+    map: TreeMap | None = None  # where `Room` asks for one
 
     def node(self, id: int) -> TreeNode | None:
         return next((n for n in self.nodes if n.id == id), None)
@@ -192,6 +212,7 @@ class Frame:
     n_warnings: int = 0  # of the whole run; `specviz.view.frame.run_header` has them all
     panels: Mapping[str, Any] = field(default_factory=dict)  # models of the panels that were asked for, by id
     judgement: RunJudgement = NO_JUDGEMENT  # of the rounds that have ended
+    unfit: frozenset[str] = frozenset()  # panels that this run has nothing for
 
 
 Folding = Literal["none", "pruned", "losers"]  # what is left out of the tree: nothing, pruned nodes, all losers
@@ -212,6 +233,18 @@ class PanelOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """The room a tree has. `rows`: lines; what does not fit is folded, the least likely first. 0: as many as it needs.
+
+    `listed`: every node takes a line of its own. `map_rows`: lines for a small map of the whole tree.
+    """
+
+    rows: int = 0
+    listed: bool = False
+    map_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """How the person wants to see it. `selected` None follows the action.
 
@@ -221,6 +254,7 @@ class Options:
     selected: int | None = None
     value: ValueName = "q"
     folding: Folding = "pruned"
+    room: Room = Room()  # not for a tree of which nothing is to be left out
     ascii: bool = False
     panels: Mapping[str, PanelOptions] = field(default_factory=dict)  # by the panel's id
     shown: tuple[str, ...] | None = None

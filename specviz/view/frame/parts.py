@@ -75,6 +75,7 @@ class Why:
     residual: Residual | None = None
     cost: str | None = None
     flip: Flip | None = None
+    otherwise: str | None = None  # the nearest change, where no u of its own decided
     rank: str | None = None
     decided: bool = True  # whether the verdict may be shown at this phase
     record: dict[str, Any] | None = None  # plain JSON of the node, for `y`

@@ -83,6 +83,11 @@ class Panel(Generic[OptionsT, ModelT]):
         """Whether runs of a method with these traits have what the panel shows."""
         return True
 
+    @classmethod
+    def worth(cls, run: Run) -> int:
+        """How much of the panel a run fills: 0 nothing, 1 it can be looked at, 2 it was made for it."""
+        return int(cls.needs(run.method_traits))
+
     def build(self, scene: Scene, options: OptionsT) -> ModelT:
         """The model of a moment; with its reason where there is nothing to show."""
         raise NotImplementedError

@@ -9,7 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue, Strip, TreeFrame
+from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, Room, Strip, TreeFrame
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3
+_TELLING = 5  # rounds after which what a run has for a panel does not change
 _CLOSES = {"bonus": "BONUS", "plain": "PLAIN TOKEN"}  # what phase 5 is, when nothing is sampled again
 
 
@@ -44,6 +45,7 @@ class FrameBuilder:
         self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
         self._knobs = Last[KnobBar]()
         self._judgement = Last[RunJudgement]()
+        self._unfits = Last[frozenset[str]]()
 
     def family(self, index: int) -> RoundTree:
         """Who stands where in a round."""
@@ -65,17 +67,31 @@ class FrameBuilder:
         return held[1], held[2]
 
     def _layout(self, index: int, options: Options, selected: int | None) -> TreeLayout:
-        family = self.family(index)
+        """Where the nodes of a round stand; another node is looked at in the same places where they hold it already."""
+        family, room = self.family(index), options.room if options.folding != "none" else Room()
+        if room.rows:
+            found = self._laid(index, options.folding, options.selected if selected == options.selected else None, room)
+            if selected is None or selected in found.places:
+                return found
+            return self._laid(index, options.folding, selected, room)
         moves = (
             selected
             if options.folding == "losers"
             or (selected is not None and selected in family.nodes and (not family.nodes[selected].kept))
             else None
         )
-        key = (index, family.record.stamp, id(family), options.folding, moves)
+        return self._laid(index, options.folding, moves, room)
+
+    def _laid(self, index: int, folding: Folding, selected: int | None, room: Room) -> TreeLayout:
+        family = self.family(index)
+        key = (index, family.record.stamp, id(family), folding, selected, room)
         if key not in self._layouts:
-            self._layouts[key] = layout(family, options.folding, selected)
+            self._layouts[key] = layout(family, folding, selected, room)
         return self._layouts[key]
+
+    def _whole(self, index: int, options: Options) -> TreeLayout | None:
+        """The places of all nodes, where a map of them is wanted."""
+        return self._laid(index, "pruned", None, Room()) if options.room.map_rows else None
 
     def frame(
         self,
@@ -108,8 +124,9 @@ class FrameBuilder:
         now = moment(family, cursor)
         selected = self._selected(family, now, options)
         prefill = record.query.prefill
-        seen = tree(run, family, now, self._layout(cursor.index, options, selected), options, selected)
         judgement = self._judged(metrics)
+        places, whole = self._layout(cursor.index, options, selected), self._whole(cursor.index, options)
+        seen = tree(run, family, now, places, options, selected, whole)
         scene = Scene(family, now, seen, selected, metrics, options.ascii, judgement)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
@@ -140,6 +157,7 @@ class FrameBuilder:
             n_warnings=len(run.warnings),
             panels={panel.id: panel.build(scene, panel.chosen(options)) for panel in self._shown(options)},
             judgement=judgement,
+            unfit=self._unfit(),
         )
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -183,6 +201,14 @@ class FrameBuilder:
             if kind not in self._panels:
                 self._panels[kind] = kind(self.run)
         return [self._panels[kind] for kind in kinds]
+
+    def _unfit(self) -> frozenset[str]:
+        """The panels that this run has nothing for, as far as its first rounds tell."""
+        run = self.run
+        if run.header is None:
+            return frozenset()
+        key = (run.header.run, min(len(run.rounds), _TELLING), len(all_panels()))
+        return self._unfits.of(key, lambda: frozenset(panel.id for panel in all_panels() if not panel.worth(run)))
 
     def _selected(self, family: RoundTree, now: Moment, options: Options) -> int | None:
         wanted = options.selected

@@ -11,11 +11,14 @@ from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import width
-from specviz.view.frame.frame import Fold, Folding, Options, TreeFrame, TreeLine, TreeNode, Values
+from specviz.view.frame.frame import Fold, Folding, Options, Room, TreeFrame, TreeLine, TreeNode, Values
 from specviz.view.frame.steps import Moment, node_text
+from specviz.view.play.fit import below, fitted, tree_map
 from specviz.view.why.node_context import never_tested, values
 from specviz.view.words.numbers import UNKNOWN, percent, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, LinkShape, Phase, ValueName, glyph, word
+
+_TRIES = 4  # times that a layout is filled up
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class _Builder:
     family: RoundTree
     hidden: Callable[[int], bool]  # left out, and counted where it stood
     drafted: Callable[[int], bool] = lambda node: True  # not left out without a word
+    tight: bool = False  # a count stands behind the last of the shown siblings where it can, not below it
 
     def __post_init__(self) -> None:
         self.places: dict[int, tuple[int, int]] = {}
@@ -59,10 +63,7 @@ class _Builder:
         row = self.n_rows
         self.places[node] = (column, row)
         self.order.append(node)
-        closing = self.family.record.closing
-        closes = closing is not None and closing.kind != "none"
-        below = (*self.family.children.get(node, ()), *((CLOSING,) if closes and node == self.family.stop else ()))
-        every = [child for child in below if self.drafted(child)]
+        every = [child for child in below(self.family, node) if self.drafted(child)]
         shown = [child for child in every if not self.hidden(child)]
         rows = []
         for child in shown:
@@ -79,6 +80,11 @@ class _Builder:
         if not gone:
             return
         count = sum(1 + sum(map(self.drafted, self.family.descendants(child))) for child in gone)
+        last = self.order[-1]
+        if self.tight and beside and self.places[last][0] == column + 1:  # nothing stands behind that one
+            words = f" + {plural(len(gone), 'sibling')}"
+            self.folds.append(Fold(column + 2, self.places[last][1], node, count, words))
+            return
         if beside:
             text = f"+ {plural(len(gone), 'other branch', 'other branches')}"
         else:
@@ -100,18 +106,48 @@ def _lines(column: int, rows: list[int]) -> list[TreeLine]:
     return [TreeLine(column, row, shape) for row, shape in shapes.items()]
 
 
-def layout(family: RoundTree, folding: Folding = "none", selected: int | None = None) -> TreeLayout:
-    """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`."""
+def layout(
+    family: RoundTree, folding: Folding = "none", selected: int | None = None, room: Room | None = None
+) -> TreeLayout:
+    """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`; `room`
+    what does not fit."""
 
     def kept(node: int) -> bool:
         return node in (CLOSING, selected) or family.nodes[node].kept
 
+    if folding != "none" and room is not None and room.rows:
+        pool = kept_in_view(family, selected) if folding == "losers" else {*family.nodes, CLOSING}
+        return _in_room(family, room, selected, lambda node: node in pool and kept(node), kept)
     if folding == "losers":
         keep = kept_in_view(family, selected)
         return _Builder(family, lambda node: node not in keep, kept).build()
     if folding == "pruned":
         return _Builder(family, lambda node: False, kept).build()
     return _Builder(family, lambda node: False).build()
+
+
+def _in_room(
+    family: RoundTree,
+    room: Room,
+    selected: int | None,
+    eligible: Callable[[int], bool],
+    drafted: Callable[[int], bool],
+) -> TreeLayout:
+    """As many nodes as the lines hold. How many lines counts take is known when all stands: what is spare is given out
+    again."""
+    found, rows = None, room.rows
+    for _ in range(_TRIES):
+        fits = fitted(family, replace(room, rows=rows), selected, eligible)
+        laid = _Builder(family, lambda node, fits=fits: node not in fits, drafted, tight=True).build()  # type: ignore[misc]
+        lines = len(laid.order) if room.listed else laid.n_rows
+        if found is not None and lines > room.rows:
+            break
+        found = laid
+        if lines >= room.rows:
+            break
+        rows += room.rows - lines
+    assert found is not None
+    return found
 
 
 def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:
@@ -125,9 +161,16 @@ def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:
 
 
 def tree(
-    run: Run, family: RoundTree, now: Moment, places: TreeLayout, options: Options, selected: int | None
+    run: Run,
+    family: RoundTree,
+    now: Moment,
+    places: TreeLayout,
+    options: Options,
+    selected: int | None,
+    whole: TreeLayout | None = None,
 ) -> TreeFrame:
-    """The visible tree. Places are those of the finished tree, so nothing jumps."""
+    """The visible tree. Places are those of the finished tree, so nothing jumps. `whole`: with nothing folded, for the
+    map."""
     nodes = [
         _node(run, family, now, places.places[i], i, options, selected)
         for i in sorted(places.places, key=lambda i: (i == CLOSING, i))
@@ -147,6 +190,7 @@ def tree(
         column_cells=tuple(cells),
         flash=now.phase == Phase.VERIFY,
         missing=run.missing(family.record),
+        map=None if whole is None else tree_map(family, now, whole.places, seen, selected, options.room.map_rows),
     )
 
 

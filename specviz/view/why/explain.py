@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from specviz.events import Verify
+from specviz.events import Closing, Verify
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
@@ -17,6 +17,7 @@ from specviz.view.frame.parts import Remark, Why, WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.why.closing_text import closing_title, closing_words, residual
 from specviz.view.why.node_context import NodeContext, case, title
+from specviz.view.why.otherwise import otherwise
 from specviz.view.why.values_text import flip, node_words, span
 from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
@@ -65,9 +66,17 @@ def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, said: str) -
         rows=tuple(rows),
         words=closing_words(run, family, said),
         residual=residual(run, family),
+        otherwise=_another(closing) if rows else None,
         rank=ranked,
         record=_plain(closing) if closing is not None else None,
     )
+
+
+def _another(closing: Closing | None) -> str | None:
+    """When another token would have been drawn."""
+    if closing is None or closing.u is None or closing.interval is None:
+        return None
+    return f"another token for u outside {span(*closing.interval)}"
 
 
 def _closing_rule(family: RoundTree) -> str:
@@ -98,6 +107,7 @@ def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said
         residual=residual(run, family) if drawn_here else None,
         cost=f"{plural(facts.n_below, 'node')} below never tested" if lost and facts.n_below else None,
         flip=flip(facts) if decided else None,
+        otherwise=otherwise(run, family, facts) if decided and flip(facts) is None else None,
         rank=_ranks(facts) if now.has_p else None,
         decided=decided,
         record={"node": _plain(facts.node), "verify": _plain(verdict) if verdict is not None else {}},

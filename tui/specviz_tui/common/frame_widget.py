@@ -86,7 +86,7 @@ class KnobStepped(Message):
 
 @dataclass
 class KnobCommand(Message):
-    """`apply`, `undo` or `reset` (of `name`)."""
+    """`apply`, `undo`, `sets` or `reset` (of `name`)."""
 
     what: str
     name: str | None = None
@@ -107,6 +107,23 @@ class OpenAsked(Message):
 @dataclass
 class LessonsAsked(Message):
     """The list of lessons."""
+
+
+@dataclass
+class OfferTaken(Message):
+    """The recording that a panel without anything to show offers is to be opened."""
+
+
+@dataclass
+class RoomChanged(Message):
+    """The tree has more lines than before, or fewer."""
+
+
+@dataclass
+class RecordingAsked(Message):
+    """A recording is to be opened; the screen stays the one that is shown."""
+
+    path: str
 
 
 @dataclass

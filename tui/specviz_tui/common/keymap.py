@@ -71,6 +71,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("fold", "x", "fold", "x", "fold the branches that lost", "Tree"),
     Key("expand", "X", "expand", "X", "show every branch", "Tree"),
     Key("why", "enter", "why", "enter", "pin the why panel to this node; again lets go", "Tree", "why", 5, True),
+    Key("again", "u", "again", "u", "what if: this node with another u, and by other rules", "Tree", "what if", 13),
     Key("copy", "y", "copy", "y", "copy the node as JSON", "Tree"),
     Key("link", "Y", "link", "Y", "copy the command that opens this place", "Tree"),
     Key("back", "escape", "back", "esc", "back: close the panel, let go of the node", "Tree"),
@@ -99,6 +100,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("lesson.next", "L", "lesson(1)", "L", "guided lessons; in one: the next step", "Run"),
     Key("lesson.back", "backspace", "lesson(-1)", "⌫", "in a lesson: the step before", "Run"),
     Key("screen.tree", "1", "go_to('tree')", "1", "back to the draft tree", "Screen"),
+    Key("zoom", "O", "zoom", "O", "only the part in focus on the whole screen; again: all of it", "Screen"),
     Key("theme", "T", "theme", "T", "next theme", "Screen"),
     Key("help", "question_mark", "help", "?", "this page", "Screen", "help", 7, True),
     Key(
@@ -126,6 +128,7 @@ KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.apply", "a", "apply", "a", "apply at the next round", "Knobs"),
     Key("knob.undo", "z", "undo", "z", "undo the last change", "Knobs"),
     Key("knob.reset", "x", "reset", "x", "stage the default", "Knobs"),
+    Key("knob.sets", "s", "sets", "s", "sets of values: defaults, as the run began, your own", "Knobs"),
     Key("knob.leave", "escape", "leave", "esc", "back to the tree", "Knobs"),
 )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.reactive import reactive
@@ -20,7 +21,7 @@ from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame, PanelOptions
 from specviz.view.panels import AnyPanel, Panel, PanelModel
-from specviz_tui.common.frame_widget import KEEP, Asked, Keep, PanelBox
+from specviz_tui.common.frame_widget import KEEP, Asked, Keep, OfferTaken, PanelBox
 from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings
 from specviz_tui.common.paint import Painter
 
@@ -47,6 +48,7 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
     PAGES: ClassVar[Mapping[str, tuple[str, str]]]  # of the guide: name to title and text, its own first
     EXPLAIN: ClassVar[str] = ""  # the page of F1
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
+    offer: reactive[str] = reactive("", init=False)  # a recording that fills it, in words
 
     def __init_subclass__(cls, **how: Any) -> None:
         """Keys are bound, F1 leads to the first page."""
@@ -57,6 +59,7 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
     def __init__(self) -> None:
         super().__init__(id=self.PANEL.id)
         self.chosen = self._start()
+        self._said: str | None = None
 
     def _start(self) -> OptionsT:
         return cast(OptionsT, self.PANEL.options())
@@ -90,10 +93,31 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
         model = self.model
         if frame is None or model is None:
             return
-        missing = model.missing
-        self.set_class(missing is not None, "-missing")
-        self.query_one(".reason", Static).update(missing or "")
+        self._say(model.missing)
         self.show(frame, model)
+
+    def _say(self, missing: str | None) -> None:
+        """Why there is nothing to show, and what would show it."""
+        words = "\n\n".join(filter(None, (missing, self.offer))) if missing is not None else ""
+        if words != self._said:
+            self._said = words
+            self.set_class(missing is not None, "-missing")
+            self.query_one(".reason", Static).update(words)
+
+    @property
+    def missing(self) -> str | None:
+        """Why there is nothing to show; None where there is."""
+        return self.model.missing if self.model is not None else None
+
+    def watch_offer(self) -> None:
+        self._say(self.missing)
+
+    def on_key(self, event: events.Key) -> None:
+        """Where there is nothing to show, enter takes what is offered."""
+        if event.key == "enter" and self.missing is not None and self.offer:
+            event.stop()
+            event.prevent_default()
+            self.post_message(OfferTaken())
 
     def show(self, frame: Frame, model: ModelT) -> None:
         """Another moment."""
@@ -119,7 +143,7 @@ class PanelPane(VerticalScroll, Generic[OptionsT, ModelT], can_focus=True, inher
 
     def restart(self) -> None:
         """Another run: as in the beginning."""
-        self.chosen = self._start()
+        self.chosen, self.offer = self._start(), ""
 
     def action_scroll(self, lines: int) -> None:
         self.scroll_relative(y=lines, animate=False)

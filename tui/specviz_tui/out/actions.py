@@ -61,7 +61,7 @@ class OutActions(RunScreen):
             "cast": self._begin_film,
             "json": self._node,
             "html": lambda: self._whole("html", "specviz report", self._page),
-            "csv": lambda: self._whole("csv.zip", "specviz export --csv tables", self._tables),
+            "csv": lambda: self._whole("csv.zip", "specviz export --csv tables", self._csv_tables),
             "chrome": lambda: self._whole("chrome.json", "", self._chrome),
             "link": self.action_link,
         }
@@ -144,7 +144,7 @@ class OutActions(RunScreen):
         builder = self.feed.player.builder
         return page(builder, trace_name(self._source_name() or self.feed.name)).encode("utf-8")
 
-    def _tables(self) -> bytes:
+    def _csv_tables(self) -> bytes:
         return zipped(self.feed.player.run, "csv")
 
     def _chrome(self) -> bytes:

@@ -36,14 +36,14 @@ class LearningActions(RunScreen):
         """A key did something: `step(1)`. The frame that comes of it may be painted already."""
         if self.lesson is not None:
             self._done = (*self._done, action)
-            self.call_later(self._look)
+            self.call_later(self._follow_lesson)
 
     def watch_frame(self, frame: Frame | None) -> None:
         """Every frame may be what the lesson waited for."""
         if frame is not None and self.lesson is not None:
-            self._look()
+            self._follow_lesson()
 
-    def _look(self) -> None:
+    def _follow_lesson(self) -> None:
         state, frame = self.lesson, self.frame
         if state is None or state.over or frame is None:
             return

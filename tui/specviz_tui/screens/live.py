@@ -8,15 +8,20 @@ from typing import Any, TypeVar
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
+from specviz.view.frame.knob_bar import label as knob_label
 from specviz.view.frame.parts import KnobItem
+from specviz.view.words.numbers import knob as shown_knob
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import Ready
-from specviz_tui.screens.dialogs import AskScreen, Question
+from specviz_tui.common.presets import Presets, keep_preset, kept_presets
+from specviz_tui.screens.dialogs import AskScreen, ListChoice, PickScreen, Question
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.screens.start import Begin, Bench, StartScreen
 from specviz_tui.widgets import knob_bar
 from specviz_tui.widgets.knob_bar import KnobPanel
+
+KEEP_SET = "\0keep"
 
 Screen = TypeVar("Screen", bound="LiveActions")
 
@@ -169,9 +174,61 @@ class LiveActions(RunScreen):
         elif what == "undo":
             if not self.feed.edits.undo():
                 self.notify("nothing to undo", markup=False)
+        elif what == "sets":
+            self.choose_set()
         elif name is not None:
             self.stage(name, self._spec(name).default)
         self.paint_soon()
+
+    # Sets of values
+
+    def choose_set(self) -> None:
+        """Stage a whole set, or keep the values as they are under a name."""
+        sets = self._sets()
+        choices = [ListChoice(name, name, changed or "as it is now") for name, changed in sets.items()]
+        choices.append(ListChoice(KEEP_SET, "keep these values …", "under a name, for this method"))
+        self.app.push_screen(PickScreen("Sets of knob values", choices, "", "esc back", "stages it"), self._chose_set)
+
+    def _sets(self) -> dict[str, str]:
+        """Each by its name, with what it would change."""
+        return {name: self._changes(values) for name, values in self._named_sets().items()}
+
+    def _named_sets(self) -> Presets:
+        header = self.feed.player.run.header
+        if header is None:
+            return {}
+        defaults = {spec.name: spec.default for spec in header.knob_specs}
+        began = {name: value for name, value in header.knobs.items() if name in defaults}
+        return {"defaults": defaults, "as the run began": began, **kept_presets(header.method)}
+
+    def _changes(self, values: dict[str, Any]) -> str:
+        bar = self.query_one(KnobPanel).bar
+        items = [item for item in bar.items if item.disabled is None] if bar is not None else []
+        told = [f"{knob_label(i)} {i.text}→{shown_knob(values[i.name])}" for i in items if i.name in values]
+        same = [values[item.name] == item.value for item in items if item.name in values]
+        return "  ".join(text for text, alike in zip(told, same, strict=True) if not alike)
+
+    def _chose_set(self, name: str | None) -> None:
+        if name == KEEP_SET:
+            self.app.push_screen(AskScreen(Question("Keep these values as", "a name; enter keeps it")), self._keep_set)
+            return
+        bar = self.query_one(KnobPanel).bar
+        values = self._named_sets().get(name or "", {})
+        for item in bar.items if bar is not None else ():
+            if item.disabled is None and item.name in values:
+                self.stage(item.name, values[item.name])
+
+    def _keep_set(self, name: str | None) -> None:
+        header, bar = self.feed.player.run.header, self.query_one(KnobPanel).bar
+        if not name or not name.strip() or header is None or bar is None:
+            return
+        values = {item.name: self.feed.edits.wanted(item.name, item.value) for item in bar.items}
+        try:
+            keep_preset(header.method, name.strip(), values)
+        except SpecvizError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        self.notify(f"kept for {header.method}: {name.strip()}; s brings it back", markup=False)
 
     @asks_core
     def apply_knobs(self) -> None:

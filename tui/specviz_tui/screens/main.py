@@ -28,6 +28,7 @@ from specviz_tui.common.frame_widget import (
     NodePicked,
     OpenAsked,
     Pressed,
+    RoomChanged,
     SeekAsked,
 )
 from specviz_tui.common.keymap import KNOB_KEYS, TREE_KEYS, Key, bindings
@@ -37,6 +38,7 @@ from specviz_tui.compare.screen import CompareActions
 from specviz_tui.find.actions import FindActions
 from specviz_tui.find.find_line import FindLine
 from specviz_tui.out.actions import OutActions
+from specviz_tui.screens.closer import CloserActions
 from specviz_tui.screens.judging import JudgingActions
 from specviz_tui.screens.learning import LearningActions
 from specviz_tui.screens.library import Library
@@ -59,7 +61,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, LearningActions):
+class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -167,6 +169,7 @@ class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, Learni
         waits = self.feed.live or self.feed.filling is not None
         if changed or self.frame is None or (waits and self._ticks % EVERY == 0):
             self.paint()
+        self.offer_recording()
 
     def _tell_warnings(self) -> None:
         """What the core warned of since the last tick; of a recording it is no news, the first line counts it."""
@@ -198,6 +201,10 @@ class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, Learni
             self.select(message.node)
         elif message.hold:
             self.select(self.feed.options.selected)
+        self.paint_soon()
+
+    @on(RoomChanged)
+    def _resized(self) -> None:
         self.paint_soon()
 
     @on(SeekAsked)

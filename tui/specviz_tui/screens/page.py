@@ -31,7 +31,13 @@ _PAGES: dict[str, tuple[str, str]] = {
         "tested in the order they stand, the first one kept opens the next column, and where all fail a token is "
         "drawn from what is left (recovered, ↻). When a whole path is kept, one more token is free (bonus, "
         "★).\n\n"
-        "Places are fixed for the whole round: . and , step through its phases, { and } jump between rejections.",
+        "Places are fixed for the whole round: . and , step through its phases, { and } jump between rejections.\n\n"
+        "A tree that is larger than its box shows the kept path, the neighbours of the cursor and the tests first, "
+        "then what the draft was surest of; the rest is counted where it stood. Columns far from the cursor shrink to "
+        "their glyphs. The bars on the right of the first line are the nodes of each depth. X shows every node, x "
+        "folds the losers, O gives the tree the whole screen. On a wide screen the tests stand beside it in numbers, "
+        "with a map of all nodes, where drafted tokens are kept, how the target ranks them and where a round's time "
+        "goes.",
     ),
     "why": (
         "Why",
@@ -41,7 +47,9 @@ _PAGES: dict[str, tuple[str, str]] = {
         "target exactly.\n\n"
         "walk: a token is drawn from the target; if it is in the draft, the draft was right. The interval is the "
         "stretch of [0, 1) that falls to the token; u says where the draw fell.\n\n"
-        "Flip is the smallest change of u that would change this one decision. Text after it could differ.",
+        "Flip is the smallest change that would change this one decision: of u, of the target's logit where nothing is "
+        "drawn, or of the token that stood in its way. Text after it could differ. u decides the node again with "
+        "another u, and by every rule that takes this draft.",
     ),
     "text": (
         "Text",

@@ -10,7 +10,9 @@ from textual.widgets import ContentSwitcher
 
 from specviz.errors import SpecvizError
 from specviz.view import Frame, Run
+from specviz.view.frame.frame import Room
 from specviz_tui.common.feed import RunFeed
+from specviz_tui.common.offers import RecordingOffer
 from specviz_tui.common.pane import PanelPane
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
@@ -40,12 +42,15 @@ class RunScreen(Screen[None]):
         self.shown = TREE  # or the id of a panel
         self.talk_shown = True  # the conversation, not the text of its newest run
         self._run: Run | None = None  # that of the last frame
+        self._panes: list[PanelPane[Any, Any]] = []
+        self._offers: dict[str, RecordingOffer | None] = {}  # by the id of a panel that this run has nothing for
         self._due = False
 
     @property
     def panes(self) -> list[PanelPane[Any, Any]]:
-        """Every panel that can stand in place of the tree."""
-        return list(self.query(PanelPane))
+        """Every panel that can stand in place of the tree; they are there from the beginning to the end."""
+        self._panes = self._panes or list(self.query(PanelPane))
+        return self._panes
 
     @property
     def pane(self) -> PanelPane[Any, Any] | None:
@@ -60,6 +65,7 @@ class RunScreen(Screen[None]):
             self._take_options()
             self.frame = self.feed.frame()
             self._paint_talk(self.frame)
+            self.set_class(not self.feed.has_core, "-recorded")
             keys = self.query_one(KeyBar)
             keys.pinned = self.query_one(WhyPanel).pinned
             keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace
@@ -87,10 +93,12 @@ class RunScreen(Screen[None]):
             for pane in self.panes:
                 pane.chosen = pane.chosen.let_go()
         self._run = self.feed.player.run
-        on = self.pane
-        shown = () if on is None else tuple(panel.id for panel in (on.PANEL, *on.BESIDE))
+        on, box = self.pane, self.query_one(TreeBox)
+        panels = (on.PANEL, *on.BESIDE) if on is not None else box.PANELS if box.beside else ()
+        shown = tuple(panel.id for panel in panels)
         chosen = {pane.PANEL.id: pane.chosen for pane in self.panes}
-        self.feed.options = replace(self.feed.options, panels=chosen, shown=shown)
+        room = box.room if on is None else Room()
+        self.feed.options = replace(self.feed.options, panels=chosen, shown=shown, room=room)
 
     def recording_text(self) -> str:
         """`rec run.sv.jsonl 1.8 MB`, or nothing."""

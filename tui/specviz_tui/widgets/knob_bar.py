@@ -69,6 +69,8 @@ class KnobPanel(FrameWidget, can_focus=True):
             return spread(line, Text(""), width)
         parts = [Text(" K", style=STRONG)]
         parts += [Text(text, style=STRONG) for text in (bar.pending,) if text]
+        if all(item.disabled for item in bar.items):
+            return spread(joined([*parts, *_moved_first(bar)], width, "  "), Text(bar.last, style=FAINT), width)
         parts += [Text(f"{label(item)} {item.text}") for item in bar.items if item.disabled is None or not bar.pending]
         return joined(parts, width, "  ")
 
@@ -116,7 +118,7 @@ class KnobPanel(FrameWidget, can_focus=True):
 
     def watch_has_focus(self, focused: bool) -> None:
         super().watch_has_focus(focused)
-        self.border_subtitle = "a apply · z undo · x default · enter type · esc back" if focused else ""
+        self.border_subtitle = "a apply · z undo · x default · s sets · enter type · esc back" if focused else ""
         self.refresh()
 
     def to_enabled(self) -> None:
@@ -150,6 +152,9 @@ class KnobPanel(FrameWidget, can_focus=True):
         if self.item is not None:
             self.post_message(KnobCommand("reset", self.item.name))
 
+    def action_sets(self) -> None:
+        self.post_message(KnobCommand("sets"))
+
     def action_leave(self) -> None:
         self.post_message(Left())
 
@@ -163,6 +168,12 @@ class KnobPanel(FrameWidget, can_focus=True):
         index = self.at // page * page + offset.y * per_row + min(offset.x // (width // per_row), per_row - 1)
         if index < len(self.bar.items):
             self.at = index
+
+
+def _moved_first(bar: KnobBar) -> list[Text]:
+    """Name and value of each knob, faint; those that are not at their defaults stand first."""
+    ranked = sorted(bar.items, key=lambda item: item.value == item.default)
+    return [Text(f"{label(item)} {item.text}", style=FAINT) for item in ranked]
 
 
 STEPS = 20  # a real range has so many steps; one without an end moves by a tenth

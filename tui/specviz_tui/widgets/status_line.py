@@ -15,7 +15,7 @@ from specviz.view.frame.parts import Metric
 from specviz.view.words.numbers import UNKNOWN
 from specviz_tui.common.frame_widget import FrameWidget, Pressed
 from specviz_tui.common.keymap import PAIRS, Key
-from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, fitted, joined, spread
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, fitted, joined, spread
 from specviz_tui.common.pane import all_panes, screen_keys, screens
 from specviz_tui.common.remapped import remapped
 
@@ -31,7 +31,7 @@ class StatusLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        return frame.run, frame.state, frame.round, frame.metrics, frame.queue, frame.n_warnings
+        return frame.run, frame.state, frame.round, frame.metrics, frame.queue, frame.n_warnings, frame.unfit
 
     def render(self) -> Text:
         """One line, the least important parts left out when it is narrow."""
@@ -66,7 +66,7 @@ class StatusLine(FrameWidget):
         parts = [(3, _name()), (0, self._state(frame)), (1, badge(frame.run, self.painter)), (2, place), *numbers]
         parts += [
             (8, Text(self.recording)),
-            (2, tabs(self.chosen, names=False)),
+            (2, tabs(self.chosen, frame.unfit, names=False)),
             (1, self._warnings(frame, short=True)),
         ]
         return fitted(parts, self.size.width, " ")
@@ -89,7 +89,7 @@ class NumberLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        return frame.metrics, frame.queue, frame.notices, frame.state
+        return frame.metrics, frame.queue, frame.notices, frame.state, frame.unfit
 
     def render(self) -> Text:
         if self.frame is None:
@@ -97,7 +97,7 @@ class NumberLine(FrameWidget):
         frame = self.frame
         queue = frame.queue.text if frame.state.name in MOVING else ""
         right = Text(queue or frame.state.detail, style=FAINT)
-        left = Text(" ").append_text(tabs(self.chosen)).append("   ")
+        left = Text(" ").append_text(tabs(self.chosen, frame.unfit)).append("   ")
         room = self.size.width - left.cell_len - 2
         known = [metric(m) for m in frame.metrics if m.value is not None]
         left.append_text(joined(known, room - (right.cell_len + 2 if right else 0)))
@@ -129,12 +129,13 @@ def badge(run: RunInfo, painter: Painter) -> Text:
     return Text("" if run.lossless else f" {run.badge} ", style=painter.tint("rejected") + STRONG + CURSOR)
 
 
-def tabs(chosen: str, names: bool = True) -> Text:
-    """`[1 Tree] 5 HSD`, or the digits alone."""
+def tabs(chosen: str, unfit: frozenset[str] = frozenset(), names: bool = True) -> Text:
+    """`[1 Tree] 5 HSD`, or the digits alone; faint what this run has nothing for. A click goes there."""
     line = Text(no_wrap=True)
     for key, name, id in screens():
         caption = f"{key} {name}" if names else key
-        style = (STRONG if id == chosen else FAINT) + does(f"go_to('{id}')")
+        look = STRONG if id == chosen else FAINT if id in unfit else PLAIN
+        style = look + does(f"go_to('{id}')")
         line.append(f"[{caption}]" if id == chosen else f" {caption} ", style=style)
     return line
 

@@ -22,6 +22,7 @@ class TextStrip(FrameWidget, can_focus=True):
 
     EXPLAIN = "text"
     mode: reactive[str] = reactive("text")
+    _counted = ""
 
     def part(self, frame: Frame) -> object:
         return frame.strip, frame.selected
@@ -31,8 +32,8 @@ class TextStrip(FrameWidget, can_focus=True):
         self.border_title = "Text" if mode == "text" else f"Text · {mode}"
 
     def show(self, frame: Frame | None) -> None:
-        if frame is not None:
-            self.border_subtitle = frame.strip.summary
+        if frame is not None and frame.strip.summary != self._counted:
+            self._counted = self.border_subtitle = frame.strip.summary
         self.refresh()
 
     def render(self) -> Text:

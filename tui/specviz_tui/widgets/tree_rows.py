@@ -1,133 +1,28 @@
-"""Lines of the tree canvas: pure functions from a `TreeFrame` to styled pieces with the spots a click can hit."""
+"""Lines of the tree canvas with a node each: the tree as a list, and the table of what was judged.
+
+Pure functions from a `TreeFrame` to styled pieces with the spots a click can hit; columns are in `tree_columns`.
+"""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.style import Style
 
 from specviz.text import clip
-from specviz.view.frame.frame import Fold, TreeFrame, TreeLine, TreeNode
-from specviz.view.words import palette
+from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.words.numbers import prob, ratio
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, Painter, bar
+from specviz_tui.widgets.tree_columns import columns
+from specviz_tui.widgets.tree_line import Row
 
-Piece = tuple[str, Style]
-Thing = TreeNode | TreeLine | Fold
-LINK, GAP = 3, 1
-# Widest token, bar: the first that fits is taken.
-FITS = ((18, 6), (18, 4), (18, 3), (18, 2), (18, 0), (12, 3), (12, 0), (9, 0), (7, 0))
+__all__ = ["Row", "columns", "fits_below", "judged", "listed", "tests"]
 
 
-@dataclass(slots=True)
-class Row:
-    """One line: pieces left to right, `(x0, x1, node)` spots, and the spot of the cursor."""
-
-    pieces: list[Piece] = field(default_factory=list)
-    spots: list[tuple[int, int, int]] = field(default_factory=list)
-    cursor: tuple[int, int] | None = None
-    cells: int = 0
-    pinned: bool = False  # it does not scroll sideways
-
-    def add(self, text: str, style: Style = PLAIN) -> None:
-        if text:
-            self.pieces.append((text, style))
-            self.cells += cell_len(text)
-
-    def to(self, x: int, fill: str = " ", style: Style = PLAIN) -> None:
-        """Fill up to a column."""
-        self.add(fill * (x - self.cells), style)
-
-    def spot(self, x0: int, node: TreeNode) -> None:
-        """Mark what was added since `x0` as the node's."""
-        self.spots.append((x0, self.cells, node.id))
-        if node.cursor:
-            self.cursor = (x0, self.cells)
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Where columns begin and end, and the cells their tokens, values and bars have."""
-
-    starts: tuple[int, ...]
-    tokens: tuple[int, ...]
-    values: tuple[int, ...]
-    bar: int
-
-    def end(self, column: int) -> int:
-        """The first cell behind a column's nodes."""
-        value = self.values[column]
-        room = 2 + self.tokens[column] + (GAP + value if value else 0)
-        return self.starts[column] + room + (GAP + self.bar if self.bar and value else 0)
-
-
-def _columns(tree: TreeFrame, most: int, bar_cells: int) -> _Columns:
-    tokens = tuple(min(cells, most) for cells in tree.column_cells)
-    values = [0] * tree.n_columns
-    for node in tree.nodes:
-        values[node.column] = max(values[node.column], cell_len(node.value))
-    starts = [1]
-    for column in range(tree.n_columns):
-        plan = _Columns(tuple(starts), tokens, tuple(values), bar_cells)
-        starts.append(plan.end(column) + 2 * GAP + LINK)
-    return _Columns(tuple(starts), tokens, tuple(values), bar_cells)
-
-
-def columns(tree: TreeFrame, painter: Painter, width: int) -> list[Row]:
-    """Columns by depth, as wide as their tokens; bars as long as the width allows, none when it is short."""
-    if not tree.nodes:
-        return []
-    plans = (_columns(tree, most, bar_cells) for most, bar_cells in FITS)
-    fitting = (plan for plan in plans if plan.end(tree.n_columns - 1) < width)
-    plan = next(fitting, None) or _columns(tree, 12, 0)  # which scrolls sideways
-    by_row: dict[int, list[Thing]] = defaultdict(list)
-    things: list[Thing] = [*tree.nodes, *tree.links, *tree.folds]
-    for thing in things:
-        by_row[thing.row].append(thing)
-    rows = []
-    for y in range(max(by_row) + 1):
-        row = Row()
-        for thing in sorted(by_row[y], key=lambda t: (t.column, isinstance(t, TreeLine))):
-            _place(row, thing, plan, painter)
-        rows.append(row)
-    return rows
-
-
-def _place(row: Row, thing: Thing, plan: _Columns, painter: Painter) -> None:
-    if isinstance(thing, TreeLine):
-        x = plan.end(thing.column) + GAP
-        if thing.shape in ("line", "tee"):
-            row.to(row.cells + GAP)
-            row.to(x, palette.link("line")[0], FAINT)
-        row.to(x)
-        row.add(palette.link(thing.shape), FAINT)
-        return
-    row.to(plan.starts[thing.column])
-    if isinstance(thing, Fold):
-        row.add(thing.text, FAINT)
-        return
-    _node(row, thing, plan, painter)
-
-
-def _node(row: Row, node: TreeNode, plan: _Columns, painter: Painter) -> None:
-    x0, style = row.cells, painter.mark(node.mark)
-    tint = painter.tint(node.mark)
-    lit = CURSOR if node.cursor else STRONG if node.fresh or node.winning else PLAIN
-    shown = clip(node.shown, plan.tokens[node.column])
-    row.add(f"{node.glyph} ", tint + lit)
-    row.add(shown, style + lit)
-    value = plan.values[node.column]
-    if node.value:
-        row.add(" " * (plan.tokens[node.column] - cell_len(shown)) + f" {node.value:>{value}}", tint + lit)
-        if plan.bar and node.bar is not None:
-            row.add(" ")
-            row.add(bar(node.bar, plan.bar).rstrip(), tint)
-    row.spot(x0, node)
-
-
-def listed(tree: TreeFrame, painter: Painter, width: int) -> list[Row]:
-    """One node a line, depth as indent: the path to the cursor, what was kept, and the siblings beside them."""
-    nodes = sorted(_near_cursor(tree), key=lambda n: (n.row, n.column))
+def listed(tree: TreeFrame, painter: Painter, width: int, room: int = 0) -> list[Row]:
+    """One node a line, depth as indent: all of them where `room` lines hold them, else the path to the cursor, what was
+    kept, and the siblings beside them."""
+    shown = tree.nodes if len(tree.nodes) <= room else _near_cursor(tree)
+    nodes = sorted(shown, key=lambda n: (n.row, n.column))
     below = _hidden_below(tree, nodes)
     number_at = min(26, 8 + max((n.depth + min(cell_len(n.shown), 14) for n in nodes), default=0))
     return [_listed(node, below.get(node.id, 0), painter, number_at, width) for node in nodes]
@@ -173,9 +68,10 @@ def _listed(node: TreeNode, n_below: int, painter: Painter, number_at: int, widt
     if node.bar is not None:
         row.add(f"▕{bar(node.bar, 8)}▏ ", tint)
     row.add(drawn(node), tint)
-    row.add(node.note, FAINT)
-    if n_below and row.cells < width - 10:
-        row.add(f"  + {n_below} below", FAINT)
+    more = " · ".join(filter(None, (node.note, f"+ {n_below} below" if n_below else "")))
+    if row.cells + cell_len(more) > width:
+        more = f"+ {n_below}" if n_below else ""
+    row.add(more if row.cells + cell_len(more) <= width else "", FAINT)
     return row
 
 
@@ -193,7 +89,9 @@ def drawn(node: TreeNode) -> str:
         return f"u {prob(values.u)} {'in' if kept else 'not in'} [{prob(values.lo, 3)}, {prob(values.hi, 3)})  "
     if values.thr is None:
         return f"u {prob(values.u)}  "
-    return f"u {prob(values.u)} {'<' if kept else '≥'} {prob(values.thr)}  "
+    below = values.u < values.thr
+    why = "" if below or not kept else "a longer one passed  "
+    return f"u {prob(values.u)} {'<' if below else '≥'} {prob(values.thr)}  {why}"
 
 
 TABLED = ("accepted", "rejected", "testing", "recovered", "bonus", "plain")
@@ -209,8 +107,7 @@ class _JudgedColumns:
 
 def judged(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row]:
     """One row a node, in the order of the tests; [] when there is no room. Of a chain, the untested nodes too."""
-    is_chain = max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
-    nodes = [n for n in tree.nodes if n.depth and (n.mark in TABLED or is_chain)]
+    nodes = _to_judge(tree)
     if not nodes or len(nodes) + 1 > room:
         return []
     plan = _JudgedColumns(
@@ -220,6 +117,25 @@ def judged(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row
     )
     in_order = sorted(nodes, key=lambda node: (node.depth, node.row))
     return [Row(pinned=True), *(_judged(node, plan, painter) for node in in_order)]
+
+
+def _to_judge(tree: TreeFrame) -> list[TreeNode]:
+    chain = is_chain(tree)
+    return [n for n in tree.nodes if n.depth and (n.mark in TABLED or chain)]
+
+
+def is_chain(tree: TreeFrame) -> bool:
+    """Whether no node has a drafted sibling."""
+    return max((node.row for node in tree.nodes if node.id >= 0), default=0) == 0
+
+
+def fits_below(tree: TreeFrame, height: int, beside: bool) -> bool:
+    """Whether the table of what was judged has its place below the tree: that of a chain, and where none is beside."""
+    return (
+        bool(tree.nodes)
+        and (is_chain(tree) or not beside)
+        and 1 + max(n.row for n in tree.nodes) + len(_to_judge(tree)) + 2 <= height
+    )
 
 
 def _judged(node: TreeNode, plan: _JudgedColumns, painter: Painter) -> Row:
@@ -242,3 +158,48 @@ def _judged(node: TreeNode, plan: _JudgedColumns, painter: Painter) -> Row:
     row.add(f"  {drawn(node)}", tint)
     row.add(node.note, FAINT)
     return row
+
+
+_TESTS = 33  # cells of a line of `tests` without the token
+
+
+def tests(tree: TreeFrame, painter: Painter, width: int, room: int) -> list[Row]:
+    """What was judged, in the order of the tests, a column for each number; the first lines where `room` is short."""
+    nodes = sorted((n for n in tree.nodes if n.depth and n.mark in TABLED), key=lambda n: (n.depth, n.row))
+    if not nodes or room < 2:
+        return []
+    token = min(max(5, *(cell_len(node.shown) for node in nodes)), max(width - _TESTS, 8))
+    head = Row(pinned=True)
+    head.add(f"  d   {'token':<{token}}    q    p     u  kept if", FAINT)
+    lines = [head, *(_tested(node, token, painter) for node in nodes[: room - 1])]
+    left_out = len(nodes) - (room - 1)
+    if left_out > 0:
+        lines[-1] = Row(pinned=True)
+        lines[-1].add(f"      + {left_out + 1} more", FAINT)
+    return lines
+
+
+def _tested(node: TreeNode, token: int, painter: Painter) -> Row:
+    row, values, tint = Row(pinned=True), node.values, painter.tint(node.mark)
+    row.add(f" {node.depth:>2} ", FAINT)
+    x0 = row.cells
+    row.add(f"{node.glyph} ", tint)
+    row.add(clip(node.shown, token), painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN))
+    row.spot(x0, node)
+    row.to(x0 + 2 + token)
+    row.add(f" {prob(said(node)):>4} {prob(values.p):>4}", tint)
+    if values.u is not None:
+        row.add(f"  {prob(values.u):>4}", tint)
+        row.add(f"  {_kept_if(node)}", FAINT)
+    return row
+
+
+def _kept_if(node: TreeNode) -> str:
+    """`< .29`, or the stretch in which u draws the token."""
+    values = node.values
+    if values.lo is not None and values.hi is not None:
+        return f"in [{prob(values.lo)}, {prob(values.hi)})" if values.hi > values.lo else "never"
+    if values.thr is None:
+        return ""
+    alone = values.u is not None and values.u < values.thr
+    return f"< {prob(values.thr)}" if alone == (node.mark == "accepted") else "a longer one"

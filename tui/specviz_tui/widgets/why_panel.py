@@ -1,38 +1,49 @@
 """Why the selected node is what it is: verdict, rule, numbers, words, residual, cost and what would flip it."""
 
 from rich.cells import cell_len
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.binding import Binding
+from textual.geometry import Region
 from textual.reactive import reactive
-from textual.widgets import Static
+from textual.strip import Strip
+from textual.widget import Widget
 
 from specviz.text import pad
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import Residual, Why, WhyRow
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter, bar, painter_of
+from specviz_tui.common.titled import OneStyle, Titled
 
 SIDE_BY_SIDE = 70
 
 
-class WhyPanel(VerticalScroll, can_focus=True):
-    """A side panel, or a sheet at the bottom of a narrow screen. Repainted only for another explanation."""
+class WhyPanel(OneStyle, Titled, Widget, can_focus=True):
+    """A side panel, or a sheet at the bottom of a narrow screen. It scrolls by itself, and paints only lines that are
+    new: another explanation lays nothing out."""
 
     EXPLAIN = "why"
+    BINDINGS = [
+        Binding("down", "scroll(1)", show=False),
+        Binding("up", "scroll(-1)", show=False),
+        Binding("pagedown", "scroll(8)", show=False),
+        Binding("pageup", "scroll(-8)", show=False),
+    ]
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
     pinned: reactive[bool] = reactive(False, init=False)
 
-    def compose(self) -> ComposeResult:
-        """One text; the panel scrolls over it."""
-        yield Static("", id="why-body")
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._lines: list[list[Segment]] = []
+        self._top = 0  # the first line in sight
 
     def watch_frame(self, old: Frame | None, new: Frame | None) -> None:
         """Explain another node, or the same one later."""
         if new is not None and (old is None or old.why != new.why):
-            self._explain(new.why)
             if old is None or old.why is None or new.why is None or old.why.node != new.why.node:
-                self.scroll_home(animate=False)
+                self._top = 0
+            self._explain(new.why)
 
     def watch_pinned(self, pinned: bool) -> None:
         self.set_class(pinned, "-pinned")
@@ -42,31 +53,78 @@ class WhyPanel(VerticalScroll, can_focus=True):
         """Bars as long as the panel is wide."""
         if self.frame is not None:
             self._explain(self.frame.why)
+            self.refresh()
+
+    def notify_style_update(self) -> None:
+        """Another theme: other colours."""
+        super().notify_style_update()
+        self.forget_style()
+        if self.frame is not None:
+            self._explain(self.frame.why)
 
     def _explain(self, why: Why | None) -> None:
         self._titles(why)
-        body = self.query_one("#why-body", Static)
-        width = max(self.content_size.width - 1, 20)
-        body.update("" if why is None else explained(why, painter_of(self.app), width))
+        width = self.content_size.width
+        if not width:
+            return
+        text = Text("") if why is None else explained(why, painter_of(self.app), max(width - 1, 20))
+        options = self.app.console.options.update(width=max(width - 1, 20), height=None)
+        lines = self.app.console.render_lines(text, options, pad=False)
+        while lines and not "".join(piece.text for piece in lines[-1]).strip():
+            lines.pop()
+        self._put(lines, self._top)
+
+    def _put(self, lines: list[list[Segment]], top: int) -> None:
+        """Show lines from `top` on; those that look as before are left alone."""
+        height = self.content_size.height
+        old, self._lines = [self._seen(y) for y in range(height)], lines
+        self._top = max(0, min(top, len(lines) - height))
+        for y in range(height):
+            if self._seen(y) != old[y]:
+                self.refresh(Region(0, y, self.content_size.width, 1))
+
+    def _seen(self, y: int) -> list[Segment]:
+        """A line of the panel; the last one says how much more there is."""
+        height, left = self.content_size.height, len(self._lines) - self._top - self.content_size.height
+        if y == height - 1 and left > 0 and height > 2:
+            return [Segment(f"▾ {left + 1} more lines", FAINT)]
+        at = y + self._top
+        return self._lines[at] if at < len(self._lines) else []
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.content_size.width, self.base_style
+        strip = Strip([Segment(piece.text, base + (piece.style or PLAIN)) for piece in self._seen(y)])
+        return strip.crop_extend(0, width, base)
+
+    def action_scroll(self, lines: int) -> None:
+        self._put(self._lines, self._top + lines)
+
+    def on_mouse_scroll_down(self) -> None:
+        self.action_scroll(2)
+
+    def on_mouse_scroll_up(self) -> None:
+        self.action_scroll(-2)
 
     def _titles(self, why: Why | None) -> None:
-        self.border_title = Text(f"Why · {why.title}" if why else "Why")
-        self.border_subtitle = "pinned · enter lets go" if self.pinned else "enter pins · y copies"
+        below = "pinned · enter lets go" if self.pinned else "enter pins · u what if · y copies"
+        self.entitle(f"Why · {why.title}" if why else "Why", below)
 
 
 def explained(why: Why, painter: Painter, cells: int) -> Text | Table:
     """The panel's text at a width; wide sheets have numbers left and words right."""
+    words, changes = Text(why.words), _changes(why)
+    rest = [*_rest(why, painter, cells if cells < SIDE_BY_SIDE else cells // 2 - 2)]
+    rank = [_labelled("Rank", why.rank)] if why.rank else []
     if cells < SIDE_BY_SIDE:
-        words, *more = _words(why)
-        return Text("\n\n").join([*_numbers(why, painter, cells), words, *_rest(why, painter, cells), *more])
+        return Text("\n\n").join([*_numbers(why, painter, cells), words, *changes, *rest, *rank])
     half = cells // 2 - 2
     table = Table.grid(
         padding=0
     )  # the gap is a column: rich counts the padding of grids otherwise from version to version
     for width in (half, 2, cells - half - 2):
         table.add_column(width=width)
-    numbers = Text("\n\n").join([*_numbers(why, painter, half), *_rest(why, painter, half)])
-    table.add_row(numbers, "", Text("\n\n").join(_words(why)))
+    numbers = Text("\n\n").join([*_numbers(why, painter, half), *rest])
+    table.add_row(numbers, "", Text("\n\n").join([words, *changes, *rank]))
     return table
 
 
@@ -85,13 +143,15 @@ def _rest(why: Why, painter: Painter, cells: int) -> list[Text]:
     return [] if why.residual is None else [_residual(why.residual, painter, cells)]
 
 
-def _words(why: Why) -> list[Text]:
-    """The sentence, then cost, flip and rank."""
-    flip = why.flip
-    more = [_labelled(word, text) for word, text in (("Cost", why.cost), ("Rank", why.rank)) if text]
-    if flip is not None:
-        more.insert(min(1, len(more)), _labelled("Flip", flip.text).append(f"\n{flip.caveat}", style=FAINT))
-    return [Text(why.words), *more]
+def _changes(why: Why) -> list[Text]:
+    """What the verdict cost, and the nearest change that would have made another; nothing between them."""
+    lines = [_labelled("Cost", why.cost)] if why.cost else []
+    if why.flip is not None:
+        lines.append(_labelled("Flip", why.flip.text))
+        lines += [Text(f"      {why.flip.caveat}", style=FAINT)] if why.flip.caveat else []
+    elif why.otherwise:
+        lines.append(_labelled("Flip", why.otherwise))
+    return [Text("\n").join(lines)] if lines else []
 
 
 def _labelled(label: str, text: str) -> Text:

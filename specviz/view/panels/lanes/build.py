@@ -43,6 +43,12 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         self._worked = Worked()
         self._cost = Last[CostPanel]()
 
+    @classmethod
+    def worth(cls, run: Run) -> int:
+        """Times of single passes; most of all where drafting goes on beside the target."""
+        told = run.level != "none" and not (run.header is not None and run.header.imported)
+        return int(told) + int(told and run.method_traits.pipelined)
+
     def empty(self, reason: str) -> LanesModel:
         return LanesModel(reason)
 

@@ -57,6 +57,11 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
         """A drafter of trees by rank."""
         return traits.tree != "none"
 
+    @classmethod
+    def worth(cls, run: Run) -> int:
+        """A tree by ranks; predicted ones fill all of it."""
+        return int(cls.needs(run.method_traits)) + int(run.method_traits.tree == "blocks")
+
     def empty(self, reason: str) -> RanksModel:
         return RanksModel(reason)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from specviz.metrics.replay_rules import ChainPosition
 
 _BEFORE = "Longer prefixes are tested first: each `.` tests one, right to left, until one passes."
+_FIRST = 4  # rounds that are asked for a drawn chain
 _FORWARD = "This rule tests left to right. The rows say what a backward scan makes of the same draft."
 
 
@@ -32,6 +33,13 @@ class VerificationPanel(Panel[PanelOptions, VerificationModel]):
     """Of one run."""
 
     id, title = "verification", "HSD"
+
+    @classmethod
+    def worth(cls, run: Run) -> int:
+        """A drawn chain to scan; most of all under a rule that scans it."""
+        first = (node for record in run.rounds[:_FIRST] for node in record.nodes.values())
+        drawn = any(node.mode == "sampled" and node.logq is not None for node in first)
+        return int(drawn) + int(drawn and run.backward)
 
     def empty(self, reason: str) -> VerificationModel:
         verifier = self.run.header.verifier if self.run.header else ""

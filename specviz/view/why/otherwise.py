@@ -1,0 +1,70 @@
+"""What would have had to be another for a node whose own u decided nothing: at temperature 0, never tested, pruned.
+
+The nearest change that the record knows; None where it knows none. A node that was tested has a `Flip`.
+"""
+
+import math
+
+from specviz.runlog.fold import Run
+from specviz.runlog.tree import RoundTree
+from specviz.view.why.node_context import NodeContext, case
+from specviz.view.why.values_text import flip, span
+from specviz.view.words.numbers import fine, number
+
+
+def otherwise(run: Run, family: RoundTree, facts: NodeContext) -> str | None:
+    """In words, without a full stop."""
+    verdict = facts.verdict
+    if not facts.node.kept or (verdict is not None and verdict.status == "pruned"):
+        return None if facts.budget is None else f"sent with a node budget above {facts.budget}"
+    if verdict is None:
+        return None
+    if facts.greedy and verdict.order is not None:
+        return _greedy(family, facts)
+    if verdict.status == "untested":
+        return _never_tested(run, family, facts)
+    return None
+
+
+def _greedy(family: RoundTree, facts: NodeContext) -> str | None:
+    """By how much the target's logits would have to move: the difference of two logs of one row."""
+    verdict = facts.verdict
+    assert verdict is not None
+    if verdict.status == "accepted":
+        lead = verdict.margin
+        return None if lead is None else f"rejected if the target's next best logit were {number(lead)} higher"
+    top = family.top(facts.node.node)
+    if not top:
+        return None
+    best, own = top[0][1], next((log for token, log in top if token == facts.node.token), None)
+    if own is not None and math.isfinite(best - own):
+        return f"kept if its logit in the target were {number(best - own)} higher"
+    return f"kept if its logit in the target were more than {number(best - top[-1][1])} higher"
+
+
+def _never_tested(run: Run, family: RoundTree, facts: NodeContext) -> str | None:
+    """What stood in its way: a token above it that fell, or a sibling that was kept."""
+    node = facts.node.node
+    above = [i for i in family.ancestors(node) if i in family.record.verdicts and i not in family.accepted]
+    tested = [i for i in above if family.record.verdicts[i].order is not None]
+    if tested:
+        return _if_flipped(run, family, tested[-1], "tested if")
+    kept = family.kept_sibling(above[-1] if above else node)
+    return None if kept is None else _if_flipped(run, family, kept, "its turn comes if")
+
+
+def _if_flipped(run: Run, family: RoundTree, node: int, words: str) -> str | None:
+    """`tested if n7 "▁mat" is kept: u < .293`."""
+    facts = case(run, family, node)
+    found, verdict = flip(facts), facts.verdict
+    if found is None or verdict is None:
+        more = otherwise(run, family, facts)
+        return None if more is None else f"{words} n{node} {facts.token} is {more}"
+    if found.hi <= found.lo or (found.lo == 0 and found.hi == 1):
+        return f"no u of n{node} {facts.token} changes that"
+    lost, drawn = verdict.status == "accepted", verdict.kind == "draw"
+    fate = "not drawn" if lost and drawn else "rejected" if lost else "drawn" if drawn else "kept"
+    where = f"u {'outside' if lost else 'in'} {span(found.lo, found.hi)}"
+    if not drawn:
+        where = f"u {'≥' if lost else '<'} {fine(found.hi)}"
+    return f"{words} n{node} {facts.token} is {fate}: {where}"

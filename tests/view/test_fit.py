@@ -1,0 +1,68 @@
+"""A tree in less room than it needs: what is shown, what is counted."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specviz.runlog.tree import RoundTree
+from specviz.view.frame.frame import Room
+from specviz.view.play.fit import fitted
+from specviz.view.play.tree import TreeLayout, layout
+from specviz.view.words.palette import CLOSING, ROOT
+from view.test_layout import check, trees
+
+ROWS = st.integers(1, 30)
+
+
+def shown_in(family: RoundTree, rows: int, selected: int | None = None, listed: bool = False) -> TreeLayout:
+    return layout(family, "pruned", selected, Room(rows, listed))
+
+
+@settings(deadline=None)
+@given(trees(), ROWS)
+def test_every_node_stands_there_or_is_counted(family: RoundTree, rows: int) -> None:
+    places = shown_in(family, rows)
+    check(family, places, everything=False)
+    n_folded = sum(fold.n_nodes for fold in places.folds)
+    assert len(places.places) + n_folded == len(family.nodes) + 2  # root and closing token
+    assert {fold.parent for fold in places.folds} <= set(places.places)
+
+
+@settings(deadline=None)
+@given(trees(), ROWS)
+def test_what_was_kept_is_always_shown(family: RoundTree, rows: int) -> None:
+    assert {ROOT, CLOSING, *family.accepted} <= set(shown_in(family, rows).places)
+
+
+@settings(deadline=None)
+@given(trees(), ROWS, st.booleans())
+def test_the_room_is_kept_by_all_but_what_must_be_shown(family: RoundTree, rows: int, listed: bool) -> None:
+    places = shown_in(family, rows, listed=listed)
+    lines = len(places.places) if listed else places.n_rows
+    must = fitted(family, Room(1, listed), None, lambda node: True)
+    assert lines <= rows or set(places.places) == must
+
+
+@settings(deadline=None)
+@given(trees(), st.data())
+def test_a_selected_node_brings_its_neighbours_whatever_the_room(family: RoundTree, data: st.DataObject) -> None:
+    if not family.nodes:
+        return
+    node = data.draw(st.sampled_from(sorted(family.nodes)))
+    shown = set(shown_in(family, 2, node).places)
+    siblings = family.children[family.parent(node)]
+    at = siblings.index(node)
+    assert {node, *family.ancestors(node), *siblings[max(0, at - 1) : at + 2]} <= shown
+    assert set(family.children.get(node, ())[:1]) <= shown
+
+
+@settings(deadline=None)
+@given(trees())
+def test_where_all_fits_nothing_is_folded(family: RoundTree) -> None:
+    whole = layout(family)
+    assert shown_in(family, whole.n_rows).places == whole.places
+
+
+@settings(deadline=None)
+@given(trees(), ROWS)
+def test_nothing_is_left_out_when_all_is_asked_for(family: RoundTree, rows: int) -> None:
+    assert layout(family, "none", None, Room(rows)).places == layout(family).places

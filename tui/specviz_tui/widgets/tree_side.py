@@ -1,0 +1,116 @@
+"""What stands beside the tree on a wide screen: the tests in numbers, a small map, where tokens are kept, how the
+target ranks them, where the time goes. Cards below each other, as many as there is room for."""
+
+from rich.cells import cell_len
+
+from specviz.view.frame.frame import Frame, TreeMap
+from specviz.view.frame.parts import Series
+from specviz.view.panels.glance.build import Glance, GlanceBar, GlancePanel
+from specviz.view.words import palette
+from specviz.view.words.numbers import prob
+from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, bar
+from specviz_tui.widgets.row_view import RowView
+from specviz_tui.widgets.tree_line import Row
+from specviz_tui.widgets.tree_rows import fits_below, tests
+
+_MOST_PLACES = 12  # of the curve
+
+
+class TreeRuler(RowView):
+    """The line above the columns: it is handed over by the canvas."""
+
+    def lay(self, row: Row) -> None:
+        """Show this one."""
+        if not self._rows or self._rows[0].pieces != row.pieces:
+            self._rows = [row]
+            self.refresh()
+
+    def put(self) -> None:
+        """It stays until another is laid."""
+
+
+class TreeSide(RowView):
+    """The column of cards."""
+
+    def rows(self, frame: Frame, width: int, height: int) -> list[Row]:
+        """A card that does not fit is left out; the tests take what the others leave them."""
+        glance, painter = GlancePanel.of(frame) or Glance(), self.painter
+        cards = [
+            _map(frame.tree.map, painter),
+            _curve(glance.curve, painter, width),
+            _bars("How the target ranks drafted tokens", glance.ranks, painter, width),
+            _bars("Where a round's time goes", glance.stages, painter, width),
+        ]
+        below = fits_below(frame.tree, height - 1, True)
+        least = 0 if below else min(5, height)
+        chosen: list[list[Row]] = []
+        for card in cards:
+            if card and least + sum(map(len, chosen)) + len(card) + 1 <= height:
+                chosen.append([Row(), *card])
+        if below:
+            return [row for card in chosen for row in card][1:]
+        room = height - sum(map(len, chosen))
+        table = [_title("Tests"), *(tests(frame.tree, painter, width, room - 1) or [_faint(" none yet")])]
+        table += [Row() for _ in range(room - len(table))] if frame.tree.nodes else []
+        return [*table[:room], *(row for card in chosen for row in card)]
+
+
+def _title(words: str, note: str = "") -> Row:
+    row = Row()
+    row.add(f" {words}", STRONG)
+    row.add(f"  {note}" if note else "", FAINT)
+    return row
+
+
+def _faint(words: str) -> Row:
+    row = Row()
+    row.add(words, FAINT)
+    return row
+
+
+def _map(found: TreeMap | None, painter: Painter) -> list[Row]:
+    """Two cells for each depth; a spot that stands on the map only is faint."""
+    if found is None or not found.n_folded:
+        return []
+    lines = [_title("Map", f"{found.n_nodes - found.n_folded} of {found.n_nodes} nodes shown · X shows all")]
+    for cells in found.cells:
+        row = Row()
+        row.add(" ")
+        for cell in cells:
+            if cell is None:
+                row.add("  ")
+                continue
+            style = painter.tint(cell.mark) + (CURSOR if cell.cursor else FAINT if not cell.shown else STRONG)
+            row.add(palette.glyph(cell.mark), style)
+            row.add(" ")
+        lines.append(row)
+    return lines
+
+
+def _curve(series: Series | None, painter: Painter, width: int) -> list[Row]:
+    """A bar for each place in the draft."""
+    if series is None or not series.xs:
+        return []
+    lines = [_title("Kept by place in the draft", "95 % interval")]
+    for k, x in enumerate(series.xs[:_MOST_PLACES]):
+        low, high = series.lows[k], series.highs[k]
+        around = "" if low is None or high is None else f" {prob(low)} .. {prob(high)}"
+        lines.append(
+            _bar(GlanceBar(f"{x}", series.values[k], f"{prob(series.values[k]):>4}{around}"), 2, painter, width)
+        )
+    return lines
+
+
+def _bars(title: str, bars: tuple[GlanceBar, ...], painter: Painter, width: int) -> list[Row]:
+    if not bars:
+        return []
+    label = max(cell_len(each.label) for each in bars)
+    return [_title(title), *(_bar(each, label, painter, width) for each in bars)]
+
+
+def _bar(each: GlanceBar, label: int, painter: Painter, width: int) -> Row:
+    row = Row()
+    row.add(f" {each.label:>{label}} ", FAINT)
+    row.add(bar(each.fill, max(min(width - label - 22, 24), 4)), painter.tint("accepted"))
+    row.add(f" {each.text}")
+    return row
