@@ -4,6 +4,7 @@ Whole methods are held against plain decoding by `specviz bench --identity`; her
 models, with controls that must be caught.
 """
 
+import itertools
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,12 +170,14 @@ def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         assert parts(adapter) > 0
     right = attention.exact_attention
 
-    def reversed_sum(query: Any, key: Any, value: Any, plan: Any, *rest: Any) -> Any:
-        out = right(query, key, value, plan, *rest)
-        return out * (1 + 2.0**-23) if query.shape[2] % 8 else out
+    calls = itertools.count()
+
+    def now_and_then_otherwise(query: Any, key: Any, value: Any, plan: Any, *rest: Any) -> Any:
+        out = right(query, key, value, plan, *rest)  # no number of rows mends this
+        return out * (1 + 2.0**-23) if next(calls) % 7 < 3 else out
 
     with monkeypatch.context() as patched:
-        patched.setattr("specviz.engine.model.attention.exact_attention", reversed_sum)
+        patched.setattr("specviz.engine.model.attention.exact_attention", now_and_then_otherwise)
         assert parts(adapter) > 0
         assert make_exact(ModelAdapter(build("llama", seed=1, max_position_embeddings=640))) != BITWISE
 

@@ -26,8 +26,8 @@ def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_ids_may_stand_with_quotes_and_without(tmp_path: Path) -> None:
-    found = own_keys(written(tmp_path, '"round.next" = "n"\nround.previous = "ctrl+n, f5"\nquit = ";"'))
-    assert found == {"round.next": "n", "round.previous": "ctrl+n,f5", "quit": ";"}
+    found = own_keys(written(tmp_path, '"round.next" = "f"\nround.previous = "ctrl+n, f5"\nquit = ";"'))
+    assert found == {"round.next": "f", "round.previous": "ctrl+n,f5", "quit": ";"}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_no_table_has_a_clash_of_its_own() -> None:
 
 
 async def test_footer_help_and_binding_follow(chain_trace: Path) -> None:
-    own = {"round.next": "n,ctrl+n", "help": "f2"}  # n is free in a recording
+    own = {"round.next": "f,ctrl+n", "help": "f2"}  # f is free in a recording
     library = Library(animate=False, look=list, keys=own)
     app = SpecvizApp(library, library.trace(chain_trace))
     async with app.run_test(size=WIDE) as pilot:
@@ -66,7 +66,7 @@ async def test_footer_help_and_binding_follow(chain_trace: Path) -> None:
         assert isinstance(main, MainScreen)
         assert main.frame is not None
         assert main.frame.round == 1
-        await pilot.press("n")
+        await pilot.press("f")
         await pilot.pause()
         assert main.frame.round == 2
         await pilot.press("]")
