@@ -54,6 +54,7 @@ class RunJudgement:
     basis_words: str  # how the speed-up came about, in a sentence
     findings: tuple[RunFinding, ...]
     confidence: Sequence["ConfidenceBand"] = ()
+    searched: bool = True  # whether anything was looked for; not in a recording whose rounds are counted in its index
 
     @property
     def speed_text(self) -> str:
@@ -63,6 +64,8 @@ class RunJudgement:
     @property
     def found(self) -> str:
         """`2 findings`, `nothing stands out`."""
+        if not self.searched:
+            return "long recording: not searched for what stands out"
         return plural(len(self.findings), "finding") if self.findings else "nothing stands out"
 
     @property

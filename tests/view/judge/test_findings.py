@@ -6,8 +6,10 @@ from specviz import events as ev
 from specviz.events import Event
 from specviz.methods import get_method
 from specviz.runlog.fold import Run, fold
-from specviz.view import Player
+from specviz.view import Feed, Options, Player
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
+from specviz.view.frame.series import Meter
+from specviz.view.play.build import FrameBuilder
 from support.judged import MS, chain_round, judged_run, many
 from support.traces import make_events
 
@@ -28,6 +30,15 @@ def test_a_sound_run_has_none_and_says_so() -> None:
     found = judged(judged_run(SOUND, COSTS))
     assert found.findings == ()
     assert found.line.endswith("nothing stands out")
+
+
+def test_a_run_that_was_counted_before_says_that_nothing_was_looked_for() -> None:
+    dead = fold(judged_run(many(20, GOOD, [0])))
+    counted = Meter().metrics(dead)
+    found = FrameBuilder(dead, counted).frame(Player(dead, animate=False).cursor, Options(), Feed()).judgement
+    assert found.tokens
+    assert found.line.endswith("not searched for what stands out")
+    assert "nothing stands out" not in found.line
 
 
 def test_a_few_rounds_say_nothing() -> None:
