@@ -76,7 +76,7 @@ async def test_footer_help_and_binding_follow(chain_trace: Path) -> None:
         await pilot.press("f2")
         await pilot.pause()
         assert app.screen is not main
-        assert "n ^n" in shown(app)
+        assert "f ^n" in shown(app)
 
 
 async def test_the_help_page_begins_with_the_screen_it_was_asked_on(chain_trace: Path) -> None:

@@ -184,7 +184,7 @@ def test_ids_are_unique_over_all_tables() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 async def test_the_help_page_names_every_key(chain_trace: Path, width: int) -> None:
     app = replay_app(chain_trace)
-    async with app.run_test(size=(width, 150)) as pilot:
+    async with app.run_test(size=(width, 190)) as pilot:
         app.push_screen(help_page(Painter(), width))
         await pilot.pause()
         page = " ".join(shown(app).split())

@@ -36,6 +36,7 @@ async def taken(pilot, what: str) -> None:  # type: ignore[no-untyped-def]
     await pilot.pause()
     assert isinstance(pilot.app.screen, PickScreen)
     pilot.app.screen.dismiss(what)
+    await pilot.pause()  # what was picked begins its work
     await pilot.app.workers.wait_for_complete()
     await pilot.pause()
 

@@ -18,6 +18,7 @@ from specviz.cli.printing import echo_json, echo_sections
 EXTRAS: dict[str, tuple[str, ...]] = {
     "engine": ("torch", "transformers", "accelerate", "safetensors", "gguf"),
     "tui": ("textual",),
+    "serve": ("textual-serve",),
     "web": ("streamlit", "plotly"),
     "export": ("pillow", "pyarrow"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings"),

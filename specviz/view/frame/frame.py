@@ -167,7 +167,7 @@ class TreeFrame:
     column_cells: tuple[int, ...]  # widest `shown` of each column, in terminal cells
     flash: bool = False  # the target pass of phase 3
     missing: str | None = None
-    map: TreeMap | None = None  # where `Room` asks for one
+    map: TreeMap | None = None  # where `TreeRoom` asks for one
 
     def node(self, id: int) -> TreeNode | None:
         return next((n for n in self.nodes if n.id == id), None)
@@ -233,7 +233,7 @@ class PanelOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TreeRoom:
     """The room a tree has. `rows`: lines; what does not fit is folded, the least likely first. 0: as many as it needs.
 
     `listed`: every node takes a line of its own. `map_rows`: lines for a small map of the whole tree.
@@ -254,7 +254,7 @@ class Options:
     selected: int | None = None
     value: ValueName = "q"
     folding: Folding = "pruned"
-    room: Room = Room()  # not for a tree of which nothing is to be left out
+    room: TreeRoom = TreeRoom()  # not for a tree of which nothing is to be left out
     ascii: bool = False
     panels: Mapping[str, PanelOptions] = field(default_factory=dict)  # by the panel's id
     shown: tuple[str, ...] | None = None

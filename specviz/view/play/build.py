@@ -9,7 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, Room, Strip, TreeFrame
+from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, TreeRoom, Strip, TreeFrame
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
@@ -68,7 +68,7 @@ class FrameBuilder:
 
     def _layout(self, index: int, options: Options, selected: int | None) -> TreeLayout:
         """Where the nodes of a round stand; another node is looked at in the same places where they hold it already."""
-        family, room = self.family(index), options.room if options.folding != "none" else Room()
+        family, room = self.family(index), options.room if options.folding != "none" else TreeRoom()
         if room.rows:
             found = self._laid(index, options.folding, options.selected if selected == options.selected else None, room)
             if selected is None or selected in found.places:
@@ -82,7 +82,7 @@ class FrameBuilder:
         )
         return self._laid(index, options.folding, moves, room)
 
-    def _laid(self, index: int, folding: Folding, selected: int | None, room: Room) -> TreeLayout:
+    def _laid(self, index: int, folding: Folding, selected: int | None, room: TreeRoom) -> TreeLayout:
         family = self.family(index)
         key = (index, family.record.stamp, id(family), folding, selected, room)
         if key not in self._layouts:
@@ -91,7 +91,7 @@ class FrameBuilder:
 
     def _whole(self, index: int, options: Options) -> TreeLayout | None:
         """The places of all nodes, where a map of them is wanted."""
-        return self._laid(index, "pruned", None, Room()) if options.room.map_rows else None
+        return self._laid(index, "pruned", None, TreeRoom()) if options.room.map_rows else None
 
     def frame(
         self,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import MapCell, Room, TreeMap
+from specviz.view.frame.frame import MapCell, TreeRoom, TreeMap
 from specviz.view.frame.steps import Moment
 from specviz.view.words.palette import CLOSING, ROOT
 
@@ -36,7 +36,7 @@ def below(family: RoundTree, node: int) -> tuple[int, ...]:
     return (*born, CLOSING) if closing is not None and closing.kind != "none" else born
 
 
-def fitted(family: RoundTree, room: Room, selected: int | None, eligible: Callable[[int], bool]) -> set[int]:
+def fitted(family: RoundTree, room: TreeRoom, selected: int | None, eligible: Callable[[int], bool]) -> set[int]:
     """The nodes that are shown in `room.rows` lines; a few more where the selected one needs them. `eligible`: those
     that may be shown at all."""
     fit = _Fit(family, room, eligible)
@@ -55,7 +55,7 @@ class _Fit:
     """The lines that a choice of nodes takes: one for a node without shown children, one for a count of hidden ones
     beside shown ones. In a list one for each node."""
 
-    def __init__(self, family: RoundTree, room: Room, eligible: Callable[[int], bool]) -> None:
+    def __init__(self, family: RoundTree, room: TreeRoom, eligible: Callable[[int], bool]) -> None:
         self.room = room
         self.kin: Mapping[int, list[int]] = {
             node: [child for child in below(family, node) if eligible(child)] for node in (ROOT, *family.nodes)

@@ -11,7 +11,7 @@ from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import width
-from specviz.view.frame.frame import Fold, Folding, Options, Room, TreeFrame, TreeLine, TreeNode, Values
+from specviz.view.frame.frame import Fold, Folding, Options, TreeRoom, TreeFrame, TreeLine, TreeNode, Values
 from specviz.view.frame.steps import Moment, node_text
 from specviz.view.play.fit import below, fitted, tree_map
 from specviz.view.why.node_context import never_tested, values
@@ -107,7 +107,7 @@ def _lines(column: int, rows: list[int]) -> list[TreeLine]:
 
 
 def layout(
-    family: RoundTree, folding: Folding = "none", selected: int | None = None, room: Room | None = None
+    family: RoundTree, folding: Folding = "none", selected: int | None = None, room: TreeRoom | None = None
 ) -> TreeLayout:
     """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`; `room`
     what does not fit."""
@@ -128,7 +128,7 @@ def layout(
 
 def _in_room(
     family: RoundTree,
-    room: Room,
+    room: TreeRoom,
     selected: int | None,
     eligible: Callable[[int], bool],
     drafted: Callable[[int], bool],

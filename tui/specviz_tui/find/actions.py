@@ -99,7 +99,7 @@ class FindActions(TalkActions, LookingActions):
                 match = next(going)
             except StopIteration:
                 self._going = None
-                self._say("nothing in this run" if self._match is None else "no other")
+                self._tell_matches("nothing in this run" if self._match is None else "no other")
                 if self._text:
                     self.notify(f"'{self._text}' is not found in the text", severity="warning", markup=False)
                     self.leave_find()
@@ -111,7 +111,7 @@ class FindActions(TalkActions, LookingActions):
             self._n_seen += 1
             if time.monotonic() >= until:
                 break
-        self._say(f"looked through {self._n_seen:,} of {len(self.feed.player.run.rounds):,} rounds …")
+        self._tell_matches(f"looked through {self._n_seen:,} of {len(self.feed.player.run.rounds):,} rounds …")
 
     def _arrive(self, match: FoundPlace) -> None:
         player = self.feed.player
@@ -127,9 +127,9 @@ class FindActions(TalkActions, LookingActions):
         place = f"q{q} r{r}" if len(player.run.queries) > 1 else f"r{r}"
         node = "" if match.node is None else f" n{match.node}"
         several = f" · {match.number} of {match.of} in this round" if match.of > 1 else ""
-        self._say(f"{place}{node}{several}")
+        self._tell_matches(f"{place}{node}{several}")
 
-    def _say(self, said: str) -> None:
+    def _tell_matches(self, said: str) -> None:
         wanted = self._wanted.text if self._wanted is not None else self._text
         self.query_one(FindLine).say(wanted, said)
 

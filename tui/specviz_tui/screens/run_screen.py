@@ -10,7 +10,7 @@ from textual.widgets import ContentSwitcher
 
 from specviz.errors import SpecvizError
 from specviz.view import Frame, Run
-from specviz.view.frame.frame import Room
+from specviz.view.frame.frame import TreeRoom
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.offers import RecordingOffer
 from specviz_tui.common.pane import PanelPane
@@ -97,7 +97,7 @@ class RunScreen(Screen[None]):
         panels = (on.PANEL, *on.BESIDE) if on is not None else box.PANELS if box.beside else ()
         shown = tuple(panel.id for panel in panels)
         chosen = {pane.PANEL.id: pane.chosen for pane in self.panes}
-        room = box.room if on is None else Room()
+        room = box.room if on is None else TreeRoom()
         self.feed.options = replace(self.feed.options, panels=chosen, shown=shown, room=room)
 
     def recording_text(self) -> str:

@@ -2,7 +2,7 @@
 
 import torch
 
-from specviz.engine.model.exact.plan import Piece, RowPlan
+from specviz.engine.model.exact.plan import KeyPiece, RowPlan
 
 Tensor = torch.Tensor
 
@@ -53,7 +53,7 @@ def _scores(packed: Tensor, key: Tensor, bias: Tensor, scale: float, softcap: fl
     return torch.tanh(products * (scale / softcap)) * softcap + bias
 
 
-def _of(piece: Piece, weights: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+def _of(piece: KeyPiece, weights: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """The weights and values of a piece."""
     if piece.columns is not None:
         weights, value = weights.index_select(2, piece.columns), value.index_select(1, piece.columns)

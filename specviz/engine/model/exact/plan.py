@@ -28,7 +28,7 @@ LONG = 4  # pieces that are added up in one go there
 
 
 @dataclass(frozen=True, slots=True)
-class Widths:
+class PassWidths:
     """How many rows a pass must have and may have so that no row depends on the others.
 
     `step`: their number is a multiple of it. `inner`: numbers of a row that go through an activation, all rows in one
@@ -56,7 +56,7 @@ class Widths:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class KeyPiece:
     """Slots that are added up in one go: `lo..hi`, or `columns` where there are some.
 
     `keep`, to be spread over `[heads, groups * rows, slots]`: 0 for what belongs to other pieces; None: all of it is.
@@ -84,7 +84,7 @@ class RowOrder:
     wide: int  # slots that are read, a multiple of `LANES`
     groups: int
     like: Tensor  # of the dtype of sums, on their device
-    pieces: tuple[Piece, ...]
+    pieces: tuple[KeyPiece, ...]
     base: int  # slots below hold the token of their position, for every row
     places: Tensor | None = None  # [1, groups * rows, wide - base]: the slot (from base) of each position
     slots: Tensor | None = None  # the way back: the position of each slot, the last column for what is not seen
@@ -98,7 +98,7 @@ class RowOrder:
         return RowPlan(self, torch.from_numpy(bias).to(self.like).repeat(self.groups, 1)[None])
 
 
-def together(visible: Any, positions: Sequence[int], own: Any, widths: Widths) -> int:
+def together(visible: Any, positions: Sequence[int], own: Any, widths: PassWidths) -> int:
     """How many of the rows, from the first, may go through at once; arguments as in `order_of`."""
     n = min(len(positions), widths.most)
     while n > 1:
@@ -112,7 +112,7 @@ def together(visible: Any, positions: Sequence[int], own: Any, widths: Widths) -
 
 
 def order_of(
-    visible: Any, positions: Sequence[int], own: Any, padding: int, groups: int, widths: Widths, like: Tensor
+    visible: Any, positions: Sequence[int], own: Any, padding: int, groups: int, widths: PassWidths, like: Tensor
 ) -> RowOrder:
     """The order of rows at `positions` whose paths are the slots `visible` `[n, kv]`; `own` `[kv]`: their positions.
 
@@ -146,16 +146,16 @@ class _Pieces:
     base: int
     wide: int
     groups: int
-    widths: Widths
+    widths: PassWidths
     like: Tensor
-    made: list[Piece] = field(default_factory=list)
+    made: list[KeyPiece] = field(default_factory=list)
 
     def add(self, lo: int, size: int, rows: Any, visible: Any = None) -> None:
         """The keys at positions `lo..lo + size`, for some rows `[rows]`."""
         keep = None if rows.all() else torch.from_numpy(rows).to(self.like).repeat(self.groups)[None, :, None]
         is_line = self.base > int(self.at.max()) or lo + size <= self.base
         if is_line:
-            self.made.append(Piece(lo, min(lo + size, self.wide), None, keep))
+            self.made.append(KeyPiece(lo, min(lo + size, self.wide), None, keep))
             return
         start, columns = (lo if lo <= self.base else self.base // LANES * LANES), None
         slots = np.arange(start, self.wide)
@@ -166,7 +166,7 @@ class _Pieces:
         if not mine.all():
             share = torch.from_numpy(mine).to(self.like)[None, None]
             keep = share if keep is None else keep * share
-        self.made.append(Piece(start, self.wide, columns, keep))
+        self.made.append(KeyPiece(start, self.wide, columns, keep))
 
     def _seen(self, start: int, visible: Any) -> Any:
         """The slots from `start` on that any row sees, filled up to whole lanes with the last, which none does."""

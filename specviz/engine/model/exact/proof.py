@@ -18,7 +18,7 @@ from transformers.pytorch_utils import Conv1D
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import exact_attention
-from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, Widths, order_of
+from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
 from specviz.engine.model.rows import Rows
 
 Tensor = torch.Tensor
@@ -47,7 +47,7 @@ def make_exact(adapter: ModelAdapter) -> str:
         return _not("its rotary angles depend on the longest position of a pass")
     tried, inner, threads = copy(adapter), adapter.inner, torch.get_num_threads()
     for piece, longest in _SUMS:
-        sums = (Widths(least, step, piece=piece, longest=longest) for least, step in _LEAST)
+        sums = (PassWidths(least, step, piece=piece, longest=longest) for least, step in _LEAST)
         widths = next((widths for widths in sums if _sums_hold(adapter, widths)), None)
         if widths is None:
             continue
@@ -182,7 +182,7 @@ def _keep(cache: KVCache, text: list[int]) -> None:
 class _Attention:
     """The attention of a model over random queries, keys and values of one text, `[1, heads, n, D]`."""
 
-    def __init__(self, adapter: ModelAdapter, widths: Widths, n: int) -> None:
+    def __init__(self, adapter: ModelAdapter, widths: PassWidths, n: int) -> None:
         noise = torch.Generator().manual_seed(0)
         self.groups, self.sums, self.widths = adapter.groups, adapter.sums, widths
         self.query, self.key, self.value = (
@@ -221,7 +221,7 @@ class _Attention:
         return exact_attention(query, key, value, order.seeing(seen), key.shape[-1] ** -0.5)[0, : len(positions)]
 
 
-def _sums_hold(adapter: ModelAdapter, widths: Widths) -> bool:
+def _sums_hold(adapter: ModelAdapter, widths: PassWidths) -> bool:
     """Whether attention adds a line up alike alone, among many rows and with slots of others between, at any length."""
     piece, long = widths.piece, LONG * widths.piece
     attention = _Attention(adapter, widths, long + FAR + 3 * piece + SPARE)
