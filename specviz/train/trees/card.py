@@ -68,9 +68,11 @@ class TreeCard:
     ) -> dict[str, Any]:
         """Measure the saved drafter and write its card. `made`: command, settings and training."""
         known = self.known(adapter, trained, held)
-        own = arms(self.method, partial(self.drafter, trained, adapter), self.arms)
-        prompts = held.source.prompts("held_out", n_prompts(made["training"]["minutes"]), PROMPT)
-        beside = side_by_side(adapter, folder)
+        minutes = made["training"]["minutes"]
+        tried = minutes < MINUTES_A_PROMPT  # a recipe tried out: what it gains at its defaults is all that is measured
+        own = arms(self.method, partial(self.drafter, trained, adapter), self.arms[:1] if tried else self.arms)
+        prompts = held.source.prompts("held_out", n_prompts(minutes), PROMPT)
+        beside = [] if tried else side_by_side(adapter, folder)
         total = sum(map(len, prompts.values())) * (len(own) + len(beside))
         with console.ticks("decoding", total, "texts") as tick:
             decoding, others = ([*compared(adapter, some, prompts, N_NEW, tick)] for some in (own, beside))
