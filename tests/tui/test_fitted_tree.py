@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
-from specviz.view.frame.frame import Frame, TreeRoom, TreeFrame
+from specviz.view.frame.frame import Frame, TreeFrame, TreeRoom
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import Painter
 from specviz_tui.screens.again import AgainScreen

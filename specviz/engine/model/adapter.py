@@ -15,7 +15,7 @@ import torch
 from specviz.engine.model.attention import RopeTable, use_packed_attention
 from specviz.engine.model.cache import CacheForm, KVCache
 from specviz.engine.model.exact.attention import sum_dtype
-from specviz.engine.model.exact.plan import SPARE, RowPlan, PassWidths, order_of, together
+from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
 from specviz.engine.model.norms import fuse_norms
 from specviz.errors import ModelError
 
@@ -102,7 +102,9 @@ class ModelAdapter:
         )
         weight = next(model.parameters())
         self.device, self.dtype = weight.device, weight.dtype
-        self.widths: PassWidths | None = None  # of passes whose rows are exact; None: rows may round as they stand together
+        self.widths: PassWidths | None = (
+            None  # of passes whose rows are exact; None: rows may round as they stand together
+        )
         self.sums = torch.empty(0, dtype=sum_dtype(self.dtype), device=self.device)
         use_packed_attention(model)
         fuse_norms(model)

@@ -9,7 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, TreeRoom, Strip, TreeFrame
+from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, Strip, TreeFrame, TreeRoom
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.parts import Counts, KnobBar, Timeline

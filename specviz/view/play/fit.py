@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import MapCell, TreeRoom, TreeMap
+from specviz.view.frame.frame import MapCell, TreeMap, TreeRoom
 from specviz.view.frame.steps import Moment
 from specviz.view.words.palette import CLOSING, ROOT
 

@@ -11,7 +11,7 @@ from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import width
-from specviz.view.frame.frame import Fold, Folding, Options, TreeRoom, TreeFrame, TreeLine, TreeNode, Values
+from specviz.view.frame.frame import Fold, Folding, Options, TreeFrame, TreeLine, TreeNode, TreeRoom, Values
 from specviz.view.frame.steps import Moment, node_text
 from specviz.view.play.fit import below, fitted, tree_map
 from specviz.view.why.node_context import never_tested, values

@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
-from specviz.view.frame.frame import Frame, TreeRoom, TreeFrame
+from specviz.view.frame.frame import Frame, TreeFrame, TreeRoom
 from specviz.view.panels.glance.build import GlancePanel
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked, RoomChanged
@@ -256,7 +256,9 @@ class TreeBox(Titled, Vertical):
     def room(self) -> TreeRoom:
         """The lines that the canvas has for nodes, and those of the map."""
         canvas = self.query_one(TreeCanvas)
-        return TreeRoom(canvas.n_lines, canvas.listed, MAP_LINES if self.beside else 1) if canvas.n_lines else TreeRoom()
+        return (
+            TreeRoom(canvas.n_lines, canvas.listed, MAP_LINES if self.beside else 1) if canvas.n_lines else TreeRoom()
+        )
 
 
 def neighbour(tree: TreeFrame, selected: int | None, direction: str, listed: bool) -> int | None:
