@@ -28,7 +28,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 # All cores, four at most (each worker loads torch), with one thread of torch each: what a worker waits for, another does.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo test check docs screenshots format clean
+.PHONY: help demo test audit check docs screenshots format clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
@@ -53,12 +53,16 @@ demo: $(VENV)/.demo  ## watch SmolLM2 answer, or the embedded pair decode (F: fu
 test: $(VENV)/.dev  ## all tests
 	$(PYTEST)
 
-check: $(VENV)/.dev docs  ## format, lint, types, import contracts, documents, tests
+audit: $(VENV)/.dev  ## every page and phase in a browser: accessibility, golden pictures (some minutes)
+	$(PYTEST) -m audit
+
+check: $(VENV)/.dev docs  ## format, lint, types, import contracts, documents, all tests, audit
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST)
+	$(PYTEST) -m audit
 
 docs: $(VENV)/.docs  ## the documents as a site in build/site; a dead link fails
 	@# --quiet would hide warnings from --strict too

@@ -23,9 +23,12 @@ from tools.chromium import executable
 
 __all__ = ["browser", "one_port", "open_at", "opened", "talking"]
 
-pytestmark = pytest.mark.skipif(
-    executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
-)
+pytestmark = [
+    pytest.mark.audit,
+    pytest.mark.skipif(
+        executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
+    ),
+]
 Open = Callable[..., Any]
 GROUNDS = {"light": False, "dark": True}
 _THEIRS: dict[str, tuple[str, ...]] = {

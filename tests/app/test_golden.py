@@ -19,9 +19,12 @@ from tools import chromium as system
 from tools.chromium import chromium, executable
 from tools.golden import FLAGS, GOLDEN, MOST, RECORDING, SCENES, Scene, apart, go_to, golden, painted, picture, stage
 
-pytestmark = pytest.mark.skipif(
-    executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
-)
+pytestmark = [
+    pytest.mark.audit,
+    pytest.mark.skipif(
+        executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
+    ),
+]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from specviz.engine.model.dtypes import SMALL_PARAMS
-from specviz.engine.model.exact.proof import make_exact
+from specviz.engine.model.exact.proof import exact_here
 from specviz.engine.model.kinship import made_for
 from specviz.engine.model.loading import Loaded, compare_tokenizers, found, load, pick_device
 from specviz.engine.model.shared_ends import ends_of
@@ -65,7 +65,7 @@ def load_pair(
             )
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
-    return Pair(replace(first, exact=make_exact(first.adapter)), second)
+    return Pair(replace(first, exact=exact_here(first.adapter)), second)
 
 
 def _drafting(
