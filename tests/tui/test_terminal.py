@@ -129,9 +129,10 @@ def test_every_phase_of_a_round_is_drawn_while_it_plays(
     """Home goes to the bare root; space plays from there, step by step."""
     master, slave = terminal
     start("", write_trace(tmp_path / "run", make_events(shape="tree", temperature=0.8)), slave)
-    drawn(master, b"Draft tree")
+    seen = drawn(master, b"Draft tree")
     os.write(master, b"\x1b[H")
-    seen = drawn(master, PHASES[0])
+    if PHASES[0] not in seen:  # where it stands there already nothing is drawn again
+        seen += drawn(master, PHASES[0])
     os.write(master, b" ")
     for phase in PHASES:
         if phase not in seen:

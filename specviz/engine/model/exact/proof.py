@@ -69,6 +69,8 @@ def make_exact(adapter: ModelAdapter) -> str:
         return _not("of float64, which no draw has met yet")
     if not adapter.static:
         return _not("its rotary angles depend on the longest position of a pass")
+    if adapter.context < _TEXT:
+        return _not(f"its context of {adapter.context} tokens is too short to be tried")
     tried, inner, threads = copy(adapter), adapter.inner, torch.get_num_threads()
     for piece, longest in _SUMS:
         sums = (PassWidths(least, step, piece=piece, longest=longest) for least, step in _LEAST)
