@@ -32,7 +32,10 @@ pytestmark = [
 Open = Callable[..., Any]
 GROUNDS = {"light": False, "dark": True}
 _THEIRS: dict[str, tuple[str, ...]] = {
-    "empty-table-header": ('th[role="columnheader"]', '<th role="columnheader"'),  # of the column of row numbers in `st.dataframe`
+    "empty-table-header": (
+        'th[role="columnheader"]',
+        '<th role="columnheader"',
+    ),  # of the column of row numbers in `st.dataframe`
 }
 _WITH = {"early-exit": "code-specbound", "lanes": "code-specbranch", "ranks": "code-specblock"}
 _USUAL = "code-tree"
