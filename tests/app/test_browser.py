@@ -184,6 +184,7 @@ def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
     _until(lambda: "at=r4" in _address(page), "the address does not follow")
     page.keyboard.press("]")
     _until(lambda: "at=r5" in _address(page), "the address does not follow")
+    page.wait_for_selector("[data-test-script-state=notRunning]")  # the way back is known once the script is done
     page.go_back()
     _until(lambda: _stage_place(page).startswith("r4 "), "there is no way back")
     page.get_by_role("link", name="Round explorer").click()
