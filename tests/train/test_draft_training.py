@@ -116,7 +116,7 @@ def test_corrections_learn_on_from_a_draft_model_that_is_there(small: str, tmp_p
     more = trained(small, tmp_path / "more", "--begin", str(begun))
     assert "--begin draft" in more["command"]
     assert more["layers"] == 2
-    assert not (tmp_path / "more/work/layers.json").exists()  # nothing was chosen anew
+    assert not (tmp_path / "more" / "work" / "layers.json").exists()  # nothing was chosen anew
     curves = [[row[1] for row in numbers["training"]["curve"]] for numbers in (first, more)]
     assert sum(curves[1][:5]) < sum(curves[0][:5])
     other = save(build("llama", seed=6, num_hidden_layers=5), tmp_path / "other")
