@@ -174,6 +174,33 @@ def test_the_stage_plays_and_is_walked_without_a_script_run(recorded: Served, op
     _until(lambda: "root" in _address(page), "a click on a node is not in the address")
 
 
+_BACK_AFTER = """ms => {
+    const pushed = history.pushState;
+    history.pushState = (...given) => {
+        pushed.apply(history, given);
+        history.pushState = pushed;
+        setTimeout(() => { window.wentBack = true; history.back(); }, ms);
+    };
+}"""
+
+
+@pytest.mark.parametrize("ms", [0, 20, 40, 60, 80, 120, 160])
+def test_the_way_back_is_found_however_early_it_is_pressed(
+    ms: int, recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    """Also while the script of the move still runs, whose answer then never comes."""
+    page = open_at(f"{recorded.url}/stage?at=r3")
+    page.locator(".stage .node").first.wait_for()
+    page.keyboard.press("]")
+    _until(lambda: "at=r4" in _address(page), "the address does not follow")
+    page.wait_for_selector("[data-test-script-state=notRunning]")
+    page.evaluate(_BACK_AFTER, ms)
+    page.keyboard.press("]")
+    _until(lambda: page.evaluate("window.wentBack === true"), "the address does not follow")  # and the stage did before
+    _until(lambda: _stage_place(page).startswith("r4 "), "there is no way back")
+    assert "at=r4" in _address(page)
+
+
 def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
     recorded: Served, open_at: Callable[..., Any]
 ) -> None:
@@ -184,7 +211,6 @@ def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
     _until(lambda: "at=r4" in _address(page), "the address does not follow")
     page.keyboard.press("]")
     _until(lambda: "at=r5" in _address(page), "the address does not follow")
-    page.wait_for_selector("[data-test-script-state=notRunning]")  # the way back is known once the script is done
     page.go_back()
     _until(lambda: _stage_place(page).startswith("r4 "), "there is no way back")
     page.get_by_role("link", name="Round explorer").click()

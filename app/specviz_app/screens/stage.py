@@ -89,6 +89,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
         "token": server.token,
         "run": key,
         "at": held.place if named else "",
+        "went": state.went(),
         "play": not named and together.mode() != together.FOLLOW,
         "here": first_minute.offer(server, run),
         "welcome": [] if named or together.mode() else first_minute.welcome(server, held.name),

@@ -17,7 +17,7 @@ from specviz_app.ui.library import choices, opened
 from specviz_app.ui.viewer import Viewer
 
 SRC, AT, LAYER, TOKEN = "src", "at", "layer", "token"
-_NOTES = "link-notes"
+_NOTES, _WENT = "link-notes", "went"
 _WANTED = "src_wanted"
 Made = TypeVar("Made")
 
@@ -84,6 +84,7 @@ def _follow_address(held: Viewer) -> None:
     wanted, layer = st.query_params.get(AT), st.query_params.get(LAYER)
     if wanted and wanted != st.session_state.get("at_seen"):
         st.session_state["at_seen"], st.session_state["bad_place"] = wanted, None
+        st.session_state[_WENT] = went() + 1
         try:
             held.go(wanted)
         except SpecvizError as error:
@@ -147,6 +148,11 @@ def bad_place() -> str | None:
     """What is wrong with the place in the address."""
     found: str | None = st.session_state.get("bad_place")
     return found
+
+
+def went() -> int:
+    """How often the address led somewhere: links, the browser's way back. A script that is overtaken counts as well."""
+    return int(st.session_state.get(_WENT, 0))
 
 
 def put_place(held: Viewer, more: Mapping[str, str | None] | None = None) -> None:

@@ -52,6 +52,7 @@ def followed(server: Server) -> dict[str, Any]:
         "run": LIVE_RUN,
         "core": core_key(server.core),
         "at": st.query_params.get(state.AT, "") if server.core.has_run else "",
+        "went": state.went(),
         "play": False,
     }
 
@@ -90,6 +91,7 @@ def tree(held: Viewer, key: str, view: str = "") -> None:
         "token": server.token,
         "run": played_key(server, held.name),
         "at": held.place,
+        "went": state.went(),
         "play": False,
         "bare": True,
         "view": view,

@@ -148,7 +148,7 @@ function followed(mount, data, held, options) {
 
 function mount(component, theme) {
   const { data, parentElement } = component;
-  const held = { run: data.run, view: data.view, n: data.n, at: data.at, last: data.at, mode: data.mode, pending: [] };
+  const held = { run: data.run, view: data.view, n: data.n, at: data.at, went: data.went, last: data.at, mode: data.mode, pending: [] };
   const onPlace = (place) => {
     if (place === held.last || (data.bare && !place.includes("/"))) return;  // a bare tree tells of clicks alone
     held.last = place;
@@ -216,14 +216,18 @@ export default function (component) {
     held.n = data.n;
     held.stage.refresh();
   }
-  // Either the answer to a place that was told, or one that came otherwise: the way back, a link.
-  const told = held.pending.indexOf(data.at);
+  // Either the answer to a place that was told, or one that came otherwise: the way back, a link. The address may lead to
+  // the place that was answered last, where the answer to a later one never came: `went` counts how often it led.
+  const led = data.went !== held.went;
+  const told = led ? -1 : held.pending.indexOf(data.at);
+  if (led) held.pending.length = 0;
   if (told >= 0) held.pending.splice(0, told + 1);
-  else if (data.at && data.at !== held.at) {
+  else if (data.at && (led || data.at !== held.at)) {
     held.last = data.at;
     held.stage.visit(data.at);
   }
   held.at = data.at;
+  held.went = data.went;
   return () => {
     clearTimeout(held.telling);
     leave(held);
