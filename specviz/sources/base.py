@@ -10,6 +10,12 @@ from specviz.events import Event
 from specviz.trace import Trace
 
 
+def unchangeable(path: Path, command: Command) -> SpecvizError:
+    """Why a recording takes no command."""
+    name = command.__struct_config__.tag
+    return SpecvizError(f"cannot '{name}': {path} is a recording; start a run to change one ('specviz tui')")
+
+
 class Source(Protocol):
     """A stream of events. No call waits for anything."""
 
@@ -81,10 +87,7 @@ class TraceFile:
         return events
 
     def send(self, command: Command) -> None:
-        name = command.__struct_config__.tag
-        raise SpecvizError(
-            f"cannot '{name}': {self.trace.path} is a recording; start a run to change one ('specviz tui')"
-        )
+        raise unchangeable(self.trace.path, command)
 
     def close(self) -> None:
         self.trace.close()

@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz.commands import Command
-from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.runlog.fold import Run
-from specviz.sources.base import Source, TraceFile
+from specviz.sources.base import Source, TraceFile, unchangeable
 from specviz.trace import Trace, resolve
 from specviz.trace.index import index_path
 from specviz.trace.indexing import Counting, indexed, made
 from specviz.view.frame.series import Meter
 
 if TYPE_CHECKING:
-    from specviz.metrics import Metrics
+    from specviz.view.frame.judgement import CountedRun
 
 BIG, BIG_PACKED = 16 << 20, 2 << 20  # bytes of a file from which on it is big: about half a second of reading
 _FIRST_S = 0.25  # of reading before the first picture
@@ -93,7 +92,7 @@ class BigTrace:
             return None
         return self._maker.progress if self._maker is not None else self.trace.share
 
-    def whole(self) -> "tuple[Run, Metrics | None] | None":
+    def whole(self) -> "tuple[Run, CountedRun | None] | None":
         """The run of all rounds, once; None before it is there, and ever after."""
         if self._found is None and self._maker is not None and self._maker.ended:
             self._found, self._maker = indexed(self.trace.path, self._index), None
@@ -101,10 +100,10 @@ class BigTrace:
                 self._survey()
         if self._found is None or self._told:
             return None
-        from specviz.metrics.kept import unpacked  # numpy: only where there are metrics
+        from specviz.view.judge.kept import read_counted  # numpy: only where there are metrics
 
         self._told = self.ended = True
-        return self._found.run, unpacked(self._found.metrics)
+        return self._found.run, read_counted(self._found.counted)
 
     def _survey(self) -> None:
         """A zipped recording is gone through once, in a thread, so that any place of it is near one that is known."""
@@ -128,10 +127,7 @@ class BigTrace:
         return events
 
     def send(self, command: Command) -> None:
-        name = command.__struct_config__.tag
-        raise SpecvizError(
-            f"cannot '{name}': {self.trace.path} is a recording; start a run to change one ('specviz tui')"
-        )
+        raise unchangeable(self.trace.path, command)
 
     def close(self) -> None:
         """Let go of the files; an index that is being made is given up."""
@@ -186,7 +182,7 @@ def main(path: str, into: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leaves nothing half made
     if sys.platform != "win32":
         os.nice(5)
-    from specviz.metrics.kept import packed
+    from specviz.view.judge.kept import counted
 
     trace, meter = Path(path), Meter()
     size = _plain_size(trace)
@@ -194,11 +190,8 @@ def main(path: str, into: str) -> None:
     def begun(run: Run) -> None:
         run.rounds.leaving.append(partial(meter.leaving, run))
 
-    def counted(run: Run) -> bytes:
-        metrics = meter.metrics(run)
-        return b"" if metrics is None else packed(metrics)
-
-    made(trace, Path(into), Counting(begun, counted), lambda n_bytes: print(min(1.0, n_bytes / size), flush=True))
+    counting = Counting(begun, lambda run: counted(run, meter))
+    made(trace, Path(into), counting, lambda n_bytes: print(min(1.0, n_bytes / size), flush=True))
 
 
 def _plain_size(trace: Path) -> int:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -28,9 +28,7 @@ from specviz.sources.knob_edits import KnobEdits
 from specviz.sources.worker import Worker
 from specviz.trace import Recorder
 from specviz.view import WATCHED, Feed, Pace, Player, Run
-
-if TYPE_CHECKING:
-    from specviz.metrics import Metrics
+from specviz.view.frame.judgement import CountedRun
 
 LOADING = "loading the models"
 CUT_OFF = "cut off"
@@ -135,11 +133,11 @@ class LiveRun:
             self.take([End(reason=CUT_OFF, message="the recording has no end: what came before is shown")])
         return len(events) + (found is not None)
 
-    def _adopt(self, run: Run, metrics: "Metrics | None") -> None:
+    def _adopt(self, run: Run, counted: CountedRun | None) -> None:
         """All rounds of a big recording, in place of its first ones."""
         if run.header is not None and not self._began:
             self._follow(run.header)
-        self.live_player.adopt(run, metrics)
+        self.live_player.adopt(run, counted)
         if run.end is not None:
             self._follow(run.end)
 

@@ -22,7 +22,7 @@ import platformdirs
 
 from specviz.runlog.spool import Place
 
-FORMAT = 1  # of the file and of the rows in it
+FORMAT = 2  # of the file and of the rows in it
 MAGIC = b"specviz index\n"
 MOST_MB = 512  # of the indexes of all traces; the oldest go
 _ENDS = 1 << 16  # bytes of either end of a trace that are hashed
@@ -81,7 +81,7 @@ class Head(msgspec.Struct, array_like=True):
     knobs: dict[str, Any]
     beside: dict[int, list[bytes]]  # records that stand beside a round, wherever they were written
     words: list[tuple[int, str, str | None]]
-    metrics: bytes  # for whoever counts (`specviz.metrics`); empty: not known
+    counted: bytes  # what was counted over all rounds, for whoever counts; empty: not known
     n_bytes: int  # of plain text, as far as it was read
 
 

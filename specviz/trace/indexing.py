@@ -140,7 +140,7 @@ def _placed(trace: Trace, told: Told) -> Iterator[tuple[Event, int, int]]:
             next_told = start + _TELL
 
 
-def _head(run: Run, trace: Trace, places: _Places, stamp: Stamp, file: IndexFile, metrics: bytes) -> Head:
+def _head(run: Run, trace: Trace, places: _Places, stamp: Stamp, file: IndexFile, counted: bytes) -> Head:
     assert trace.header is not None
     away, lines = run.rounds.summary(places.rounds), _lines
     return Head(
@@ -162,7 +162,7 @@ def _head(run: Run, trace: Trace, places: _Places, stamp: Stamp, file: IndexFile
         knobs=run.knobs,
         beside={record.index: _beside(record.by_kind) for record in run.rounds.marked_rounds()},
         words=[(token, *known) for token, known in run.words.items()],
-        metrics=metrics,
+        counted=counted,
         n_bytes=trace.offset,
     )
 
@@ -184,10 +184,10 @@ def _query(query: Query, places: _Places, file: IndexFile) -> QueryPlace:
 
 
 class IndexedTrace:
-    """A recording with its index: `run`, and `metrics` as they were kept. Close it when nobody looks any more."""
+    """A recording with its index: its `run`, and what was `counted` of it. Close it when nobody looks any more."""
 
     def __init__(self, trace: Trace, file: IndexFile, head: Head) -> None:
-        self.metrics, self.n_bytes = head.metrics, head.n_bytes
+        self.counted, self.n_bytes = head.counted, head.n_bytes
         self.trace, self._file = trace, file
         self.run = _run(RoundsOf(trace, head.beside), file, head)
 

@@ -9,11 +9,13 @@ import pytest
 from specviz.commands import Pause
 from specviz.errors import SpecvizError, TraceError
 from specviz.metrics import measure
+from specviz.runlog.fold import fold
 from specviz.sources import TraceFile, big_trace
 from specviz.sources.big_trace import BigTrace, recording
 from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.trace import index, read_events
 from specviz.trace.recorder import Recorder
+from specviz.view import Player
 from support.recordings import RECORDINGS
 
 PATH = RECORDINGS["code-specbranch"]
@@ -68,6 +70,9 @@ def test_with_its_index_all_of_it_is_there_at_once_with_its_numbers() -> None:
     known = again.live_player.builder.meter.metrics(again.run)
     assert known is not None
     assert dict(known) == dict(measure(read_events(PATH)))
+    said = again.live_player.frame().judgement
+    assert said == Player(fold(read_events(PATH)), animate=False).frame().judgement
+    assert said.speed
     again.close()
 
 

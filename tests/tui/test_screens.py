@@ -208,3 +208,14 @@ def test_every_panel_has_its_page() -> None:
     boxes = [box for box in FrameWidget.__subclasses__() if box is not PanelBox]  # it has that of its pane
     panels = [TreeCanvas, WhyPanel, *pane.all_panes(), *boxes]
     assert [panel.__name__ for panel in panels if panel.EXPLAIN not in pages()] == []
+
+
+def test_no_part_of_the_screen_hides_what_another_does_for_itself() -> None:
+    """Keys are handled by mix-ins: a private name that stands in two of them silently replaces one by the other."""
+    owners: dict[str, list[str]] = {}
+    for part in MainScreen.__mro__:
+        if part.__module__.startswith("specviz_tui."):
+            for name, value in vars(part).items():
+                if name.startswith("_") and not name.startswith("__") and callable(value):
+                    owners.setdefault(name, []).append(part.__name__)
+    assert {name: parts for name, parts in owners.items() if len(parts) > 1} == {}

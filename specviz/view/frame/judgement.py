@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from specviz.view.words.numbers import plural
 
 if TYPE_CHECKING:
-    from specviz.metrics import ConfidenceBand
+    from specviz.metrics import ConfidenceBand, Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,6 @@ class RunJudgement:
     basis_words: str  # how the speed-up came about, in a sentence
     findings: tuple[RunFinding, ...]
     confidence: Sequence["ConfidenceBand"] = ()
-    searched: bool = True  # whether anything was looked for; not in a recording whose rounds are counted in its index
 
     @property
     def speed_text(self) -> str:
@@ -64,8 +63,6 @@ class RunJudgement:
     @property
     def found(self) -> str:
         """`2 findings`, `nothing stands out`."""
-        if not self.searched:
-            return "long recording: not searched for what stands out"
         return plural(len(self.findings), "finding") if self.findings else "nothing stands out"
 
     @property
@@ -77,3 +74,11 @@ class RunJudgement:
 
 
 NO_JUDGEMENT = RunJudgement("", "", "", "", ())
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRun:
+    """What is known of a recording without reading its rounds again."""
+
+    metrics: "Metrics"
+    judgement: RunJudgement

@@ -28,8 +28,6 @@ def judge(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunJudgement:
 
     if metrics is None or not metrics.n_rounds:
         return NO_JUDGEMENT
-    if not tally.n_rounds:  # counted before, in the index of a long recording, which keeps the metrics alone
-        return RunJudgement(_tokens(metrics), "", "", "", (), searched=False)
     speed, confidence = plain_speed(tally), tally.confidence.bands()
     return RunJudgement(
         tokens=_tokens(metrics),

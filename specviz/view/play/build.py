@@ -10,7 +10,7 @@ from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, Strip, TreeFrame, TreeRoom
-from specviz.view.frame.judgement import RunJudgement
+from specviz.view.frame.judgement import CountedRun, RunJudgement
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
 from specviz.view.frame.run_header import run_info, state, warning_text
@@ -32,11 +32,11 @@ _CLOSES = {"bonus": "BONUS", "plain": "PLAIN TOKEN"}  # what phase 5 is, when no
 
 
 class FrameBuilder:
-    """Frames of one run. `metrics`: of a recording, as they were counted before."""
+    """Frames of one run. `counted`: of a recording, what was counted and judged before."""
 
-    def __init__(self, run: Run, metrics: "Metrics | None" = None) -> None:
+    def __init__(self, run: Run, counted: CountedRun | None = None) -> None:
         self.run = run
-        self.meter = Meter(metrics)
+        self.meter, self._counted = Meter(counted.metrics if counted is not None else None), counted
         run.rounds.leaving.append(partial(self.meter.leaving, run))
         self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
         self._families: OrderedDict[int, tuple[Any, RoundTree, RoundSteps]] = OrderedDict()
@@ -219,6 +219,8 @@ class FrameBuilder:
 
     def _judged(self, metrics: "Metrics | None") -> RunJudgement:
         """Of the rounds that have ended; worked out again when another one has."""
+        if self._counted is not None:
+            return self._counted.judgement
         key = (metrics, len(self.run.findings))
         return self._judgement.of(key, lambda: judge(self.run, self.meter.tally, metrics))
 

@@ -5,17 +5,14 @@ queue says so; with `every` nothing is, for a core that is held to the view (`Pa
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from specviz.events import Event, Header
 from specviz.runlog.fold import Run
 from specviz.view.frame.frame import Cursor, Feed, Frame, Options, Queue
+from specviz.view.frame.judgement import CountedRun
 from specviz.view.play.build import FrameBuilder
 from specviz.view.play.seek import Seek
 from specviz.view.words.palette import Phase
-
-if TYPE_CHECKING:
-    from specviz.metrics import Metrics
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 STEP_S = 0.45  # one step at 1x
@@ -58,12 +55,12 @@ class Player(Seek):
         elif first or not (self.animate or self.every):
             self.live()
 
-    def adopt(self, run: Run, metrics: "Metrics | None") -> None:
+    def adopt(self, run: Run, counted: CountedRun | None) -> None:
         """All rounds of a finished run of which the first ones were shown so far. The cursor stays where it is.
 
         One that nobody has moved goes to the first round: nothing more comes to be followed.
         """
-        self.run, self.builder = run, FrameBuilder(run, metrics)
+        self.run, self.builder = run, FrameBuilder(run, counted)
         self._since = None
         if self.following and run.rounds:
             self.seek_index(0)

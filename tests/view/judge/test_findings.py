@@ -9,6 +9,7 @@ from specviz.runlog.fold import Run, fold
 from specviz.view import Feed, Options, Player
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
 from specviz.view.frame.series import Meter
+from specviz.view.judge.kept import counted, read_counted
 from specviz.view.play.build import FrameBuilder
 from support.judged import MS, chain_round, judged_run, many
 from support.traces import make_events
@@ -32,13 +33,15 @@ def test_a_sound_run_has_none_and_says_so() -> None:
     assert found.line.endswith("nothing stands out")
 
 
-def test_a_run_that_was_counted_before_says_that_nothing_was_looked_for() -> None:
-    dead = fold(judged_run(many(20, GOOD, [0])))
-    counted = Meter().metrics(dead)
-    found = FrameBuilder(dead, counted).frame(Player(dead, animate=False).cursor, Options(), Feed()).judgement
-    assert found.tokens
-    assert found.line.endswith("not searched for what stands out")
-    assert "nothing stands out" not in found.line
+@pytest.mark.parametrize("rounds", [SOUND, many(20, GOOD, [0]), many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1])])
+def test_a_judgement_that_was_kept_is_the_same(rounds: list[list[Event]]) -> None:
+    run = fold(judged_run(rounds, COSTS))
+    found = read_counted(counted(run, Meter()))
+    assert found is not None
+    assert found.judgement == judged(judged_run(rounds, COSTS))
+    again = FrameBuilder(run, found).frame(Player(run, animate=False).cursor, Options(), Feed())
+    assert again.judgement == found.judgement
+    assert read_counted(b"something else") is None
 
 
 def test_a_few_rounds_say_nothing() -> None:

@@ -5,7 +5,7 @@ looks at a moment of it, since a paced core waits."""
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import platformdirs
@@ -18,10 +18,8 @@ from specviz.sources.live_run import IdleWords
 from specviz.sources.model_names import ModelNames
 from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.view import Feed, Frame, Options, Player, Run
+from specviz.view.frame.judgement import CountedRun
 from specviz.view.words.numbers import percent
-
-if TYPE_CHECKING:
-    from specviz.metrics import Metrics
 
 WORDS = IdleWords("nothing is open: press o", "press p to enter a prompt")
 TALKING = IdleWords("nothing is open: press o", "press m to say something, p for another model or method")
@@ -96,9 +94,9 @@ class RunFeed(TalkingRun):
         self._recall()
         return n_new
 
-    def _adopt(self, run: Run, metrics: "Metrics | None") -> None:
+    def _adopt(self, run: Run, counted: CountedRun | None) -> None:
         """Bookmarks set among the first rounds are kept beside the recording, so they come back as well."""
-        super()._adopt(run, metrics)
+        super()._adopt(run, counted)
         self._recalled = None
 
     def play_again_and_again(self, again: bool = True) -> None:
