@@ -2,13 +2,16 @@
 
 Knobs are drawn anew before every round, so drafts have all shapes. Compared are the tokens, and the law rows and logits
 that decided them: texts may agree by luck where numbers do not.
+
+A million tokens take hours: with a file to keep the report in, it is written behind every prompt, and the next call
+goes on from there.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import cycle
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -54,7 +57,11 @@ class MethodIdentity(msgspec.Struct, kw_only=True):
 
 
 class IdentityReport(msgspec.Struct, kw_only=True):
-    """What was compared. `exact`: what the proof at load says; `cut`: the time was up."""
+    """What was compared. `exact`: what the proof at load says; `cut`: fewer tokens than were asked for.
+
+    `n_compared`: prompts times temperatures, in the order in which they are taken; `commits`: of the program, all
+    of them where it was gone on with.
+    """
 
     schema: str = SCHEMA
     wall: str
@@ -72,10 +79,18 @@ class IdentityReport(msgspec.Struct, kw_only=True):
     first: list[str]
     seconds: float
     cut: bool = False
+    n_compared: int = 0
+    commits: list[str] = []
 
 
-def identity(settings: BenchSettings, n_tokens: int, command: str, tell: Tell) -> IdentityReport:
-    """Compare until `n_tokens` were compared or the minutes are up. Raises SpecvizError."""
+def identity(
+    settings: BenchSettings, n_tokens: int, command: str, tell: Tell, keep: Path | None = None
+) -> IdentityReport:
+    """Compare until `n_tokens` were compared or the minutes are up.
+
+    `keep`: where the report is written behind every prompt and begun from. Raises SpecvizError, also where the report
+    that lies there is of another model, machine, dtype, number of threads or set of methods.
+    """
     began, before = time.monotonic(), load()
     prompts = load_prompts(settings.prompts, settings.limit)
     pair = load_pair(
@@ -89,30 +104,72 @@ def identity(settings: BenchSettings, n_tokens: int, command: str, tell: Tell) -
     ids = encoded(prompts, pair, settings)
     kinds, left_out = _able(settings, pair)
     soak = _Soak(pair, settings, kinds)
-    for seed, prompt in enumerate(cycle(ids)):
-        for temperature in TEMPERATURES:
-            for found in soak.compare(prompt, temperature, seed):
-                tell(found)
-            late = settings.minutes is not None and time.monotonic() - began > 60 * settings.minutes
-            if late or soak.n_tokens >= n_tokens:
-                return IdentityReport(
-                    wall=datetime.now(UTC).isoformat(timespec="seconds"),
-                    command=command,
-                    machine=machine_of(pair, before),
-                    target=pair.target.info,
-                    exact=pair.target.exact or "not tried",
-                    threads=torch.get_num_threads(),
-                    n_tokens=soak.n_tokens,
-                    n_differing=sum(each.n_differing for each in soak.found.values()),
-                    n_rows=sum(each.n_rows for each in soak.found.values()),
-                    n_rows_differing=sum(each.n_rows_differing for each in soak.found.values()),
-                    methods=list(soak.found.values()),
-                    left_out=left_out,
-                    first=soak.first,
-                    seconds=time.monotonic() - began,
-                    cut=soak.n_tokens < n_tokens,
-                )
-    raise AssertionError("prompts have no end")
+    empty = IdentityReport(
+        wall="",
+        command=command,
+        machine=machine_of(pair, before),
+        target=pair.target.info,
+        exact=pair.target.exact or "not tried",
+        threads=torch.get_num_threads(),
+        n_tokens=0,
+        n_differing=0,
+        n_rows=0,
+        n_rows_differing=0,
+        methods=[],
+        left_out=left_out,
+        first=[],
+        seconds=0.0,
+    )
+    earlier = kept(keep, empty, kinds) if keep is not None else None
+    if earlier is not None:
+        soak.found, soak.first = {each.name: each for each in earlier.methods}, earlier.first
+        tell(f"going on from {earlier.n_tokens:,} tokens in {keep}")
+    done = earlier.n_compared if earlier is not None else 0
+    report = earlier or empty
+    while soak.n_tokens < n_tokens and not (
+        settings.minutes is not None and time.monotonic() - began > 60 * settings.minutes
+    ):
+        seed, nth = divmod(done, len(TEMPERATURES))
+        for found in soak.compare(ids[seed % len(ids)], TEMPERATURES[nth], seed):
+            tell(found)
+        done += 1
+        seconds = time.monotonic() - began + (earlier.seconds if earlier is not None else 0)
+        report = soak.report(empty, n_tokens, done, seconds, earlier.commits if earlier is not None else [])
+        if keep is not None:
+            _write(report, keep)
+    return report
+
+
+def _write(report: IdentityReport, to: Path) -> None:
+    partial = to.with_name(f".{to.name}.partial")
+    try:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n")
+        partial.replace(to)
+    except OSError as error:
+        raise SpecvizError(f"--onto {to}: {error.strerror}") from None
+
+
+def kept(keep: Path, now: IdentityReport, kinds: Sequence[str]) -> IdentityReport | None:
+    """The report to go on with, None where there is none yet. Raises SpecvizError."""
+    try:
+        found = msgspec.json.decode(keep.read_bytes(), type=IdentityReport)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SpecvizError(f"--onto {keep}: {error.strerror}") from None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise SpecvizError(f"--onto {keep}: no report of --identity ({error}); name another file") from None
+    for what, was, here in (
+        ("of schema", found.schema, now.schema),
+        ("of the target", found.target.hash or found.target.name, now.target.hash or now.target.name),
+        ("in", found.target.dtype, now.target.dtype),
+        ("with threads:", found.threads, now.threads),
+        ("on the processor", found.machine.processor, now.machine.processor),
+        ("of the methods", ",".join(each.name for each in found.methods), ",".join(kinds)),
+    ):
+        if was != here:
+            raise SpecvizError(f"--onto {keep}: that report is {what} {was}, this one {here}; name another file")
+    return found
 
 
 def _able(settings: BenchSettings, pair: Pair) -> tuple[list[str], list[str]]:
@@ -146,6 +203,26 @@ class _Soak:
     def n_tokens(self) -> int:
         """Tokens compared so far."""
         return sum(each.n_tokens for each in self.found.values())
+
+    def report(
+        self, empty: IdentityReport, n_tokens: int, n_compared: int, seconds: float, commits: Sequence[str]
+    ) -> IdentityReport:
+        """What was counted so far."""
+        every = self.found.values()
+        return msgspec.structs.replace(
+            empty,
+            wall=datetime.now(UTC).isoformat(timespec="seconds"),
+            n_tokens=self.n_tokens,
+            n_differing=sum(each.n_differing for each in every),
+            n_rows=sum(each.n_rows for each in every),
+            n_rows_differing=sum(each.n_rows_differing for each in every),
+            methods=list(every),
+            first=self.first,
+            seconds=seconds,
+            cut=self.n_tokens < n_tokens,
+            n_compared=n_compared,
+            commits=list(dict.fromkeys([*commits, empty.machine.commit or "unknown"])),
+        )
 
     def compare(self, prompt: Tokens, temperature: float, seed: int) -> Iterator[str]:
         """One prompt with every kind; says what parted."""

@@ -50,3 +50,25 @@ def test_rows_that_round_as_they_stand_together_are_caught(prompts: list[str], m
     assert code == 1
     assert found["n_rows_differing"] > 0
     assert found["first"]
+
+
+def test_a_report_is_gone_on_with(prompts: list[str], tmp_path: Path) -> None:
+    """Two halves with a file between them are the whole; a report of something else is refused."""
+    kept = tmp_path / "kept.json"
+    flags = ["--dtype", "float32", "--onto", str(kept)]
+    once = report(prompts, "--dtype", "float32", "--identity", "100")[1]
+    half = report(prompts, *flags, "--identity", "1")[1]
+    assert json.loads(kept.read_text()) == half
+    assert 0 < half["n_compared"] < once["n_compared"]
+    code, whole = report(prompts, *flags, "--identity", "100")
+    assert code == 0
+    assert [whole[key] for key in ("methods", "n_compared", "n_rows")] == [
+        once[key] for key in ("methods", "n_compared", "n_rows")
+    ]
+    assert len(whole["commits"]) == 1
+    other = CliRunner().invoke(command, [*_FEW, *prompts, *flags, "--methods", "ngram"])
+    assert "that report is of the methods ngram,tree, this one ngram" in str(other.exception)
+    kept.write_text("[]")
+    assert "no report of --identity" in str(CliRunner().invoke(command, [*_FEW, *prompts, *flags]).exception)
+    alone = CliRunner().invoke(command, ["--onto", str(kept)])
+    assert "--onto keeps a report of --identity" in str(alone.exception)

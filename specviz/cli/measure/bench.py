@@ -23,7 +23,7 @@ from specviz.sources.prompts import load_prompts
 
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
-    "How much": ("prompts", "limit", "repeats", "minutes", "memory", "identity"),
+    "How much": ("prompts", "limit", "repeats", "minutes", "memory", "identity", "onto"),
     "Models": ("target", "draft", "shape", "device", "dtype", "threads", "lanes", "exit_layer"),
     "Output": ("html", "as_json", "quiet"),
 }
@@ -33,6 +33,7 @@ _METHODS_HELP = (
     f"Of {', '.join((*OURS, *PEERS))}; :NAME behind one of ours is its verifier, +none, +summary or +full records it."
 )
 _IDENTITY_HELP = "Measure no speed: hold N tokens of every method under walk against plain decoding, bit for bit."
+_ONTO_HELP = "With --identity: a report that is kept in this file as it grows, and gone on with by the next call."
 _SHAPE_HELP = "Random weights of that size in place of models, for the times of the stages: 0.5b or tiny."
 
 
@@ -44,6 +45,7 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
 @shared.amounts(repeats=5)
 @click.option("--memory/--no-memory", default=True, show_default=True, help="Peak memory, a process for each method.")
 @click.option("--identity", type=click.IntRange(1), metavar="N", help=_IDENTITY_HELP)
+@click.option("--onto", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=_ONTO_HELP)
 @flags.TARGET
 @flags.DRAFT
 @text("--shape", "NAME", _SHAPE_HELP)
@@ -65,10 +67,12 @@ def command(**given: Any) -> None:
       specviz bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
       specviz bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
       specviz bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
-      specviz bench --identity 100000 --target smollm2 --dtype bfloat16
+      specviz bench --identity 100000 --target smollm2 --dtype bfloat16 --onto identity.json
     """
     if given["identity"] is not None and given["methods"] == DEFAULT:
         given = {**given, "methods": ",".join(OURS)}
+    if given["onto"] is not None and given["identity"] is None:
+        raise SpecvizError("--onto keeps a report of --identity; give that too, or leave --onto out")
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
@@ -90,7 +94,7 @@ def _identity(settings: BenchSettings, given: Mapping[str, Any], page: Path | No
     from specviz.bench.report import identity as words
 
     tell = (lambda _: None) if given["quiet"] else narrate
-    report = identity(settings, given["identity"], shared.command_line(command, given), tell)
+    report = identity(settings, given["identity"], shared.command_line(command, given), tell, given["onto"])
     shared.put_out(given, report, words, "specviz bench --identity", page)
     if report.n_differing or report.n_rows_differing:
         raise SystemExit(1)
