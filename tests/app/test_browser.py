@@ -124,8 +124,18 @@ def _ours(message: Any) -> bool:
 def _start(page: Any, pace: str | None = None) -> None:
     page.get_by_text("Start", exact=True).wait_for()
     if pace:
-        page.get_by_label("Pace", exact=True).click()
-        page.get_by_role("option", name=pace).click()
+        option = page.get_by_role("option", name=pace)
+
+        def offered() -> bool:
+            """A list that opens while the script runs is closed again by what it writes."""
+            _settled(page)
+            if not option.is_visible():
+                page.get_by_label("Pace", exact=True).click()
+                page.wait_for_timeout(100)
+            return bool(option.is_visible())
+
+        _until(offered, "no list of paces")
+        option.click()
         _settled(page)
     page.get_by_text("Start", exact=True).click()
 
