@@ -16,6 +16,7 @@ from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.frame.frame import Options
 from specviz.view.panels import all_panels
+from specviz.view.panels.lanes import blocks
 from support.recordings import RECORDINGS
 
 TRACES = RECORDINGS
@@ -48,6 +49,31 @@ def test_a_round_read_again_is_shown_as_it_was(name: str, monkeypatch: pytest.Mo
     assert away > 0
     for shown, wanted in zip(_frames(events), near, strict=True):
         assert shown == wanted
+
+
+@pytest.mark.parametrize("name", ["code-specbound", "code-specbranch"])
+def test_what_is_counted_over_a_run_is_counted_as_rounds_leave(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first look at the panels shows what it shows of a run in memory, without reading all of it once more."""
+    events = list(_many(12, read_events(TRACES[name])))
+    options = Options(shown=_ALL)
+    whole = Player(fold(events), animate=False)
+    whole.seek_index(len(whole.run.rounds) - 1)
+    wanted = whole.frame(options).panels
+    monkeypatch.setattr(rounds, "WINDOW", 3)
+    monkeypatch.setattr(blocks, "STRETCH", 40)
+    player = Player(animate=False)
+    player.extend(events)
+    read: set[int] = set()
+    again = rounds.Rounds._read
+
+    def reading(self: rounds.Rounds, index: int) -> RoundRecord:
+        read.add(index)
+        return again(self, index)
+
+    monkeypatch.setattr(rounds.Rounds, "_read", reading)
+    player.seek_index(len(player.run.rounds) - 1)
+    assert player.frame(options).panels == wanted
+    assert len(read) < len(player.run.rounds) / 2
 
 
 @pytest.mark.parametrize("name", ["code-draft", "code-specbranch"])

@@ -96,6 +96,12 @@ class Panel(Generic[OptionsT, ModelT]):
         """The model before the first round."""
         raise NotImplementedError
 
+    def leaving(self, record: RoundRecord) -> None:
+        """A round is about to go out of memory: what is counted over a whole run is counted now, and not read again.
+
+        Told of every round in order, where the run has what the panel `needs`.
+        """
+
     def follows(self, family: RoundTree, now: Moment) -> int | None:
         """The node this panel looks at when nobody chose one; None: the one that something just happened to."""
         return None

@@ -2,8 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
@@ -37,8 +37,10 @@ class FrameBuilder:
     def __init__(self, run: Run, counted: CountedRun | None = None) -> None:
         self.run = run
         self.meter, self._counted = Meter(counted.metrics if counted is not None else None), counted
-        run.rounds.leaving.append(partial(self.meter.leaving, run))
+        told = WeakMethod(self._leaving)  # a run that held its builder would be freed late, and its file with it
+        run.rounds.leaving.append(lambda record: (tell := told()) and tell(record))
         self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
+        self._counting: list[Panel[Any, Any]] | None = None  # told of rounds that leave memory
         self._families: OrderedDict[int, tuple[Any, RoundTree, RoundSteps]] = OrderedDict()
         self._layouts: dict[tuple[Any, ...], TreeLayout] = {}
         self._spark = Spark()
@@ -46,6 +48,14 @@ class FrameBuilder:
         self._knobs = Last[KnobBar]()
         self._judgement = Last[RunJudgement]()
         self._unfits = Last[frozenset[str]]()
+
+    def _leaving(self, record: RoundRecord) -> None:
+        """A round goes out of memory: it is counted, so that it need not be read again for that."""
+        self.meter.leaving(self.run, record)
+        if self._counting is None:
+            self._counting = [self._panel(kind) for kind in all_panels() if kind.needs(self.run.method_traits)]
+        for panel in self._counting:
+            panel.leaving(record)
 
     def family(self, index: int) -> RoundTree:
         """Who stands where in a round."""
@@ -197,10 +207,12 @@ class FrameBuilder:
         """The panels that are asked for, as they are for this run."""
         wanted = options.panels if options.shown is None else options.shown
         kinds = [kind for kind in all_panels() if kind.id in wanted]
-        for kind in kinds:
-            if kind not in self._panels:
-                self._panels[kind] = kind(self.run)
-        return [self._panels[kind] for kind in kinds]
+        return [self._panel(kind) for kind in kinds]
+
+    def _panel(self, kind: AnyPanel) -> Panel[Any, Any]:
+        if kind not in self._panels:
+            self._panels[kind] = kind(self.run)
+        return self._panels[kind]
 
     def _unfit(self) -> frozenset[str]:
         """The panels that this run has nothing for, as far as its first rounds tell."""

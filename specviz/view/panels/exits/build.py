@@ -53,6 +53,9 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
     def empty(self, reason: str) -> LayersModel:
         return LayersModel(reason)
 
+    def leaving(self, record: RoundRecord) -> None:
+        self._gates.take(record)
+
     def build(self, scene: Scene, options: ExitOptions) -> LayersModel:
         """The rows of this round and of those before it."""
         family, now, ascii = scene.family, scene.now, scene.ascii

@@ -130,10 +130,16 @@ class GateTally:
             record = rounds[self._done]
             if not record.complete and self._done == len(rounds) - 1:
                 return
-            self._done += 1
-            for gate in record.every(Gate) if record.complete else ():
-                if not gate.observed_only:
-                    self._one(gate)
+            self.take(record)
+
+    def take(self, record: RoundRecord) -> None:
+        """The next round, as it ended; another one is left to `add`."""
+        if record.index != self._done:
+            return
+        self._done += 1
+        for gate in record.every(Gate) if record.complete else ():
+            if not gate.observed_only:
+                self._one(gate)
 
     def _one(self, gate: Gate) -> None:
         asked = self.asked.setdefault(gate.layer, Counter())

@@ -101,12 +101,25 @@ class RunFacts:
             record = self.run.rounds[k]
             if record.end is None:
                 break
-            self._starts.append(self._newest.clock.now)
-            work = self._newest.take(record)
-            for column, value in zip(self._works, work or (-1,) * 7, strict=True):
-                column.append(min(value, (1 << 31) - 1))
-            self._newest.trim()
+            self._take(record)
         self._look(index)
+
+    def leaving(self, record: RoundRecord) -> None:
+        """The next round, which is about to go out of memory. At other costs later, its start is worked out again."""
+        if record.index != self._newest.stop or record.end is None:
+            return
+        if self._rates is None:
+            self._probe()
+            self._rates = self.rates
+            self._play_again()
+        self._take(record)
+
+    def _take(self, record: RoundRecord) -> None:
+        self._starts.append(self._newest.clock.now)
+        work = self._newest.take(record)
+        for column, value in zip(self._works, work or (-1,) * 7, strict=True):
+            column.append(min(value, (1 << 31) - 1))
+        self._newest.trim()
 
     @property
     def settled(self) -> Mapping[tuple[int, int], tuple[Fate, int]]:

@@ -52,6 +52,10 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def empty(self, reason: str) -> LanesModel:
         return LanesModel(reason)
 
+    def leaving(self, record: RoundRecord) -> None:
+        self.facts.leaving(record)
+        self._worked.take(record)
+
     def build(self, scene: Scene, options: LaneOptions) -> LanesModel:
         """The lanes of the last rounds, and what drafted in this one."""
         record, now, metrics = scene.record, scene.now, scene.metrics

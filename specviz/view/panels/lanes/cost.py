@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from specviz.cost import pipelines
 from specviz.events import Fork, Match
 from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
 from specviz.view.frame.series import Meter
 from specviz.view.words.numbers import number, prob, times
 
@@ -94,13 +95,19 @@ class Worked:
             record = run.rounds[self._done]
             if record.end is None and self._done == len(run.rounds) - 1:
                 break
-            self._done += 1
-            found = record.every(Match)
-            self.matches, self.hits = self.matches + len(found), self.hits + sum(m.branch is not None for m in found)
-            self.forked = self.forked or bool(record.every(Fork))
-            if record.complete and record.end is not None:
-                self.measured_ns += sum(record.end.stage_ns.values())
+            self.take(record)
         return self
+
+    def take(self, record: RoundRecord) -> None:
+        """The next round, as it ended; another one is left to `add`."""
+        if record.index != self._done:
+            return
+        self._done += 1
+        found = record.every(Match)
+        self.matches, self.hits = self.matches + len(found), self.hits + sum(m.branch is not None for m in found)
+        self.forked = self.forked or bool(record.every(Fork))
+        if record.complete and record.end is not None:
+            self.measured_ns += sum(record.end.stage_ns.values())
 
 
 def operating(run: Run, metrics: "Metrics | None" = None, worked: Worked | None = None) -> Operating:
