@@ -16,6 +16,7 @@ import torch
 from specviz.bench.identity import Decided, _steered
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.direct_layer import run_directly
 from specviz.engine.model.exact import attention, plan, proof
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.rows import Rows
@@ -49,6 +50,7 @@ def one_thread() -> Iterator[None]:
 
 def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, **changes: Any) -> ModelAdapter:
     adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, max_position_embeddings=640, **changes))
+    run_directly(adapter)  # as loaded models are
     assert make_exact(adapter) == BITWISE
     return adapter
 
@@ -105,7 +107,8 @@ def test_a_row_has_the_same_bits_in_every_pass(arch: str, dtype: torch.dtype) ->
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_path_in_a_tree_has_the_bits_of_the_line(dtype: torch.dtype) -> None:
     """Trees of all sizes at all lengths, over the borders of pieces; what is kept serves the next round."""
-    adapter = exact(dtype=dtype)
+    adapter = exact(dtype=dtype, intermediate_size=64)
+    assert adapter.direct is not None
     text = [(7 * k * k + 5) % 250 for k in range(560)]
     line, _ = fed(adapter, text, [560])
     for n_nodes in (6, 40, 90, 257):

@@ -80,6 +80,7 @@ class ModelAdapter:
                 f"{name}: no decoder layers found in {type(model).__name__}; known: Llama-like, GPT-2, GPT-NeoX"
             )
         self.layers = tuple(self.layers)  # a module list looks every index up by name
+        self.direct: tuple[Any, ...] | None = None  # the layers in a form with fewer calls (`direct_layer`)
         self.n_layers = len(self.layers)
         if not self.n_layers:
             raise ModelError(f"{name}: it has no layers; config.json must name at least 1 (num_hidden_layers)")
@@ -223,11 +224,12 @@ class ModelAdapter:
     def _layers(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         kw: dict[str, Any] = {"position_ids": block.positions, "use_cache": True}
         kw[self._cache_word or "past_key_values"] = cache
+        layers = self.direct or self.layers
         for index in range(lo, hi):
             kind = self.types[index]
             if block.rope:
                 kw["position_embeddings"] = block.rope[kind]
-            out = self.layers[index](hidden, attention_mask=block.masks[kind], **kw)
+            out = layers[index](hidden, attention_mask=block.masks[kind], **kw)
             hidden = out[0] if isinstance(out, tuple) else out
         return hidden
 

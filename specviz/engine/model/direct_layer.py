@@ -1,8 +1,9 @@
 """A decoder layer of the Llama kind in one function: what the library's modules compute, without their calls.
 
 Between small products most of a layer's time is calls (`engine.md` 7.1: 123 us a layer against 51). Query, key and
-value are one product here, gate and up another. It is used for weights that are ours anyway (a quantised draft model),
-and a layer is taken only after it gave the library's own numbers on a few rows with the weights as they came.
+value are one product here, gate and up another. A loaded model runs so where every layer gave the library's own numbers
+on a few rows, bit for bit (`run_directly`); a quantised draft model, whose weights are others anyway, where they are
+near with the weights as they came.
 """
 
 from collections.abc import Callable
@@ -50,13 +51,18 @@ class Norm:
 
 
 class DirectLayer:
-    """Stands in an adapter's list of layers. `make` packs a weight, `light` a correction of it.
+    """Stands in an adapter's list of layers. `make` packs a weight, `light` a correction of it, `norm` reads a norm.
 
     Raises AttributeError for a layer that is built otherwise.
     """
 
     def __init__(
-        self, layer: Any, make: Make, dtype: torch.dtype, light: Light = lambda correction: correction
+        self,
+        layer: Any,
+        make: Make,
+        dtype: torch.dtype,
+        light: Light = lambda correction: correction,
+        norm: "Callable[[Any, torch.dtype], Multiply]" = lambda module, dtype: Norm.of(module, dtype),
     ) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         for name, module in (("layer", layer), ("self_attn", attention), ("mlp", mlp)):
@@ -67,15 +73,20 @@ class DirectLayer:
         self.index, self.scale, self.dim = attention.layer_idx, attention.scaling, attention.head_dim
         self.n_heads = attention.q_proj.weight.shape[0] // self.dim
         self.n_turned = self.n_heads + attention.k_proj.weight.shape[0] // self.dim  # heads with a position
-        self.before = Norm.of(layer.input_layernorm, dtype)
-        self.behind = Norm.of(layer.post_attention_layernorm, dtype)
+        self.before = norm(layer.input_layernorm, dtype)
+        self.behind = norm(layer.post_attention_layernorm, dtype)
         normed = "q_norm" in attention._modules
-        self.of_query = Norm.of(attention.q_norm, dtype) if normed else None
-        self.of_key = Norm.of(attention.k_norm, dtype) if normed else None
+        self.of_query = norm(attention.q_norm, dtype) if normed else None
+        self.of_key = norm(attention.k_norm, dtype) if normed else None
         self.qkv = _joined([attention.q_proj, attention.k_proj, attention.v_proj], make, light)
         self.out = _joined([attention.o_proj], make, light)
         self.gate_up = _joined([mlp.gate_proj, mlp.up_proj], make, light)
         self.down = _joined([mlp.down_proj], make, light)
+
+    @property
+    def products(self) -> list[tuple[Tensor, Tensor | None]]:
+        """Weight `[out, in]` and bias of those that are joined of several, where they are as they came."""
+        return [(each.weight, each.bias) for each in (self.qkv, self.gate_up) if isinstance(each, Dense)]
 
     def __call__(
         self,
@@ -122,15 +133,62 @@ def _joined(linears: list[Any], make: Make, light: Light) -> Multiply:
     return lambda rows: product(rows) + added(rows)
 
 
-def _dense(weight: Tensor, bias: Tensor | None) -> Multiply:
-    return lambda rows: nn.functional.linear(rows, weight, bias)
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A product with weights `[out, in]` as they are."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return nn.functional.linear(rows, self.weight, self.bias)
+
+
+@torch.no_grad()  # not inference mode: its tensors could never be learnt behind
+def run_directly(adapter: ModelAdapter) -> bool:
+    """Run a model's layers in their direct form, where each gives the library's numbers to the last bit.
+
+    Weights of one product lie in one piece then, of which the library's modules hold their shares: no second copy.
+    Whether it runs so now.
+    """
+    made = []
+    for index, layer in enumerate(adapter.layers):
+        try:
+            direct = DirectLayer(layer, Dense, adapter.dtype, norm=lambda module, dtype: module.forward)
+        except AttributeError:
+            return False
+        products = (direct.qkv, direct.gate_up)
+        if not all(isinstance(product, Dense) for product in products) or not _equal(adapter, index, direct):
+            return False
+        attention, mlp = layer.self_attn, layer.mlp
+        joined = ((attention.q_proj, attention.k_proj, attention.v_proj), (mlp.gate_proj, mlp.up_proj))
+        for product, linears in zip(products, joined, strict=True):
+            sizes = [len(linear.weight) for linear in linears]
+            for linear, share in zip(linears, product.weight.split(sizes), strict=True):  # type: ignore[attr-defined]
+                linear.weight.data = share
+        made.append(direct)
+    adapter.direct = tuple(made)
+    return True
+
+
+def _equal(adapter: ModelAdapter, index: int, direct: DirectLayer) -> bool:
+    """Whether a layer's two forms give equal bits: for one row, few, many, and some with a branch."""
+    adapter = copy(adapter)
+    adapter.widths = None
+    try:
+        return all(
+            torch.equal(*(_added(adapter, index, layer, n) for layer in (adapter.layers[index], direct)))
+            for n in (1, 2, 6, 33)
+        )
+    except (TypeError, ValueError, RuntimeError, KeyError):
+        return False
 
 
 @torch.inference_mode()
 def has_direct_form(adapter: ModelAdapter, index: int) -> bool:
     """Whether `DirectLayer` is that layer of the model: equal states on a chain with a branch, weights untouched."""
     try:
-        direct = DirectLayer(adapter.layers[index], _dense, adapter.dtype)
+        direct = DirectLayer(adapter.layers[index], Dense, adapter.dtype)
     except AttributeError:
         return False
     adapter = copy(adapter)
@@ -143,19 +201,20 @@ def has_direct_form(adapter: ModelAdapter, index: int) -> bool:
     return float((found - wanted).norm() / wanted.norm().clamp(min=1e-6)) < tolerance(adapter.dtype) / 3
 
 
-def _added(adapter: ModelAdapter, index: int, layer: Any) -> Tensor:
-    """What a layer adds to the embeddings of six rows, the last two on a branch of their own; `[1, 6, width]`."""
-    places = [0, 1, 2, 3, 2, 3]
-    visible = np.tri(6, dtype=np.bool_)
-    visible[4:, 2:4] = False  # the branch leaves the line behind its second row
-    hidden = adapter.embed([(7 * k + 3) % adapter.vocab for k in range(6)], places)
+def _added(adapter: ModelAdapter, index: int, layer: Any, n: int = 6) -> Tensor:
+    """What a layer adds to the embeddings of `n` rows, `[1, n, width]`; of six the last two are a branch."""
+    places = [0, 1, 2, 3, 2, 3] if n == 6 else list(range(n))
+    visible = np.tri(n, dtype=np.bool_)
+    if n == 6:
+        visible[4:, 2:4] = False  # the branch leaves the line behind its second row
+    hidden = adapter.embed([(7 * k + 3) % adapter.vocab for k in range(n)], places)
     block = adapter.block(hidden, places, visible, places)
     kind = adapter.types[index]
     out: Tensor = layer(
         hidden,
         attention_mask=block.masks[kind],
         position_ids=block.positions,
-        past_key_values=adapter.new_cache(6),
+        past_key_values=adapter.new_cache(n),
         position_embeddings=block.rope[kind],
         use_cache=True,
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from specviz.engine.model.direct_layer import run_directly
 from specviz.engine.model.dtypes import SMALL_PARAMS
 from specviz.engine.model.exact.proof import exact_here
 from specviz.engine.model.kinship import made_for
@@ -65,6 +66,9 @@ def load_pair(
             )
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
+    for one in (first, second):
+        if one is not None:
+            run_directly(one.adapter)
     return Pair(replace(first, exact=exact_here(first.adapter)), second)
 
 

@@ -162,7 +162,7 @@ class SkippedModel:
         self.vocab, self.context, self.device = target.vocab, target.context, target.device
         self._run = copy.copy(target)  # the same modules and tables, over fewer layers
         kept = [k for k in range(target.n_layers) if not {k + 1} <= skips.attention & skips.mlp]
-        self._run.layers = tuple(self._twin(k) for k in kept)
+        self._run.layers, self._run.direct = tuple(self._twin(k) for k in kept), None
         self._run.types = [target.types[k] for k in kept]
         self.n_layers = self._run.n_layers = len(kept)
         self.embed, self.block, self.normed, self.logits = target.embed, target.block, target.normed, target.logits

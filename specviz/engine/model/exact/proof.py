@@ -102,8 +102,22 @@ def _products_hold(adapter: ModelAdapter) -> bool:
     In 16 bits a result is rounded so far that another order shows once in some 20,000 numbers. So the products here are
     of sums that cancel: what is left of them is the rounding on the way, and shows every other order.
     """
-    found = {_shape(module): module for module in (*adapter.layers[0].modules(), adapter.head) if _multiplies(module)}
+    parts = (*adapter.layers[0].modules(), *_joined(adapter), adapter.head)
+    found = {_shape(module): module for module in parts if _multiplies(module)}
     return all(_product_holds(adapter, module) for module in found.values())
+
+
+def _joined(adapter: ModelAdapter) -> list[nn.Linear]:
+    """The products of a layer that several modules share, as modules."""
+    out = []
+    for weight, bias in adapter.direct[0].products if adapter.direct is not None else ():
+        linear = nn.Linear(1, 1, device="meta")
+        linear._parameters = {
+            "weight": nn.Parameter(weight, False),
+            "bias": None if bias is None else nn.Parameter(bias, False),
+        }
+        out.append(linear)
+    return out
 
 
 def _multiplies(module: Any) -> bool:
