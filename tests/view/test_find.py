@@ -10,7 +10,7 @@ from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run, fold
 from specviz.runlog.tree import RoundTree
 from specviz.trace import read_events
-from specviz.view.find.expression import Filter, parsed
+from specviz.view.find.expression import LONGEST, Filter, parsed
 from specviz.view.find.fields import FIELDS, FilterSubject, fields
 from specviz.view.find.search import FoundPlace, filter_for, matches, search
 from support.recordings import RECORDINGS
