@@ -25,7 +25,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	if $$p -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then echo $$p; break; fi; done)
 
-# All cores, four at most (each worker loads torch), with one thread of torch each: what a worker waits for, another does.
+# A worker more than cores (tests/conftest.py), four at most (each loads torch), with one thread of torch each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: help demo test audit check docs screenshots format clean

@@ -7,6 +7,7 @@ models, with controls that must be caught.
 import itertools
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,25 @@ def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, **changes: An
     return adapter
 
 
+@cache
 def draft(dtype: torch.dtype) -> ModelAdapter:
     return ModelAdapter(blurred(build("llama", seed=1, dtype=dtype, max_position_embeddings=640), 0.3))
+
+
+@cache
+def tried(dtype: torch.dtype) -> ModelAdapter:
+    """For all methods the same: what one leaves behind in it, the next would meet."""
+    return exact(dtype=dtype)
+
+
+@cache
+def plain(dtype: torch.dtype, temperature: float) -> Decided:
+    """What plain decoding decides."""
+    return Decided.of(session(tried(dtype), None, PROMPT, method="ar", **_common(temperature)).rounds())
+
+
+def _common(temperature: float) -> dict[str, Any]:
+    return {"temperature": temperature, "max_new_tokens": 60, "seed": 7, "top_p": 0.95}
 
 
 @torch.inference_mode()
@@ -126,13 +144,11 @@ def test_a_path_in_a_tree_has_the_bits_of_the_line(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_tokens_and_laws_are_those_of_plain_decoding(name: str, temperature: float, dtype: torch.dtype) -> None:
     """Bit for bit, with knobs redrawn before every round."""
-    target, small = exact(dtype=dtype), draft(dtype)
-    common = {"temperature": temperature, "max_new_tokens": 60, "seed": 7, "top_p": 0.95}
-    plain = Decided.of(session(target, None, PROMPT, method="ar", **common).rounds())
-    run = session(target, small, PROMPT, **common, **METHODS[name])
+    want = plain(dtype, temperature)
+    run = session(tried(dtype), draft(dtype), PROMPT, **_common(temperature), **METHODS[name])
     other = Decided.of(_steered(run, random.Random(name)))
-    assert other.tokens == plain.tokens
-    for mine, theirs in zip(other.rows, plain.rows, strict=False):
+    assert other.tokens == want.tokens
+    for mine, theirs in zip(other.rows, want.rows, strict=False):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
@@ -187,10 +203,10 @@ def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
             patched.setattr("specviz.engine.model.attention.exact_attention", wrong)
             assert parts(adapter) > 0
-            tried = ModelAdapter(build("llama", seed=1, max_position_embeddings=640))
-            found = make_exact(tried)
-            assert found != BITWISE or (tried.widths is not None and tried.widths.step % 8 == 0)
-            assert found != BITWISE or parts(tried) == 0
+            mended = ModelAdapter(build("llama", seed=1, max_position_embeddings=640))
+            found = make_exact(mended)
+            assert found != BITWISE or (mended.widths is not None and mended.widths.step % 8 == 0)
+            assert found != BITWISE or parts(mended) == 0
 
 
 def test_the_proof_names_why_rows_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
