@@ -11,12 +11,14 @@ from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
+from specviz.text import SPACE, SPACE_ASCII, SPACE_PLAIN
 from specviz.view.words import palette
 from specviz.view.words.palette import Rgb, legible
+from specviz_tui.common.paint import BARS_KEY
 
 # A sign and the ASCII character that stands for it, pair by pair.
 _PAIRS = """
-─- ━- │| ┃| ┏+ ┓+ ┗+ ┛+ ╭+ ╮+ ╰+ ╯+ ┌+ ┐+ └` ┘+ ├+ ┤+ ┬+ ┴+ ┼+ ▏] ▕[ ▎- ▍= ▌= ▋= ▊# ▉# █# ▁_ ▂. ▃:
+─- ━- │| ┃| ┏+ ┓+ ┗+ ┛+ ╭+ ╮+ ╰+ ╯+ ┌+ ┐+ └` ┘+ ├+ ┤+ ┬+ ┴+ ┼+ ▏] ▕[ ▎- ▍= ▌= ▋= ▊# ▉# █# ▂. ▃:
 ▄- ▅= ▆+ ▇* ▔- …~ ⚑! →> ←< ↑^ ↓v ⇐< ⇒> ×x −- –- —- ±~ ≥> ≤< ∞8 ∅0 ⏎$ ⟨< ⟩> “" ”" ‘' ’' •* ◆% ◀< ▐|
 «< »> ◂< ●@ ·. ○o ┄. ░. ▒% ‹< ›> ÷/ ΣS ΠP ⊕& ⊘! ⊗X ┝+ ┕` ⇢~ ╳X ▸> ▣d ▤v ▥b ◇h ‖| ▴^ ⌊[ ⌋] γg αa εe
 τt φf λl ρr µu
@@ -24,7 +26,8 @@ _PAIRS = """
 _FURNITURE = {"\xa0": " ", "\u2009": " ", **{pair[0]: pair[1] for pair in _PAIRS.split()}}
 _MARKS = {style.glyph: style.ascii for style in palette.STYLES.values()}
 _STATES = {glyph: ascii.ljust(cell_len(glyph)) for glyph, ascii, _ in palette.STATES.values()}
-_TABLE = str.maketrans({**_FURNITURE, **_STATES, **_MARKS})
+_TABLE = str.maketrans({**_FURNITURE, **_STATES, **_MARKS, SPACE: SPACE_ASCII})
+_LOWEST = "_"  # bar of a sparkline in ASCII: the sign for a space would not look like one
 
 
 class NoColour(LineFilter):
@@ -77,7 +80,29 @@ class AsciiOnly(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments, in ASCII, of the same width."""
-        return [Segment(_ascii(text), style, control) for text, style, control in segments]
+        return [Segment(_ascii(_levelled(text, style)), style, control) for text, style, control in segments]
+
+
+def _levelled(text: str, style: Style | None) -> str:
+    return text.replace(SPACE, _LOWEST) if SPACE in text and _is_bars(style) else text
+
+
+def _is_bars(style: Style | None) -> bool:
+    """Whether these are bars, of which the lowest is the sign for a space elsewhere."""
+    return style is not None and BARS_KEY in style.meta
+
+
+class Blanks(LineFilter):
+    """Where the font of a terminal draws `▁` as an underscore: another sign for a space."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments, of the same width."""
+        return [
+            Segment(segment.text.replace(SPACE, SPACE_PLAIN), segment.style, segment.control)
+            if SPACE in segment.text and not _is_bars(segment.style)
+            else segment
+            for segment in segments
+        ]
 
 
 def _ascii(text: str) -> str:
