@@ -172,7 +172,8 @@ class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, Learni
         if self._ticks == self._settles:
             set_aside(tidy=self._n_shown > 1)
         waits = self.feed.live or self.feed.filling is not None
-        if changed or self.frame is None or (waits and self._ticks % EVERY == 0):
+        reads = self.frame is not None and self.frame.reading is not None
+        if changed or reads or self.frame is None or (waits and self._ticks % EVERY == 0):
             self.paint()
         self.offer_recording()
 

@@ -88,9 +88,13 @@ class Worked:
         self.forked = False
         self._done = 0
 
-    def add(self, run: Run) -> "Worked":
-        """Take in the rounds that have come since; the last may still grow."""
-        while self._done < len(run.rounds):
+    def behind(self, run: Run) -> int:
+        """Rounds not taken in yet."""
+        return len(run.rounds) - self._done
+
+    def add(self, run: Run, stop: int | None = None) -> "Worked":
+        """Take in the rounds that have come since, those before `stop`; the last may still grow."""
+        while self._done < (len(run.rounds) if stop is None else stop):
             record = run.rounds[self._done]
             if record.end is None and self._done == len(run.rounds) - 1:
                 break
