@@ -80,7 +80,8 @@ class _Builder:
         row = self.n_rows
         self.places[node] = (column, row)
         self.order.append(node)
-        shown, gone = [], []
+        shown: list[int] = []
+        gone: list[int] = []
         for child in self.kin.born.get(node, ()):
             (gone if self.hidden(child) else shown).append(child)
         rows = []
