@@ -13,15 +13,16 @@ from specviz_tui.common.paint import BARRED, PLAIN
 from support.live import WIDE, lines, replay_app
 
 WORD, BARS = Segment("▁a_b", PLAIN), Segment("▁▂█", BARRED)
+BOX = [Segment("▊", PLAIN), Segment("▁▁▁", PLAIN), Segment("▎", PLAIN)]  # the lower edge of a field
 
 
 def painted(filter_: AsciiOnly | Blanks) -> list[str]:
-    return [segment.text for segment in filter_.apply([WORD, BARS], Color(0, 0, 0))]
+    return [segment.text for segment in filter_.apply([WORD, BARS, *BOX], Color(0, 0, 0))]
 
 
 def test_spaces_and_underscores_stay_apart() -> None:
-    assert painted(AsciiOnly()) == [f"{SPACE_ASCII}a_b", "_.#"]
-    assert painted(Blanks()) == [f"{SPACE_PLAIN}a_b", BARS.text]
+    assert painted(AsciiOnly()) == [f"{SPACE_ASCII}a_b", "_.#", "#", "___", "-"]
+    assert painted(Blanks()) == [f"{SPACE_PLAIN}a_b", BARS.text, "▊", "▁▁▁", "▎"]
     assert len({SPACE, SPACE_ASCII, SPACE_PLAIN, "_"}) == 4
 
 

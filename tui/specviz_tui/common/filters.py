@@ -1,6 +1,7 @@
 """Line filters for terminals without colour or without Unicode. They see every painted cell, scrollbars and dialogs
 too."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -27,7 +28,8 @@ _FURNITURE = {"\xa0": " ", "\u2009": " ", **{pair[0]: pair[1] for pair in _PAIRS
 _MARKS = {style.glyph: style.ascii for style in palette.STYLES.values()}
 _STATES = {glyph: ascii.ljust(cell_len(glyph)) for glyph, ascii, _ in palette.STATES.values()}
 _TABLE = str.maketrans({**_FURNITURE, **_STATES, **_MARKS, SPACE: SPACE_ASCII})
-_LOWEST = "_"  # bar of a sparkline in ASCII: the sign for a space would not look like one
+_LOWEST = "_"  # bar of a sparkline, or edge of a box, in ASCII
+_CORNER = "▊"  # of a box whose lower edge is made of `▁`: that of a field to type in
 
 
 class NoColour(LineFilter):
@@ -80,16 +82,8 @@ class AsciiOnly(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments, in ASCII, of the same width."""
-        return [Segment(_ascii(_levelled(text, style)), style, control) for text, style, control in segments]
-
-
-def _levelled(text: str, style: Style | None) -> str:
-    return text.replace(SPACE, _LOWEST) if SPACE in text and _is_bars(style) else text
-
-
-def _is_bars(style: Style | None) -> bool:
-    """Whether these are bars, of which the lowest is the sign for a space elsewhere."""
-    return style is not None and BARS_KEY in style.meta
+        spelled = _spelled(segments, SPACE_ASCII, _LOWEST)
+        return [Segment(_ascii(text), style, control) for text, style, control in spelled]
 
 
 class Blanks(LineFilter):
@@ -97,12 +91,19 @@ class Blanks(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments, of the same width."""
-        return [
-            Segment(segment.text.replace(SPACE, SPACE_PLAIN), segment.style, segment.control)
-            if SPACE in segment.text and not _is_bars(segment.style)
-            else segment
-            for segment in segments
-        ]
+        return list(_spelled(segments, SPACE_PLAIN, SPACE))
+
+
+def _spelled(segments: list[Segment], space: str, other: str) -> Iterator[Segment]:
+    """`▁` as `space` where it stands for one, as `other` in a sparkline and in the lower edge of a box."""
+    edged = False  # the segment before ends in the corner of a box
+    for segment in segments:
+        text, style, control = segment
+        if SPACE in text:
+            drawn = edged or (style is not None and BARS_KEY in style.meta)
+            segment = Segment(text.replace(SPACE, other if drawn else space), style, control)
+        edged = text.endswith(_CORNER)
+        yield segment
 
 
 def _ascii(text: str) -> str:
