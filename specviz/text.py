@@ -7,7 +7,8 @@ harmless characters: give it to a widget as plain text (`rich.text.Text`), never
 through `html`.
 
 Marks: space `▁`, newline `⏎`, tab `→`, a byte or control `⟨1B⟩`, any other unseen character by its code `⟨202E⟩`,
-nothing at all `∅`, a combining mark without a base stands on `◌`.
+nothing at all `∅`, a combining mark without a base stands on `◌`. A token may hold an underscore of its own: where
+`▁` would look like one a space has another sign (`SPACE_ASCII`, `SPACE_PLAIN`).
 """
 
 import html as _html
@@ -17,9 +18,10 @@ import unicodedata
 from rich.cells import cell_len
 
 SPACE, NEWLINE, TAB, EMPTY, ELLIPSIS = "▁", "⏎", "→", "∅", "…"
+SPACE_ASCII, SPACE_PLAIN = "^", "␣"  # in ASCII; on terminals of 16 colours, whose fonts draw `▁` as `_`
 _MARKS = {" ": SPACE, "\n": NEWLINE, "\t": TAB}
 _ASCII = {
-    SPACE: "_",
+    SPACE: SPACE_ASCII,
     NEWLINE: "\\n",
     TAB: "\\t",
     EMPTY: "<>",

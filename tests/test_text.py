@@ -129,4 +129,4 @@ def test_a_wide_character_is_never_cut_in_half() -> None:
 
 
 def test_an_ascii_terminal_gets_words_it_can_print() -> None:
-    assert text.ascii_only("▁mat ⏎ “(” p ≥ q → 3.4× ⟨1B⟩ 猫") == '_mat \\n "(" p >= q \\t 3.4x <1B> \\u732b'
+    assert text.ascii_only("▁mat ⏎ “(” p ≥ q → 3.4× ⟨1B⟩ 猫") == '^mat \\n "(" p >= q \\t 3.4x <1B> \\u732b'

@@ -48,6 +48,11 @@ class Tally(RunSums):
             self.add(event)
         return self
 
+    @property
+    def run(self) -> Run | None:
+        """Header, knobs and findings of the stream that was counted (`add`); None before its first record."""
+        return self._run
+
     def add(self, event: Event) -> None:
         """Count what ends with this record of a stream."""
         if self._run is None:

@@ -225,6 +225,10 @@ class Rounds(Sequence[RoundRecord]):
             return _Row.of(self._near[index])
         return _Row._make(self._rows[index * _WIDTH : index * _WIDTH + len(_Row._fields)])
 
+    def in_memory(self, index: int) -> bool:
+        """Whether asking for a round reads nothing."""
+        return index >= self._n_away or index in self._pinned or index in self._held
+
     def place(self, index: int) -> tuple[int, int]:
         """Query and round."""
         row = self._row(index)

@@ -8,8 +8,11 @@ import pytest
 from specviz.cli import main
 from specviz.events import Calibration, End, Header, ModelInfo, Models, encode
 from specviz.metrics import METRICS, measure
+from specviz.runlog.fold import fold
 from specviz.trace import Recorder
+from specviz.view import Player
 from support.branch_trace import worked
+from support.judged import judged_run, many
 from support.traces import Recipe, make_events, make_header, plain_round, write_trace
 
 EVENTS = make_events(temperature=1.0, new_tokens=60)
@@ -191,3 +194,22 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], capsys: C
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
+
+
+def test_what_stands_out_is_said_before_the_tables_with_a_way_to_it(tmp_path: Path, capsys: Captured) -> None:
+    """As the screens say it, though no round is kept while the file is read."""
+    events = judged_run(many(200, [0.8] * 4, [2, 2, 2, 2, 4, 1]))
+    said = Player(fold(events), animate=False).frame().judgement
+    path = write_trace(tmp_path / "run", events)
+    assert main(["stats", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["judgement"]
+    assert found["line"] == said.line
+    assert [finding["detector"] for finding in found["findings"]] == [finding.detector for finding in said.findings]
+    for told, finding in zip(found["findings"], said.findings, strict=True):
+        assert told["words"] == finding.words
+        assert told["evidence"] == list(dict.fromkeys(place.at for place in finding.places))
+    assert any(finding["evidence"] for finding in found["findings"])
+    assert main(["stats", str(path)]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert words.index(said.findings[0].headline) < words.index("whole run")
+    assert f"--at {said.findings[0].places[0].at})" in words

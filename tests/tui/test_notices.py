@@ -87,6 +87,24 @@ async def test_of_many_warnings_every_one_is_listed(tmp_path: Path, size: tuple[
         assert main_of(app).frame.round in (2, 4, 6)
 
 
+async def test_what_is_said_again_and_again_stands_once_with_its_rounds(tmp_path: Path) -> None:
+    """Enter goes to the next round that has it, round and round."""
+    same = [ev.Warn(r=r, code="clamped_knob", message=LONG) for r in (2, 4, 6)]
+    app = replay_app(warned(tmp_path, *same, ev.Warn(r=4, code="other", message="once")))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("home")
+        for expected in (2, 4, 6, 2):
+            await pilot.press("w")
+            await pilot.pause()
+            seen = words(app)
+            assert "Warnings: 4 of 2 kinds" in seen
+            assert seen.count(LONG[:40]) == 1
+            assert "3 times: r2, r4, r6" in seen
+            await pilot.press("enter")
+            await pilot.pause()
+            assert main_of(app).frame.round == expected
+
+
 async def test_a_click_on_the_count_opens_the_list(tmp_path: Path) -> None:
     app = replay_app(warned(tmp_path, ev.Warn(r=5, code="x", message=LONG)))
     async with app.run_test(size=WIDE) as pilot:

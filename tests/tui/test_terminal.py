@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -67,14 +68,21 @@ def begun(redirected: str, trace: Path, slave: int) -> subprocess.Popen[bytes]:
     )
 
 
-def drawn(master: int, until: bytes) -> bytes:
-    """What the terminal was sent, until it holds these words."""
-    sent, deadline = b"", time.monotonic() + PATIENCE
+def drawn(master: int, until: bytes, before: bytes = b"", process: "subprocess.Popen[bytes] | None" = None) -> bytes:
+    """All that the terminal was sent, `before` included, as soon as it holds these words: wherever a read ends, a word
+    that it cuts is whole here. `process`: told of where they never come."""
+    sent, deadline = before, time.monotonic() + PATIENCE
     while until not in sent:
-        assert time.monotonic() < deadline, f"never on the screen: {until!r}; {sent[-300:]!r}"
+        ended = "" if process is None else f" (the program: {process.poll()})"
+        assert time.monotonic() < deadline, f"never on the screen: {until!r}{ended}; {plain(sent[-6000:])}"
         if select.select([master], [], [], 0.2)[0]:
             sent += os.read(master, 1 << 16)
     return sent
+
+
+def plain(sent: bytes) -> str:
+    """What was sent without the sequences that place and colour it."""
+    return re.sub(r"(?:\x1b\[[0-9;?<>]*[A-Za-z]|\s)+", " ", sent.decode(errors="replace"))
 
 
 @pytest.mark.parametrize("redirected", ["2>log", "2>/dev/null", "2>&-", ""])
@@ -128,14 +136,12 @@ def test_every_phase_of_a_round_is_drawn_while_it_plays(
 ) -> None:
     """Home goes to the bare root; space plays from there, step by step."""
     master, slave = terminal
-    start("", write_trace(tmp_path / "run", make_events(shape="tree", temperature=0.8)), slave)
-    seen = drawn(master, b"Draft tree")
+    process = start("", write_trace(tmp_path / "run", make_events(shape="tree", temperature=0.8)), slave)
+    seen = drawn(master, b"Draft tree", process=process)
     os.write(master, b"\x1b[H")
-    if PHASES[0] not in seen:  # where it stands there already nothing is drawn again
-        seen += drawn(master, PHASES[0])
+    seen = drawn(master, PHASES[0], seen, process)
     os.write(master, b" ")
     for phase in PHASES:
-        if phase not in seen:
-            seen += drawn(master, phase)
+        seen = drawn(master, phase, seen, process)
     assert all(phase in seen for phase in PHASES)
     os.write(master, b"q")

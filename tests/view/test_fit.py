@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import TreeRoom
-from specviz.view.play.fit import fitted
+from specviz.view.play.fit import Fit, every_kin
 from specviz.view.play.tree import TreeLayout, layout
 from specviz.view.words.palette import CLOSING, ROOT
 from view.test_layout import check, trees
@@ -38,7 +38,7 @@ def test_what_was_kept_is_always_shown(family: RoundTree, rows: int) -> None:
 def test_the_room_is_kept_by_all_but_what_must_be_shown(family: RoundTree, rows: int, listed: bool) -> None:
     places = shown_in(family, rows, listed=listed)
     lines = len(places.places) if listed else places.n_rows
-    must = fitted(family, TreeRoom(1, listed), None, lambda node: True)
+    must = Fit(every_kin(family), TreeRoom(1, listed)).fitted(1, None)
     assert lines <= rows or set(places.places) == must
 
 

@@ -17,6 +17,7 @@ from specviz.view import Player
 from specviz.view.frame.frame import Options
 from specviz.view.panels import all_panels
 from specviz.view.panels.lanes import blocks
+from specviz.view.play import build
 from support.recordings import RECORDINGS
 
 TRACES = RECORDINGS
@@ -236,3 +237,37 @@ def test_a_kind_declared_elsewhere_stays_with_its_round() -> None:
     assert run.rounds.n_away > 3
     assert [event for record in run.rounds for event in record.every(_Seen)] == told
     assert type(run.rounds[0].first(_Seen)) is _Seen
+
+
+OF_PANELS = {"lanes": "code-specbranch", "ranks": "code-specblock", "exits": "code-specbound"}
+
+
+@pytest.mark.parametrize("panel", OF_PANELS)
+def test_a_panel_reads_a_long_run_in_slices_and_says_how_far_it_is(panel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No frame reads more than a few rounds; in the end it is what it would have been at once."""
+    events, options, n_read = read_events(TRACES[OF_PANELS[panel]]), Options(shown=(panel,)), 0
+    wanted = Player(fold(events), animate=False).frame(options).panels[panel]
+    read = rounds.Rounds._read
+
+    def counted(self: rounds.Rounds, index: int) -> RoundRecord:
+        nonlocal n_read
+        n_read += 1
+        return read(self, index)
+
+    monkeypatch.setattr(rounds, "WINDOW", 1)
+    monkeypatch.setattr(build, "AT_ONCE", 2)
+    monkeypatch.setattr(build, "_SLICE", 2)
+    player, shares = Player(fold(events), animate=False), []
+    player.frame(Options(shown=()))  # the round on screen, the time line
+    monkeypatch.setattr(rounds.Rounds, "_read", counted)
+    for _ in player.run.rounds.points():
+        n_read = 0
+        frame = player.frame(replace(options, patience_s=0.0))
+        assert n_read <= 2 + 2
+        if frame.reading is None:
+            break
+        shares.append(frame.reading)
+        assert "reading the rounds" in frame.panels[panel].missing
+    assert shares, "there was something to wait for"
+    assert shares == sorted(shares)
+    assert frame.panels[panel] == wanted

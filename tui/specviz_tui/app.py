@@ -25,8 +25,9 @@ from specviz.sources.bundled import trace_name
 from specviz.sources.model_names import ModelNames
 from specviz.view.lessons.lesson import Lesson
 from specviz.view.words.palette import no_color
+from specviz_tui.common.collecting import as_usual
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.common.filters import AsciiOnly, Legible, NoColour
+from specviz_tui.common.filters import AsciiOnly, Blanks, Legible, NoColour
 from specviz_tui.common.frame_widget import LessonsAsked, NeverReady, OpenAsked, Ready, RecordingAsked
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import key_tables, style_sheets
@@ -53,7 +54,7 @@ class SpecvizApp(App[int]):
         at: str | None = None,
         driver_class: type[Driver] | None = None,
     ) -> None:
-        self._ascii, self._no_colour, self._legible = AsciiOnly(), NoColour(), Legible()
+        self._ascii, self._no_colour, self._legible, self._blanks = AsciiOnly(), NoColour(), Legible(), Blanks()
         self.library = library
         super().__init__(driver_class=driver_class)
         self.no_color = no_color()
@@ -73,6 +74,7 @@ class SpecvizApp(App[int]):
             self.ask_what_to_open()
 
     def on_unmount(self) -> None:
+        as_usual()
         self.feed.close()
         if self._before is not None:
             self._before.close()
@@ -197,7 +199,9 @@ class SpecvizApp(App[int]):
             filters.append(self._no_colour)
         elif not sixteen_colours(self):  # their tones are the terminal's own, nobody here knows them
             filters.append(self._legible)
-        return [*filters, self._ascii] if self.library.ascii else filters
+        if self.library.ascii:
+            return [*filters, self._ascii]
+        return [*filters, self._blanks] if sixteen_colours(self) else filters
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every table of keys, by name: those of other screens as well, which are turned to first."""

@@ -1,6 +1,6 @@
 """`specviz stats`: the metrics of recorded runs, as tables or one JSON object on standard output."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,16 @@ import msgspec
 from specviz.cli.flags import flag, max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import TraceError
-from specviz.events import End, Header
+from specviz.events import End, Event, Header, RoundStart
 from specviz.metrics import Metrics, Tally
 from specviz.text import running
 from specviz.trace import Trace
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
+from specviz.view.judge.judgement import judge
 
 
 class Measured(msgspec.Struct):
-    """One trace: where it came from, how it ended, its numbers."""
+    """One trace: where it came from, how it ended, its numbers, and what they say."""
 
     file: str
     header: Header
@@ -25,6 +27,7 @@ class Measured(msgspec.Struct):
     growing: bool
     torn: bool
     metrics: Metrics
+    judgement: RunJudgement = NO_JUDGEMENT
 
 
 @click.command("stats")
@@ -33,7 +36,8 @@ class Measured(msgspec.Struct):
 @flag("--check", "Decide every recorded test again, and compare the file's hash.")
 @max_mb_option
 def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
-    """Print the metrics of a trace: whole run, per position, per depth, with 95 % intervals.
+    """Print what a trace says: the run in one line, what stands out with the rounds that show it, then every metric:
+    whole run, per position, per depth, with 95 % intervals.
 
     Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by
     Wilson. With several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as
@@ -50,14 +54,15 @@ def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     from specviz.cli.look.tables import print_run  # rich is not needed for JSON
 
     for number, run in enumerate(measured):
-        print_run(run.file, run.header, run.end, run.metrics, first=number == 0)
+        print_run(run.file, run.header, run.end, run.metrics, run.judgement, first=number == 0)
 
 
 def measure_file(path: Path, check: bool = False) -> Measured:
     """Reads a trace and measures it. Raises TraceError for anything that is no whole, readable trace."""
     with Trace(path, check) as trace:
         growing = trace.growing
-        tally = Tally().add_all(trace.read())
+        places = RoundPlaces()
+        tally = Tally().add_all(places.passing(trace.read()))
         if trace.header is None:
             raise TraceError(f"{trace.path} has nothing in it yet: its recorder has only begun, try again in a moment")
         if check and trace.intact() is False:
@@ -66,7 +71,38 @@ def measure_file(path: Path, check: bool = False) -> Measured:
             )
         if check and trace.n_trailing:
             raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
-        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, tally.summary())
+        metrics = tally.summary()
+        said = judge(tally.run, tally, metrics, places.find) if tally.run is not None else NO_JUDGEMENT
+        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, metrics, said)
+
+
+class RoundPlaces:
+    """Which round of a run a round of a query is, of a stream whose rounds are not kept."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, tuple[int, int]] = {}  # by query: index and number of its first round
+        self._last: dict[int, int] = {}  # and the number of its last one
+        self._n = 0
+
+    def passing(self, events: Iterable[Event]) -> Iterator[Event]:
+        """The same events."""
+        for event in events:
+            if isinstance(event, RoundStart):
+                self._note(event.q, event.r)
+            yield event
+
+    def _note(self, q: int, r: int) -> None:
+        self._first.setdefault(q, (self._n, r))
+        if r > self._last.get(q, 0):  # one that was aborted comes again
+            self._last[q] = r
+            self._n += 1
+
+    def find(self, q: int, r: int) -> int | None:
+        """Its index; None for one that is not there. Rounds are numbered one after another."""
+        if q not in self._first:
+            return None
+        index, first = self._first[q]
+        return index + r - first if first <= r <= self._last[q] else None
 
 
 def remarks(run: Measured) -> Iterator[str]:
@@ -95,5 +131,20 @@ def as_object(run: Measured) -> dict[str, Any]:
         **{name: getattr(header, name) for name in ("method", "verifier", "lossless", "level", "sampling", "knobs")},
         "end": run.end.reason if run.end else None,
         "torn": run.torn,
+        "judgement": judged_object(run.judgement),
         "metrics": run.metrics.as_dict(),
     }
+
+
+def judged_object(said: RunJudgement) -> dict[str, Any]:
+    """The run in one line and its parts; findings with the places that show them, as `specviz tui --at` takes them."""
+    return {
+        "line": said.line,
+        **{name: getattr(said, name) for name in ("tokens", "speed", "basis", "basis_words")},
+        "findings": [_finding(finding) for finding in said.findings],
+    }
+
+
+def _finding(finding: RunFinding) -> dict[str, Any]:
+    words = {name: getattr(finding, name) for name in ("detector", "headline", "words", "advice")}
+    return {**words, "evidence": list(dict.fromkeys(place.at for place in finding.places))}

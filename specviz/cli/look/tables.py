@@ -4,6 +4,8 @@ draft position and depth; a histogram. Names, words and order come from the regi
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +17,7 @@ from specviz.metrics.ranks import AdaptCounts
 from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
+from specviz.view.frame.judgement import RunFinding, RunJudgement
 from specviz.view.panels.ranks.model import BUCKETS
 from specviz.view.words import numbers
 
@@ -44,8 +47,10 @@ _ALONE = (
 )
 
 
-def print_run(file: str, header: Header, end: End | None, metrics: Metrics, first: bool = True) -> None:
-    """One run as tables on standard output: what the first one cannot hold has one of its own."""
+def print_run(
+    file: str, header: Header, end: End | None, metrics: Metrics, said: RunJudgement, first: bool = True
+) -> None:
+    """One run on standard output: what it comes to, then tables; what the first one cannot hold has one of its own."""
     tables = [
         _whole(metrics),
         *_modelled(metrics.modelled, header.models.draft is not None),
@@ -60,9 +65,31 @@ def print_run(file: str, header: Header, end: End | None, metrics: Metrics, firs
             console.print()
         console.print(Text(running(file), style="bold"))
         console.print(Text(f"{running(setting(header))} · ended: {running(end.reason) if end else 'no end record'}"))
+        _judgement(console, said)
         for table in tables:
             console.print()
             console.print(table)
+
+
+def _judgement(console: Console, said: RunJudgement) -> None:
+    """The run in one line, how its speed-up came about, and what stands out with the rounds that show it."""
+    if not said.tokens:
+        return
+    console.print()
+    console.print(Text(said.line, style="bold"))
+    if said.basis_words:
+        console.print(Text(said.basis_words))
+    for finding in said.findings:
+        console.print()
+        console.print(Text(f"! {finding.headline}", style="bold"))
+        console.print(Padding(Text(finding.text), (0, 0, 0, 2)))
+        if finding.places:
+            console.print(Text(f"  {_shown_by(finding)}"))
+
+
+def _shown_by(finding: RunFinding) -> str:
+    """`seen in r2, r5, r9 (specviz tui FILE --at r2/n4)`."""
+    return f"seen in {finding.where} (specviz tui FILE --at {finding.places[0].at})"
 
 
 def _whole(metrics: Metrics) -> Table:

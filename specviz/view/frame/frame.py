@@ -213,6 +213,7 @@ class Frame:
     panels: Mapping[str, Any] = field(default_factory=dict)  # models of the panels that were asked for, by id
     judgement: RunJudgement = NO_JUDGEMENT  # of the rounds that have ended
     unfit: frozenset[str] = frozenset()  # panels that this run has nothing for
+    reading: float | None = None  # how much of the run a panel has read, 0 to 1; None: it is not waited for
 
 
 Folding = Literal["none", "pruned", "losers"]  # what is left out of the tree: nothing, pruned nodes, all losers
@@ -260,6 +261,7 @@ class Options:
     shown: tuple[str, ...] | None = None
     staged: Mapping[str, Any] = field(default_factory=dict)  # knobs chosen, not sent
     sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
+    patience_s: float | None = None  # for rounds a panel must read first; the frame then says how far it is
 
     def moved(self) -> "Options":
         """After a move to another moment: panels let go of what was under their cursor there."""

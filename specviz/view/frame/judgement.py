@@ -15,8 +15,14 @@ class EvidencePlace:
     """A round that shows it, and perhaps a node of it. `index`: of the round over the whole run."""
 
     index: int
-    label: str  # "r12", "q1 r3 n40"
+    label: str  # "r12", "q1 r3"
     node: int | None = None
+
+    @property
+    def at(self) -> str:
+        """As `specviz tui --at` takes it: `q1/r3/n40`."""
+        place = self.label.replace(" ", "/")
+        return place if self.node is None else f"{place}/n{self.node}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,32 @@ def warned(run: Run) -> tuple[Warned, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class WarningGroup:
+    """Warnings that say the same. `places`: `(index, label)` of the rounds that have it, in order."""
+
+    text: str
+    n: int
+    places: tuple[tuple[int, str], ...]
+
+    def next(self, index: int) -> int | None:
+        """The round that has it next after one, round and round; None where no round on record has it."""
+        later = [at for at, _ in self.places if at > index]
+        return later[0] if later else self.places[0][0] if self.places else None
+
+
+def warning_groups(run: Run) -> tuple[WarningGroup, ...]:
+    """Every warning of a run once, with how often it came and where; those of a kind stand together."""
+    found: dict[str, list[Warned]] = {}
+    for warning in warned(run):
+        found.setdefault(warning.text, []).append(warning)
+    kinds = list(dict.fromkeys(text.partition(":")[0] for text in found))
+    return tuple(
+        WarningGroup(text, len(same), tuple(dict.fromkeys((w.index, w.place) for w in same if w.index is not None)))
+        for text, same in sorted(found.items(), key=lambda item: kinds.index(item[0].partition(":")[0]))
+    )
+
+
 def warning_text(event: Warn) -> str:
     """`clamped knob: gamma 99 is above 64`. A trace is written by whoever wrote it, so its words are escaped."""
     return running(f"{event.code.replace('_', ' ')}: {event.message}")

@@ -28,6 +28,8 @@ SELDOM = 0.1  # share of rounds that keep the end of the draft
 TOO_SURE = 0.1  # by which the draft's probability is above the target's
 DEAR_RECORDING = 0.25
 
+Find = Callable[[int, int], int | None]
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedRun:
@@ -38,6 +40,7 @@ class JudgedRun:
     metrics: "Metrics"
     speed: "PlainSpeed | None"
     confidence: "tuple[ConfidenceBand, ...]"
+    find: Find | None = None  # the index of a round of a query; None: the run is asked
 
     @property
     def shortening_knob(self) -> str:
@@ -54,7 +57,7 @@ class JudgedRun:
         several = len(self.run.queries) > 1
         places = []
         for place in found:
-            index = self.run.find(place.q, place.r)
+            index = (self.find or self.run.find)(place.q, place.r)
             if index is not None:
                 label = f"q{place.q} r{place.r}" if several else f"r{place.r}"
                 places.append(EvidencePlace(index, label, place.node))
@@ -74,14 +77,14 @@ def detector(rule: Detector) -> Detector:
 def found(judged: JudgedRun) -> tuple[RunFinding, ...]:
     """What stands out, the gravest first; then what the trace itself was given as findings."""
     own = (rule(judged) for rule in DETECTORS) if judged.metrics.n_rounds >= LEAST_ROUNDS else ()
-    return (*(finding for finding in own if finding is not None), *_recorded(judged.run))
+    return (*(finding for finding in own if finding is not None), *_recorded(judged))
 
 
-def _recorded(run: Run) -> list[RunFinding]:
+def _recorded(judged: JudgedRun) -> list[RunFinding]:
     """`finding` records: whoever wrote the trace wrote their words, so these are escaped."""
-    made = []
-    for event in run.findings:
-        indices = [(r, run.find(event.q, r)) for r in event.evidence]
+    made, find = [], judged.find or judged.run.find
+    for event in judged.run.findings:
+        indices = [(r, find(event.q, r)) for r in event.evidence]
         places = tuple(EvidencePlace(index, f"r{r}") for r, index in indices if index is not None)
         made.append(
             RunFinding(running(event.detector), running(event.detector), running(event.message), "", "tree", places)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
-from specviz.view.judge.findings import JudgedRun, found
+from specviz.view.judge.findings import Find, JudgedRun, found
 from specviz.view.words.numbers import number, times, uncertainty
 
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ _BASIS = {
 }
 
 
-def judge(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunJudgement:
-    """The judgement on the rounds that the tally has counted; nothing before the first one."""
+def judge(run: Run, tally: "Tally", metrics: "Metrics | None", find: Find | None = None) -> RunJudgement:
+    """The judgement on the rounds that the tally has counted; nothing before the first one.
+
+    `find`: the index of a round by its query and number, for a run that does not hold its rounds.
+    """
     from specviz.metrics import plain_speed
 
     if metrics is None or not metrics.n_rounds:
@@ -34,7 +37,7 @@ def judge(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunJudgement:
         speed=PLAIN if run.method_traits.plain else UNKNOWN_SPEED if speed is None else _speed(speed),
         basis="" if speed is None else "measured" if speed.measured else "modelled",
         basis_words="" if speed is None else _basis(speed),
-        findings=found(JudgedRun(run, tally, metrics, speed, confidence)),
+        findings=found(JudgedRun(run, tally, metrics, speed, confidence, find)),
         confidence=confidence,
     )
 

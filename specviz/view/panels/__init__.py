@@ -102,6 +102,17 @@ class Panel(Generic[OptionsT, ModelT]):
         Told of every round in order, where the run has what the panel `needs`.
         """
 
+    def behind(self) -> int:
+        """Rounds it has not looked at yet, of those it must have seen before it can say anything of a whole run."""
+        return 0
+
+    def catch_up(self, n_rounds: int) -> None:
+        """Look at so many of them."""
+
+    def around(self, index: int) -> range:
+        """Rounds it looks at for the one with this index."""
+        return range(0)
+
     def follows(self, family: RoundTree, now: Moment) -> int | None:
         """The node this panel looks at when nobody chose one; None: the one that something just happened to."""
         return None

@@ -1,5 +1,6 @@
 """`FrameBuilder`: makes the `Frame` of a cursor. Keeps what was worked out for a round until the round changes."""
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,15 @@ from specviz.view.judge.judgement import judge
 from specviz.view.panels import AnyPanel, Last, Panel, Scene, all_panels, remarks
 from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
+from specviz.view.words.numbers import percent
 from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, Phase, glyph
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
 
+AT_ONCE = 24  # rounds a panel may read for one frame
+_SLICE = 8  # between two looks at the clock
+READING = "reading the rounds of this recording: {}"
 _KEPT = 64  # rounds whose family and layouts are kept at hand
 _NOTICES = 3
 _TELLING = 5  # rounds after which what a run has for a panel does not change
@@ -138,6 +143,7 @@ class FrameBuilder:
         places, whole = self._layout(cursor.index, options, selected), self._whole(cursor.index, options)
         seen = tree(run, family, now, places, options, selected, whole)
         scene = Scene(family, now, seen, selected, metrics, options.ascii, judgement)
+        panels, reading = self._models(scene, options)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
             state=status,
@@ -165,9 +171,10 @@ class FrameBuilder:
             following=following,
             notices=notices(run),
             n_warnings=len(run.warnings),
-            panels={panel.id: panel.build(scene, panel.chosen(options)) for panel in self._shown(options)},
+            panels=panels,
             judgement=judgement,
             unfit=self._unfit(),
+            reading=reading,
         )
 
     def _empty(self, status: Any, options: Options, feed: Feed, queue: Queue, speed: float, following: bool) -> Frame:
@@ -202,6 +209,41 @@ class FrameBuilder:
             n_warnings=len(run.warnings),
             panels={panel.id: panel.empty(waiting) for panel in self._shown(options)},
         )
+
+    def _models(self, scene: Scene, options: Options) -> tuple[dict[str, Any], float | None]:
+        """The models of the panels that are shown; one that has much of a long run to read first says how far it is."""
+        models: dict[str, Any] = {}
+        share: float | None = None
+        for panel in self._shown(options):
+            left = self._read_on(panel, scene.record.index, options.patience_s)
+            if left > AT_ONCE:
+                share = max(0.0, 1 - left / len(self.run.rounds))
+                models[panel.id] = panel.empty(READING.format(percent(share)))
+            else:
+                models[panel.id] = panel.build(scene, panel.chosen(options))
+        return models, share
+
+    def _read_on(self, panel: Panel[Any, Any], index: int, patience_s: float | None) -> int:
+        """Rounds that are left to be read when so much time has gone; 0 where nobody is impatient: the panel reads them
+        itself."""
+        if patience_s is None:
+            return 0
+        until = time.monotonic() + patience_s
+        left = panel.behind()
+        while left > AT_ONCE:
+            panel.catch_up(_SLICE)
+            before, left = left, panel.behind()
+            if left >= before:
+                break  # what is left cannot be looked at: a round in between never came to its end
+            if time.monotonic() >= until and left > AT_ONCE:
+                return left
+        rounds = self.run.rounds
+        away = [k for k in panel.around(index) if not rounds.in_memory(k)]
+        while away:
+            rounds[away.pop()]  # it stays at hand
+            if len(away) > AT_ONCE and time.monotonic() >= until:
+                return len(away)
+        return 0
 
     def _shown(self, options: Options) -> list[Panel[Any, Any]]:
         """The panels that are asked for, as they are for this run."""

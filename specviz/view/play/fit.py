@@ -6,11 +6,11 @@ left out is counted where it stood. The choice is made from the finished round, 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import MapCell, TreeMap, TreeRoom
-from specviz.view.frame.steps import Moment
 from specviz.view.words.palette import CLOSING, ROOT
 
 _BESIDE = 2  # siblings on either side of the selected node, and first children, that are shown whatever the room
@@ -28,6 +28,7 @@ _WEIGHT: tuple[Mark, ...] = (
     "accepted",
     "root",
 )
+_WEIGHTS = {mark: weight for weight, mark in enumerate(_WEIGHT)}
 
 
 def below(family: RoundTree, node: int) -> tuple[int, ...]:
@@ -36,34 +37,71 @@ def below(family: RoundTree, node: int) -> tuple[int, ...]:
     return (*born, CLOSING) if closing is not None and closing.kind != "none" else born
 
 
-def fitted(family: RoundTree, room: TreeRoom, selected: int | None, eligible: Callable[[int], bool]) -> set[int]:
-    """The nodes that are shown in `room.rows` lines; a few more where the selected one needs them. `eligible`: those
-    that may be shown at all."""
-    fit = _Fit(family, room, eligible)
-    for node in (*family.accepted, *((CLOSING,) if CLOSING in fit.parent else ())):
-        fit.take(node, must=True)
-    for node, must in _around(family, fit, selected):
-        fit.take(node, must)
-    for verdict in family.tests:
-        fit.take(verdict.node)
-    for node in sorted(family.nodes, key=_surest(family)):
-        fit.take(node)
-    return fit.shown
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """Who may be shown below whom. `born`: children, the closing token among them; `n_below`: nodes under a node."""
+
+    family: RoundTree
+    born: Mapping[int, list[int]]
+    n_below: Mapping[int, int]
+
+    @classmethod
+    def of(cls, family: RoundTree, eligible: Callable[[int], bool]) -> "Kin":
+        born = {node: [child for child in below(family, node) if eligible(child)] for node in (ROOT, *family.nodes)}
+        sizes = dict.fromkeys((ROOT, *family.nodes), 0)
+        for node in sorted(family.nodes, key=lambda i: -family.depth[i]):  # from the leaves up
+            sizes[family.parent(node)] += sizes[node] + eligible(node)
+        return cls(family, born, sizes)
+
+    def among(self, keep: set[int]) -> "Kin":
+        """Only some of them; sizes stay."""
+        born = {node: [child for child in born if child in keep] for node, born in self.born.items()}
+        return Kin(self.family, born, self.n_below)
 
 
-class _Fit:
+def every_kin(family: RoundTree) -> Kin:
+    """All nodes of a round."""
+    return Kin.of(family, lambda node: True)
+
+
+def drafted_kin(family: RoundTree, selected: int | None) -> Kin:
+    """Without what was pruned before the target saw it, but for the selected node; worked out once for a round."""
+    odd = selected if selected in family.nodes and not family.nodes[selected].kept else None
+    key = ("kin", odd)
+    if key not in family.known:
+        family.known[key] = Kin.of(family, lambda node: node in (CLOSING, odd) or family.nodes[node].kept)
+    found: Kin = family.known[key]
+    return found
+
+
+class Fit:
     """The lines that a choice of nodes takes: one for a node without shown children, one for a count of hidden ones
-    beside shown ones. In a list one for each node."""
+    beside shown ones. In a list one for each node. `kin`: nodes that may be shown at all."""
 
-    def __init__(self, family: RoundTree, room: TreeRoom, eligible: Callable[[int], bool]) -> None:
-        self.room = room
-        self.kin: Mapping[int, list[int]] = {
-            node: [child for child in below(family, node) if eligible(child)] for node in (ROOT, *family.nodes)
-        }
+    def __init__(self, kin: Kin, room: TreeRoom) -> None:
+        family = self.family = kin.family
+        self.listed, self.kin = room.listed, kin.born
         self.parent = {child: node for node, born in self.kin.items() for child in born}
+        self.surest = _by_odds(family)
+        self._begin(room.rows)
+
+    def _begin(self, most: int) -> None:
+        self.most, self.rows = most, 1
         self.shown = {ROOT}
         self.n_shown = dict.fromkeys(self.kin, 0)
-        self.rows = 1
+
+    def fitted(self, rows: int, selected: int | None) -> set[int]:
+        """The nodes that are shown in so many lines; a few more where the selected one needs them."""
+        self._begin(rows)
+        for node in (*self.family.accepted, *((CLOSING,) if CLOSING in self.parent else ())):
+            self.take(node, must=True)
+        for node, must in _around(self.family, self, selected):
+            self.take(node, must)
+        for verdict in self.family.tests:
+            self.take(verdict.node)
+        for node in self.surest:
+            self.take(node)
+        return self.shown
 
     def take(self, node: int, must: bool = False) -> None:
         """Show a node and the way to it, if there is room."""
@@ -73,8 +111,8 @@ class _Fit:
                 return
             way.append(node)
             node = self.parent[node]
-        rows = len(way) if self.room.listed else self._more(node, way)
-        if way and (must or self.rows + rows <= self.room.rows):
+        rows = len(way) if self.listed else self._more(node, way)
+        if way and (must or self.rows + rows <= self.most):
             self.rows += rows
             for child in way:
                 self.shown.add(child)
@@ -95,14 +133,14 @@ class _Fit:
         return counts + int(shown > 0) + int(every > shown + 1) - int(0 < shown < every)
 
 
-def _around(family: RoundTree, fit: _Fit, selected: int | None) -> Iterator[tuple[int, bool]]:
+def _around(family: RoundTree, fit: Fit, selected: int | None) -> Iterator[tuple[int, bool]]:
     """The selected node, its neighbours, then all its siblings and children, the nearest first."""
     if selected is None or selected == ROOT or selected not in fit.parent:
         born = fit.kin[ROOT] if selected == ROOT else []
         yield from ((child, at < _BESIDE) for at, child in enumerate(born))
         return
     yield selected, True
-    if fit.room.listed:  # the lines before and behind it, wherever they hang
+    if fit.listed:  # the lines before and behind it, wherever they hang
         order = list(fit.in_order(ROOT))
         here = order.index(selected)
         yield from ((node, True) for node in order[max(0, here - 1) : here + 2])
@@ -111,6 +149,14 @@ def _around(family: RoundTree, fit: _Fit, selected: int | None) -> Iterator[tupl
     near = sorted(siblings, key=lambda child: abs(siblings.index(child) - at))
     yield from ((child, abs(siblings.index(child) - at) < _BESIDE) for child in near)
     yield from ((child, place < _BESIDE) for place, child in enumerate(children))
+
+
+def _by_odds(family: RoundTree) -> list[int]:
+    """All nodes, the surest first; worked out once for a round."""
+    if "by_odds" not in family.known:
+        family.known["by_odds"] = sorted(family.nodes, key=_surest(family))
+    found: list[int] = family.known["by_odds"]
+    return found
 
 
 def _surest(family: RoundTree) -> Callable[[int], tuple[float, int]]:
@@ -125,25 +171,25 @@ def _surest(family: RoundTree) -> Callable[[int], tuple[float, int]]:
 
 
 def tree_map(
-    family: RoundTree,
-    now: Moment,
+    marks: Mapping[int, Mark],
     places: Mapping[int, tuple[int, int]],
     shown: set[int],
     selected: int | None,
     most: int,
 ) -> TreeMap:
-    """All nodes that are there by now, in at most `most` lines: `places` are `(column, row)` with nothing folded."""
+    """All nodes that are there by now (`marks`), in at most `most` lines: `places` are `(column, row)` with nothing
+    folded."""
     n_rows = 1 + max((row for _, row in places.values()), default=0)
     n_columns = 1 + max((column for column, _ in places.values()), default=0)
     lines = min(n_rows, most)
     cells: list[list[MapCell | None]] = [[None] * n_columns for _ in range(lines)]
-    here = [node for node in places if now.visible(family, node)]
+    here = [node for node in places if node in marks]
     sizes = [0] * n_columns
     for node in here:
         column, row = places[node]
         sizes[column] += 1
         line = row * lines // n_rows
-        cell = MapCell(now.mark(family, node), node in shown, node == selected)
+        cell = MapCell(marks[node], node in shown, node == selected)
         cells[line][column] = _weightier(cells[line][column], cell)
     folded = sum(node not in shown for node in here)
     return TreeMap(tuple(map(tuple, cells)), tuple(sizes), len(here), folded)
@@ -152,5 +198,5 @@ def tree_map(
 def _weightier(old: MapCell | None, new: MapCell) -> MapCell:
     if old is None:
         return new
-    heavy = max(old, new, key=lambda cell: _WEIGHT.index(cell.mark))
+    heavy = new if _WEIGHTS[new.mark] > _WEIGHTS[old.mark] else old
     return MapCell(heavy.mark, old.shown or new.shown, old.cursor or new.cursor)

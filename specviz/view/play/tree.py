@@ -5,15 +5,17 @@ stands beside its first child, the closing token hangs below its last sibling. W
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
+from specviz.runlog.run import Mark
 from specviz.runlog.tree import RoundTree
 from specviz.text import width
 from specviz.view.frame.frame import Fold, Folding, Options, TreeFrame, TreeLine, TreeNode, TreeRoom, Values
 from specviz.view.frame.steps import Moment, node_text
-from specviz.view.play.fit import below, fitted, tree_map
+from specviz.view.play.fit import Fit, Kin, drafted_kin, every_kin, tree_map
 from specviz.view.why.node_context import never_tested, values
 from specviz.view.words.numbers import UNKNOWN, percent, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, LinkShape, Phase, ValueName, glyph, word
@@ -35,13 +37,28 @@ class TreeLayout:
     n_columns: int
     n_rows: int
     order: tuple[int, ...]  # depth first, the order of a vertical list
+    made: dict[tuple[Any, ...], TreeNode] = field(default_factory=dict, compare=False)  # nodes by what they depend on
+    widths: list[tuple[int, tuple[int, ...]]] = field(default_factory=list, compare=False)
+
+    @property
+    def by_id(self) -> list[int]:
+        """Root first, closing token last."""
+        return sorted(self.places, key=lambda i: (i == CLOSING, i))
+
+    def cells(self, run: Run, family: RoundTree) -> tuple[int, ...]:
+        """The widest text of each column; worked out again when the run has learnt another word."""
+        if not self.widths or self.widths[0][0] != len(run.words):
+            cells = [0] * self.n_columns
+            for node, (column, _) in self.places.items():
+                cells[column] = max(cells[column], width(node_text(run, family, node)))
+            self.widths[:] = [(len(run.words), tuple(cells))]
+        return self.widths[0][1]
 
 
 @dataclass
 class _Builder:
-    family: RoundTree
+    kin: Kin
     hidden: Callable[[int], bool]  # left out, and counted where it stood
-    drafted: Callable[[int], bool] = lambda node: True  # not left out without a word
     tight: bool = False  # a count stands behind the last of the shown siblings where it can, not below it
 
     def __post_init__(self) -> None:
@@ -63,8 +80,10 @@ class _Builder:
         row = self.n_rows
         self.places[node] = (column, row)
         self.order.append(node)
-        every = [child for child in below(self.family, node) if self.drafted(child)]
-        shown = [child for child in every if not self.hidden(child)]
+        shown: list[int] = []
+        gone: list[int] = []
+        for child in self.kin.born.get(node, ()):
+            (gone if self.hidden(child) else shown).append(child)
         rows = []
         for child in shown:
             rows.append(max(self.n_rows, row))
@@ -72,14 +91,14 @@ class _Builder:
             self._place(child, column + 1)
         if not shown:
             self.n_rows = row + 1
-        self._fold(node, column, [c for c in every if self.hidden(c)], bool(shown))
-        self.links += _lines(column, rows)
-        self.open_links += _lines(column, rows[:-1] if shown and shown[-1] == CLOSING else rows)
+        if gone:
+            self._fold(node, column, gone, bool(shown))
+        links = _lines(column, rows)
+        self.links += links
+        self.open_links += _lines(column, rows[:-1]) if shown and shown[-1] == CLOSING else links
 
     def _fold(self, node: int, column: int, gone: list[int], beside: bool) -> None:
-        if not gone:
-            return
-        count = sum(1 + sum(map(self.drafted, self.family.descendants(child))) for child in gone)
+        count = sum(1 + self.kin.n_below.get(child, 0) for child in gone)
         last = self.order[-1]
         if self.tight and beside and self.places[last][0] == column + 1:  # nothing stands behind that one
             words = f" + {plural(len(gone), 'sibling')}"
@@ -112,33 +131,22 @@ def layout(
     """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`; `room`
     what does not fit."""
 
-    def kept(node: int) -> bool:
-        return node in (CLOSING, selected) or family.nodes[node].kept
-
-    if folding != "none" and room is not None and room.rows:
-        pool = kept_in_view(family, selected) if folding == "losers" else {*family.nodes, CLOSING}
-        return _in_room(family, room, selected, lambda node: node in pool and kept(node), kept)
-    if folding == "losers":
-        keep = kept_in_view(family, selected)
-        return _Builder(family, lambda node: node not in keep, kept).build()
-    if folding == "pruned":
-        return _Builder(family, lambda node: False, kept).build()
-    return _Builder(family, lambda node: False).build()
+    if folding == "none":
+        return _Builder(every_kin(family), lambda node: False).build()
+    kin = drafted_kin(family, selected)
+    keep = kept_in_view(family, selected) if folding == "losers" else None
+    if room is not None and room.rows:
+        return _in_room(kin, room, selected, keep)
+    return _Builder(kin, lambda node: keep is not None and node not in keep).build()
 
 
-def _in_room(
-    family: RoundTree,
-    room: TreeRoom,
-    selected: int | None,
-    eligible: Callable[[int], bool],
-    drafted: Callable[[int], bool],
-) -> TreeLayout:
-    """As many nodes as the lines hold. How many lines counts take is known when all stands: what is spare is given out
-    again."""
-    found, rows = None, room.rows
+def _in_room(kin: Kin, room: TreeRoom, selected: int | None, keep: set[int] | None) -> TreeLayout:
+    """As many nodes as the lines hold, of those to `keep`. How many lines counts take is known when all stands: what is
+    spare is given out again."""
+    found, rows, fit = None, room.rows, Fit(kin if keep is None else kin.among(keep), room)
     for _ in range(_TRIES):
-        fits = fitted(family, replace(room, rows=rows), selected, eligible)
-        laid = _Builder(family, lambda node, fits=fits: node not in fits, drafted, tight=True).build()  # type: ignore[misc]
+        fits = fit.fitted(rows, selected)
+        laid = _Builder(kin, lambda node, fits=fits: node not in fits, tight=True).build()  # type: ignore[misc]
         lines = len(laid.order) if room.listed else laid.n_rows
         if found is not None and lines > room.rows:
             break
@@ -171,15 +179,15 @@ def tree(
 ) -> TreeFrame:
     """The visible tree. Places are those of the finished tree, so nothing jumps. `whole`: with nothing folded, for the
     map."""
+    marks = {i: now.mark(family, i) for i in (places if whole is None else whole).places if now.visible(family, i)}
+    marks |= {i: now.mark(family, i) for i in places.places if i not in marks and now.visible(family, i)}
+    path = set(family.accepted) if now.all_tested else {i for i, v in now.verdicts.items() if v.status == "accepted"}
     nodes = [
-        _node(run, family, now, places.places[i], i, options, selected)
-        for i in sorted(places.places, key=lambda i: (i == CLOSING, i))
-        if now.visible(family, i)
+        _node(run, family, now, places, i, marks[i], options, i in path, i == selected)
+        for i in places.by_id
+        if i in marks
     ]
     seen = {node.id for node in nodes}
-    cells = [0] * places.n_columns
-    for node, (column, _) in places.places.items():
-        cells[column] = max(cells[column], width(node_text(run, family, node)))
     links = places.links if now.phase >= Phase.CLOSE else places.open_links
     return TreeFrame(
         nodes=tuple(nodes),
@@ -187,21 +195,48 @@ def tree(
         folds=tuple(fold for fold in places.folds if fold.parent in seen and now.phase > Phase.DRAFT),
         n_columns=places.n_columns,
         n_rows=places.n_rows,
-        column_cells=tuple(cells),
+        column_cells=places.cells(run, family),
         flash=now.phase == Phase.VERIFY,
         missing=run.missing(family.record),
-        map=None if whole is None else tree_map(family, now, whole.places, seen, selected, options.room.map_rows),
+        map=None if whole is None else tree_map(marks, whole.places, seen, selected, options.room.map_rows),
     )
 
 
 def _node(
-    run: Run, family: RoundTree, now: Moment, place: tuple[int, int], node: int, options: Options, selected: int | None
+    run: Run,
+    family: RoundTree,
+    now: Moment,
+    places: TreeLayout,
+    node: int,
+    mark: Mark,
+    options: Options,
+    kept: bool,
+    cursor: bool,
 ) -> TreeNode:
-    mark = now.mark(family, node)
+    """As it was made before where nothing of it has changed: most nodes stay the same from step to step."""
+    winning = kept or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT)
+    verdict, fresh = node in now.verdicts, node in now.fresh
+    key = (node, mark, verdict, now.has_p, winning, cursor, fresh, options.value, options.ascii, len(run.words))
+    if key not in places.made:
+        looks = (winning, cursor, fresh)
+        places.made[key] = _made(run, family, now, places.places[node], node, mark, options, looks)
+    return places.made[key]
+
+
+def _made(
+    run: Run,
+    family: RoundTree,
+    now: Moment,
+    place: tuple[int, int],
+    node: int,
+    mark: Mark,
+    options: Options,
+    looks: tuple[bool, bool, bool],
+) -> TreeNode:
     born = family.nodes.get(node)
     numbers = node_values(family, now, node)
     value, bar = value_text(numbers, options.value, closing=node == CLOSING)
-    path = set(family.accepted) if now.all_tested else {i for i, v in now.verdicts.items() if v.status == "accepted"}
+    winning, cursor, fresh = looks
     closing = family.record.closing
     parent = family.stop if node == CLOSING else ROOT if born is None else family.parent(node)
     return TreeNode(
@@ -218,9 +253,9 @@ def _node(
         values=numbers,
         value="" if node == ROOT or (node == CLOSING and numbers.p is None) else value,
         bar=None if node == ROOT else bar,
-        winning=node in path or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT),
-        cursor=node == selected,
-        fresh=node in now.fresh,
+        winning=winning,
+        cursor=cursor,
+        fresh=fresh,
         note=_note(family, now, node),
     )
 

@@ -28,6 +28,7 @@ READY = "of a recording · the models are ready: End shows the live run"
 EVERY_ROUND = "every round"
 FILLING = "the first rounds of it; reading the rest:"
 MOST_BYTES = 1 << 20  # of a file of bookmarks that is read: a list of words typed by hand, or not ours
+PATIENCE_S = 0.02  # of a frame for rounds of a long recording that a screen must read first
 QUIET_S = 3  # seconds without a record of a run that goes on after which the screen counts them
 
 
@@ -50,7 +51,7 @@ class RunFeed(TalkingRun):
             prelude.every = True
             prelude.first()
             prelude.play()
-        self.options = Options(ascii=ascii)
+        self.options = Options(ascii=ascii, patience_s=PATIENCE_S)
         self.template: Start | None = None  # what the dialog proposes before anything has run
         self.names = ModelNames()  # of its core
         self.chosen: Start | None = None  # method and knobs of the message to come, as the dialog has them

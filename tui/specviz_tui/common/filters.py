@@ -1,6 +1,7 @@
 """Line filters for terminals without colour or without Unicode. They see every painted cell, scrollbars and dialogs
 too."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -11,12 +12,14 @@ from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
+from specviz.text import SPACE, SPACE_ASCII, SPACE_PLAIN
 from specviz.view.words import palette
 from specviz.view.words.palette import Rgb, legible
+from specviz_tui.common.paint import BARS_KEY
 
 # A sign and the ASCII character that stands for it, pair by pair.
 _PAIRS = """
-─- ━- │| ┃| ┏+ ┓+ ┗+ ┛+ ╭+ ╮+ ╰+ ╯+ ┌+ ┐+ └` ┘+ ├+ ┤+ ┬+ ┴+ ┼+ ▏] ▕[ ▎- ▍= ▌= ▋= ▊# ▉# █# ▁_ ▂. ▃:
+─- ━- │| ┃| ┏+ ┓+ ┗+ ┛+ ╭+ ╮+ ╰+ ╯+ ┌+ ┐+ └` ┘+ ├+ ┤+ ┬+ ┴+ ┼+ ▏] ▕[ ▎- ▍= ▌= ▋= ▊# ▉# █# ▂. ▃:
 ▄- ▅= ▆+ ▇* ▔- …~ ⚑! →> ←< ↑^ ↓v ⇐< ⇒> ×x −- –- —- ±~ ≥> ≤< ∞8 ∅0 ⏎$ ⟨< ⟩> “" ”" ‘' ’' •* ◆% ◀< ▐|
 «< »> ◂< ●@ ·. ○o ┄. ░. ▒% ‹< ›> ÷/ ΣS ΠP ⊕& ⊘! ⊗X ┝+ ┕` ⇢~ ╳X ▸> ▣d ▤v ▥b ◇h ‖| ▴^ ⌊[ ⌋] γg αa εe
 τt φf λl ρr µu
@@ -24,7 +27,9 @@ _PAIRS = """
 _FURNITURE = {"\xa0": " ", "\u2009": " ", **{pair[0]: pair[1] for pair in _PAIRS.split()}}
 _MARKS = {style.glyph: style.ascii for style in palette.STYLES.values()}
 _STATES = {glyph: ascii.ljust(cell_len(glyph)) for glyph, ascii, _ in palette.STATES.values()}
-_TABLE = str.maketrans({**_FURNITURE, **_STATES, **_MARKS})
+_TABLE = str.maketrans({**_FURNITURE, **_STATES, **_MARKS, SPACE: SPACE_ASCII})
+_LOWEST = "_"  # bar of a sparkline, or edge of a box, in ASCII
+_CORNER = "▊"  # of a box whose lower edge is made of `▁`: that of a field to type in
 
 
 class NoColour(LineFilter):
@@ -77,7 +82,28 @@ class AsciiOnly(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments, in ASCII, of the same width."""
-        return [Segment(_ascii(text), style, control) for text, style, control in segments]
+        spelled = _spelled(segments, SPACE_ASCII, _LOWEST)
+        return [Segment(_ascii(text), style, control) for text, style, control in spelled]
+
+
+class Blanks(LineFilter):
+    """Where the font of a terminal draws `▁` as an underscore: another sign for a space."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments, of the same width."""
+        return list(_spelled(segments, SPACE_PLAIN, SPACE))
+
+
+def _spelled(segments: list[Segment], space: str, other: str) -> Iterator[Segment]:
+    """`▁` as `space` where it stands for one, as `other` in a sparkline and in the lower edge of a box."""
+    edged = False  # the segment before ends in the corner of a box
+    for segment in segments:
+        text, style, control = segment
+        if SPACE in text:
+            drawn = edged or (style is not None and BARS_KEY in style.meta)
+            segment = Segment(text.replace(SPACE, other if drawn else space), style, control)
+        edged = text.endswith(_CORNER)
+        yield segment
 
 
 def _ascii(text: str) -> str:

@@ -58,7 +58,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     ),
     Key("match.next", "n", "match(1)", "n", "next match; N: the one before", "Time"),
     Key("first", "home", "first", "Home", "first round", "Time"),
-    Key("last", "end", "last", "End", "last round; live: follow", "Time"),
+    Key("last", "end", "last", "End", "last round; live: follow", "Time", "follow", 1, True),
     Key("slower", "minus", "speed(-1)", "-", "slower, down to a quarter", "Time"),
     Key("faster", "equals_sign,plus", "speed(1)", "=", "faster, up to 16×", "Time"),
     Key("speed.recorded", "0", "speed(0)", "0", "speed as recorded", "Time"),
@@ -81,7 +81,7 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("interrupt", "ctrl+c", "interrupt", "^c", "live: stop an answer", "Run"),
     Key("open", "o", "open", "o", "open a model to decode live with, or a trace", "Run", "open", 9),
     Key("compare", "C", "compare", "C", "this run beside one to three recordings", "Run"),
-    Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run"),
+    Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run", "hold", 6),
     Key(
         "pace",
         "F",

@@ -23,6 +23,8 @@ FAINT = Style(dim=True)
 STRONG = Style(bold=True)
 PLAIN = Style()
 CURSOR = Style(reverse=True)
+BARS_KEY = "bars"
+BARRED = Style(meta={BARS_KEY: True})  # of a sparkline: its lowest bar is no sign for a space
 
 
 @dataclass(frozen=True, slots=True)

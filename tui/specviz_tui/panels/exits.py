@@ -159,7 +159,8 @@ class LayerView(FrameWidget):
         self._layers: tuple[int, ...] = ()
 
     def part(self, frame: Frame) -> object:
-        return ExitsPanel.of(frame), frame.cursor.index
+        found = ExitsPanel.of(frame)
+        return None if found is None else (found, frame.cursor.index)  # nothing is laid out while another screen is up
 
     def show(self, frame: Frame | None) -> None:
         self.refresh(layout=True)

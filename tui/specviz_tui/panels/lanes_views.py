@@ -15,7 +15,7 @@ from specviz.view.panels.lanes.model import Chart, ClassifierView, LaneBlock, La
 from specviz.view.words import palette
 from specviz.view.words.numbers import BARS, number, percent, prob, seconds
 from specviz.view.words.palette import glyph
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, sentence, wrapped
+from specviz_tui.common.paint import BARRED, CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, sentence, wrapped
 
 TOKEN = 11
 IN_BRANCH = "No bound here: in a branch nothing stops drafting; its tokens are cut once the branch has survived."
@@ -128,7 +128,7 @@ def costs(found: LanesModel, painter: Painter, width: int) -> Text:
 def _curve(
     curve: CostCurve, panel: CostPanel, xs: list[int], ends: tuple[float, float], label: int, painter: Painter
 ) -> Text:
-    style = painter.tint(_MARKS.get(curve.key, "accepted"))  # type: ignore[arg-type]
+    style = painter.tint(_MARKS.get(curve.key, "accepted")) + BARRED  # type: ignore[arg-type]
     line = Text(f"{curve.label:<{label}}  ", no_wrap=True)
     for x in xs:
         value = curve.values[panel.xs.index(x)]

@@ -14,6 +14,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from specviz.errors import SpecvizError
 from specviz.view.frame.run_header import warning_text
+from specviz_tui.common.collecting import set_aside
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import (
     KEEP,
@@ -58,6 +59,7 @@ from specviz_tui.widgets.why_panel import WhyPanel
 TICK_S = 1 / 15
 EVERY = 8  # ticks after which a live screen is painted without news: the size of a recording, what the core narrates
 LEAST = (60, 18)
+SETTLED = 8  # ticks after which what was read is set aside: the first picture comes first
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
@@ -73,7 +75,7 @@ class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, Learni
         self._bindings = BindingsMap.merge([self._bindings, BindingsMap(bindings(screen_keys()))])
         self._at = at
         self._later = ""  # a place to go to once all of a big recording is known
-        self._ticks = 0
+        self._ticks = self._settles = self._n_shown = 0
         self._n_told = 0  # warnings of the run
 
     def compose(self) -> ComposeResult:
@@ -119,6 +121,7 @@ class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, Learni
             pane.restart()
         feed.tick(time.monotonic())
         self._go_to_start(at)
+        self._settles, self._n_shown = self._ticks + SETTLED, self._n_shown + 1
         self.repaint_all()
 
     def _go_to_start(self, at: str | None) -> None:
@@ -166,8 +169,11 @@ class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, Learni
         self.live_tick()
         self.find_tick()
         self._ticks += 1
+        if self._ticks == self._settles:
+            set_aside(tidy=self._n_shown > 1)
         waits = self.feed.live or self.feed.filling is not None
-        if changed or self.frame is None or (waits and self._ticks % EVERY == 0):
+        reads = self.frame is not None and self.frame.reading is not None
+        if changed or reads or self.frame is None or (waits and self._ticks % EVERY == 0):
             self.paint()
         self.offer_recording()
 

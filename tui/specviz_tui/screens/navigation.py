@@ -5,8 +5,9 @@ from dataclasses import replace
 import msgspec
 
 from specviz.errors import SpecvizError
-from specviz.view.frame.run_header import warned
+from specviz.view.frame.run_header import WarningGroup, warning_groups
 from specviz.view.play.seek import is_place
+from specviz.view.words.numbers import plural
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.feed import node_record
 from specviz_tui.screens.dialogs import AskScreen, ListChoice, PickScreen, Question
@@ -15,6 +16,7 @@ from specviz_tui.widgets.tree import TreeCanvas, neighbour
 from specviz_tui.widgets.why_panel import WhyPanel
 
 THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
+_NAMED = 12  # rounds of a warning that are named
 PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start"
 PLACE_HINT = f"{PLACES} · or a piece of the text"
 
@@ -186,15 +188,31 @@ class LookingActions(RunScreen):
             self.go(self.feed.player.seek_index(int(at)))
 
     def action_warnings(self) -> None:
-        """Every warning of the core in full; enter goes to its round."""
-        found = warned(self.feed.player.run)
+        """Every warning of the core in full, once; enter goes to the next round that has it."""
+        found = warning_groups(self.feed.player.run)
         if not found:
             self.notify("the core has warned of nothing in this run", markup=False)
             return
-        choices = [
-            ListChoice(f"{'' if w.index is None else w.index}-{k}", w.place, w.text) for k, w in enumerate(found)
-        ]
-        self.app.push_screen(PickScreen("Warnings", choices, "", "esc back", "goes there"), self._go_to_mark)
+        choices = [ListChoice(str(k), _counted(group), group.text) for k, group in enumerate(found)]
+        title = f"Warnings: {sum(group.n for group in found):,} of {plural(len(found), 'kind')}"
+        self.app.push_screen(
+            PickScreen(title, choices, "", "esc back", "goes to the next round that has it", wrap=True),
+            lambda chosen: None if chosen is None else self._go_to_warning(found[int(chosen)]),
+        )
+
+    def _go_to_warning(self, group: WarningGroup) -> None:
+        at = group.next(self.feed.player.cursor.index)
+        if at is not None:
+            self.go(self.feed.player.seek_index(at))
+
+
+def _counted(group: WarningGroup) -> str:
+    """`3 times: r2, r5, r9`."""
+    times = f"{group.n:,} times" if group.n > 1 else ""
+    named = ", ".join(label for _, label in group.places[:_NAMED])
+    more = len(group.places) - _NAMED
+    named += f" and {more:,} more" if more > 0 else ""
+    return ": ".join(part for part in (times, named) if part) or "before the first round"
 
 
 def _json(record: object) -> str:

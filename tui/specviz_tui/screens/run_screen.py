@@ -15,7 +15,7 @@ from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.offers import RecordingOffer
 from specviz_tui.common.pane import PanelPane
 from specviz_tui.widgets.message_line import MessageLine
-from specviz_tui.widgets.status_line import KeyBar, NumberLine, StatusLine
+from specviz_tui.widgets.status_line import KeyBar, KeysNow, NumberLine, StatusLine
 from specviz_tui.widgets.talk_view import TalkView
 from specviz_tui.widgets.timeline import Transport
 from specviz_tui.widgets.tree import TreeBox, TreeCanvas
@@ -23,7 +23,6 @@ from specviz_tui.widgets.why_panel import WhyPanel
 
 TREE = "tree"
 BODY = "body"  # what holds the tree
-MOVING = ("live", "replay", "lag")  # states in which space pauses
 TO_TYPE = "m: say something · p: other model, method, settings · N: new conversation"
 TO_SAY = "say something, then enter · ctrl+c stops an answer · esc leaves this line"
 HELD = "The core waits.\n\n] runs one round, H goes on."
@@ -66,13 +65,16 @@ class RunScreen(Screen[None]):
             self.frame = self.feed.frame()
             self._paint_talk(self.frame)
             self.set_class(not self.feed.has_core, "-recorded")
-            keys = self.query_one(KeyBar)
-            keys.pinned = self.query_one(WhyPanel).pinned
-            keys.ended, keys.pace = self.frame.state.name == "ended", self.feed.other_pace
             self.query_one(TreeBox).waiting = HELD if self.feed.held else ""
             self.query_one(StatusLine).recording = self.recording_text()
-            moving = self.frame.state.name in MOVING
-            self.query_one(Transport).playing = keys.moving = moving
+            self.query_one(KeyBar).now = now = self._keys_now(self.frame)
+            self.query_one(Transport).playing = now.moving
+
+    def _keys_now(self, frame: Frame) -> KeysNow:
+        feed, pinned = self.feed, self.query_one(WhyPanel).pinned
+        return KeysNow.of(
+            frame, pinned=pinned, pace=feed.other_pace, live=feed.live, running=feed.running, held=feed.held
+        )
 
     def _paint_talk(self, frame: Frame) -> None:
         """The conversation in place of the text, and the line in which one talks to whoever listens."""

@@ -2,7 +2,7 @@
 
 from specviz.runlog.run import Mark
 from specviz.view.words.numbers import bar as spark
-from specviz_tui.common.paint import FAINT
+from specviz_tui.common.paint import BARRED, FAINT
 from specviz_tui.widgets.tree_columns import ColumnGrid
 from specviz_tui.widgets.tree_line import Row
 
@@ -68,5 +68,5 @@ def ruler(grid: ColumnGrid, width: int) -> Row:
     for size, *cells in zip(found.sizes, *found.cells, strict=True):
         marks = [cell.mark for cell in cells if cell is not None]
         kept = next((mark for mark in _TOLD if mark in marks), None)
-        row.add(spark(size, most), grid.painter.tint(kept) if kept is not None else FAINT)
+        row.add(spark(size, most), (grid.painter.tint(kept) if kept is not None else FAINT) + BARRED)
     return row

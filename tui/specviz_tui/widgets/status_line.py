@@ -1,7 +1,7 @@
 """The first lines (what runs, its state, the numbers of the run so far) and the last one: keys by importance."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.style import Style
 from rich.text import Text
@@ -19,8 +19,10 @@ from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, fitt
 from specviz_tui.common.pane import all_panes, screen_keys, screens
 from specviz_tui.common.remapped import remapped
 
+NARROW = 100
 LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
+MOVING_STATES = ("live", "replay", "lag")  # in which space pauses
 
 
 class StatusLine(FrameWidget):
@@ -31,13 +33,14 @@ class StatusLine(FrameWidget):
     chosen: reactive[str] = reactive("tree")
 
     def part(self, frame: Frame) -> object:
-        return frame.run, frame.state, frame.round, frame.metrics, frame.queue, frame.n_warnings, frame.unfit
+        phase = frame.phase_text if self.size.width < NARROW else ""  # on a wide screen the tree says it
+        return frame.run, frame.state, frame.round, phase, frame.metrics, frame.queue, frame.n_warnings, frame.unfit
 
     def render(self) -> Text:
         """One line, the least important parts left out when it is narrow."""
         if self.frame is None:
             return Text(" specviz", style=STRONG)
-        return self._narrow(self.frame) if self.size.width < 100 else self._wide(self.frame)
+        return self._narrow(self.frame) if self.size.width < NARROW else self._wide(self.frame)
 
     def _wide(self, frame: Frame) -> Text:
         run = frame.run
@@ -62,8 +65,16 @@ class StatusLine(FrameWidget):
 
     def _narrow(self, frame: Frame) -> Text:
         place = Text(f"r{frame.round}" if frame.round else "")
+        phase = Text(frame.phase_text.removeprefix("phase "), style=FAINT)
         numbers = [(4 + k, metric(m)) for k, m in enumerate(frame.metrics[:3]) if m.value is not None]
-        parts = [(3, _name()), (0, self._state(frame)), (1, badge(frame.run, self.painter)), (2, place), *numbers]
+        parts = [
+            (3, _name()),
+            (0, self._state(frame)),
+            (0, badge(frame.run, self.painter)),
+            (1, place),
+            (1, phase),
+            *numbers,
+        ]
         parts += [
             (8, Text(self.recording)),
             (2, tabs(self.chosen, frame.unfit, names=False)),
@@ -145,17 +156,44 @@ def does(name: str) -> Style:
     return Style(meta={"action": name})
 
 
-NARROW = 100
+@dataclass(frozen=True, slots=True)
+class KeysNow:
+    """What the keys of the footer would do at this moment."""
+
+    moving: bool = False  # space pauses
+    ended: bool = False  # the end is on screen: playing begins again
+    pinned: bool = False  # the why panel: enter lets it go
+    pace: str = ""  # what the key of the pace would bring; "" where there is no core
+    live: bool = False  # a core listens: knobs can be moved
+    running: bool = False  # and decodes
+    held: bool = False
+    following: bool = False  # the newest round is on screen
+    rounds: bool = True  # there is something to step through
+    rejections: bool = True  # and to jump between
+
+    @classmethod
+    def of(cls, frame: Frame, *, pinned: bool, pace: str, live: bool, running: bool, held: bool) -> "KeysNow":
+        """At a frame. `live`, `running`, `held`: of the core."""
+        tested = next((m.value for m in frame.metrics if m.name == "test_acceptance_rate"), None)
+        return cls(
+            frame.state.name in MOVING_STATES,
+            frame.state.name == "ended",
+            pinned,
+            pace,
+            live,
+            running,
+            held,
+            frame.following,
+            bool(frame.timeline.points),
+            bool(frame.timeline.points) and (tested is None or tested < 1),
+        )
 
 
 class KeyBar(Widget):
-    """One line; a click on an entry is the key."""
+    """One line; a click on an entry is the key. What can do nothing now is left out."""
 
     chosen: reactive[str] = reactive("tree")
-    moving: reactive[bool] = reactive(False)  # then space pauses
-    ended: reactive[bool] = reactive(False)  # the end is on screen: playing begins again
-    pinned: reactive[bool] = reactive(False)  # the why panel: then enter lets it go
-    pace: reactive[str] = reactive("")  # what the key of the pace would bring; "" where there is no core
+    now: reactive[KeysNow] = reactive(KeysNow())
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -168,9 +206,10 @@ class KeyBar(Widget):
         own = {key.keys: key for pane in panes for key in remapped(pane.KEYS, self.own) if key.short}
         narrow = self.size.width < NARROW
         always = remapped(screen_keys(), self.own)
-        ranked = sorted((self._now(key, narrow) for key in always if key.rank), key=lambda key: key.rank)
+        ranked = sorted((key for key in always if key.rank), key=lambda key: key.rank)
+        shown = (own.get(key.keys) or self._now(key, narrow) for key in ranked)
         line, self._spots = Text(" ", no_wrap=True), []
-        for key in (own.get(key.keys, key) for key in ranked if key.short and (key.narrow or not narrow)):
+        for key in (key for key in shown if key.short and (key.narrow or not narrow)):
             entry = _entry(key, narrow, {other.id: other.caps for other in always})
             if line.cell_len + entry.cell_len > self.size.width:
                 break
@@ -180,16 +219,30 @@ class KeyBar(Widget):
         return line
 
     def _now(self, key: Key, narrow: bool) -> Key:
-        """The key with the word for what it does now."""
-        if key.id == "pace":
-            return replace(key, short=self.pace)
-        if key.id == "play" and self.ended:
-            return replace(key, short="again" if narrow else "again from round 1")
-        if key.id == "play" and self.moving:
-            return replace(key, short="pause")
-        if key.id == "why" and self.pinned:
-            return replace(key, short="unpin")
-        return key
+        """The key with the word for what it does now; without a word where it can do nothing."""
+        now, short = self.now, key.short
+        match key.id:
+            case "pace":
+                short = now.pace
+            case "play" if now.ended:
+                short = "again" if narrow else "again from round 1"
+            case "play" if now.moving:
+                short = "stay" if now.running and now.following else "pause"
+            case "last" if not now.running or now.following:
+                short = ""
+            case "hold":
+                short = ("go on" if now.held else short) if now.running else ""
+            case "knobs" if not now.live:
+                short = ""
+            case "why" | "value" if self.chosen != "tree":
+                short = ""
+            case "why" if now.pinned:
+                short = "unpin"
+            case "step.previous" | "round.previous" | "why" | "again" | "value" | "find" | "seek" if not now.rounds:
+                short = ""
+            case "rejection.previous" if not now.rejections:
+                short = ""
+        return replace(key, short=short)
 
     def on_click(self, event: events.Click) -> None:
         for x0, x1, action in self._spots:

@@ -10,7 +10,7 @@ from textual.reactive import reactive
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import Timeline
 from specviz_tui.common.frame_widget import FrameWidget, Pressed, SeekAsked
-from specviz_tui.common.paint import CURSOR, FAINT, STRONG, spread
+from specviz_tui.common.paint import BARRED, CURSOR, FAINT, STRONG, spread
 
 LABEL = " tok/round "
 GRAVITY = "─◆⚑⚠"
@@ -32,7 +32,7 @@ class Sparkline(FrameWidget):
             return Text(LABEL, style=FAINT)
         line, start = Text(LABEL, style=FAINT), self._start()
         bars = self.frame.timeline.bars[start : start + self._room]
-        line.append(bars, style=self.painter.tint("accepted"))
+        line.append(bars, style=self.painter.tint("accepted") + BARRED)
         at = self.frame.timeline.index - start
         if 0 <= at < len(bars):
             line.stylize(CURSOR, len(LABEL) + at, len(LABEL) + at + 1)

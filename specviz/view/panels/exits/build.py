@@ -22,6 +22,7 @@ from specviz.view.words.palette import Phase
 
 COLUMNS = 64  # rows on the map
 _KEPT = 128
+_FAR = 2 * COLUMNS  # rounds that are looked back: some have no rows
 _ORACLES = 8  # queries whose oracle is kept
 _NUMBERS = (  # name, label, help
     ("exit_rate", "exits", "rows that stopped before the top / rows"),
@@ -56,9 +57,23 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
     def leaving(self, record: RoundRecord) -> None:
         self._gates.take(record)
 
+    def behind(self) -> int:
+        """Gates are counted over the run; a method without them has none to count."""
+        told = self.needs(self.run.method_traits) and self.run.level != "none"
+        return self._gates.behind(self.run.rounds) if told else 0
+
+    def catch_up(self, n_rounds: int) -> None:
+        self._gates.add(self.run.rounds, n_rounds)
+
+    def around(self, index: int) -> range:
+        """Those whose rows may stand on the map."""
+        return range(max(0, index - COLUMNS), index) if self.needs(self.run.method_traits) else range(0)
+
     def build(self, scene: Scene, options: ExitOptions) -> LayersModel:
         """The rows of this round and of those before it."""
         family, now, ascii = scene.family, scene.now, scene.ascii
+        if not self.needs(self.run.method_traits):
+            return LayersModel(self._missing(family.record))
         here, _ = self._known(family.record, family, ascii)
         judged = now.all_tested or now.phase >= Phase.CLOSE
         columns = here.columns(self._shown(here, now), judged) if here.climbs else ()
@@ -124,7 +139,7 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
         """The rows of earlier rounds of the same query, as they ended."""
         found: list[tuple[Column, ...]] = []
         rounds = self.run.rounds
-        for index in range(record.index - 1, record.query.first - 1, -1):
+        for index in range(record.index - 1, max(record.query.first, record.index - _FAR) - 1, -1):
             columns = self._known(rounds[index], None, ascii)[1]
             room -= len(columns)
             if room < 0:

@@ -124,18 +124,26 @@ class GateTally:
         self.stops: dict[int, int] = {}
         self.wrong: dict[int, int] = {}
 
-    def add(self, rounds: Sequence[RoundRecord]) -> None:
-        """Count the rounds that are complete and not yet counted; only the last of a run may still become so."""
-        while self._done < len(rounds):
+    def behind(self, rounds: Sequence[RoundRecord]) -> int:
+        """Rounds not counted yet."""
+        return len(rounds) - self._done
+
+    def add(self, rounds: Sequence[RoundRecord], n_rounds: int | None = None) -> None:
+        """Count the rounds that are complete and not yet counted, at most so many; only the last of a run may still
+        become so."""
+        stop = len(rounds) if n_rounds is None else min(len(rounds), self._done + n_rounds)
+        while self._done < stop:
             record = rounds[self._done]
             if not record.complete and self._done == len(rounds) - 1:
                 return
-            self.take(record)
+            self._next(record)
 
     def take(self, record: RoundRecord) -> None:
         """The next round, as it ended; another one is left to `add`."""
-        if record.index != self._done:
-            return
+        if record.index == self._done:
+            self._next(record)
+
+    def _next(self, record: RoundRecord) -> None:
         self._done += 1
         for gate in record.every(Gate) if record.complete else ():
             if not gate.observed_only:

@@ -54,6 +54,9 @@ class GlancePanel(Panel[PanelOptions, Glance]):
     def empty(self, reason: str) -> Glance:
         return Glance(reason)
 
+    def around(self, index: int) -> range:
+        return range(max(0, index + 1 - _RECENT), index + 1)
+
     def build(self, scene: Scene, options: PanelOptions) -> Glance:
         """Over the rounds so far; ranks of those up to the one on screen."""
         record, metrics = scene.record, scene.metrics

@@ -82,11 +82,26 @@ class RunFacts:
         self._hrad: list[float] = []  # seconds of the classifier's calls in the first rounds
         self._n_probed = 0
 
+    @property
+    def n_behind(self) -> int:
+        """Rounds not taken in yet."""
+        return max(0, len(self.run.rounds) - self._newest.stop)
+
+    def around(self, index: int) -> range:
+        """Rounds that are read for the stretch around a place; none where there is one already."""
+        wanted = self._wanted(index)
+        return range(0) if self._holds(wanted, index) else range(*self._reach(wanted, index))
+
     def update(self, index: int) -> None:
         """Take in the rounds that came to their end; start again where one was replaced, or at other costs.
 
         `index`: the round that is looked at.
         """
+        self.take_in(len(self.run.rounds))
+        self._look(index)
+
+    def take_in(self, n_rounds: int) -> None:
+        """The same for so many rounds, and no look at any."""
         self._probe()
         replaced = self._replaced()
         if replaced is not None:  # take it back with those after it, and play the rest of the newest stretch once more
@@ -97,12 +112,11 @@ class RunFacts:
         if self._rates != self.rates:
             self._rates = self.rates
             self._play_again()
-        for k in range(self._newest.stop, len(self.run.rounds)):
+        for k in range(self._newest.stop, min(len(self.run.rounds), self._newest.stop + n_rounds)):
             record = self.run.rounds[k]
             if record.end is None:
                 break
             self._take(record)
-        self._look(index)
 
     def leaving(self, record: RoundRecord) -> None:
         """The next round, which is about to go out of memory. At other costs later, its start is worked out again."""
@@ -191,12 +205,25 @@ class RunFacts:
 
     def _look(self, index: int) -> None:
         """Choose the stretch around a place, and make one where there is none."""
-        first = self.run.rounds[index].query.first if self.run.rounds else 0
-        wanted = max(first, index - _BEFORE, 0)
+        wanted = self._wanted(index)
         if wanted >= self._newest.first:
             self._here = self._newest
-        elif not (self._here is not self._newest and self._here.first <= wanted and index < self._here.stop):
-            self._here = self._stretch(max(0, wanted - _BEFORE), min(index + _AFTER, len(self._starts)))
+        elif not self._holds(wanted, index):
+            self._here = self._stretch(*self._reach(wanted, index))
+
+    def _wanted(self, index: int) -> int:
+        """The first round that is wanted for a place."""
+        first = self.run.rounds[index].query.first if self.run.rounds else 0
+        return max(first, index - _BEFORE, 0)
+
+    def _holds(self, wanted: int, index: int) -> bool:
+        """Whether a stretch that is there goes from one to the other."""
+        if wanted >= self._newest.first:
+            return True
+        return self._here is not self._newest and self._here.first <= wanted and index < self._here.stop
+
+    def _reach(self, wanted: int, index: int) -> tuple[int, int]:
+        return max(0, wanted - _BEFORE), min(index + _AFTER, len(self._starts))
 
     def _stretch(self, first: int, stop: int) -> Stretch:
         """Rounds once more, at the present costs."""

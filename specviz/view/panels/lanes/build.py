@@ -56,6 +56,17 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         self.facts.leaving(record)
         self._worked.take(record)
 
+    def behind(self) -> int:
+        return 0 if self._missing() else max(self.facts.n_behind, self._worked.behind(self.run))
+
+    def catch_up(self, n_rounds: int) -> None:
+        """Both in step, so that a round is read once."""
+        self.facts.take_in(n_rounds)
+        self._worked.add(self.run, len(self.run.rounds) - self.facts.n_behind)
+
+    def around(self, index: int) -> range:
+        return range(0) if self._missing() else self.facts.around(index)
+
     def build(self, scene: Scene, options: LaneOptions) -> LanesModel:
         """The lanes of the last rounds, and what drafted in this one."""
         record, now, metrics = scene.record, scene.now, scene.metrics

@@ -89,19 +89,25 @@ class Worked:
         self.forked = False
         self._done = 0
 
-    def add(self, run: Run) -> "Worked":
-        """Take in the rounds that have come since; the last may still grow."""
-        while self._done < len(run.rounds):
+    def behind(self, run: Run) -> int:
+        """Rounds not taken in yet."""
+        return len(run.rounds) - self._done
+
+    def add(self, run: Run, stop: int | None = None) -> "Worked":
+        """Take in the rounds that have come since, those before `stop`; the last may still grow."""
+        while self._done < (len(run.rounds) if stop is None else stop):
             record = run.rounds[self._done]
             if record.end is None and self._done == len(run.rounds) - 1:
                 break
-            self.take(record)
+            self._next(record)
         return self
 
     def take(self, record: RoundRecord) -> None:
         """The next round, as it ended; another one is left to `add`."""
-        if record.index != self._done:
-            return
+        if record.index == self._done:
+            self._next(record)
+
+    def _next(self, record: RoundRecord) -> None:
         self._done += 1
         found = record.every(Match)
         self.matches, self.hits = self.matches + len(found), self.hits + sum(m.branch is not None for m in found)

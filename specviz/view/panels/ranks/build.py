@@ -65,6 +65,12 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
     def empty(self, reason: str) -> RanksModel:
         return RanksModel(reason)
 
+    def behind(self) -> int:
+        return 0 if self._missing() else self.facts.n_behind
+
+    def catch_up(self, n_rounds: int) -> None:
+        self.facts.update(n_rounds)
+
     def follows(self, family: RoundTree, now: Moment) -> int | None:
         """The closing token: here the question is which token was missing."""
         return CLOSING if now.phase >= Phase.CLOSE else None

@@ -35,12 +35,18 @@ class RankFacts:
     _done: int = 0
     _picked: "Last[Picked]" = field(default_factory=Last)
 
-    def update(self) -> None:
-        """Rounds end in order; one that is still open waits."""
+    @property
+    def n_behind(self) -> int:
+        """Rounds not counted yet."""
+        return len(self.run.rounds) - self._done
+
+    def update(self, n_rounds: int | None = None) -> None:
+        """Count rounds, at most so many. They end in order; one that is still open waits."""
         from specviz.metrics.ranks import seen
 
         rounds = self.run.rounds
-        while self._done < len(rounds) and rounds[self._done].complete:
+        stop = len(rounds) if n_rounds is None else min(len(rounds), self._done + n_rounds)
+        while self._done < stop and rounds[self._done].complete:
             record = rounds[self._done]
             self.placed += [Placed(record.index, seen(each)) for each in record.expansions]
             self._done += 1

@@ -1,0 +1,84 @@
+"""The footer says what a key would do now, and leaves out what can do nothing; narrow screens name the phase on top."""
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from specviz import events as ev
+from specviz.commands import Start
+from specviz.view.words.palette import PHASE_WORDS, Phase
+from specviz_tui.app import SpecvizApp
+from specviz_tui.screens.main import MainScreen
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, replay_app
+from support.traces import make_events
+
+RUN = make_events(temperature=0.8, new_tokens=40)
+
+
+def main_of(app: SpecvizApp) -> MainScreen:
+    screen = app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+async def footer(pilot: Pilot[int]) -> str:
+    main_of(pilot.app).tick()  # type: ignore[arg-type]
+    await pilot.pause()
+    return lines(pilot.app)[-1]  # type: ignore[arg-type]
+
+
+async def test_a_recording_offers_no_knobs_and_nothing_to_follow(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        said = await footer(pilot)
+        assert "rejection" in said
+        for word in ("knobs", "follow", "hold", "full speed"):
+            assert word not in said
+
+
+async def test_where_nothing_was_rejected_no_key_leads_to_a_rejection(tmp_path: Path) -> None:
+    app = live_app(script := Script())
+    async with app.run_test(size=WIDE) as pilot:
+        script.play([catalogue(), ev.State(state="idle")])
+        said = await footer(pilot)
+        assert "knobs" in said
+        for word in ("rejection", "step", "what if"):
+            assert word not in said, "no round has begun"
+
+
+async def test_a_live_run_says_follow_and_stay_hold_and_go_on() -> None:
+    app = live_app(script := Script())
+    async with app.run_test(size=(160, 36)) as pilot:
+        script.play([catalogue(), ev.State(state="idle")])
+        await footer(pilot)
+        await pilot.press("escape")  # it asks for a prompt
+        app.feed.start(Start(prompt="a"))
+        ended = next(k for k, event in enumerate(RUN) if isinstance(event, ev.RoundEnd) and event.r >= 2)
+        script.play(RUN[: ended + 1])
+        said = await footer(pilot)
+        assert "space stay" in said
+        assert "H hold" in said
+        assert "follow" not in said
+        await pilot.press("space")
+        said = await footer(pilot)
+        assert "space play" in said
+        assert "End follow" in said
+        await pilot.press("H")
+        said = await footer(pilot)
+        assert "H go on" in said
+
+
+@pytest.mark.parametrize("size", [NARROW, (60, 18)], ids=["80x24", "60x18"])
+async def test_the_phase_is_named_on_a_narrow_screen(size: tuple[int, int], tree_trace: Path) -> None:
+    app = replay_app(tree_trace)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("home")
+        seen = set()
+        for _ in range(40):
+            await pilot.pause()
+            here = main_of(app).frame.phase
+            assert f"{int(here)}/6 " in lines(app)[0]
+            seen |= {phase for phase in Phase if PHASE_WORDS[phase] in lines(app)[0]}
+            await pilot.press("full_stop")
+        assert seen >= {Phase.ROOT, Phase.DRAFT, Phase.VERIFY, Phase.ACCEPT, Phase.COMMIT}
