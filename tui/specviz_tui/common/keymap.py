@@ -81,6 +81,14 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("interrupt", "ctrl+c", "interrupt", "^c", "live: stop an answer", "Run"),
     Key("open", "o", "open", "o", "open a model to decode live with, or a trace", "Run", "open", 9),
     Key("compare", "C", "compare", "C", "this run beside one to three recordings", "Run"),
+    Key(
+        "two",
+        "A",
+        "try_both",
+        "A",
+        "live: A/B, this prompt under two settings side by side",
+        "Run",
+    ),
     Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run"),
     Key(
         "pace",

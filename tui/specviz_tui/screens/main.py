@@ -35,6 +35,7 @@ from specviz_tui.common.keymap import KNOB_KEYS, TREE_KEYS, Key, bindings
 from specviz_tui.common.paint import painter_of
 from specviz_tui.common.pane import PanelPane, all_panes, screen_keys
 from specviz_tui.compare.screen import CompareActions
+from specviz_tui.compare.two import TwoActions
 from specviz_tui.find.actions import FindActions
 from specviz_tui.find.find_line import FindLine
 from specviz_tui.out.actions import OutActions
@@ -61,7 +62,7 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(FindActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions):
+class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
