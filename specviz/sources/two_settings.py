@@ -92,8 +92,10 @@ class TwoRuns:
 
     def look(self) -> None:
         """See how far it is; begin the second when the first is at its end."""
-        if not self.running:
-            return
+        if self.running and not self._goes_on():
+            self._as_before()
+
+    def _goes_on(self) -> bool:
         try:
             if self._ended():
                 self.n_done += 1
@@ -101,8 +103,7 @@ class TwoRuns:
                     self._begin()
         except SpecvizError as error:
             self.problem = str(error)
-        if not self.running:
-            self._as_before()
+        return self.running
 
     def cancel(self) -> None:
         """End it; what was done of it stays."""

@@ -20,7 +20,7 @@ TOKENS = 24
 
 
 def run(**recipe: object) -> list[ev.Event]:
-    return make_events(new_tokens=TOKENS, **recipe)
+    return list(make_events(new_tokens=TOKENS, **recipe))
 
 
 def main_of(app: SpecvizApp) -> MainScreen:
@@ -89,7 +89,7 @@ async def test_the_same_prompt_is_decoded_twice_and_told_to_be_the_same_text(siz
         assert isinstance(app.screen, CompareScreen)
         await pilot.press("escape", "escape")
         await pilot.pause()
-        assert app.screen is main_of(app)
+        assert app.screen_stack == [main_of(app)]
 
 
 async def test_where_they_part_is_marked_and_leaving_ends_it() -> None:

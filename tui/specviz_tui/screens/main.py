@@ -38,6 +38,7 @@ from specviz_tui.compare.screen import CompareActions
 from specviz_tui.compare.two import TwoActions
 from specviz_tui.find.actions import FindActions
 from specviz_tui.find.find_line import FindLine
+from specviz_tui.find.jump import JumpActions, JumpLine
 from specviz_tui.out.actions import OutActions
 from specviz_tui.screens.closer import CloserActions
 from specviz_tui.screens.judging import JudgingActions
@@ -62,7 +63,9 @@ LEAST = (60, 18)
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions):
+class MainScreen(
+    FindActions, JumpActions, TwoActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions
+):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -95,6 +98,7 @@ class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingAct
         yield Sparkline(id="sparkline").data_bind(RunScreen.frame)
         yield Transport(id="transport").data_bind(RunScreen.frame)
         yield FindLine(id="find")
+        yield JumpLine(id="jump")
         yield MessageLine(id="message")
         yield KeyBar(id="keys")
         yield Static("", id="too-small", markup=False)
