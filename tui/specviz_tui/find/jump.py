@@ -74,7 +74,7 @@ class JumpActions(RunScreen):
             return
         self.feed.player.pause()
         nodes = self.query_one(TreeCanvas).in_sight if self.shown == TREE else []
-        marks = self.query_one(Transport).apart(self._marked())
+        marks = self.query_one(Transport).apart(self._worth_going())
         names = jump_labels(len(nodes) + len(marks))
         self._jump_nodes = dict(zip(names, nodes, strict=False))
         self._jump_marks = dict(zip(names[len(nodes) :], marks, strict=False))
@@ -84,7 +84,7 @@ class JumpActions(RunScreen):
         line.focus()
         self._show_labels()
 
-    def _marked(self) -> Iterable[int]:
+    def _worth_going(self) -> Iterable[int]:
         """Rounds worth going to, the rarest kind first: markers, what findings rest on, rejections near by."""
         assert self.frame is not None
         yield from (point.index for point in self.frame.timeline.marked)
