@@ -11,7 +11,7 @@ from app.fakes import fake_settings, until
 from specviz.commands import Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.events import Header
-from specviz_app.server.ab import two_settings
+from specviz.sources.two_settings import two_settings
 from specviz_app.server.core import ServedRun, Settings
 from specviz_app.server.live_rounds import now
 from specviz_app.server.server import Server, current

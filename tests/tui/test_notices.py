@@ -7,9 +7,10 @@ import pytest
 from textual.pilot import Pilot
 
 from specviz import events as ev
+from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common.feed import bookmark_file, kept_bookmarks
+from specviz_tui.common.bookmarks import ENDING, beside, bookmark_file, keep_bookmark, kept_bookmarks
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen, guide_page, pages
@@ -192,18 +193,36 @@ async def test_a_bookmark_in_a_recording_is_there_again(tmp_path: Path) -> None:
             marked = [p.r for p in main_of(app).frame.timeline.points if "⚑" in p.markers]
             assert marked == ([3] if visit else [])
             await bookmark(pilot, note)
-    copy = tmp_path / "elsewhere.sv.jsonl.gz"
-    copy.write_bytes(bytes_before)
-    app = replay_app(copy)
+    assert path.read_bytes() == bytes_before, "no trace is touched"
+    added = {p.name for p in tmp_path.iterdir()} - {*files_before, "state"}
+    assert added == {path.name + ENDING}, "one file, beside it"
+    there = tmp_path / "there"
+    there.mkdir()
+    for name in (path.name, path.name + ENDING):
+        (tmp_path / name).rename(there / name)
+    app = replay_app(there / path.name)
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("B")
         await pilot.pause()
         assert "odd" in shown(app)
         assert "even" in shown(app)
-    assert path.read_bytes() == bytes_before, "no trace is touched"
-    assert [n for n in files_before if n != "state"] == [
-        p.name for p in sorted(tmp_path.iterdir()) if p.name not in ("state", copy.name)
-    ]
+
+
+def test_bookmarks_kept_elsewhere_are_read_and_a_file_that_is_not_ours_stays(tmp_path: Path) -> None:
+    path = recorded(tmp_path, "kept", temperature=0.8, new_tokens=40)
+    header = read_events(path)[0]
+    assert isinstance(header, ev.Header)
+    notes = [ev.Note(text=text, at=ev.At(r=2), q=0, r=2, t=5) for text in ("before", "now", "then")]
+    keep_bookmark(header, notes[0])
+    file = beside(path)
+    assert file is not None
+    assert keep_bookmark(header, notes[1], path) == file
+    assert [note.text for note in kept_bookmarks(header, path)] == ["before", "now"]
+    file.write_text("somebody's own list")
+    assert keep_bookmark(header, notes[2], path) == bookmark_file(header)
+    assert file.read_text() == "somebody's own list"
+    assert [note.text for note in kept_bookmarks(header, path)] == ["before", "then"]
+    assert beside(next(iter(bundled_traces().values()))) is None, "what comes along stays as it came"
 
 
 async def test_the_file_of_bookmarks_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -213,14 +232,19 @@ async def test_the_file_of_bookmarks_is_for_its_owner_alone(tmp_path: Path) -> N
         await bookmark(pilot, "odd")
     header = read_events(path)[0]
     assert isinstance(header, ev.Header)
-    assert stat.S_IMODE(bookmark_file(header).stat().st_mode) == 0o600
-    assert [note.text for note in kept_bookmarks(header)] == ["odd"]
+    file = beside(path)
+    assert file is not None
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(keep_bookmark(header, ev.Note(text="even", at=ev.At(r=1))).stat().st_mode) == 0o600
+    assert {note.text for note in kept_bookmarks(header, path)} == {"odd", "even"}
 
 
 async def test_bookmarks_that_cannot_be_kept_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    app = replay_app(recorded(tmp_path, "kept", temperature=0.8, new_tokens=40))
+    path = recorded(tmp_path, "kept", temperature=0.8, new_tokens=40)
+    path.with_name(path.name + ENDING).mkdir()  # no file can be written there
+    app = replay_app(path)
     async with app.run_test(size=WIDE) as pilot:
         await bookmark(pilot, "odd")
         (told,) = [n.message for n in app._notifications]
@@ -233,9 +257,11 @@ async def test_a_damaged_file_of_bookmarks_does_no_harm(tmp_path: Path, content:
     path = recorded(tmp_path, "kept", temperature=0.8, new_tokens=40)
     header = read_events(path)[0]
     assert isinstance(header, ev.Header)
-    file = bookmark_file(header)
+    file, own = bookmark_file(header), beside(path)
+    assert own is not None
     file.parent.mkdir(parents=True)
-    file.write_bytes(content)
+    for each in (file, own):
+        each.write_bytes(content)
     app = replay_app(path)
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()

@@ -95,6 +95,31 @@ async def test_braces_stop_at_rejections_only(chain_trace: Path) -> None:
         assert frame_of(app).cursor == places[-2]
 
 
+async def test_seek_takes_a_share_a_time_and_a_quoted_text(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        player = app.feed.player
+        n = len(player.run.rounds)
+        await pilot.press("g", *"50%")
+        await pilot.pause()
+        assert f"enter goes to round {round(0.5 * (n - 1)) + 1} of {n}" in shown(app)
+        await pilot.press("enter")
+        assert player.cursor.index == round(0.5 * (n - 1))
+        await pilot.press("g", *"0s", "enter")
+        assert player.cursor.index == 0
+        text = player.run.rounds[2].commit.texts[0]
+        await pilot.press("g", *f'"{text}"', "enter")
+        await pilot.pause()
+        assert any(text in token for token in player.run.rounds[player.cursor.index].commit.texts)
+        here = player.cursor
+        for typed, told in (("101%", "behind the end"), ("9999s", "the run goes from 0s to"), ('"@@"', "is not found")):
+            await pilot.press("g", *typed, "enter")
+            await pilot.pause()
+            assert told in shown(app)
+            await pilot.press("escape")
+        assert player.cursor == here
+
+
 async def test_seek_takes_a_round_a_node_and_refuses_the_rest(chain_trace: Path) -> None:
     app = replay_app(chain_trace)
     async with app.run_test(size=WIDE) as pilot:

@@ -6,59 +6,15 @@ kept under names of their own. A thread waits for them: no page is held up.
 
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from specviz.commands import Start
 from specviz.errors import SpecvizError
-from specviz.view.words.numbers import knob as shown
+from specviz.sources.two_settings import STOPPED, TwoSettings
 
 if TYPE_CHECKING:
     from specviz_app.server.core import ServedRun
 
 _LOOK_S = 0.05
-_STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class TwoSettings:
-    """The same prompt and seed twice. `labels`: what each is set to: `γ 4`."""
-
-    starts: tuple[Start, Start]
-    labels: tuple[str, str]
-
-    @property
-    def words(self) -> str:
-        """As it is offered."""
-        return f"A/B: the same prompt with {self.labels[0]} and with {self.labels[1]}"
-
-
-def two_settings(core: "ServedRun") -> TwoSettings | None:
-    """What the newest run can be tried with; None where no knob stands otherwise than it began.
-
-    Under the core's lock.
-    """
-    start, header = core.started, core.run.header
-    if start is None or header is None or core.preparing or not core.loaded:
-        return None
-    was: dict[str, Any] = {}
-    now: dict[str, Any] = {}
-    for change in core.run.changes:
-        was.setdefault(change.name, change.old)
-        now[change.name] = change.new
-    moved = {name: value for name, value in now.items() if value != was[name]}
-    if not moved:
-        return None
-    symbols = {spec.name: spec.symbol or spec.name for spec in header.knob_specs}
-
-    def label(values: Mapping[str, Any]) -> str:
-        return ", ".join(f"{symbols.get(name, name)} {shown(values[name])}" for name in moved)
-
-    first = replace(start, paused=False)
-    return TwoSettings((first, replace(first, knobs={**start.knobs, **moved})), (label(was), label(moved)))
 
 
 class Trial:
@@ -83,7 +39,7 @@ class Trial:
     @property
     def cancelled(self) -> bool:
         """Whether a person ended it."""
-        return self.problem == _STOPPED
+        return self.problem == STOPPED
 
     def progress(self) -> tuple[float, str]:
         """How much is done, from 0 to 1, and what goes on now, in words."""
@@ -132,14 +88,14 @@ class Trial:
             if self._cancelled.is_set():
                 if core.running or core.preparing:
                     core.stop()
-                raise SpecvizError(_STOPPED)
+                raise SpecvizError(STOPPED)
             if core.started is not start or core.preparing or core.running:
                 return False
             if core.generation == self._generation:  # no run came of it
                 raise SpecvizError(core.refusals[-1] if core.refusals else "the core took no run")
             end = core.run.end
-            if end is not None and end.reason not in ("done", _STOPPED):
+            if end is not None and end.reason not in ("done", STOPPED):
                 raise SpecvizError(end.message or f"the run ended: {end.reason}")
-            if end is not None and end.reason == _STOPPED:
-                raise SpecvizError(_STOPPED)
+            if end is not None and end.reason == STOPPED:
+                raise SpecvizError(STOPPED)
             return end is not None

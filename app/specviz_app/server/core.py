@@ -28,10 +28,11 @@ from specviz.sources.conversation import Spoken
 from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.sources.model_names import ModelNames
 from specviz.sources.talking_run import TalkingRun, proposed
+from specviz.sources.two_settings import two_settings
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Frame, Options
 from specviz.view.play.player import SPEEDS
-from specviz_app.server.ab import Trial, two_settings
+from specviz_app.server.ab import Trial
 from specviz_app.server.past import Dialogue, PastRun
 
 TICK_S = 1 / 30

@@ -12,13 +12,13 @@ import msgspec
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.sources.conversation import Spoken
+from specviz.sources.two_settings import two_settings
 from specviz.text import running
 from specviz.view import Frame
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, one_round, points_from
 from specviz.view.stage.now import controls, stage_now
 from specviz.view.stage.page import page
-from specviz_app.server.ab import two_settings
 from specviz_app.server.core import LiveSource, ServedRun
 from specviz_app.server.sharing import Taken, prepared
 from specviz_app.server.stages import MOST_ROUNDS, view_of

@@ -3,16 +3,11 @@ while nothing comes, and a recording (`prelude`) that plays while the models loa
 looks at a moment of it, since a paced core waits."""
 
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import platformdirs
-
 from specviz.commands import Start
-from specviz.errors import SpecvizError
-from specviz.events import At, Header, Note
+from specviz.events import At, Note
 from specviz.sources.base import Source
 from specviz.sources.live_run import IdleWords
 from specviz.sources.model_names import ModelNames
@@ -20,6 +15,7 @@ from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.view import Feed, Frame, Options, Player, Run
 from specviz.view.frame.judgement import CountedRun
 from specviz.view.words.numbers import percent
+from specviz_tui.common.bookmarks import keep_bookmark, kept_bookmarks
 
 WORDS = IdleWords("nothing is open: press o", "press p to enter a prompt")
 TALKING = IdleWords("nothing is open: press o", "press m to say something, p for another model or method")
@@ -27,7 +23,6 @@ PRELUDE = "meanwhile a recording plays"
 READY = "of a recording · the models are ready: End shows the live run"
 EVERY_ROUND = "every round"
 FILLING = "the first rounds of it; reading the rest:"
-MOST_BYTES = 1 << 20  # of a file of bookmarks that is read: a list of words typed by hand, or not ours
 PATIENCE_S = 0.02  # of a frame for rounds of a long recording that a screen must read first
 QUIET_S = 3  # seconds without a record of a run that goes on after which the screen counts them
 
@@ -51,6 +46,7 @@ class RunFeed(TalkingRun):
             prelude.every = True
             prelude.first()
             prelude.play()
+        self.path: Path | None = None  # of a recording: bookmarks are kept beside it
         self.options = Options(ascii=ascii, patience_s=PATIENCE_S)
         self.template: Start | None = None  # what the dialog proposes before anything has run
         self.names = ModelNames()  # of its core
@@ -188,13 +184,13 @@ class RunFeed(TalkingRun):
             return
         self.add_note(note)
         if self.keeps_notes and run.header is not None:
-            keep_bookmark(run.header, note)
+            keep_bookmark(run.header, note, self.path)
 
     def _recall(self) -> None:
         """Put the bookmarks of earlier visits at their rounds; those of rounds still to come wait."""
         run = self.player.run
         if self._recalled is None and self.keeps_notes and run.header is not None:
-            self._recalled = kept_bookmarks(run.header)
+            self._recalled = kept_bookmarks(run.header, self.path)
         if self._recalled:
             here = [note for note in self._recalled if run.find(note.q, note.at.r) is not None]
             self._recalled = [note for note in self._recalled if note not in here]
@@ -204,38 +200,3 @@ class RunFeed(TalkingRun):
 def node_record(frame: Frame) -> dict[str, Any] | None:
     """The recorded node under the cursor, as plain values."""
     return frame.why.record if frame.why is not None else None
-
-
-# Bookmarks set in a recording are kept beside the program's own state, one small file a run: a trace is a record of
-# what happened, and looking at it may not change it. A run is known by its header, so that a copy has the same ones.
-
-
-def bookmark_file(header: Header) -> Path:
-    """The file of a run's bookmarks."""
-    name = msgspec.json.encode([header.run, header.wall, header.t, header.method])
-    mark = blake2b(name, digest_size=12).hexdigest()
-    return Path(platformdirs.user_state_dir("specviz")) / "bookmarks" / f"{mark}.jsonl"
-
-
-def kept_bookmarks(header: Header) -> list[Note]:
-    """The bookmarks of earlier visits; none where there are none, or where the file is no such list."""
-    try:
-        with bookmark_file(header).open("rb") as file:
-            lines = file.read(MOST_BYTES).splitlines()
-        return [msgspec.json.decode(line, type=Note) for line in lines]
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return []
-
-
-def keep_bookmark(header: Header, note: Note) -> Path:
-    """Add one, readable by its owner alone; the file. Raises SpecvizError where it cannot be written."""
-    path = bookmark_file(header)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.touch(mode=0o600)
-        with path.open("ab") as file:
-            file.write(msgspec.json.encode(note) + b"\n")
-    except OSError as error:
-        why = error.strerror or error
-        raise SpecvizError(f"the bookmark stays until you leave: cannot write {path}: {why}") from error
-    return path

@@ -52,11 +52,21 @@ SCREEN_KEYS: tuple[Key, ...] = (
         4,
         True,
     ),
-    Key("seek", "g", "seek", "g", "go to a round, a node (r37/n14) or a text", "Time", "seek", 11),
+    Key(
+        "seek",
+        "g",
+        "seek",
+        "g",
+        "go to a round, a node (r37/n14), a time (2.5s), a share (37%) or a text",
+        "Time",
+        "seek",
+        11,
+    ),
     Key(
         "find", "slash", "find", "/", "find rounds and nodes: depth>2 and p/q<.3, rejected and q>.5", "Time", "find", 10
     ),
     Key("match.next", "n", "match(1)", "n", "next match; N: the one before", "Time"),
+    Key("jump", "apostrophe", "jump", "'", "jump: type the label of a node, or of a mark of the time line", "Time"),
     Key("first", "home", "first", "Home", "first round", "Time"),
     Key("last", "end", "last", "End", "last round; live: follow", "Time", "follow", 1, True),
     Key("slower", "minus", "speed(-1)", "-", "slower, down to a quarter", "Time"),
@@ -81,6 +91,14 @@ SCREEN_KEYS: tuple[Key, ...] = (
     Key("interrupt", "ctrl+c", "interrupt", "^c", "live: stop an answer", "Run"),
     Key("open", "o", "open", "o", "open a model to decode live with, or a trace", "Run", "open", 9),
     Key("compare", "C", "compare", "C", "this run beside one to three recordings", "Run"),
+    Key(
+        "two",
+        "A",
+        "try_both",
+        "A",
+        "live: A/B, this prompt under two settings side by side",
+        "Run",
+    ),
     Key("hold", "H", "hold", "H", "live: hold the core before its next round, or let it go on", "Run", "hold", 6),
     Key(
         "pace",

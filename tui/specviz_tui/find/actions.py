@@ -13,7 +13,7 @@ from specviz.view.find.search import FoundPlace, filter_for, search
 from specviz.view.play.seek import is_place
 from specviz_tui.find.find_line import FindLine
 from specviz_tui.screens.dialogs import AskScreen, Question
-from specviz_tui.screens.navigation import LookingActions, seconds_of
+from specviz_tui.screens.navigation import LookingActions, quoted_text, seconds_of, share_of
 from specviz_tui.screens.talk import TalkActions
 
 AT_ONCE_S = 0.04  # of looking before the screen is painted again
@@ -136,10 +136,12 @@ class FindActions(TalkActions, LookingActions):
     def seek(self, place: str) -> None:
         """As for any run; a text in a long one is looked for bit by bit. Raises SpecvizError."""
         player, words = self.feed.player, place.strip()
-        if len(player.run.rounds) <= LONG or is_place(words) or seconds_of(words) is not None or not words:
+        told = seconds_of(words) is not None or share_of(words) is not None
+        if len(player.run.rounds) <= LONG or is_place(words) or told or not words:
             super().seek(place)
             return
         self.leave_find()
+        place = quoted_text(place) or place
         self._text, self._n_seen = place, 0
         self._going = (None if index is None else FoundPlace(index, None) for index in player.text_places(place))
         self._go_on(AT_ONCE_S)

@@ -18,12 +18,14 @@ from specviz_tui.common.paint import FAINT, PLAIN, STRONG
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`check` takes what was typed and raises SpecvizError with the reason it will not do."""
+    """`check` takes what was typed and raises SpecvizError with the reason it will not do; `hints` says what it would
+    do while it is typed."""
 
     title: str
     hint: str
     value: str = ""
     check: Callable[[str], object] | None = None
+    hints: Callable[[str], str] | None = None
 
 
 class AskScreen(ModalScreen[str | None]):
@@ -41,6 +43,18 @@ class AskScreen(ModalScreen[str | None]):
             yield Label(self._question.title, markup=False, classes="dialog-title")
             yield Input(self._question.value, id="answer")
             yield Static(self._question.hint, markup=False, id="hint", classes="dialog-hint")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Say what this would do; a refusal of what stood there before goes."""
+        if self._question.hints is None:
+            return
+        hint = self.query_one("#hint", Static)
+        try:
+            hint.update(self._question.hints(event.value))
+            hint.remove_class("-refused")
+        except SpecvizError as error:
+            hint.update(str(error))
+            hint.add_class("-refused")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         try:

@@ -18,6 +18,7 @@ from specviz.sources.bundled import FIRST, bundled_lessons, bundled_traces, trac
 from specviz.sources.model_names import ModelNames
 from specviz.sources.trace_summary import TraceSummary, trace_summary
 from specviz.sources.worker import unused
+from specviz.trace import resolve
 from specviz.view import Player
 from specviz.view.lessons.lesson import Lesson, read_lesson
 from specviz_tui.common.feed import RunFeed
@@ -83,6 +84,7 @@ class Library:
     def trace(self, path: Path | str) -> RunFeed:
         """A recorded run, read as far as it goes. Raises TraceError."""
         feed = self._feed(recording(path), trace_name(path))
+        feed.path = resolve(path)
         try:
             feed.read()
         except SpecvizError:

@@ -17,7 +17,7 @@ from specviz_tui.widgets.why_panel import WhyPanel
 
 THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
 _NAMED = 12  # rounds of a warning that are named
-PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start"
+PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start · 37%"
 PLACE_HINT = f"{PLACES} · or a piece of the text"
 
 
@@ -72,15 +72,22 @@ class LookingActions(RunScreen):
         self.paint_soon()
 
     def action_seek(self) -> None:
-        self.app.push_screen(AskScreen(Question("Go to", PLACE_HINT, check=self.seek)))
+        self.app.push_screen(AskScreen(Question("Go to", PLACE_HINT, check=self.seek, hints=self.place_hint)))
 
     def seek(self, place: str) -> None:
         """Go to a round, a node, a time or a text. Raises SpecvizError when there is no such place."""
         player, words = self.feed.player, place.strip()
-        seconds = seconds_of(words)
+        seconds, share, text = seconds_of(words), share_of(words), quoted_text(place)
         node = None
-        if seconds is not None and player.run.rounds:
-            player.seek_time(player.run.rounds[0].start.t + round(seconds * 1e9))
+        if not player.run.rounds:
+            raise SpecvizError("no round yet to go to")
+        if seconds is not None:
+            self._seek_seconds(seconds)
+        elif share is not None:
+            player.seek_index(round(share * (len(player.run.rounds) - 1)))
+        elif text is not None:
+            if not text or not player.seek_text(text):
+                raise SpecvizError(f"'{text}' is not found in the text" if text else 'a text stands between the "')
         else:
             try:
                 node = player.seek(words)
@@ -94,6 +101,37 @@ class LookingActions(RunScreen):
         self.go(True)
         if node is not None:
             self.select(node)
+
+    def _seek_seconds(self, seconds: float) -> None:
+        """To the round that was going on then. Raises SpecvizError for a time behind the last round."""
+        began, lasts = self._span()
+        if not 0 <= seconds <= lasts:
+            raise SpecvizError(f"no round at {seconds:g}s; the run goes from 0s to {lasts:.2f}s")
+        self.feed.player.seek_time(began + round(seconds * 1e9))
+
+    def _span(self) -> tuple[int, float]:
+        """When the first round began (ns of the trace's clock), and the seconds from there to the end."""
+        run = self.feed.player.run
+        began, last = run.rounds.began(0), run.rounds.began(len(run.rounds) - 1)
+        end = max(last, run.end.t) if run.end is not None else last
+        return began, (end - began) / 1e9
+
+    def place_hint(self, typed: str) -> str:
+        """What a place leads to while it is typed: `round 37 of 120`; the forms of a place where it is none yet."""
+        player, words = self.feed.player, typed.strip()
+        n = len(player.run.rounds)
+        share, seconds = share_of(words), seconds_of(words)
+        if not words or not n:
+            return PLACE_HINT
+        if share is not None:
+            return f"enter goes to round {round(share * (n - 1)) + 1} of {n}"
+        if seconds is not None:
+            return f"enter goes to {seconds:g}s of {self._span()[1]:.2f}s"
+        if is_place(words):
+            return f"enter goes there; the run has {plural(n, 'round')}"
+        if quoted_text(typed) is not None:
+            return "enter goes to the next round that completes this text"
+        return PLACE_HINT
 
     # Selection -------------------------------------------------------------------------------------------------------
 
@@ -217,6 +255,23 @@ def _counted(group: WarningGroup) -> str:
 
 def _json(record: object) -> str:
     return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+
+
+def share_of(words: str) -> float | None:
+    """`37%` as .37; None for anything else. Raises SpecvizError for a share that no run has."""
+    number = words.removesuffix("%").strip()
+    if number == words or not number.replace(".", "", 1).isdecimal():
+        return None
+    share = float(number) / 100
+    if share > 1:
+        raise SpecvizError(f"{words} is behind the end; 0% is the first round, 100% the last")
+    return share
+
+
+def quoted_text(words: str) -> str | None:
+    """What stands between two `"`; None for anything else."""
+    inner = words.strip()
+    return inner[1:-1] if len(inner) > 1 and inner[0] == inner[-1] == '"' else None
 
 
 def seconds_of(words: str) -> float | None:
