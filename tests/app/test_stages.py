@@ -15,7 +15,8 @@ from app.conftest import Open
 from app.served import Served, served
 from specviz.errors import SpecvizError
 from specviz.events import encode
-from specviz.trace import read_events
+from specviz.runlog.fold import fold
+from specviz.trace import Recorder, read_events
 from specviz.view import Player
 from specviz.view.stage.document import head, one_round
 from specviz_app.server import stages
@@ -62,6 +63,34 @@ def test_a_file_that_grew_is_another_run(tmp_path: Path) -> None:
     path.unlink()
     second = stages.offer(write_trace(tmp_path / "a", make_events(new_tokens=16)), "a")
     assert second != first
+
+
+def test_a_file_that_is_still_recorded_is_one_run_that_grows(tmp_path: Path) -> None:
+    """Also over its end; one that is recorded in its place afterwards is another."""
+    stages, path, events = Stages(), tmp_path / "grows.sv.jsonl", make_events(new_tokens=40)
+    recorder = Recorder(path)
+    half = len(events) // 2
+    for event in events[:half]:
+        recorder.write(event)
+    key = stages.offer(path, "grows")
+    run, before = stages.run(key), len(fold(read_events(path)).rounds)  # what has come to the file
+    assert len(json.loads(run.head())["points"]) == before
+    for event in events[half:]:
+        recorder.write(event)
+    assert stages.offer(path, "grows") == key
+    whole = fold(events).rounds
+    assert before < len(whole)
+    assert len(json.loads(run.rounds(len(whole) - 1, 1))) == 1
+    grown = json.loads(run.head())
+    assert len(grown["points"]) == len(whole)
+    assert not grown.get("more"), "nothing was read on"
+    recorder.close()
+    assert stages.offer(path, "grows") == key
+    assert stages.run(key) is run
+    assert len(json.loads(run.head())["points"]) == len(whole)
+    recorder.path.unlink()
+    write_trace(path, make_events(new_tokens=48))
+    assert stages.offer(path, "grows") != key
 
 
 def test_what_no_page_offered_is_not_read(chain_trace: Path) -> None:

@@ -1,11 +1,15 @@
 """Two browsers look at a run together: one presents, the other goes along, goes its own way, and comes back."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.served import Served, served
@@ -54,6 +58,14 @@ def _stands(page: Any, words: str) -> None:
     place, step = words.split(" · step ")
     label = page.locator(".stage .place", has_text=re.compile(rf"^{place} of \d+ · step {step}/"))
     label.wait_for(state="attached")
+
+
+def _looks(part: Any, ground: str) -> None:
+    """Wait until more than half of a part of the page is painted so light, or so dark."""
+    deadline, found = time.monotonic() + 60, 128.0
+    while not (found > 192 if ground == "light" else found < 64):
+        assert time.monotonic() < deadline, f"it is not {ground}: {found} of 255"
+        found = float(np.median(np.asarray(Image.open(BytesIO(part.screenshot())).convert("L"))))
 
 
 def _step(page: Any) -> str:
@@ -125,6 +137,22 @@ def test_presenter_mode_is_the_picture_alone_and_stands_in_the_address(recorded:
     header.wait_for()
     page.wait_for_url(re.compile(r"^((?!mode=).)*$"))
     assert not page.locator(".stage-around.presents").count()
+
+
+@pytest.mark.parametrize("ground", ["light", "dark"])
+def test_what_is_below_a_presented_picture_is_dark_as_well(ground: str, recorded: Served, person: Person) -> None:
+    page = person(f"{recorded.url}/stage?at=r2&panel=overview")
+    page.emulate_media(color_scheme=ground)
+    page.locator(f".stage[data-theme={ground}]").wait_for()
+    panel = page.locator(".st-key-panel [data-testid=stMetric]").first
+    panel.wait_for()
+    _looks(panel, ground)
+    page.keyboard.press("p")
+    page.locator(".stage-around.presents").wait_for()
+    _looks(panel, "dark")
+    page.keyboard.press("Escape")
+    page.locator(".stage-around:not(.presents)").wait_for()
+    _looks(panel, ground)
 
 
 def test_other_machines_follow_and_do_not_present(shared: Served, person: Person) -> None:

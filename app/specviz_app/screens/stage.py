@@ -90,6 +90,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
         "run": key,
         "at": held.place if named else "",
         "went": state.went(),
+        "n": len(run.rounds),
         "play": not named and together.mode() != together.FOLLOW,
         "here": first_minute.offer(server, run),
         "welcome": [] if named or together.mode() else first_minute.welcome(server, held.name),
@@ -108,8 +109,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
     below.show(held, state.dark())
     if named:
         state.put_place(held)
-    if held.reading:
-        around.watch(held)
+    around.watch(held)
 
 
 def _panel_moved(held: Viewer) -> bool:

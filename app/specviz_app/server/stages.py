@@ -4,9 +4,11 @@ A page offers a trace and gets a key. With it and the token of the server its pa
 one or a few at a time: nobody holds a long run in finished form. Made in threads of the server, never on its loop.
 """
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
@@ -16,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from specviz.errors import SpecvizError
-from specviz.events import Event
+from specviz.events import Event, Header
 from specviz.runlog.fold import Run
 from specviz.trace import Trace
 from specviz.view import Options
@@ -40,7 +42,7 @@ VIEWS = {
     "ranks": Options(shown=("ranks",)),
     "ranks-none": Options(folding="none", shown=("ranks",)),
 }
-Reading = Callable[[], Iterable[Event]]
+Reading = Callable[[], Iterable[Event | None]]  # None: no more for now
 
 
 def view_of(name: str) -> Options:
@@ -50,10 +52,41 @@ def view_of(name: str) -> Options:
     return VIEWS[name]
 
 
-def _read(path: Path) -> Iterable[Event]:
-    """The events of a trace as far as it was recorded."""
+def _read(path: Path) -> Iterable[Event | None]:
+    """The events of a trace; None wherever no more has been recorded so far."""
     with Trace(path) as trace:
-        yield from trace.read()
+        while True:
+            growing = trace.growing  # asked first: what is written before the recorder lets go must still be read
+            yield from trace.read()
+            if not growing:
+                return
+            yield None
+
+
+@dataclass(frozen=True)
+class _File:
+    """What a recording was like when it was looked at. A recorder packs it at its end, into another file."""
+
+    growing: bool
+    header: Header | None
+    state: os.stat_result
+
+    @classmethod
+    def at(cls, path: Path) -> "_File":
+        """Raises TraceError."""
+        with Trace(path) as trace:
+            return cls(trace.growing, trace.header, trace.path.stat())  # in this order: what is finished does not grow
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        return self.state.st_size, self.state.st_mtime_ns
+
+    def became(self, now: "_File") -> bool:
+        """Whether that is the same recording, with more in it or not."""
+        if not self.growing:
+            return now.mark == self.mark
+        same = now.state.st_ino == self.state.st_ino
+        return now.header == self.header and (not same or now.state.st_size >= self.state.st_size)
 
 
 class OpenRun:
@@ -70,29 +103,42 @@ class OpenRun:
 
     def _begin(self) -> None:
         self._builder = FrameBuilder(Run())  # it counts every round while that is in memory
-        self._events: Iterator[Event] | None = None  # what was not read yet; None: nothing was
+        self._events: Iterator[Event | None] | None = None  # what was not read yet; None: nothing was
         self._whole, self._head = False, b""
+        self._waits = False  # all that is there was read, and it is still recorded
 
     def _read(self, most: int | None = None) -> FrameBuilder:
         """Under the lock. The run as far as it was recorded, or so many records further than it was read."""
-        if self._whole:
+        if self._whole and not self._waits:
             return self._builder
         if self._events is None:
             self._events = iter(self._read_events())
         run = self._builder.run
         before = run.version
         try:
-            run.extend(self._events if most is None else islice(self._events, most))
+            run.extend(self._so_far() if most is None else islice(self._so_far(), most))
         except BaseException:
             self._begin()
             raise
-        self._whole = most is None or run.version - before < most
+        if run.version != before:
+            self._head = b""
+        self._whole = self._waits or most is None or run.version - before < most
         return self._builder
+
+    def _so_far(self) -> Iterator[Event]:
+        """Events up to where the recorder has come."""
+        assert self._events is not None
+        self._waits = False
+        for event in self._events:
+            if event is None:
+                self._waits = True
+                return
+            yield event
 
     def head(self) -> bytes:
         """The head as JSON. Of a long recording it is that of the part that was read, and says so (`more`)."""
         with self._lock:
-            if self._events is None:
+            if self._events is None or self._waits:
                 self._read(AT_A_TIME)
             while not self._builder.run.rounds and not self._whole:
                 self._read(AT_A_TIME)
@@ -106,13 +152,15 @@ class OpenRun:
     def further(self, since: int) -> bytes:
         """A part more is read: the time line from a round on, all prompts, and whether there is still more, as JSON."""
         with self._lock:
-            if self._events is None or not self._whole:
+            if self._events is None or self._waits or not self._whole:
                 self._read(AT_A_TIME)
             return msgspec.json.encode(further(self._builder, since, not self._whole))
 
     def rounds(self, first: int, n: int, view: str = "") -> bytes:
         """Some rounds, as a JSON list. Raises SpecvizError for a round or a view that is not there."""
         with self._lock:
+            if self._waits:
+                self._read(AT_A_TIME)
             while len(self._builder.run.rounds) <= max(0, first) + MOST_ROUNDS and not self._whole:
                 self._read(AT_A_TIME)
             builder = self._builder
@@ -146,12 +194,20 @@ class Stages:
         self._lock = threading.Lock()
         self._offered: OrderedDict[str, tuple[Reading, str]] = OrderedDict()
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
+        self._followed: dict[tuple[Path, str], tuple[str, _File]] = {}  # that were growing when they were offered first
 
     def offer(self, path: Path, name: str) -> str:
-        """A key for a trace as it is now: a file that has grown since gets another one."""
-        state = path.stat()
-        words = f"{path.absolute()}\0{name}\0{state.st_size}\0{state.st_mtime_ns}"
+        """A key for a trace as it is now. One that is still recorded keeps its key, over its end as well; a file that
+        has changed in another way gets a new one. Raises TraceError."""
+        now = _File.at(path)
+        words = f"{path.absolute()}\0{name}\0{now.mark}"
         key = blake2b(words.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+        with self._lock:
+            known, before = self._followed.pop((path, name), (key, None))
+            goes_on = before is not None and before.became(now)
+            key = known if goes_on else key
+            if now.growing or goes_on:
+                self._followed[path, name] = key, now
         return self._remember(key, partial(_read, path), name)
 
     def offer_events(self, read: Reading, name: str) -> str:

@@ -204,6 +204,7 @@ export default function (component) {
     clearTimeout(held.telling);
   }
   held.stage.setTheme(theme);
+  held.room?.ground();
   if (data.manner) held.talker?.setManner(data.manner);
   held.panels?.set(data.panels, data.panel);
   if (held.panel !== data.panel) {

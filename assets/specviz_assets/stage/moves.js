@@ -114,7 +114,8 @@ export class Moves extends Picture {
     const head = await this.source.head(); // with the numbers of the whole run
     if (this.gone) return false;
     this.lay((this.head = head));
-    if (this.page) this.draw(false, { page: this.page, k: this.k });
+    if (this.page && !this.moving) this.draw(false, { page: this.page, k: this.k });
+    else if (this.page) this.time.show(this.index, this.k, this.page.moments.length, true);
     return true;
   }
 
@@ -129,8 +130,14 @@ export class Moves extends Picture {
   // The run has grown: there are more rounds to go to.
   refresh() {
     return this.ready.then(async () => {
+      if (this.head.more || this.gone) return undefined; // it is on its way
+      if (this.source.further && !this.options.bare) {
+        this.head.more = true;
+        return this.readAll();
+      }
       const head = await this.source.head();
       if (!this.gone) this.lay((this.head = head));
+      return undefined;
     }).catch((error) => put(this.problem, `The run cannot be shown: ${error.message}`));
   }
 

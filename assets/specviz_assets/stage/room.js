@@ -5,6 +5,7 @@ import { button, el, put } from "./dom.js";
 const WORD_MS = 60; // least time between two words about where this page stands
 const HERE_MS = 8000; // so often a page says that it is still here
 const PRESENTING = "sv-presents"; // of the page around: nothing but the picture, in large type
+const INVERTED = "sv-inverts"; // while that page has a light ground: what stands below the picture is turned dark
 
 // `options`: `say(word)`, a promise of the answer; `leads`, whether this page may be followed; `src`, the run by its
 // name; `mode`, as the address has it; `tell(name, value)` tells the page around; `panel()`, the one that is open.
@@ -69,6 +70,7 @@ export class Room {
     if (mode) this.wasAway = false;
     const { stage } = this, large = mode === "present";
     document.documentElement.classList.toggle(PRESENTING, large);
+    this.ground();
     stage.around.classList.toggle("presents", large);
     stage.turned = large ? "dark" : undefined;
     stage.paintTheme();
@@ -81,6 +83,12 @@ export class Room {
       this.goAlong();
     } else stage.setSpeed(Number(stage.time.speed.value));
     this.paint();
+  }
+
+  // The page around has another ground now, or may have.
+  ground() {
+    const { options } = this.stage;
+    document.documentElement.classList.toggle(INVERTED, this.mode === "present" && options.theme === "light");
   }
 
   // The page that is presented, where it is another one.
@@ -209,7 +217,7 @@ export class Room {
     clearTimeout(this.saying);
     removeEventListener("pagehide", this.bye);
     if (this.mode) this.leave(true);
-    document.documentElement.classList.remove(PRESENTING);
+    document.documentElement.classList.remove(PRESENTING, INVERTED);
     this.mode = "";
   }
 }

@@ -9,10 +9,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.keys import focused, tab_to, tabbed
 from app.served import Served
-from app.test_browser import browser, one_port, open_at, opened, recorded, talking
 from tools.chromium import executable
-
-__all__ = ["browser", "one_port", "open_at", "opened", "recorded", "talking"]
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

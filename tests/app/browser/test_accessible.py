@@ -16,12 +16,9 @@ from axe_playwright_python.sync_playwright import Axe
 
 import specviz
 from app.served import Served, served
-from app.test_browser import browser, one_port, open_at, opened, talking
 from specviz_app.ui.pages import all_pages
 from support.recordings import RECORDINGS
 from tools.chromium import executable
-
-__all__ = ["browser", "one_port", "open_at", "opened", "talking"]
 
 pytestmark = [
     pytest.mark.audit,

@@ -1,0 +1,106 @@
+"""One browser for all tests of this folder; a page of its own for each, and a fresh server where a run is live."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.browser.acts import WAIT_MS
+from app.served import Served, free_port, served
+from support.exit_trace import exit_events
+from support.rank_trace import rank_events
+from support.traces import write_trace
+from tools.chromium import chromium
+
+# What a page of another test has left behind is gone before the first script of the next one runs.
+_FORGET = "if (!window.name) { window.name = 'seen'; localStorage.clear(); sessionStorage.clear(); }"
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    """One context for all pages: what one has fetched, the next need not fetch and compile."""
+    with chromium() as found:
+        context = found.new_context()
+        context.add_init_script(_FORGET)
+        yield context
+
+
+@pytest.fixture
+def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
+    """A page of its own, which must not have said anything on its console by the end."""
+    pages: list[tuple[Any, list[str]]] = []
+
+    def opened(address: str, width: int = 1280, height: int = 900, dark: bool = False) -> Any:
+        browser.clear_cookies()
+        page = browser.new_page()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text) if _ours(message) else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        pages.append((page, said))
+        page.set_default_timeout(WAIT_MS)
+        page.goto(address)
+        return page
+
+    yield opened
+    for page, _ in pages:
+        page.close()
+    assert [words for _, said in pages for words in said] == []
+
+
+@pytest.fixture(scope="package")
+def one_port() -> int:
+    """For one live server after the other: a browser keeps what it fetched by the address."""
+    return free_port()
+
+
+@pytest.fixture
+def live(one_port: int) -> Iterator[Served]:
+    with served(port=one_port) as found:
+        yield found
+
+
+@pytest.fixture
+def talking(one_port: int) -> Iterator[Served]:
+    """A model that is sent messages."""
+    with served(None, one_port, "talks") as found:
+        yield found
+
+
+@pytest.fixture
+def opened(one_port: int) -> Iterator[Served]:
+    """What somebody gets who asked for nothing."""
+    with served(None, one_port, "open") as found:
+        yield found
+
+
+@pytest.fixture
+def shared(one_port: int) -> Iterator[Served]:
+    """What other machines reach: pages without the key watch."""
+    with served(None, one_port, "shared") as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def recorded(chain_trace: Path) -> Iterator[Served]:
+    with served(chain_trace) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(write_trace(tmp_path_factory.mktemp("trees") / "trees", rank_events())) as found:
+        yield found
+
+
+def _ours(message: Any) -> bool:
+    """Errors, but for Streamlit's own question on a page below the root, where its server lives: it answers by 404."""
+    return message.type == "error" and "/_stcore/" not in message.location.get("url", "")

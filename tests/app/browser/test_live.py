@@ -1,0 +1,134 @@
+"""The page Live in a real browser: the stream paints without script runs, clicks arrive, nothing is mounted twice."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
+from app.browser.acts import COUNT_RUNS, WAIT_MS, address, settled, stage_round, start_run, until
+from app.served import Served
+from tools.chromium import executable
+
+pytestmark = pytest.mark.skipif(
+    executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
+)
+
+
+def test_the_stream_paints_round_after_round_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    start_run(page, "full speed")
+    until(lambda: stage_round(page) >= 1, "nothing is painted")
+    settled(page)
+    page.evaluate(COUNT_RUNS)
+    before = stage_round(page)
+    until(lambda: stage_round(page) >= before + 10, "the stream stands still")
+    assert page.evaluate("window.runs") == 0
+
+
+def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    start_run(page, "held")  # a run that goes on may end before the knob is there
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator(".livebar [data-do=step]").click()
+    until(lambda: stage_round(page) == 1, "no step")
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    slider = page.locator("[data-testid=stSlider]", has_text="γ gamma").get_by_role("slider")
+    slider.focus()
+    slider.press("ArrowRight")
+    slider.press("ArrowRight")
+    page.get_by_role("button", name="Apply at the next round").click()
+    page.locator(".knob.sent", has_text="requested 6").wait_for()
+    page.locator(".livebar [data-do=step]").click()
+    page.locator(".livebar [data-do=step]").click()
+    page.locator(".knob.moved", has_text=re.compile(r"in force from r\d+")).wait_for()
+    page.locator(".knobs .last", has_text="gamma 4→6").wait_for()
+    assert page.locator(".knob input[aria-label='γ gamma']").input_value() == "6"
+    assert page.locator(".stage").evaluate("element => element.tagged") == "the same"
+    assert "draft.gamma=6" in address(page)
+
+
+def test_tokens_that_look_like_markup_are_text(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    start_run(page, "full speed")
+    page.locator(".stage svg.tree text", has_text="<img").first.wait_for()
+    assert page.locator(".stage img").count() == 0
+
+
+def test_hold_step_and_stop_work_from_the_component(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    start_run(page, "held")
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator(".livebar [data-do=step]").click()
+    until(lambda: stage_round(page) == 1, "no step")
+    page.locator(".livebar [data-do=step]").click()
+    until(lambda: stage_round(page) == 2, "no second step")
+    page.locator(".livebar .hold").click()
+    until(lambda: stage_round(page) > 3, "it does not go on")
+    page.locator(".livebar .halt").click()
+    page.locator(".state", has_text="ENDED").wait_for()
+
+
+def test_a_click_on_a_node_asks_why_and_the_keyboard_does_too(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    start_run(page, "held")
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator(".livebar [data-do=step]").click()
+    page.locator(".stage .node[data-mark=accepted], .stage .node[data-mark=rejected]").first.click()
+    page.locator(".stage .why .unpin").wait_for()
+    assert re.search(r"(ACCEPTED|REJECTED)", page.locator(".stage .why").inner_text())
+    until(lambda: "at=r1%2Fn" in address(page) or "at=r1/n" in address(page), "the address does not say it")
+    root = page.locator(".stage .node[data-mark=root]")
+    root.focus()
+    root.press("Enter")
+    page.locator(".stage .why", has_text="ROOT").wait_for()
+
+
+def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> None:
+    page = browser.new_page()
+    page.goto(live.url)
+    page.locator(".state", has_text="IDLE").wait_for(timeout=WAIT_MS)
+    live.interrupt()
+    page.locator(".wrong", has_text="connection to the server is lost").wait_for(timeout=WAIT_MS)
+    page.close()
+
+
+def test_verification_follows_a_run_that_goes_on(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    start_run(page, "held")
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator(".livebar [data-do=step]").click()
+    until(lambda: stage_round(page) == 1, "no step")
+    page.get_by_role("link", name="Verification").click()
+    until(lambda: "at=r1" in address(page), "the page does not open")
+    page.evaluate("() => { window.told = location.href }")
+    command = {"cmd": "resume", "id": 0}
+    answer = page.request.post(f"{live.url}/api/command", data=command, headers={"x-specviz-token": live.token})
+    assert answer.ok
+    until(lambda: int(re.findall(r"at=r(\d+)", address(page))[0]) > 2, "the page stands still")
+
+
+def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url, 390, 844, True)
+    start_run(page, "full speed")
+    until(lambda: stage_round(page) >= 1, "nothing is painted")
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    canvas = page.locator(".stage .canvas")
+    assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
+
+
+def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any) -> None:
+    page = browser.new_page()
+    page.emulate_media(reduced_motion="reduce")
+    page.set_default_timeout(WAIT_MS)
+    page.goto(live.url)
+    start_run(page, "watch")
+    until(lambda: stage_round(page) == 2, "no second round")
+    nodes = page.locator(".stage svg.tree .node")
+    while stage_round(page) < 4:  # whatever phase it is in: every drafted token has its verdict, and the round its end
+        marks = nodes.evaluate_all("all => all.map(node => node.dataset.mark)")
+        assert "drafted" not in marks
+        assert {"bonus", "recovered"} & set(marks)
+    page.close()

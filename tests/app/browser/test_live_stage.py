@@ -1,0 +1,171 @@
+"""The stage of a run that goes on, in a real browser, from the first minute to both settings side by side."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
+from app.browser.acts import COUNT_RUNS, address, follow_run, settled, stage_place, until
+from app.served import Served
+from tools.chromium import executable
+
+pytestmark = pytest.mark.skipif(
+    executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
+)
+
+
+def _newest(page: Any) -> int:
+    """Rounds that the stage knows of."""
+    return int(page.locator(".stage .time .track").get_attribute("aria-valuemax") or 0)
+
+
+def test_the_stage_follows_the_core_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    follow_run(page, "go on")
+    settled(page)
+    page.evaluate(COUNT_RUNS)
+    before = _newest(page)
+    until(lambda: _newest(page) >= before + 2, "it does not go on")
+    assert page.evaluate("window.runs") == 0
+    assert page.locator(".stage img").count() == 0
+    page.locator(".livebar select").select_option("0")
+    until(lambda: _newest(page) >= before + 12, "it does not go at the core's own pace")
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()
+
+
+def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    follow_run(page, "go on")
+    until(lambda: _newest(page) >= 3, "it does not go on")
+    page.locator(".livebar .hold").click()
+    page.locator(".livebar .state", has_text="PAUSED").wait_for()
+    held = _newest(page)
+    page.locator(".livebar [data-do=step]").click()
+    until(lambda: _newest(page) == held + 1, "no step")
+    page.locator(".livebar .hold").click()
+    page.locator("svg.tree").focus()
+    page.keyboard.press("Home")
+    until(lambda: stage_place(page).startswith("r1 "), "there is no way back")
+    until(lambda: "at=r1" in address(page), "the address does not say where it looks")
+    seen = _newest(page)
+    until(lambda: _newest(page) > seen, "the core waits for who looks back")
+    assert stage_place(page).startswith("r1 ")
+    page.keyboard.press("l")
+    until(lambda: not stage_place(page).startswith("r1 "), "there is no way to live")
+    assert page.locator(".livebar .golive.on").count() == 1
+    until(lambda: "at=" not in address(page), "the address stays behind")
+
+
+def test_a_knob_below_the_tree_is_requested_and_in_force(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    follow_run(page, "go on")
+    slider = page.locator(".knob input[aria-label='γ gamma']")
+    slider.focus()
+    slider.press("ArrowRight")
+    knob = page.locator(".knob.moved", has_text="in force from r")
+    knob.wait_for()
+    assert slider.input_value() == "5"
+    page.locator(".knobs .last", has_text="gamma 4→5").wait_for()
+
+
+def test_viewers_follow_one_run_and_a_hidden_one_gives_up_its_stream(live: Served, open_at: Callable[..., Any]) -> None:
+    pages = [open_at(f"{live.url}/stage") for _ in range(2)]
+    follow_run(pages[0], "go on")
+    pages[1].locator(".stage .node").first.wait_for()
+    until(lambda: _newest(pages[1]) >= 3, "the second viewer sees nothing")
+    hide = (
+        "Object.defineProperty(document, 'hidden', { configurable: true, get: () => window.away }); window.away = true;"
+    )
+    pages[1].evaluate(f"() => {{ {hide} document.dispatchEvent(new Event('visibilitychange')); }}")
+    pages[1].wait_for_timeout(500)
+    still = _newest(pages[1])
+    until(lambda: _newest(pages[0]) > still + 2, "the first viewer stands still")
+    assert _newest(pages[1]) == still
+    pages[1].evaluate("() => { window.away = false; document.dispatchEvent(new Event('visibilitychange')); }")
+    until(lambda: _newest(pages[1]) > still + 2, "it does not come back")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_live_stage_fits_a_phone(dark: bool, live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage", 390, 844, dark)
+    follow_run(page, "go on")
+    assert page.locator(".stage").get_attribute("data-theme") == ("dark" if dark else "light")
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    for part in (".composer", ".livebar", ".steer"):
+        assert page.locator(part).evaluate("element => element.getBoundingClientRect().right") <= 390
+
+
+def test_the_first_minute_plays_is_walked_and_put_away(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    before = stage_place(page)
+    until(lambda: stage_place(page) != before, "it does not play")
+    step = page.locator(".welcome .n")
+    assert step.inner_text() == "1 of 4"
+    page.locator(".welcome .next").click()
+    page.keyboard.press("ArrowRight")
+    until(lambda: step.inner_text() == "3 of 4", "the key that is asked for does not go on")
+    page.keyboard.press("}")
+    until(lambda: step.inner_text() == "4 of 4", "the key that is asked for does not go on")
+    page.locator(".welcome [data-do=away]").click()
+    assert page.locator(".welcome").count() == 0
+    settled(page)
+    page.get_by_role("link", name="Trace").click()
+    page.locator(".sv-run").wait_for()
+    page.get_by_role("link", name="Stage").click()
+    page.locator(".stage .node").first.wait_for()
+    assert page.locator(".welcome").count() == 0
+
+
+def test_run_it_here_goes_on_live_from_the_same_prompt(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    settled(page)
+    page.locator(".welcome .here").click()
+    page.locator(".livebar .state", has_text="LIVE").wait_for()
+    page.locator(".stage .node").first.wait_for()
+    assert page.locator(".knob input[aria-label='γ gamma']").is_enabled()
+    assert page.locator(".welcome").count() == 0
+
+
+def test_who_only_watches_sees_the_run_and_moves_nothing(shared: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{shared.url}/stage")
+    page.get_by_text("You are watching").wait_for()
+    assert page.locator(".composer textarea").is_disabled()
+    assert page.locator(".livebar .hold").is_disabled()
+
+
+def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    follow_run(page, "first")
+    until(lambda: _newest(page) >= 4, "it does not go on")
+    follow_run(page, "second")
+    until(lambda: _newest(page) < 4, "it does not follow the second run")
+    past = open_at(f"{live.url}/stage?src=run+1,+draft")
+    past.locator(".stage .node").first.wait_for()
+    past.locator(".whatif .knob input").first.wait_for()
+    assert past.locator(".livebar").count() == 0
+    assert past.locator(".knob input").count() == past.locator(".whatif .knob input").count()  # as what if alone
+
+
+def test_both_settings_of_a_moved_knob_are_laid_side_by_side(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    follow_run(page, "go on")
+    page.locator(".livebar select").select_option("0")
+    both = page.locator(".knobs .both")
+    assert both.is_hidden()
+    slider = page.locator(".knob input[aria-label='γ gamma']")
+    slider.focus()
+    slider.press("ArrowRight")
+    both.wait_for()
+    assert both.inner_text() == "A/B: the same prompt with γ 4 and with γ 5"
+    both.click()
+    page.get_by_text("A/B 1 of 2, γ 4").wait_for()
+    page.wait_for_url(re.compile(r"/compare\?"))
+    page.locator(".score .token").first.wait_for()
+    assert "γ 4" in page.locator("[data-testid=stMultiSelect]").inner_text()
+    assert "γ 5" in page.locator("[data-testid=stMultiSelect]").inner_text()

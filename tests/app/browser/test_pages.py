@@ -1,0 +1,189 @@
+"""The other pages in a real browser: trees play, plots answer to clicks, each has an address, a phone shows them."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
+from app.browser.acts import COUNT_RUNS, address, settled, tree_of, until
+from app.served import Served
+from tools.chromium import executable
+
+pytestmark = pytest.mark.skipif(
+    executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
+)
+
+
+@pytest.mark.parametrize(("path", "key"), [("rounds", "round-tree"), ("ranks", "ranks-tree")])
+def test_the_tree_of_a_round_plays_without_a_script_run_and_a_node_can_be_clicked(
+    path: str, key: str, trees: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{trees.url}/{path}?at=r2")
+    tree = tree_of(page, key)
+    page.evaluate(COUNT_RUNS)
+    tree.locator("[data-do=play]").click()
+    until(lambda: tree.get_attribute("data-phase") == "2", "it does not begin anew")
+    tree.locator("select").select_option("8")
+    until(lambda: tree.get_attribute("data-phase") == "6", "it does not come to its end")
+    assert page.evaluate("window.runs") == 0
+    tree.locator(".node").nth(2).click()
+    until(lambda: "at=r2%2Fn" in address(page), "the click chooses nothing")
+    settled(page)
+    page.go_back()
+    until(lambda: "at=r2&" in f"{address(page)}&", "there is no way back")
+
+
+def test_the_scan_plays_without_a_script_run_and_a_click_chooses_a_position(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/verification?at=r2")
+    page.get_by_text("▶ play the scan").wait_for()
+    settled(page)
+    page.evaluate(COUNT_RUNS)
+    bars = page.locator(".st-key-scan .barlayer .point path")
+    before = bars.first.get_attribute("style")
+    page.get_by_text("▶ play the scan").click()
+    until(lambda: bars.first.get_attribute("style") != before, "the scan does not play")
+    assert page.evaluate("window.runs") == 0
+    page.wait_for_timeout(6000)  # it comes to its end
+    bars.nth(1).click(force=True)
+    until(lambda: "at=r2%2Fn" in address(page), "a click on a bar chooses nothing")
+
+
+def test_a_click_on_a_cell_chooses_it_and_one_on_the_map_moves_the_sliders(
+    exits: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{exits.url}/early-exit?at=r7")
+    _click(page, ".st-key-layers-heat", 0.02, 0.9)
+    page.locator(".sv-why h4", has_text="L1 × ").wait_for()
+    page.get_by_role("radio", name="other settings").click()
+    _click(page, ".st-key-try-map-alpha", 0.5, 0.3)
+    until(lambda: re.search(r"try\.alpha=[12]", address(page)), "the sliders stay")
+
+
+def test_a_click_on_a_confusion_cell_lists_it_and_a_line_leads_to_its_round(
+    trees: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{trees.url}/ranks?show=the+run&at=r1")
+    _click(page, ".st-key-ranks-confusion", 0.14, 0.14)
+    page.get_by_text("A line leads to its round").wait_for()
+    lines = page.locator(".st-key-ranks-entries-0-0 canvas").first
+    lines.evaluate("element => element.scrollIntoView({block: 'center'})")
+    page.wait_for_timeout(800)
+    box = lines.bounding_box()
+    page.mouse.click(box["x"] + 16, box["y"] + 52)
+    page.locator(".st-key-ranks-tree").wait_for()
+    until(lambda: re.search(r"at=r([2-9]|1\d)", address(page)), "the line leads nowhere")
+
+
+def test_a_click_on_the_best_tables_moves_the_sliders(trees: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{trees.url}/ranks?show=other+widths")
+    ground = page.locator(".st-key-widths-frontier .scatterlayer .trace").first.locator(".point")
+    ground.first.wait_for()
+    settled(page)
+    page.wait_for_timeout(800)
+    ground.last.click(force=True)
+    until(lambda: re.search(r"try\.w\d=", address(page)), "the sliders stay")
+
+
+def test_a_click_on_a_bar_tells_about_it(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/lanes?at=r2")
+    page.locator(".sv-why h4", has_text="target pass").wait_for()
+    bars = page.locator(".st-key-lanes-chart .barlayer .point path")
+    bars.first.wait_for()
+    settled(page)
+    page.wait_for_timeout(800)
+    bars.first.click(force=True)
+    page.locator(".sv-why h4", has_text="draft").wait_for()
+
+
+def _click(page: Any, place: str, across: float, down: float) -> None:
+    """A click at a share of a plot's width and height."""
+    ground = page.locator(f"{place} .nsewdrag").first
+    ground.wait_for()
+    settled(page)
+    page.wait_for_timeout(800)  # the plot takes its size
+    ground.scroll_into_view_if_needed()
+    box = ground.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
+
+
+def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/rounds?at=r2")
+    tree_of(page, "round-tree")
+    page.keyboard.press("ArrowRight")
+    until(lambda: "at=r3" in address(page), "the right arrow does nothing")
+    settled(page)
+    page.keyboard.press("ArrowLeft")
+    until(lambda: "at=r2" in address(page), "the left arrow does nothing")
+
+
+@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "early-exit", "lanes", "ranks", "trace"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_phone_shows_every_page_without_scrolling_sideways(
+    name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/{name}", 390, 844, dark)
+    page.locator(".sv-run").wait_for()
+    settled(page)
+    wide = page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)")
+    assert wide <= 390
+    main = page.locator("[data-testid=stMain]")
+    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
+    ground = page.evaluate("getComputedStyle(document.querySelector('.stApp')).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 384) is dark
+
+
+def test_every_page_can_be_linked_to_and_the_address_names_the_run(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(recorded.url)
+    page.locator(".stage .node").first.wait_for()
+    until(lambda: "/stage?src=" in address(page), "the first page has no address of its own")
+    page = open_at(f"{recorded.url}/overview?src=chain")
+    page.locator(".sv-run").wait_for()
+    again = open_at(f"{recorded.url}/overview?src=explain-tree")
+    again.locator(".sv-run", has_text="draft · tree").wait_for()
+    assert again.get_by_text("Page not found").count() == 0
+    assert page.get_by_role("combobox", name="Run to look at").input_value() == "chain"
+    lost = open_at(f"{recorded.url}/rounds?src=nope")
+    lost.get_by_text("There is no run").wait_for()
+    until(lambda: "src=chain" in address(lost), "the address names no run")
+    assert lost.get_by_role("combobox", name="Run to look at").input_value() == "chain"
+
+
+def _unbroken(page: Any, what: str) -> None:
+    """No error on the page, nothing of a traceback, and the sidebar is there."""
+    assert page.locator("[data-testid=stException]").count() == 0, what
+    assert page.locator("[data-testid=stAlertContentError]").all_inner_texts() == [], what
+    assert page.get_by_label("Run to look at").count() >= 1, what
+
+
+def _forward(page: Any) -> Any:
+    return page.get_by_role("button", name="round ▶")
+
+
+@pytest.mark.parametrize(("name", "trace"), [("rounds", "explain-draft"), ("ranks", "explain-specblock")])
+def test_real_clicks_walk_a_bundled_recording(
+    name: str, trace: str, recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/{name}?src={trace}")
+    _forward(page).wait_for()
+    for k in range(9):  # slowly: it fell at the second to eighth
+        settled(page)
+        _forward(page).click()
+        until(lambda k=k: f"at=r{k + 2}" in address(page) or "q" in address(page), f"press {k + 1} does nothing")
+        _unbroken(page, f"press {k + 1}")
+    for _ in range(6):  # quickly
+        _forward(page).click(no_wait_after=True)
+    settled(page)
+    _unbroken(page, "six presses at once")
+    page.get_by_role("combobox", name="Run to look at").click()  # in the middle of a round
+    page.get_by_role("option", name="summarise-ngram").click()
+    until(lambda: "src=summarise-ngram" in address(page), "the recording stays")
+    settled(page)
+    _forward(page).click()
+    settled(page)
+    _unbroken(page, "another recording")
