@@ -11,7 +11,7 @@ only where it is so at both.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from specviz.cost.ledger import between
@@ -21,7 +21,7 @@ Speeds = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Chance:
+class PositionChance:
     """Acceptance of one position where it was tested, with its 95 % interval, and how often it was."""
 
     value: float
@@ -74,7 +74,7 @@ class Payoff:
 
 
 def payoff(
-    chances: Mapping[int, Chance], costs: RoundCosts, own: int | None = None, measured: float | None = None
+    chances: Mapping[int, PositionChance], costs: RoundCosts, own: int | None = None, measured: float | None = None
 ) -> Payoff | None:
     """The curve; None with too few tests to say anything. `chances`: by position, from 1."""
     first = chances.get(1)
@@ -105,32 +105,21 @@ def expected(chance: Callable[[int], float], gamma: int) -> float:
     return total
 
 
-def counted(rounds: Sequence[tuple[int, int]]) -> dict[int, Chance]:
-    """Chances by position from rounds of chains, `(drafted, accepted)` each, tested from the first token on."""
-    from specviz.metrics.estimate import wilson_interval
-
-    tested: dict[int, int] = {}
-    kept: dict[int, int] = {}
-    for drafted, accepted in rounds:
-        for t in range(1, min(drafted, accepted + 1) + 1):
-            tested[t] = tested.get(t, 0) + 1
-            kept[t] = kept.get(t, 0) + (t <= accepted)
-    return {t: Chance(kept[t] / n, *wilson_interval(kept[t], n), n) for t, n in sorted(tested.items())}
-
-
-def _value(chance: Chance) -> float:
+def _value(chance: PositionChance) -> float:
     return chance.value
 
 
-def _low(chance: Chance) -> float:
+def _low(chance: PositionChance) -> float:
     return chance.low
 
 
-def _high(chance: Chance) -> float:
+def _high(chance: PositionChance) -> float:
     return chance.high
 
 
-def _chances(found: Mapping[int, Chance], reached: int, pick: Callable[[Chance], float]) -> Callable[[int], float]:
+def _chances(
+    found: Mapping[int, PositionChance], reached: int, pick: Callable[[PositionChance], float]
+) -> Callable[[int], float]:
     """By position; beyond the last with tests enough, the mean of the three before, weighted by their tests."""
     last = [found[t] for t in range(max(1, reached - 2), reached + 1)]
     beyond = math.fsum(pick(x) * x.n for x in last) / sum(x.n for x in last)

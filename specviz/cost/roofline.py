@@ -14,6 +14,7 @@ from specviz.events import Calibration, MachineRates, PassWork
 
 GIGA = 1e9
 PARTS = {
+    "target": "the target's pass beside its weights",
     "layers": "layers: norms, attention and calls beside the weights",
     "head": "head beside its weights",
     "host": "rows, masks and embedding, in Python",
@@ -97,7 +98,9 @@ def bound(work: PassWork, rates: MachineRates, rows: float = 1, context: float =
     """The least of `calls` passes of `rows` rows each behind `context` cached tokens."""
     n_bytes = calls * (work.layer_bytes + work.head_bytes + context * work.cache_bytes)
     n_flops = calls * rows * (work.layer_flops + work.head_flops + context * work.cache_flops)
-    return Bound(round(n_bytes), round(n_flops), n_bytes / (rates.read_gbs * GIGA), n_flops / (rates.gflops * GIGA))
+    return Bound(
+        round(n_bytes), round(n_flops), n_bytes / (rates.bandwidth_gbs * GIGA), n_flops / (rates.gflops * GIGA)
+    )
 
 
 def of_round(
@@ -143,9 +146,12 @@ CONTEXT = 64  # tokens before the passes of a calibration
 def _target_parts(found: Calibration, target: Bound, seconds: float) -> list[RoofPart]:
     """Layers, head and host, each by its share of a timed pass; one part where passes were not split."""
     work, split = found.target_work, found.target_parts
-    total = sum(split.values())
-    if work is None or not total:
+    if work is None or split is None:
         return [RoofPart("target", target.seconds, seconds)]
+    total = split.layers + split.head + split.host or 1
     head = work.head_bytes / (work.layer_bytes + work.head_bytes or 1)
-    least = {"layers": target.seconds * (1 - head), "head": target.seconds * head}
-    return [RoofPart(name, least.get(name, 0.0), seconds * ns / total) for name, ns in split.items()]
+    return [
+        RoofPart("layers", target.seconds * (1 - head), seconds * split.layers / total),
+        RoofPart("head", target.seconds * head, seconds * split.head / total),
+        RoofPart("host", 0.0, seconds * split.host / total),
+    ]

@@ -10,10 +10,11 @@ import msgspec
 from specviz.cli.flags import flag, max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import TraceError
-from specviz.events import End, Header
+from specviz.events import Calibration, End, Header
 from specviz.metrics import Metrics, Tally
 from specviz.text import running
 from specviz.trace import Trace
+from specviz.view.panels.lanes.payoff import judged, told
 
 
 class Measured(msgspec.Struct):
@@ -25,6 +26,7 @@ class Measured(msgspec.Struct):
     growing: bool
     torn: bool
     metrics: Metrics
+    costs: Calibration | None = None  # of passes on the machine that wrote it
 
 
 @click.command("stats")
@@ -34,6 +36,9 @@ class Measured(msgspec.Struct):
 @max_mb_option
 def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     """Print the metrics of a trace: whole run, per position, per depth, with 95 % intervals.
+
+    Where the trace says what passes cost on its machine: which draft length would be fastest and by how much, and how
+    much of what the machine allows a round reaches.
 
     Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by
     Wilson. With several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as
@@ -50,7 +55,7 @@ def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     from specviz.cli.look.tables import print_run  # rich is not needed for JSON
 
     for number, run in enumerate(measured):
-        print_run(run.file, run.header, run.end, run.metrics, first=number == 0)
+        print_run(run.file, run.header, run.end, run.metrics, first=number == 0, costs=run.costs)
 
 
 def measure_file(path: Path, check: bool = False) -> Measured:
@@ -66,7 +71,7 @@ def measure_file(path: Path, check: bool = False) -> Measured:
             )
         if check and trace.n_trailing:
             raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
-        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, tally.summary())
+        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, tally.summary(), tally.costs)
 
 
 def remarks(run: Measured) -> Iterator[str]:
@@ -96,4 +101,5 @@ def as_object(run: Measured) -> dict[str, Any]:
         "end": run.end.reason if run.end else None,
         "torn": run.torn,
         "metrics": run.metrics.as_dict(),
+        **told(*judged(header, run.costs, run.metrics, header.knobs)),
     }
