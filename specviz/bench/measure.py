@@ -30,6 +30,10 @@ class Split:
     n_accepted: int = 0
     rounds: list[dict[str, float]] = field(default_factory=list)
     calls: list[tuple[int, int]] = field(default_factory=list)  # layers x rows of every pass, where that is known
+    n_draft_calls: int = 0
+    chains: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # drafted and accepted, of rounds whose draft is a chain
 
 
 class BenchArm(Protocol):

@@ -108,6 +108,9 @@ class OurArm:
             out.n_tokens += len(done.tokens)
             out.n_drafted += done.draft.n_drafted
             out.n_accepted += done.n_accepted
+            out.n_draft_calls += done.n_draft_calls
+            if done.draft.is_chain and self.verifier.traits.direction == "forward":
+                out.chains.append((done.draft.n_drafted, done.n_accepted))
             out.rounds.append(stages)
         out.rounds = out.rounds[1:]
         return out

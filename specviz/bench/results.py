@@ -8,6 +8,7 @@ from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
 from specviz.bench.measure import Sample, Split, of_arm
 from specviz.bench.memory import PeakMemory
+from specviz.bench.roof import BenchRoof
 from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
 from specviz.bench.statistics import Equality, PairedRatio, Spread, paired, spread
 
@@ -92,6 +93,7 @@ class Report(msgspec.Struct, kw_only=True):
     seconds: float
     cut: bool
     notes: list[str] = []
+    roof: BenchRoof | None = None  # what the machine allows, and which draft length would pay
 
 
 def arm_result(

@@ -21,6 +21,7 @@ from specviz.bench.memory import PeakMemory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
+from specviz.bench.roof import roof_of
 from specviz.bench.settings import CLIMBERS, BenchSettings
 from specviz.bench.statistics import check_equal
 from specviz.engine.model.adapter import ModelAdapter
@@ -57,6 +58,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         names = [arm.name for arm in arms]
         same = check_equal(names, _references(settings, arms), measured.samples, ids, margin_of(pair))
     costs = _exit_costs(settings, arms, measured, ids, tell)
+    roof = roof_of(arms, measured.splits, ids, settings.max_new_tokens, pair)
     memories = _memories(settings, max(ids, key=len), tell)
     results = [
         arm_result(name, of_arm(measured.samples, k), measured.splits[k], memories.get(name), costs.get(name))
@@ -95,6 +97,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         seconds=measured.seconds,
         cut=measured.cut,
         notes=_notes(settings, measured, ids, arms),
+        roof=roof,
     )
 
 

@@ -131,7 +131,7 @@ def sections() -> dict[str, Sequence[str]]:
     return {
         "Prompt": ("prompt", "prompt_file", "example", "stream", "chat"),
         "Method and models": ["method", "verifier", *MODELS, "lanes"],
-        "Output": ("record", "level", "rounds", "as_json", "verbose", "quiet"),
+        "Output": ("record", "level", "rounds", "as_json", "verbose", "timings", "quiet"),
         "Knobs of the methods": [name for name in names if name not in _SHARED],
         "Sampling and length": [name for name in names if name in _SHARED],
     }

@@ -71,15 +71,15 @@ class Clock:
 
     def layer(self, width: int) -> float:
         """Nanoseconds of one layer call of `width` rows."""
-        return _between(self.widths, self.layer_ns, width)
+        return between(self.widths, self.layer_ns, width)
 
     def round_ns(self, calls: Sequence[int], passes: int, head_tests: int, n_rows: int) -> int:
         """Predicted time of a round: every layer call by its width, the tests, and the final head over all rows."""
         layers = sum(self.layer(width) for width in calls) + passes * self.pass_ns
-        return round(layers + head_tests * self.test_ns + _between(self.widths, self.final_ns, n_rows))
+        return round(layers + head_tests * self.test_ns + between(self.widths, self.final_ns, n_rows))
 
 
-def _between(xs: Sequence[int], ys: Sequence[float], x: int) -> float:
+def between(xs: Sequence[int], ys: Sequence[float], x: int) -> float:
     """Straight lines between the measured points, the last one going on."""
     if len(xs) == 1 or x <= xs[0]:
         return ys[0]

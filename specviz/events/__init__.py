@@ -26,6 +26,7 @@ from specviz.events.branch import (
     TokenFate,
 )
 from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
+from specviz.events.pass_work import MachineRates, PassParts, PassWork
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
     At,
@@ -188,6 +189,7 @@ __all__ = [
     "Header",
     "Knob",
     "Level",
+    "MachineRates",
     "Match",
     "MatchTest",
     "MethodInfo",
@@ -196,6 +198,8 @@ __all__ = [
     "Models",
     "Node",
     "Note",
+    "PassParts",
+    "PassWork",
     "Pieces",
     "Posterior",
     "Prefill",

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from specviz.events.base import Count, Depth, Event, FullRecord, Id, Ns, Position, Positive, Prob, Real, SummaryRecord
+from specviz.events.pass_work import MachineRates, PassParts, PassWork
 
 Source = Literal["root", "draft"]
 Calls = Annotated[int, Meta(ge=0, le=2**24)]  # of layers by rows
@@ -100,7 +101,8 @@ class Calibration(Event, tag="calibration", kw_only=True):
     `c t_ns (1 + kappa_p (w-1))`; without a draft model `t_ns` and `c` are null. `repeats`: each number is the median of
     so many passes; fewer than 20 when the models are too slow for the time set aside. Early exit: `layer_ns[k]` and
     `final_ns[k]` by `exit_widths[k]` for one layer and for the final head, `test_ns` a head test, `pass_ns` what every
-    call costs besides its layers.
+    call costs besides its layers. `rates`, `target_work`, `draft_work`: what the passes must take at least
+    (specviz.cost.roofline); `target_parts`: where one over a single row spends its time.
     """
 
     t_ns: Ns | None = None
@@ -116,3 +118,7 @@ class Calibration(Event, tag="calibration", kw_only=True):
     final_ns: list[Ns] = []
     test_ns: Ns | None = None
     pass_ns: Ns | None = None
+    rates: MachineRates | None = None
+    target_work: PassWork | None = None
+    draft_work: PassWork | None = None
+    target_parts: PassParts | None = None

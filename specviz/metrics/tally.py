@@ -92,6 +92,11 @@ class Tally(RunSums):
             self.exits.begin(header)
         self.modelled.calibration = calibration or self.modelled.calibration
 
+    @property
+    def costs(self) -> Calibration | None:
+        """What passes cost on the machine that wrote the run, where that is on record."""
+        return self.modelled.calibration
+
     def learn(self, decision: Adapt) -> None:
         """What a drafter made of a query that is over."""
         self.adapted.add(decision)

@@ -133,7 +133,7 @@ def surplus(rows: Any, laws: Any, tokens: Sequence[int], a: Any, b: Any = None) 
 
 
 def _positive(out: Any) -> Any:
-    return out.clamp_(min=0) if hasattr(out, "clamp_") else np.maximum(out, 0)
+    return out.clamp_(min=0) if hasattr(out, "clamp_") else np.maximum(out, 0, out=out)
 
 
 def log_of(x: Any) -> float:
@@ -142,6 +142,18 @@ def log_of(x: Any) -> float:
         return -math.inf
     exact = Fraction(x)
     return math.log(exact.numerator) - math.log(exact.denominator)
+
+
+def in_memory(rows: Any) -> Any:
+    """The rows `[n, V]` as numpy sees them where they lie in main memory, without a copy: its calls cost far less."""
+    if rows is None or namespace(rows) is np or rows.device.type != "cpu" or rows.element_size() < 4:
+        return rows
+    return rows.detach().numpy()
+
+
+def like_rows(rows: Any, row: Row) -> Row:
+    """A row `[V]` in the library of `rows` `[n, V]`, without a copy."""
+    return row if isinstance(row, Certain) or namespace(rows) is np else namespace(rows).as_tensor(row)
 
 
 def kind(array: Any) -> str | None:

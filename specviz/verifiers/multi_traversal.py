@@ -5,86 +5,204 @@ from q gets min(1, w R(y)/q(y)). A node whose children have all failed is kept w
 comes from R. If it fails, its parent goes on with R <- (w R - q)+ normalised and w <- S / (S + 1 - w), S the mass of
 that residual, at its next child. On one chain this is `blockwise`. Against `multi_hsd` neither dominates.
 
-Nodes in a row, each the eldest child of the one before, are weighed together: one copy to the host a descent.
+What a child gives to its own weight and to those of its younger siblings are single entries of rows and laws: all are
+gathered at once, and the arithmetic of weights is done on the host. Whole rows are needed for S alone, and only where
+a child has failed. On a device, where every number costs a wait, a descent (an eldest child, its eldest child, and so
+on) is weighed together: one copy to the host.
 """
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Test, Verifier
-from specviz.probability.rows import Certain, Rows
+from specviz.probability.rows import CertainRows, Row, Rows
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
-from specviz.verifiers._candidates import RequiredRow, misfit, ordinals
+from specviz.verifiers._candidates import RequiredRow, in_memory, kind, like_rows, misfit, ordinals, surplus
 
-Descent = tuple[_joint.JointChain, _joint.WeighedChain]
+Place = tuple[int, int]
 
 
 class _Traversal:
     """States: `("test", v)`, all children of v have failed; `("stop", v)`, v is kept.
 
-    A place `(v, k)` is node v after its first k children failed.
+    A place `(v, k)` is node v after its first k children failed. Weights are floats, or Fractions where rows are.
     """
 
     def __init__(self, draft: Draft, target_probs: Rows) -> None:
         self.draft, self.target_probs = draft, target_probs
-        self.ordinals = ordinals(draft)
-        self.homes: dict[int, tuple[Descent, int]] = {}  # of eldest children
-        self.descents: dict[tuple[int, int], Descent] = {}
-        self.rows: dict[tuple[int, int], RequiredRow] = {}
+        self.rows, self.laws = in_memory(target_probs), in_memory(draft.law_rows)
+        self.exact = any(kind(x) == "O" for x in (self.rows, self.laws))
+        self.unit = int if self.exact else float  # of a truth value: Fractions must meet no float
+        self.certain = isinstance(self.rows, CertainRows)
+        self.whole = any(kind(x) is None for x in (self.laws, self.rows) if not isinstance(x, CertainRows | None))
+        self.p: dict[int, Any] = {}
+        self.q: dict[tuple[int, int], Any] = {}
+        self.weights: dict[int, Any] = {ROOT: 1 if self.exact else 0.0}
+        self.chances: dict[Place, Any] = {}
+        self.masses: dict[Place, Any] = {}
+        self.residuals: dict[Place, Row] = {}  # as they are, of places whose row a sibling needs
+        self.required: dict[Place, RequiredRow] = {}
+        if not self.whole:
+            self._gather()
 
     @cached_property
-    def place(self) -> dict[int, tuple[int, int]]:
+    def ordinals(self) -> dict[int, int]:
+        """The index of every node's accept draw."""
+        return ordinals(self.draft)
+
+    @cached_property
+    def place(self) -> dict[int, Place]:
         """Parent and number among its siblings of every judged node."""
         return {child: (node, k) for node, born in self.draft.children.items() for k, child in enumerate(born)}
+
+    def _gather(self) -> None:
+        """What the target gives every judged token, and what a node's law gives it and its younger siblings' tokens."""
+        tokens, row_of = self.draft.tokens, self.draft.row_of
+        born = self.draft.children.values()
+        pairs = [(elder, node) for each in born for k, node in enumerate(each) for elder in each[: k + 1]]
+        self.q = {(elder, node): self.unit(tokens[elder] == tokens[node]) for elder, node in pairs}
+        drawn = [at for at in pairs if row_of[at[0]] >= 0]
+        laws = self._picked(self.laws, [(row_of[elder], tokens[node]) for elder, node in drawn])
+        self.q |= zip(drawn, laws, strict=True)
+        rows = self._picked(self.rows, [(self.draft.parents[node] + 1, tokens[node]) for node in self.draft.judged])
+        self.p = dict(zip(self.draft.judged, rows, strict=True))
+
+    def _picked(self, rows: Rows, at: list[tuple[int, int]]) -> list[Any]:
+        """Entries of rows `[n, V]`, at once."""
+        if isinstance(rows, CertainRows):
+            return [self.unit(rows.tokens[row] == token) for row, token in at]
+        found: list[Any] = rows[[row for row, _ in at], [token for _, token in at]].tolist() if at else []
+        return found
 
     def children(self, node: int) -> tuple[int, ...]:
         """Judged children, eldest first."""
         return self.draft.children.get(node, ())
 
-    def home(self, node: int, k: int) -> tuple[Descent, int]:
-        """The descent that holds child k of a node, and how many of its tokens come before that child."""
-        if k > 0 or node == ROOT:
-            return self.descent(node, k), 0
-        if node not in self.homes:
-            descent, before = self.home(*self.place[node])
-            self.homes[node] = descent, before + 1
-        return self.homes[node]
+    # Weights: single numbers ------------------------------------------------------------------------------------------
 
-    def descent(self, node: int, k: int) -> Descent:
-        """Child k of a node, its eldest child, and so on to a leaf; weighed from the weight of the place."""
-        if (node, k) not in self.descents:
-            nodes = [self.children(node)[k]]
-            while further := self.children(nodes[-1]):
-                nodes.append(further[0])
-            part = _joint.chain(self.draft, nodes, self.target_probs, self.row(node, k).row if k else None)
-            self.descents[node, k] = part, _joint.weigh(part, start=self.start(node, k, part.exact))
-        return self.descents[node, k]
+    def weight(self, node: int) -> Any:
+        """`min(1, w R(y)/q(y))`: the weight a node begins with, its log where numbers are floats."""
+        line = [node]  # from the top, so that a long chain takes no deep recursion
+        while line[-1] not in self.weights and self.place[line[-1]][1] == 0:
+            line.append(self.place[line[-1]][0])
+        for each in reversed(line):
+            if each not in self.weights and self.whole:
+                self._weigh(*self.place[each])
+            elif each not in self.weights:
+                self.weights[each] = self._weight(each)
+        return self.weights[node]
+
+    def _weight(self, node: int) -> Any:
+        parent, k = self.place[node]
+        p, q = self.given(node), self.q[node, node]
+        # A token the draft law cannot give breaks the contract: it counts as rejected (verification.md 5.1).
+        if self.exact:
+            return min(1, self.chance(parent, k) * Fraction(p) / Fraction(q)) if q > 0 else 0
+        return min(0.0, self._start(parent, k) + _log(p) - _log(q)) if p > 0 and q > 0 else -math.inf
+
+    def _start(self, node: int, k: int) -> float:
+        return float(self.weight(node)) if k == 0 else _log(self.chance(node, k))
+
+    def _weigh(self, node: int, k: int) -> None:
+        """All numbers of the descent that begins with child k of a node, by one copy to the host."""
+        places = [(node, k)]
+        while self.children(child := self.children(places[-1][0])[places[-1][1]]):
+            places.append((child, 0))
+        nodes = [self.children(v)[j] for v, j in places]
+        part = _joint.chain(self.draft, nodes, self.rows, self.row(node, k).row if k else None)
+        found = _joint.weigh(part, start=self._start(node, k))
+        self.weights |= zip(nodes, found.log_w[1:], strict=True)
+        self.masses |= zip(places, found.lack, strict=True)
+        self.p |= zip(nodes, found.p, strict=True)
+        self.q |= zip(((node, node) for node in nodes), found.q, strict=True)
 
     def chance(self, node: int, k: int) -> Any:
-        """The chance in [0, 1] to come to a place: its weight."""
-        if node == ROOT and k == 0:
-            return 1
-        (_, weighed), before = self.home(*self.place[node]) if k == 0 else self.home(node, k - 1)
-        return weighed.a[before + 1] if k == 0 else weighed.keep(before)
+        """The weight of a place: the chance in [0, 1] to come to it."""
+        if (node, k) not in self.chances:
+            self.chances[node, k] = self._first(node) if k == 0 else self._later(node, k - 1)
+        return self.chances[node, k]
 
-    def start(self, node: int, k: int, exact: bool) -> Any:
-        """The weight of a place, where a descent begins, as `weigh` wants it."""
-        chance = self.chance(node, k)
-        return chance if exact else math.log(chance) if chance > 0 else -math.inf
+    def _first(self, node: int) -> Any:
+        found = self.weight(node)
+        return found if self.exact else 1.0 if abs(found) < _joint.ROUNDING else math.exp(found)
+
+    def _later(self, node: int, k: int) -> Any:
+        """Behind the failure of child k."""
+        before = self.chance(node, k)
+        if before >= 1:
+            return 1
+        mass = self.mass(node, k)
+        return mass / (mass + 1 - before)
+
+    def given(self, node: int) -> Any:
+        """What the row required at its place gives a node's token."""
+        (parent, k), found = self.place[node], self.p[node]
+        for j, elder in enumerate(self.children(parent)[:k] if not self.certain and not self.whole else ()):
+            mass = self.mass(parent, j)
+            if mass > 0:
+                found = min(1, max(0, self.chance(parent, j) * found - self.q[elder, node]) / mass)
+        return found
+
+    # Residuals: whole rows --------------------------------------------------------------------------------------------
+
+    def mass(self, node: int, k: int) -> Any:
+        """S, the mass of the residual that the failure of child k leaves."""
+        if (node, k) not in self.masses:
+            if self.whole:
+                self.weight(self.children(node)[k])
+            elif self.certain:
+                self.masses[node, k] = max(0, self.chance(node, k) - self._at_certain(node, k))
+            else:
+                wanted = k + 1 < len(self.children(node))  # by the next child
+                row = self._surplus(node, k, None if wanted or self.exact else self.scratch)
+                self.masses[node, k] = row.sum() if self.exact else float(np.add.reduce(row))
+                if wanted:
+                    self.residuals[node, k] = row
+        return self.masses[node, k]
+
+    def _at_certain(self, node: int, k: int) -> Any:
+        """What the law of child k gives the only token of a certain row."""
+        child, token = self.children(node)[k], self.rows.tokens[node + 1]
+        row = self.draft.row_of[child]
+        return self.unit(self.draft.tokens[child] == token) if row < 0 else self._picked(self.laws, [(row, token)])[0]
+
+    def _surplus(self, node: int, k: int, out: Any = None) -> Any:
+        """`(w R - q)+` `[V]` of a place whose row is not certain; written into `out` where that is given."""
+        child, row = self.children(node)[k], self.row(node, k).row
+        number = self.draft.row_of[child]
+        if number < 0 or self.exact or self.whole:
+            law = None if number < 0 else self.laws[number : number + 1]
+            return surplus(row[None], law, [self.draft.tokens[child]], [self.chance(node, k)])[0]
+        out = np.multiply(row, row.dtype.type(self.chance(node, k)), out=out)
+        np.subtract(out, self.laws[number], out=out, casting="same_kind")
+        return np.maximum(out, 0, out=out)
+
+    @cached_property
+    def scratch(self) -> Any:
+        """A row `[V]` to work in, as fresh memory costs more than the arithmetic on it."""
+        return np.empty_like(self.rows[0])
 
     def row(self, node: int, k: int) -> RequiredRow:
         """The row `[V]` required at a place."""
         if k == 0:
-            return RequiredRow(self.target_probs[node + 1])
-        if (node, k) not in self.rows:
-            (part, weighed), before = self.home(node, k - 1)
-            mass, row = weighed.lack[before], _joint.residual(part, weighed, before)
-            row = row if isinstance(row, Certain) or not mass > 0 else row / mass
-            self.rows[node, k] = self.row(node, k - 1).after(row, mass)
-        return self.rows[node, k]
+            return RequiredRow(self.rows[node + 1])
+        if (node, k) not in self.required:
+            before, mass = self.row(node, k - 1), self.mass(node, k - 1)
+            residual = before.row
+            if mass > 0 and not self.certain:
+                residual = self.residuals.get((node, k - 1))
+                residual = (self._surplus(node, k - 1) if residual is None else residual) / mass
+            self.required[node, k] = before.after(residual, mass)
+        return self.required[node, k]
+
+    # The automaton ----------------------------------------------------------------------------------------------------
 
     def after(self, node: int, k: int) -> State:
         """The state of a place: the next leaf below it, or the node itself when no child is left."""
@@ -99,13 +217,10 @@ class _Traversal:
     def test(self, node: int) -> Test:
         """Whether a node is kept, none of its children being kept."""
         parent, k = self.place[node]
-        (_, weighed), before = self.home(parent, k)
-        law = None if self.draft.row_of[node] < 0 else weighed.q[before]
-        chance = self.chance(node, len(self.children(node)))
-        failed = self.after(parent, k + 1)
+        chance, p = self.chance(node, len(self.children(node))), self.given(node)
+        q = None if self.draft.row_of[node] < 0 else self.q[node, node]
         # Below an eldest child rows are the target's own; only the head of a later descent meets a residual.
-        left = k > 0
-        return Test(node, chance, ("stop", node), failed, weighed.p[before], law, self.ordinals[node], left)
+        return Test(node, chance, ("stop", node), self.after(parent, k + 1), p, q, self.ordinals[node], k > 0)
 
     def stop(self, node: int) -> Step:
         """The end of the round at a node whose children have all failed."""
@@ -114,7 +229,12 @@ class _Traversal:
             node = self.draft.spelling.first(node)  # a twin may have the row this one lacks
             plain = self.target_probs[node + 1] if self.draft.has_row(node) else None
             return PlanStop(node) if plain is None else Draw(node, lambda: plain, {}, "target", "bonus")
-        return self.row(node, count).closing(node)
+        found = self.row(node, count)
+        return replace(found, row=like_rows(self.target_probs, found.row)).closing(node)
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
 
 
 def plan(draft: Draft, target_probs: Rows) -> Plan:

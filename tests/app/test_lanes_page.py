@@ -12,12 +12,14 @@ import pytest
 from app.conftest import Open, box
 from specviz import events as ev
 from specviz.cost import pipelines
+from specviz.cost.payoff import PositionChance, RoundCosts, payoff
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import CURVES, Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Clock, LanesModel
-from specviz_app.figures.cost import cost_rows, fig_cost
+from specviz.view.panels.lanes.payoff import RoofPanel, RoofRow
+from specviz_app.figures.cost import cost_rows, fig_cost, fig_payoff, fig_roof, payoff_rows, roof_table
 from specviz_app.figures.lanes import (
     confusion_rows,
     fan_rows,
@@ -233,6 +235,28 @@ def test_without_a_calibration_the_run_is_not_on_the_picture() -> None:
     assert panel.point is None
     assert "holds no calibration" in panel.point_text
     assert "◆ this run" not in {t["name"] for t in spec(fig_cost(panel))["data"]}
+
+
+def test_the_curve_of_draft_lengths_has_its_band_its_best_and_the_measured_point() -> None:
+    curve = payoff({1: PositionChance(0.8, 0.7, 0.9, 90)}, RoundCosts((1, 17), (0.01, 0.02), 0.002), 4, 150.0)
+    assert curve is not None
+    traces = {t["name"]: t for t in spec(fig_payoff(curve))["data"]}
+    assert traces["tokens/s by γ"]["y"] == list(curve.speeds)
+    assert traces["tokens/s by γ"]["marker"]["symbol"].index("star") == curve.best
+    assert (traces["this run, measured"]["x"], traces["this run, measured"]["y"]) == ([4], [150.0])
+    assert max(traces["95 %"]["y"]) == max(curve.high)
+    assert [row["tokens/s"] for row in payoff_rows(curve)] == list(curve.speeds)
+
+
+def test_a_bar_of_the_roofline_is_what_a_part_took() -> None:
+    rows = (
+        RoofRow("layers", 0.01, 0.03, "what"),
+        RoofRow("host", 0.0, 0.002, "what"),
+        RoofRow("round", 0.01, 0.032, ""),
+    )
+    bars = spec(fig_roof(RoofPanel(rows=rows)))["data"]
+    assert [sum(both) for both in zip(*(bar["y"] for bar in bars), strict=True)] == pytest.approx([30, 2])
+    assert [row["share reached"] for row in roof_table(RoofPanel(rows=rows))] == ["33 %", "", "31 %"]
 
 
 # The page -----------------------------------------------------------------------------------------------------------

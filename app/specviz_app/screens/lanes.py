@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from specviz.view.panels.lanes import payoff
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
@@ -158,6 +159,36 @@ def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
     parts.say(panel.point_text)
     rows = [{"pipeline": curve.label, "": curve.text, "what it is": curve.help} for curve in panel.curves]
     st.dataframe(rows, hide_index=True, key="cost-best")
+    _pay(held, dark)
+
+
+def _pay(held: Viewer, dark: bool) -> None:
+    """Tokens a second by draft length from what was measured, and a round against what the machine allows."""
+    run = held.player.run
+    pay, roof = state.once("payoff", held, lambda: payoff.panels(run))
+    st.subheader(
+        "Would another draft length pay",
+        help="Tokens a round from acceptance by position, divided by what a round of that length takes: measured "
+        "passes by rows, drafting, and the host's work.",
+    )
+    if pay.curve is None:
+        parts.say(pay.missing)
+    else:
+        parts.lead(pay.words)
+        rows = of_cost.payoff_rows(pay.curve)
+        parts.plot(of_cost.fig_payoff(pay.curve, dark), "lanes-payoff", f"{pay.words} {pay.point_text}", rows)
+        parts.say(f"{pay.point_text} {pay.note}")
+    st.subheader(
+        "A round against what the machine allows",
+        help="A pass reads all weights once and multiplies every row with them: no pass is faster than the machine "
+        "reads and multiplies. The rest has a name.",
+    )
+    if roof.missing:
+        parts.say(roof.missing)
+        return
+    parts.lead(roof.words)
+    parts.plot(of_cost.fig_roof(roof, dark), "lanes-roof", roof.words, of_cost.roof_table(roof))
+    parts.say(". ".join((*roof.work, roof.machine)))
 
 
 def _own(at: Operating) -> dict[str, float]:

@@ -10,12 +10,13 @@ import msgspec
 from specviz.cli.flags import flag, max_mb_option
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import TraceError
-from specviz.events import End, Event, Header, RoundStart
+from specviz.events import Calibration, End, Event, Header, RoundStart
 from specviz.metrics import Metrics, Tally
 from specviz.text import running
 from specviz.trace import Trace
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
 from specviz.view.judge.judgement import judge
+from specviz.view.panels.lanes.payoff import judged, told
 
 
 class Measured(msgspec.Struct):
@@ -28,6 +29,7 @@ class Measured(msgspec.Struct):
     torn: bool
     metrics: Metrics
     judgement: RunJudgement = NO_JUDGEMENT
+    costs: Calibration | None = None  # of passes on the machine that wrote it
 
 
 @click.command("stats")
@@ -38,6 +40,9 @@ class Measured(msgspec.Struct):
 def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     """Print what a trace says: the run in one line, what stands out with the rounds that show it, then every metric:
     whole run, per position, per depth, with 95 % intervals.
+
+    Where the trace says what passes cost on its machine: which draft length would be fastest and by how much, and how
+    much of what the machine allows a round reaches.
 
     Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by
     Wilson. With several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as
@@ -54,7 +59,7 @@ def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     from specviz.cli.look.tables import print_run  # rich is not needed for JSON
 
     for number, run in enumerate(measured):
-        print_run(run.file, run.header, run.end, run.metrics, run.judgement, first=number == 0)
+        print_run(run.file, run.header, run.end, run.metrics, run.judgement, first=number == 0, costs=run.costs)
 
 
 def measure_file(path: Path, check: bool = False) -> Measured:
@@ -73,7 +78,7 @@ def measure_file(path: Path, check: bool = False) -> Measured:
             raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
         metrics = tally.summary()
         said = judge(tally.run, tally, metrics, places.find) if tally.run is not None else NO_JUDGEMENT
-        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, metrics, said)
+        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, metrics, said, tally.costs)
 
 
 class RoundPlaces:
@@ -133,6 +138,7 @@ def as_object(run: Measured) -> dict[str, Any]:
         "torn": run.torn,
         "judgement": judged_object(run.judgement),
         "metrics": run.metrics.as_dict(),
+        **told(*judged(header, run.costs, run.metrics, header.knobs)),
     }
 
 

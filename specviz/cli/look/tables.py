@@ -11,13 +11,14 @@ from rich.text import Text
 
 from specviz.cli.printing import cells, figure, setting, table_of
 from specviz.console import standard_output
-from specviz.events import End, Header
+from specviz.events import Calibration, End, Header
 from specviz.metrics import METRICS, Estimate, Metrics, SameDraft
 from specviz.metrics.ranks import AdaptCounts
 from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
 from specviz.view.frame.judgement import RunFinding, RunJudgement
+from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, judged
 from specviz.view.panels.ranks.model import BUCKETS
 from specviz.view.words import numbers
 
@@ -48,9 +49,16 @@ _ALONE = (
 
 
 def print_run(
-    file: str, header: Header, end: End | None, metrics: Metrics, said: RunJudgement, first: bool = True
+    file: str,
+    header: Header,
+    end: End | None,
+    metrics: Metrics,
+    said: RunJudgement,
+    first: bool = True,
+    costs: Calibration | None = None,
 ) -> None:
     """One run on standard output: what it comes to, then tables; what the first one cannot hold has one of its own."""
+    pay, roof = judged(header, costs, metrics, header.knobs)
     tables = [
         _whole(metrics),
         *_modelled(metrics.modelled, header.models.draft is not None),
@@ -69,6 +77,35 @@ def print_run(
         for table in tables:
             console.print()
             console.print(table)
+        for words, table in (*_pay(pay), *_roof(roof)):
+            console.print()
+            console.print(table)
+            console.print(Text(words))
+
+
+def _pay(panel: PayPanel) -> Iterator[tuple[str, Table]]:
+    """Tokens a second by draft length, and what that comes to."""
+    if panel.curve is None:
+        return
+    curve = panel.curve
+    table = table_of("draft length", "tokens/s", "95 %", "")
+    for gamma in curve.gammas:
+        notes = {0: "plain decoding", curve.own: "this run's", curve.best: "best"}
+        ends = f"{figure(curve.low[gamma])} .. {figure(curve.high[gamma])}"
+        table.add_row(str(gamma), figure(curve.speeds[gamma]), ends, notes.get(gamma, ""))
+    yield f"{panel.words}\n{panel.point_text}\n{panel.note}", table
+
+
+def _roof(panel: RoofPanel) -> Iterator[tuple[str, Table]]:
+    """A round against what the machine allows."""
+    if panel.missing:
+        return
+    table = table_of("part of a round", "at least", "took", "reached", "")
+    for row in panel.rows:
+        least = numbers.seconds(row.bound_s) if row.bound_s else ""
+        reached = numbers.percent(min(1.0, row.share)) if row.share is not None else ""
+        table.add_row(row.label, least, numbers.seconds(row.measured_s), reached, row.help)
+    yield "\n".join((panel.words, *panel.work, panel.machine)), table
 
 
 def _judgement(console: Console, said: RunJudgement) -> None:

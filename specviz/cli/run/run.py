@@ -8,7 +8,7 @@ import contextlib
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +22,7 @@ from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out
 from specviz.cli.request import RunRequest, wants_conversation
 from specviz.cli.run.lines import RoundLines, StreamLines
 from specviz.cli.run.result import Result, RunError, StreamResult
+from specviz.cli.run.timings import Timings
 from specviz.errors import SpecvizError, TraceError, WriteError
 from specviz.events import Event, Header
 from specviz.trace.private import STORED
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @flag("--rounds", "A line for every round on standard error; the text follows at the end.")
 @flag("--json as_json", "One JSON object on standard output instead of the text.")
 @flag("--verbose -v", "With --rounds: say why every token was kept or not.")
+@flag("--timings", "What the time to the first token went into, on standard error.")
 @flag("--quiet -q", "No narration; errors are still told.")
 @options.knob_options
 def command(**given: Any) -> None:
@@ -66,6 +68,7 @@ def command(**given: Any) -> None:
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
+    timings = Timings() if given.pop("timings") else None
     if wants_conversation(given):
         from specviz.cli.run.chat import converse
 
@@ -76,26 +79,34 @@ def command(**given: Any) -> None:
     output = Output(request, result)
     output.begin()
     try:
-        _decode(request, result, output)
+        _decode(request, result, output, timings)
     except BaseException:
         with contextlib.suppress(BrokenPipeError):  # the first error is the one that counts
             output.end()
         raise
     output.end()
+    if timings is not None:
+        timings.tell()
 
 
-def _decode(request: RunRequest, result: Result, output: "Output") -> None:
+def _decode(request: RunRequest, result: Result, output: "Output", timings: Timings | None = None) -> None:
     """Load the pair, open the trace, decode to the end.
 
     The trace is opened last, so that a model that cannot be loaded destroys no older trace of that name.
     """
+    mark: Callable[[str], None] = timings.mark if timings is not None else lambda _: None
+    mark("start")
     from specviz.engine.run.local import LocalRun, load_pair
 
+    mark("imports")
     pair = load_pair(*request.models)
+    mark("models")
     printed = output.sink
     with recording(request.record, printed, result, request.redact) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
+        sinks += [timings.sink] if timings is not None else []
         run = LocalRun(pair, request.start, fan_out(*sinks))
+        mark("session")
         output.is_chat(run.chat)
         try:
             with interruptible(run):

@@ -205,6 +205,18 @@ class LocalRun:
             if costs is not None:
                 self.probe.emit(costs, 0)
 
+    def _afterword(self) -> None:
+        """What passes cost, of a method whose draft length is a knob: it says whether another length would have paid.
+
+        Behind the text, which nobody waits for any more, and with the fewest passes.
+        """
+        drafter, knobs = self.session.drafter, self.session.knobs
+        if self.start.level == "none" or drafter is None or drafter.calibrated or "gamma" not in knobs.values:
+            return
+        costs = calibrate(self.session.parts.models, drafter, 0.0)
+        if costs is not None:
+            self.probe.emit(costs, self.session.number)
+
     def rounds(self) -> Iterator[RoundResult]:
         """Decode; every event reaches the sink, `end` last, whatever happens."""
         self.begin()
@@ -213,6 +225,7 @@ class LocalRun:
                 yield from self._query()
                 if self.session.finish is None or not self._go_on():
                     break
+            self._afterword()
             whole = self.session.finish is not None and not self.has_more
             self._end("done" if whole or not self._stop_asked else self._stop_asked)
 

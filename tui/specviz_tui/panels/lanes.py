@@ -16,6 +16,7 @@ from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import FAINT, indented, sentence
 from specviz_tui.common.pane import PanelPane, PartedPane, opens
 from specviz_tui.panels import lanes_views as views
+from specviz_tui.panels import payoff_views
 from specviz_tui.panels.lanes_views import LABEL, TimeWindow
 
 MOST_ROUNDS = 8
@@ -27,7 +28,7 @@ LANE_KEYS: tuple[Key, ...] = (
     Key("lanes.clock", "c", "clock", "c", "the measured or the modelled clock", "Lanes"),
     Key("lanes.closer", "z", "zoom(-1)", "z", "fewer rounds, each wider", "Lanes"),
     Key("lanes.farther", "Z", "zoom(1)", "Z", "more rounds", "Lanes"),
-    Key("lanes.view", "v", "view(1)", "v", "below the chart: this round, or costs and the run", "Lanes", "view"),
+    Key("lanes.view", "v", "view(1)", "v", "below the chart: the round, costs, or would it pay", "Lanes", "view"),
     Key("lanes.view_before", "V", "view(-1)", "V", "view before", "Lanes"),
     Key("lanes.node", "enter", "node", "enter", "to the block's token in the draft tree", "Lanes", "tree"),
     *page_keys("lanes", "Lanes"),
@@ -47,7 +48,10 @@ LANE_PAGES = {
         "model is unsure of; there k = max(1, ⌊k_max (1 − conf)⌋) branches open. p(B) is the target's share of "
         "their first tokens: under topk the chance of a hit.\n\n"
         "Costs: Theorem 1 averages rates and leaves out the token that a rejection still commits; the others are "
-        "exact for i.i.d. acceptance. Beside each: its best length.",
+        "exact for i.i.d. acceptance. Beside each: its best length.\n\n"
+        "Would it pay: tokens a second by draft length, from acceptance by position, the measured cost of a pass by "
+        "rows, and drafting. Beside it the roofline: what reading the weights at this machine's bandwidth (or "
+        "multiplying at its rate) must take, and what the round took beyond.",
     )
 }
 
@@ -58,7 +62,7 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
     PANEL = LanesPanel
     OPEN = opens("screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, and what was void")
     KEYS, PAGES = LANE_KEYS, LANE_PAGES
-    WIDE, SMALL = ("round", "costs"), ("block", "steps", "fan", "costs")
+    WIDE, SMALL = ("round", "costs", "pay"), ("block", "steps", "fan", "costs", "pay")
 
     def parts(self) -> ComposeResult:
         """A class says which of them are seen."""
@@ -70,6 +74,9 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
         with Horizontal(id="lane-costs"):
             yield self.box(views.costs, "What a token costs", "lane-cost")
             yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
+        with Horizontal(id="lane-pays"):
+            yield self.box(payoff_views.pay, "Would another length pay", "lane-pay")
+            yield self.box(payoff_views.roof, "A round against what this machine allows", "lane-roof")
 
     def put_parts(self) -> None:
         """A class says which part is seen; on a narrow screen it may be another one."""

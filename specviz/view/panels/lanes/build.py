@@ -13,6 +13,7 @@ from specviz.view.panels import Last, Panel, Scene
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import ClockName, CostPanel, Worked, cost_panel, operating
 from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
+from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, pay_panel, roof_panel
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
 from specviz.view.words.numbers import number, percent, seconds
 from specviz.view.words.palette import Phase
@@ -42,6 +43,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         self.facts = RunFacts(run)
         self._worked = Worked()
         self._cost = Last[CostPanel]()
+        self._pay, self._roof = Last[PayPanel](), Last[RoofPanel]()
 
     @classmethod
     def worth(cls, run: Run) -> int:
@@ -95,6 +97,8 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             block=self._block(chart, fates, judged, record.index),
             summary=self._summary(clock, metrics),
             cost=self._costs(clock, options.model_c, metrics),
+            pay=self._pay.of(self.run.rounds.n_complete, lambda: self._pay_panel(metrics)),
+            roof=self._roof.of(self.run.rounds.n_complete, lambda: self._roof_panel(metrics)),
         )
 
     # The chart --------------------------------------------------------------------------------------------------------
@@ -237,6 +241,12 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             (self.run.rounds.n_complete, clock, c),
             lambda: cost_panel(operating(self.run, metrics, self._worked), named, c=c),
         )
+
+    def _pay_panel(self, metrics: "Metrics | None") -> PayPanel:
+        return pay_panel(self.run.header, self.run.calibration, metrics, self.run.knobs)
+
+    def _roof_panel(self, metrics: "Metrics | None") -> RoofPanel:
+        return roof_panel(self.run.header, self.run.calibration, metrics)
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
         rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]

@@ -14,6 +14,7 @@ from specviz.view.words.palette import BlockKind
 
 if TYPE_CHECKING:
     from specviz.view.panels.lanes.cost import CostPanel
+    from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel
 
 Clock = Literal["measured", "model"]
 CLOCKS: tuple[Clock, ...] = ("measured", "model")
@@ -228,3 +229,5 @@ class LanesModel:
     block: BlockInfo | None = None
     summary: tuple[WhyRow, ...] = ()  # run-level numbers of this clock
     cost: "CostPanel | None" = None  # what a token costs by draft length, and where the run stands
+    pay: "PayPanel | None" = None  # tokens a second by draft length, from what was measured
+    roof: "RoofPanel | None" = None  # a round against what the machine allows

@@ -1,0 +1,29 @@
+"""`--timings`: stretches end where they are marked, the last two with the records of the run."""
+
+import pytest
+
+from specviz.cli.run.timings import Timings
+from specviz.events import Commit, Prefill
+from support.traces import make_events
+
+
+def test_the_stretches_end_with_the_prompt_and_the_first_commit(capsys: pytest.CaptureFixture[str]) -> None:
+    timings = Timings()
+    timings.tell()
+    assert capsys.readouterr().err == "", "no token came"
+    for name in ("start", "imports", "models", "session"):
+        timings.mark(name)
+    events = make_events(new_tokens=8)
+    for event in events[: next(k for k, event in enumerate(events) if isinstance(event, Commit))]:
+        timings.sink(event)
+    assert "prefill" in timings.found
+    assert "first round" not in timings.found
+    for event in events:
+        timings.sink(event)
+    first = dict(timings.found)
+    timings.sink(next(event for event in events if isinstance(event, Prefill)))
+    assert timings.found == first, "only the first of each counts"
+    timings.tell()
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in said[1:-1]] == ["start", "imports", "models", "session", "prefill", "first"]
+    assert said[-1].split()[0] == "all"
