@@ -27,6 +27,7 @@ from specviz.events import Event, Header
 from specviz.trace.private import STORED
 
 if TYPE_CHECKING:
+    from specviz.engine.model.loading import Loaded
     from specviz.engine.run.local import LocalRun
     from specviz.trace import Recorder
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 @text("--method", "NAME", f"{options.method_help()} {options.USUAL_HELP}")
 @options.VERIFIER
 @options.model_options
+@options.TENSOR_PARALLEL
 @options.lane_options
 @options.CHAT
 @options.recording_options("Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends.")
@@ -66,17 +68,26 @@ def command(**given: Any) -> None:
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
+    if given["tensor_parallel"]:
+        from specviz.cli.run.parted import run_parted
+
+        run_parted(given, _decoded)
+        return
     if wants_conversation(given):
         from specviz.cli.run.chat import converse
 
         converse(given)
         return
-    request = RunRequest.of(given)
+    _decoded(RunRequest.of(given))
+
+
+def _decoded(request: RunRequest, parted: "Loaded | None" = None) -> None:
+    """Decode what was asked for, and say so. `parted`: the target, where it is parted over processes."""
     result = StreamResult(whole=request.as_json) if request.stream else Result()
     output = Output(request, result)
     output.begin()
     try:
-        _decode(request, result, output)
+        _decode(request, result, output, parted)
     except BaseException:
         with contextlib.suppress(BrokenPipeError):  # the first error is the one that counts
             output.end()
@@ -84,14 +95,14 @@ def command(**given: Any) -> None:
     output.end()
 
 
-def _decode(request: RunRequest, result: Result, output: "Output") -> None:
+def _decode(request: RunRequest, result: Result, output: "Output", parted: "Loaded | None") -> None:
     """Load the pair, open the trace, decode to the end.
 
     The trace is opened last, so that a model that cannot be loaded destroys no older trace of that name.
     """
     from specviz.engine.run.local import LocalRun, load_pair
 
-    pair = load_pair(*request.models)
+    pair = load_pair(*request.models, parted=parted)
     printed = output.sink
     with recording(request.record, printed, result, request.redact) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
