@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from specviz.bench import machine
+from specviz.bench.shares import SharedResults
 from specviz.bench.speed import machine_of, models_of
 from specviz.bench.statistics import student
 from specviz.commands import Start
@@ -196,6 +198,15 @@ class ComparisonSettings:
     n_seeds: int = 1
     seconds: float | None = None
     models: dict[str, Any] = field(default_factory=dict)  # arguments of `load_pair`
+    onto: Path | None = None  # a folder that keeps what is done, for other processes and a later command
+
+    def kept(self, prompts: PromptSet, pair: Pair) -> "SharedResults[RunCounts] | None":
+        """What the folder holds of these prompts, by these models; None without one. Raises SpecvizError."""
+        if self.onto is None:
+            return None
+        names = [verifier.name for verifier in self.verifiers]
+        asked = [self.method, names, self.knobs, self.seeds, prompts.sha256, prompts.texts, models_of(pair)]
+        return SharedResults(self.onto, asked, RunCounts)
 
     @property
     def seeds(self) -> list[int]:
@@ -228,15 +239,19 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
     """
     pair, before = load_pair(**question.models), machine.load()
     prompts = suited(prompts, wants_chat(pair.target, None))
-    began, found, interrupted = time.perf_counter(), list[RunCounts](), False
+    began, interrupted = time.perf_counter(), False
     fitting = _fitting(question, prompts, pair)
-    n_done = 0
+    kept = question.kept(prompts, pair)
+    done = {} if kept is None else {number: runs for number, runs in kept.done.items() if number in fitting}
+    todo = fitting if kept is None else [number for number in fitting if kept.mine(number)]
     try:
-        for runs in _in_time(question, prompts, pair, fitting):
-            found, n_done = [*found, *runs], n_done + 1
-            progress(n_done, len(fitting))
+        for number, runs in _in_time(question, prompts, pair, todo):
+            done[number] = runs
+            if kept is not None:
+                kept.keep(number, runs)
+            progress(len(done), len(fitting))
     except KeyboardInterrupt as stop:
-        if not n_done or type(stop) is not KeyboardInterrupt:  # to be terminated is another thing
+        if not done or type(stop) is not KeyboardInterrupt:  # to be terminated is another thing
             raise
         interrupted = True
     return VerifierComparison(
@@ -251,31 +266,34 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
             "source": prompts.source,
             "sha256": prompts.sha256,
             "n_found": prompts.n_found,
-            "n_used": n_done,
+            "n_used": len(done),
             "n_too_long": len(prompts.texts) - len(fitting),
         },
-        domains=domains(question.verifiers, found, prompts),
+        domains=domains(question.verifiers, [run for number in sorted(done) for run in done[number]], prompts)
+        if done
+        else [],
         seconds=time.perf_counter() - began,
-        cut=n_done < len(fitting),
+        cut=len(done) < len(fitting),
         interrupted=interrupted,
     )
 
 
 def _in_time(
     question: ComparisonSettings, prompts: PromptSet, pair: Pair, fitting: Sequence[int]
-) -> Iterator[list[RunCounts]]:
-    """The runs of prompt after prompt, until the next one would no longer end in time."""
+) -> Iterator[tuple[int, list[RunCounts]]]:
+    """The number and the runs of prompt after prompt, until the next one would no longer end in time."""
     began, longest = time.perf_counter(), 0.0
     for number in fitting:
         at = time.perf_counter()
         if question.seconds is not None and longest and at - began + longest > question.seconds:
             return
         text = prompts.texts[number]
-        yield [
+        runs = [
             _run(question, verifier, pair, (number, text, seed))
             for seed in question.seeds
             for verifier in question.verifiers
         ]
+        yield number, runs
         longest = max(longest, time.perf_counter() - at)
 
 

@@ -130,7 +130,7 @@ def sections() -> dict[str, Sequence[str]]:
     names = knob_specs()
     return {
         "Prompt": ("prompt", "prompt_file", "example", "stream", "chat"),
-        "Method and models": ["method", "verifier", *MODELS, "lanes"],
+        "Method and models": ["method", "verifier", *MODELS, "tensor_parallel", "lanes"],
         "Output": ("record", "level", "rounds", "as_json", "verbose", "timings", "quiet"),
         "Knobs of the methods": [name for name in names if name not in _SHARED],
         "Sampling and length": [name for name in names if name in _SHARED],
@@ -197,6 +197,12 @@ lane_options = with_options(
             "short probe, for methods that draft while the target works]. Never changes the tokens.",
         ),
     )
+)
+TENSOR_PARALLEL = click.option(
+    "--tensor-parallel",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Part the target's layers over N processes, each on a device of its own: started here, or by torchrun.",
 )
 _THREADS = "Threads [default: 1 for a small target, else torch's choice]."
 model_options = with_options(

@@ -1,6 +1,9 @@
 """`specviz compare`: paired arithmetic on numbers, and the command on a planted pair."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +167,36 @@ def test_bad_input_is_one_line(options: tuple[str, ...], says: str, capsys: Capt
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert says in err
+
+
+def test_processes_share_the_prompts_and_a_later_command_puts_them_together(
+    told: tuple[str, ...], capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes as a launcher starts them: what they leave in the folder is the report of one."""
+    onto = ("--onto", str(tmp_path / "shared"))
+    options = (*SMALL, *told, "--verifiers", "tokenwise,hsd", "--threads", "1", "--json")
+    words = [sys.executable, "-m", "specviz", "compare", *options, *onto]
+    started = [
+        subprocess.Popen(words, env={**os.environ, "RANK": rank, "WORLD_SIZE": "2"}, stdout=-1, stderr=-1, text=True)
+        for rank in "01"
+    ]
+    told_by = [process.communicate(timeout=300) for process in started]
+    assert [out for out, _ in told_by] == ["", ""]
+    assert all("without the launcher" in err for _, err in told_by)
+    alone = json.loads(call(capsys, *options)[1])
+    done_again: list[Any] = []
+    monkeypatch.setattr(run, "_run", lambda *args: done_again.append(args))
+    code, out, _ = call(capsys, *options, *onto)
+    together = json.loads(out)
+    assert (code, done_again) == (0, [])
+    assert together["domains"] == alone["domains"]
+    assert together["prompts"] == alone["prompts"]
+    code, out, err = call(capsys, *options, *onto, "--seed", "5")
+    assert (code, out) == (2, "")
+    assert "it holds another comparison" in err
+    with (tmp_path / "shared" / "part-1.jsonl").open("a") as file:
+        file.write('{"key": "cut sh')
+    assert json.loads(call(capsys, *options, *onto)[1])["domains"] == alone["domains"]
 
 
 def test_an_interrupt_reports_the_prompts_that_are_done(

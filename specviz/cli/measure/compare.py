@@ -15,6 +15,7 @@ import click
 from specviz.cli import INTERRUPTED, OK, flags, options
 from specviz.cli.flags import text, value
 from specviz.cli.measure import shared
+from specviz.cli.printing import narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.errors import SpecvizError
 from specviz.knobs import LAST_SEED, Knobs
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _SECTIONS = {
     "What": ("verifiers", "method", "prompt_number"),
-    "How much": ("prompts", "limit", "seeds", "minutes"),
+    "How much": ("prompts", "limit", "seeds", "minutes", "onto"),
     **{name: of for name, of in options.sections().items() if name.startswith(("Knobs", "Sampling"))},
     "Models": ("target", "draft", "device", "dtype", "threads"),
     "Output": ("as_json", "quiet"),
@@ -55,6 +56,12 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 @flags.LIMIT
 @value("--seeds", click.IntRange(1), 1, "Runs of every prompt, from --seed on.")
 @flags.minutes("Begin no prompt after so long.")
+@text(
+    "--onto",
+    "FOLDER",
+    "Keep what is done in a folder; the same command goes on from there. Under accelerate launch or torchrun each "
+    "process does its share and says no more; the command alone puts them together.",
+)
 @options.knob_options
 @options.model_options
 @flags.JSON_LINE
@@ -86,10 +93,18 @@ def command(**given: Any) -> int:
     question = _question(method, given)
     from specviz.bench.compare import compare
     from specviz.bench.report import compare as words
+    from specviz.bench.shares import launched
 
+    if launched()[1] > 1 and not given["onto"]:
+        raise SpecvizError("several processes of one comparison meet in a folder: name it with --onto")
     with _progress(given["quiet"]) as progress:
         report = compare(question, prompts, _command(question, prompts, given), progress)
-    shared.put_out(given, report, words)
+    if given["onto"] and launched()[1] > 1:
+        if not given["quiet"]:
+            used = report.prompts["n_used"]
+            narrate(f"{used} prompts are in {given['onto']}; the same command without the launcher puts them together")
+    else:
+        shared.put_out(given, report, words)
     return INTERRUPTED if report.interrupted else OK
 
 
@@ -135,7 +150,13 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     models |= {name: given[name] for name in ("target", "draft", "threads")}
     seconds = given["minutes"] * 60 if given["minutes"] else None
     return ComparisonSettings(
-        method.name, tuple(verifiers), knobs, given["seeds"], seconds, {**models, "needs_draft": method.needs_draft}
+        method.name,
+        tuple(verifiers),
+        knobs,
+        given["seeds"],
+        seconds,
+        {**models, "needs_draft": method.needs_draft},
+        Path(given["onto"]) if given["onto"] else None,
     )
 
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +29,7 @@ from specviz.events import Event, Header
 from specviz.trace.private import STORED
 
 if TYPE_CHECKING:
+    from specviz.engine.model.loading import Loaded
     from specviz.engine.run.local import LocalRun
     from specviz.trace import Recorder
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 @text("--method", "NAME", f"{options.method_help()} {options.USUAL_HELP}")
 @options.VERIFIER
 @options.model_options
+@options.TENSOR_PARALLEL
 @options.lane_options
 @options.CHAT
 @options.recording_options("Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends.")
@@ -69,17 +72,26 @@ def command(**given: Any) -> None:
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
     timings = Timings() if given.pop("timings") else None
+    if given["tensor_parallel"]:
+        from specviz.cli.run.parted import run_parted
+
+        run_parted(given, partial(_decoded, timings=timings))
+        return
     if wants_conversation(given):
         from specviz.cli.run.chat import converse
 
         converse(given)
         return
-    request = RunRequest.of(given)
+    _decoded(RunRequest.of(given), timings=timings)
+
+
+def _decoded(request: RunRequest, parted: "Loaded | None" = None, timings: Timings | None = None) -> None:
+    """Decode what was asked for, and say so. `parted`: the target, where it is parted over processes."""
     result = StreamResult(whole=request.as_json) if request.stream else Result()
     output = Output(request, result)
     output.begin()
     try:
-        _decode(request, result, output, timings)
+        _decode(request, result, output, parted, timings)
     except BaseException:
         with contextlib.suppress(BrokenPipeError):  # the first error is the one that counts
             output.end()
@@ -89,7 +101,9 @@ def command(**given: Any) -> None:
         timings.tell()
 
 
-def _decode(request: RunRequest, result: Result, output: "Output", timings: Timings | None = None) -> None:
+def _decode(
+    request: RunRequest, result: Result, output: "Output", parted: "Loaded | None", timings: Timings | None
+) -> None:
     """Load the pair, open the trace, decode to the end.
 
     The trace is opened last, so that a model that cannot be loaded destroys no older trace of that name.
@@ -99,7 +113,7 @@ def _decode(request: RunRequest, result: Result, output: "Output", timings: Timi
     from specviz.engine.run.local import LocalRun, load_pair
 
     mark("imports")
-    pair = load_pair(*request.models)
+    pair = load_pair(*request.models, parted=parted)
     mark("models")
     printed = output.sink
     with recording(request.record, printed, result, request.redact) as recorder:

@@ -64,7 +64,12 @@ def _first(owner: Any, *names: str) -> Any:
 
 
 class ModelAdapter:
-    """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here."""
+    """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here.
+
+    `parted`: its layers are spread over several processes; what goes through them must go through the adapter.
+    """
+
+    parted = False
 
     def __init__(self, model: Any, name: str = "model", vocab: int | None = None) -> None:
         self.model = model.eval()
@@ -158,6 +163,10 @@ class ModelAdapter:
         masks: dict[str, Tensor | RowPlan | None] = {
             kind: self._mask(kind, positions, visible, kv_positions) for kind in set(self.types)
         }
+        return self.inputs(hidden, positions, masks)
+
+    def inputs(self, hidden: Tensor, positions: list[int], masks: dict[str, Tensor | RowPlan | None]) -> ForwardInputs:
+        """What a forward of rows needs, their masks known."""
         where, rope = self._places(hidden, positions)
         return ForwardInputs(where, masks, rope)
 
@@ -195,7 +204,10 @@ class ModelAdapter:
         return near if visible is None else visible & near
 
     def _mask(self, kind: str, positions: list[int], visible: Any, kv_positions: Any) -> Tensor | None:
-        reached = self._reached(kind, positions, visible, kv_positions)
+        return self.tiled(self._reached(kind, positions, visible, kv_positions))
+
+    def tiled(self, reached: Any) -> Tensor | None:
+        """The mask of rows that see `reached`, bool numpy `[n, kv]`; None where they see everything."""
         if reached is None:
             return None
         mask = torch.from_numpy(np.ascontiguousarray(reached)).to(self.device)

@@ -33,6 +33,7 @@ class KVCache:
         self.form = form
         self.padding = 0  # how many of the rows that come next are no tokens: written, and not counted
         self.reach: int | None = None  # slots that are read; None: all that are filled
+        self.mirror: int | None = None  # its number in the other processes of a parted model
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.filled = [0] * n_layers
@@ -44,7 +45,7 @@ class KVCache:
         """A cache of at least so many slots that holds what this one does; this one where it has them."""
         if capacity <= self.capacity:
             return self
-        wide = KVCache(self.n_layers, capacity, self.form)
+        wide = self._empty(capacity)
         wide.tokens, wide.parents = list(self.tokens), list(self.parents)
         wide.filled, wide.length = list(self.filled), self.length
         if self._buffer is not None:
@@ -52,6 +53,10 @@ class KVCache:
             assert wide._buffer is not None
             wide._buffer.narrow(4, 0, self.capacity).copy_(self._buffer.narrow(4, 0, self.capacity))
         return wide
+
+    def _empty(self, capacity: int) -> "KVCache":
+        """A cache of its kind that holds nothing."""
+        return KVCache(self.n_layers, capacity, self.form)
 
     def add(self, token: int, parent: int) -> int:
         """Reserve the next slot for a token that follows slot `parent` (-1: begins the text). Returns the slot."""
@@ -131,7 +136,11 @@ class KVCache:
 
     def _gather(self, path: list[int]) -> None:
         moved = next((i for i, slot in enumerate(path) if i != slot), None)
-        if moved is None or self._buffer is None:
-            return
-        index = torch.tensor(path[moved:], device=self._buffer.device)
-        self._buffer[..., moved : len(path), :] = self._buffer[..., index, :]
+        if moved is not None:
+            self.move(path[moved:], moved)
+
+    def move(self, slots: Sequence[int], to: int) -> None:
+        """Copy what some slots hold to those from `to` on, in one gather."""
+        if self._buffer is not None:
+            index = torch.tensor(slots, device=self._buffer.device)
+            self._buffer[..., to : to + len(slots), :] = self._buffer[..., index, :]

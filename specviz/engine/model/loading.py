@@ -86,21 +86,21 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None, t
     with one_line(f"--{role} {name}"):
         tokenizer = plain_tokenizer(where)
     model = plain_model(name, role, pick_dtype(dtype, place, where), where).to(place).requires_grad_(False).eval()
-    return _tested(model, name, role, tokenizer)
+    return tested(model, name, role, tokenizer)
 
 
 def _with_ends(name: str, role: str, where: str, target: Loaded, ends: shared_ends.Ends) -> Loaded:
     """A draft model with its target's ends: in its dtype, where it lies, with its tokenizer."""
     theirs = target.adapter
     model = plain_model(name, role, theirs.dtype, where, theirs.model).to(theirs.device).requires_grad_(False).eval()
-    loaded = _tested(model, name, role, target.tokenizer)
+    loaded = tested(model, name, role, target.tokenizer)
     light = shared_ends.lightened(loaded.adapter, ends)
     if not isinstance(light, QuantisedAdapter):
         return replace(loaded, adapter=light)
     return replace(loaded, adapter=light, info=msgspec.structs.replace(loaded.info, dtype=f"int{light.bits}"))
 
 
-def _tested(model: Any, name: str, role: str, tokenizer: Any) -> Loaded:
+def tested(model: Any, name: str, role: str, tokenizer: Any) -> Loaded:
     """A model behind its adapter, once that was proved. Raises ModelError."""
     vocab = _size(tokenizer)
     want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
@@ -119,11 +119,13 @@ def plain_tokenizer(where: str) -> Any:
     return AutoTokenizer.from_pretrained(where, trust_remote_code=False)
 
 
-def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = None, target: Any = None) -> Any:
+def plain_model(
+    name: str, role: str, dtype: torch.dtype, where: str | None = None, target: Any = None, spread: Any = None
+) -> Any:
     """The library's own causal LM of a folder or hub id, every weight of it from there. Raises ModelError.
 
     `where`: what `found` said of the name, if it was asked already. `target`: whose embedding and head a draft model
-    may take.
+    may take. `spread`: what the library must know to lay it over several devices or processes.
     """
     option = f"--{role} {name}"
     where = found(name, f"--{role}") if where is None else where
@@ -136,7 +138,7 @@ def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = No
         elif ends is not None and ends.layers:
             model, told = corrected.read(option, Path(where), ends.layers, target)
         else:
-            model, told = _read(where, dtype)
+            model, told = _read(where, dtype, spread or {})
     if ends is not None:
         told["missing_keys"] = shared_ends.lend(option, model, set(told.get("missing_keys") or ()), target)
     _refuse_holes(option, model, told)
@@ -145,7 +147,7 @@ def plain_model(name: str, role: str, dtype: torch.dtype, where: str | None = No
     return model
 
 
-def _read(where: str, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
+def _read(where: str, dtype: torch.dtype, spread: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     from transformers import AutoModelForCausalLM
 
     read: tuple[Any, dict[str, Any]] = AutoModelForCausalLM.from_pretrained(
@@ -155,6 +157,7 @@ def _read(where: str, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
         trust_remote_code=False,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused by the caller
+        **spread,
     )
     return read
 
@@ -307,24 +310,31 @@ def stop_tokens(loaded: Loaded) -> frozenset[int]:
     return frozenset(i for i in found if 0 <= i < loaded.adapter.vocab)
 
 
+def _whole(weight: torch.Tensor) -> torch.Tensor:
+    """A weight with all its rows, which every process of a parted model must ask for at the same time."""
+    from torch.distributed.tensor import DTensor
+
+    return weight.full_tensor() if isinstance(weight, DTensor) else weight
+
+
 _SAMPLE = 256  # entries of every parameter that the fingerprint looks at
 _SMALLEST = 2.0**-14  # below it float16 loses digits, so the fingerprint takes such entries as zero
-_fingerprints: "WeakKeyDictionary[ModelAdapter, str]" = WeakKeyDictionary()
+_fingerprints: "WeakKeyDictionary[Any, str]" = WeakKeyDictionary()  # by the library's model
 
 
-@torch.inference_mode()
+@torch.no_grad()  # not the inference mode, in which parts of weights cannot be put together
 def fingerprint(adapter: ModelAdapter) -> str:
     """Tells models apart, and one model not from itself in another dtype: names, shapes, some entries of all weights.
 
     Entries are rounded to bfloat16, so a checkpoint has the same fingerprint loaded in float32, float64 or bfloat16.
     """
-    if adapter not in _fingerprints:
+    if adapter.model not in _fingerprints:
         digest = hashlib.sha256()
         for name, parameter in sorted(adapter.model.named_parameters()):
-            flat = parameter.detach().flatten()
+            flat = _whole(parameter.detach()).flatten()
             some = flat[:: max(1, len(flat) // _SAMPLE)].float().cpu()
             some = torch.where(some.abs() < _SMALLEST, 0.0, some).bfloat16().view(torch.int16)
             digest.update(f"{name}{tuple(parameter.shape)}".encode())
             digest.update(some.numpy().tobytes())
-        _fingerprints[adapter] = digest.hexdigest()[:32]
-    return _fingerprints[adapter]
+        _fingerprints[adapter.model] = digest.hexdigest()[:32]
+    return _fingerprints[adapter.model]

@@ -43,15 +43,18 @@ def load_pair(
     dtype: str | None = None,
     threads: int | None = None,
     draft_device: str | None = None,
+    *,
+    parted: Loaded | None = None,
 ) -> Pair:
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
 
     `threads` is torch's, for the whole process; None takes one for a small target and leaves torch's choice otherwise.
     A draft model named `self:int4` or `self:int8` is made out of the target; where none is named a known target has one
     that is usual for it.
-    `draft_device`: where the draft model goes when that is another place than the target's.
+    `draft_device`: where the draft model goes when that is another place than the target's. `parted`: the target, where
+    it is parted over processes and loaded by all of them.
     """
-    first = load(target, "target", device, dtype)
+    first = parted or load(target, "target", device, dtype)
     second = None
     if needs_draft:
         draft = draft or usual_draft(target)
@@ -66,10 +69,10 @@ def load_pair(
             )
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
-    for one in (first, second):
+    for one in (None if parted else first, second):
         if one is not None:
             run_directly(one.adapter)
-    return Pair(replace(first, exact=exact_here(first.adapter)), second)
+    return Pair(first if parted else replace(first, exact=exact_here(first.adapter)), second)
 
 
 def _drafting(
@@ -77,6 +80,10 @@ def _drafting(
 ) -> Loaded:
     """The draft model of a name beside its target: the target in fewer bits, or one loaded. Raises ModelError."""
     if is_self(name):
+        if target.adapter.parted:
+            raise ModelError(
+                f"--draft {name} is made of the target's weights, and those are parted: name a draft model"
+            )
         _stays(target, str(name), draft_device)
         from specviz.engine.model.self_draft import self_draft
 

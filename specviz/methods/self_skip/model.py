@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows, Tensor
 from specviz.engine.model.selftest import tolerance
+from specviz.engine.model.silent import Silent
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.self_skip.spec import SkipSet
@@ -120,19 +120,6 @@ ATTENTION = ("self_attn", "attn", "attention")
 MLP = ("mlp", "feed_forward", "block_sparse_moe")
 
 
-class _Silent(nn.Module):
-    """Stands where a sublayer was: zeros of the shape of what came in. `pair`: attention gives weights besides."""
-
-    def __init__(self, pair: bool) -> None:
-        super().__init__()
-        self.pair = pair
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        hidden = args[0] if args else kwargs["hidden_states"]
-        zeros = torch.zeros_like(hidden)
-        return (zeros, None) if self.pair else zeros
-
-
 class Borrowed(KVCache):
     """The free slots of another cache: reads what that has committed, writes behind it, commits nothing.
 
@@ -144,6 +131,7 @@ class Borrowed(KVCache):
         n = owner.length
         self.tokens, self.parents = list(owner.tokens[:n]), list(owner.parents[:n])
         self.filled, self.length = [n] * owner.n_layers, n
+        self.mirror = owner.mirror
         self._buffer, self._layers = owner._buffer, owner._layers  # none yet: the first write makes some of its own
 
     def follow(self, tokens: Any) -> list[int]:
@@ -177,7 +165,7 @@ class SkippedModel:
         twin._modules = dict(layer._modules)
         for names, left_out in without.items():
             if left_out:
-                twin._modules[_name(layer, names, self.target.name)] = _Silent(pair=names is ATTENTION)
+                twin._modules[_name(layer, names, self.target.name)] = Silent(pair=names is ATTENTION)
         return twin
 
     def new_cache(self, capacity: int) -> KVCache:
@@ -190,8 +178,13 @@ class SkippedModel:
 
     @torch.inference_mode()
     def _prove(self) -> None:
-        """A few rows against the library's forward with the outputs of those sublayers set to zero."""
+        """A few rows against the library's forward with the outputs of those sublayers set to zero.
+
+        Not where the target is parted: the library's forward would wait for processes that know nothing of it.
+        """
         target = self.target
+        if target.parted:
+            return
         ids = [(7 * k + 3) % target.vocab for k in range(6)]
         kind = type(target.layers[0]).__name__
         try:

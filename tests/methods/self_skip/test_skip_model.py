@@ -146,7 +146,7 @@ def test_what_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         def forward(self, hidden: torch.Tensor) -> torch.Tensor:
             return hidden
 
-    monkeypatch.setattr("specviz.methods.self_skip.model._Silent", lambda pair: Loud())
+    monkeypatch.setattr("specviz.methods.self_skip.model.Silent", lambda pair: Loud())
     with pytest.raises(ModelError, match="LlamaDecoderLayer cannot be run in part") as caught:
         SkippedModel(target, parsed("m1"))
     assert "\n" not in str(caught.value)
