@@ -31,7 +31,7 @@ PLACED = {
 }
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class SetChange(msgspec.Struct, frozen=True, kw_only=True):
     """A number in both sets. `ratio`: b / a - 1, with its interval; None where a is 0 or nothing was counted."""
 
     metric: str
@@ -63,15 +63,15 @@ class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
     n_rounds: tuple[int, int]
     n_paired: int
     units: str
-    whole: list[Change]
-    position: list[Change]
-    depth: list[Change]
-    domain: dict[str, list[Change]]
+    whole: list[SetChange]
+    position: list[SetChange]
+    depth: list[SetChange]
+    domain: dict[str, list[SetChange]]
     n_same_text: int
     partings: list[TextParting]
     settings: dict[str, tuple[list[str], list[str]]]
 
-    def find(self, metric: str) -> Change | None:
+    def find(self, metric: str) -> SetChange | None:
         """The change of `block_efficiency`, `position@3` ..; None: there is none of that name."""
         return next((each for each in (*self.whole, *self.position, *self.depth) if each.metric == metric), None)
 
@@ -115,7 +115,9 @@ def _depth(k: int) -> Parts:
     return lambda r: ((r[:, ACCEPTED] >= k), (r[:, REACH] >= k) & (r[:, ACCEPTED] >= k - 1))
 
 
-def _domains(a: Sequence[Request], b: Sequence[Request], paired: bool, seed: int) -> Iterator[tuple[str, list[Change]]]:
+def _domains(
+    a: Sequence[Request], b: Sequence[Request], paired: bool, seed: int
+) -> Iterator[tuple[str, list[SetChange]]]:
     names = sorted({r.domain for r in a} & {r.domain for r in b} - {""})
     for name in names:
         where = [k for k, request in enumerate(a) if request.domain == name]
@@ -135,9 +137,10 @@ class _Units:
 
     def _draw(self, n: int, seed: int, which: int) -> "np.ndarray[Any, Any]":
         noise = uniforms(seed, "other", 0, which, 0, _AGAIN * n).reshape(_AGAIN, n)
-        return np.minimum((noise * n).astype(int), n - 1)
+        chosen: np.ndarray[Any, Any] = np.minimum((noise * n).astype(int), n - 1)
+        return chosen
 
-    def change(self, metric: str, parts: Parts) -> Change:
+    def change(self, metric: str, parts: Parts) -> SetChange:
         values, again = [], []
         for units, draw in zip(self._sets, self._draws, strict=True):
             sums = np.array([[float(np.sum(side)) for side in parts(rounds)] for rounds in units]).reshape(-1, 2)
@@ -148,11 +151,11 @@ class _Units:
                 again.append(drawn[:, 0] / drawn[:, 1])
         a, b = values
         if a is None or b is None:
-            return Change(metric=metric, a=a, b=b)
+            return SetChange(metric=metric, a=a, b=b)
         enough = min(len(units) for units in self._sets) > 1
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = again[1] / again[0] - 1
-        return Change(
+        return SetChange(
             metric=metric,
             a=a,
             b=b,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from specviz.diff.measure import WHOLE, Change, DiffReport
+from specviz.diff.measure import WHOLE, DiffReport, SetChange
 from specviz.text import running
 
 _STYLE = """
@@ -55,13 +55,13 @@ def _verdict(text: str, broken: bool) -> str:
     return f"<div class='verdict {kind}'><b class={kind}>{word}</b> {_text(text)}</div>"
 
 
-def _table(rows: Iterable[Change], drop: str, words: "dict[str, str] | None" = None) -> str:
+def _table(rows: Iterable[SetChange], drop: str, words: "dict[str, str] | None" = None) -> str:
     head = "<tr><th></th><th class=a>A</th><th class=b>B</th><th>change</th><th>95 %</th></tr>"
     body = "".join(_row(each, drop, (words or {}).get(each.metric, "")) for each in rows)
     return f"<div class=scroll><table>{head}{body}</table></div>"
 
 
-def _row(change: Change, drop: str, words: str) -> str:
+def _row(change: SetChange, drop: str, words: str) -> str:
     sure = change.interval is not None and (change.interval[0] > 0 or change.interval[1] < 0)
     kind = "" if not sure or change.ratio is None else "good" if change.ratio > 0 else "bad"
     name = _text(change.metric.removeprefix(drop)) + (f"<br><span class=dim>{_text(words)}</span>" if words else "")
@@ -79,12 +79,12 @@ def value_text(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
-def ratio_text(change: Change) -> str:
+def ratio_text(change: SetChange) -> str:
     """The change in percent of A."""
     return "–" if change.ratio is None else f"{change.ratio:+.1%}"
 
 
-def spread_text(change: Change) -> str:
+def spread_text(change: SetChange) -> str:
     """Its interval, or why there is none."""
     return "too few" if change.interval is None else f"{change.interval[0]:+.1%} .. {change.interval[1]:+.1%}"
 
@@ -99,7 +99,7 @@ def _placed(report: DiffReport) -> Iterable[str]:
         yield _table(report.depth, "depth@")
 
 
-def _chart(rows: Sequence[Change]) -> str:
+def _chart(rows: Sequence[SetChange]) -> str:
     """Both sets as lines over the positions, 0 to 1."""
     width, height, left, bottom = 640, 220, 36, 26
     step = (width - left - 16) / max(len(rows) - 1, 1)

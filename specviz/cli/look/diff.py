@@ -12,7 +12,7 @@ from specviz.cli.printing import echo_json, narrate, table_of
 from specviz.text import running
 
 if TYPE_CHECKING:
-    from specviz.diff import Change, DiffReport
+    from specviz.diff import DiffReport, SetChange
 
 _NARROWEST = 90
 _PARTINGS = 3
@@ -100,7 +100,7 @@ def _print(report: "DiffReport") -> None:
             console.print(f"set otherwise: {running(name)} {running(', '.join(mine))} → {running(', '.join(other))}")
 
 
-def _table(console: object, title: str, rows: "Iterable[Change]") -> None:
+def _table(console: object, title: str, rows: "Iterable[SetChange]") -> None:
     from rich.console import Console
 
     from specviz.diff.page import ratio_text, spread_text, value_text
