@@ -33,6 +33,8 @@ _TABLE = (
     ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),
     ("measure.bench", "Measure speeds against the library's own loops."),
     ("measure.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
+    ("look.diff", "Say what changed between two recordings, or sets of them; a gate for regressions."),
+    ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
     ("models", "Show, list, fetch and remove models."),

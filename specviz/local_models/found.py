@@ -58,6 +58,11 @@ def local_path(name: str) -> Path | None:
     return next((path for known, _, path in _everything() if known == name), None)
 
 
+def cached_path(hub_id: str) -> Path | None:
+    """The newest snapshot of a hub id in the hub's cache; None: it was never fetched."""
+    return dict(_first(_hub())).get(hub_id)
+
+
 def shipped_models() -> Path:
     """The folder of the models and parts in this package."""
     return Path(str(files("specviz_assets"))) / "models"

@@ -14,13 +14,18 @@ def vocabulary_of(folder: Path) -> tuple[int | None, str | None]:
 
     Nothing for tokenizers whose file only their own library reads.
     """
-    numbered = _tokenizer_json(folder) or _vocab_json(folder)
+    numbered = numbered_tokens(folder)
     if not numbered:
         return None, None
     digest = hashlib.sha256()
     for number in range(max(numbered) + 1):
         digest.update(numbered.get(number, "").encode("utf-8", "surrogatepass") + b"\0")
     return max(numbered) + 1, digest.hexdigest()
+
+
+def numbered_tokens(folder: Path) -> dict[int, str]:
+    """Token by id, as the tokenizer's files of a folder have them; nothing where only its own library reads them."""
+    return _tokenizer_json(folder) or _vocab_json(folder)
 
 
 def _tokenizer_json(folder: Path) -> dict[int, str]:

@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "web --target": ("web", "--prompt", "x", "--target", "PATH"),
     "models": ("models", "PATH"),
     "convert": ("convert", "PATH"),
+    "check": ("check", "PATH", "PATH"),
 }
 EVERY = pytest.mark.parametrize("words", list(COMMANDS.values()), ids=list(COMMANDS))
 

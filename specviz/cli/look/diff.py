@@ -1,0 +1,113 @@
+"""`specviz diff`: two recordings or sets of them against each other, and a gate for regressions."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from specviz.cli.flags import flag, max_mb_option
+from specviz.cli.printing import echo_json, narrate, table_of
+from specviz.text import running
+
+if TYPE_CHECKING:
+    from specviz.diff import DiffReport, SetChange
+
+_NARROWEST = 90
+_PARTINGS = 3
+
+
+@click.command("diff")
+@click.argument("a")
+@click.argument("b")
+@click.option("--fail-if", "fail_if", multiple=True, metavar="RULE", help="Exit 1 where it holds; several with ; too.")
+@flag("--json as_json", "One JSON object on standard output.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE", help="A report as one HTML file.")
+@flag("--force", "Write over a file that is there.")
+@max_mb_option
+@click.pass_context
+def command(
+    ctx: click.Context, a: str, b: str, fail_if: tuple[str, ...], as_json: bool, out: Path | None, force: bool
+) -> None:
+    """Say what changed from A to B: acceptance by position, depth and domain, block efficiency, time, text.
+
+    A and B are traces, folders of them, or patterns in quotes. Intervals are 95 %, by bootstrap over the prompts that
+    both have, else over rounds. A rule is METRIC drops|rises|changes N% (or N), with 'surely' behind it where the whole
+    interval has to lie beyond, or 'text differs'. Metrics: block_efficiency, acceptance, tokens_per_s, position@K,
+    depth@K.
+
+    Exit codes: 0 done · 1 a rule holds · 2 bad input.
+
+    \b
+      specviz diff before.sv.jsonl.gz after.sv.jsonl.gz
+      specviz diff 'main/*.gz' 'branch/*.gz' --fail-if 'block_efficiency drops 5%; position@1 drops 0.05 surely'
+      specviz diff before after -o report.html
+    """
+    from specviz.diff import compare_sets, parse_rules, read_set
+
+    rules = parse_rules(fail_if)
+    sets = [read_set(a), read_set(b)]
+    if out is not None:
+        _refuse(out, [path for each in sets for path in each.files], force)
+    report = compare_sets(*sets)
+    gates = [(rule.text, rule.broken(report)) for rule in rules]
+    if out is not None:
+        from specviz.cli.look.written import unwritten
+        from specviz.diff.page import report_page
+
+        try:
+            out.write_text(report_page(report, gates), encoding="utf-8")
+        except OSError as error:
+            raise unwritten(out, error) from None
+        narrate(f"specviz: report in {running(str(out))}")
+    if as_json:
+        found = [{"rule": text, "holds": broken} for text, broken in gates]
+        echo_json({**msgspec.to_builtins(report), "fail_if": found})
+    else:
+        _print(report)
+        for text, broken in gates:
+            click.secho(f"{'fails ' if broken else 'passes'}  {running(text)}", fg="red" if broken else "green")
+    if any(broken for _, broken in gates):
+        ctx.exit(1)
+
+
+def _refuse(out: Path, traces: Iterable[Path], force: bool) -> None:
+    from specviz.cli.look.written import refuse_place
+    from specviz.trace import resolve
+
+    for path in traces:
+        refuse_place(out, resolve(path), force)
+
+
+def _print(report: "DiffReport") -> None:
+    from specviz.console import standard_output
+
+    with standard_output(_NARROWEST) as console:
+        console.print(f"A {running(report.a)}: {report.n_requests[0]:,} prompts, {report.n_rounds[0]:,} rounds")
+        console.print(f"B {running(report.b)}: {report.n_requests[1]:,} prompts, {report.n_rounds[1]:,} rounds")
+        console.print(f"95 % over {report.units}\n")
+        _table(console, "whole runs", report.whole)
+        _table(console, "by position and depth", [*report.position, *report.depth])
+        for name, rows in report.domain.items():
+            _table(console, running(name), rows)
+        if report.n_paired:
+            console.print(f"{report.n_same_text} of {report.n_paired} texts are equal")
+        for each in report.partings[:_PARTINGS]:
+            console.print(f"  {running(each.a_request)} parts after {each.at:,} tokens: …{running(each.before)}")
+            console.print(f"    A {running(each.a_text) or '(ends)'}\n    B {running(each.b_text) or '(ends)'}")
+        for name, (mine, other) in report.settings.items():
+            console.print(f"set otherwise: {running(name)} {running(', '.join(mine))} → {running(', '.join(other))}")
+
+
+def _table(console: object, title: str, rows: "Iterable[SetChange]") -> None:
+    from rich.console import Console
+
+    from specviz.diff.page import ratio_text, spread_text, value_text
+
+    assert isinstance(console, Console), type(console)
+    table = table_of(title, "A", "B", "change", "95 %")
+    for row in rows:
+        table.add_row(row.metric, value_text(row.a), value_text(row.b), ratio_text(row), spread_text(row))
+    console.print(table)
+    console.print()

@@ -1,0 +1,187 @@
+"""`specviz check`: every fault is found where it was planted, and a healthy pair has none."""
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli.conftest import (
+    Cli,
+    cli,  # noqa: F401 (a fixture)
+)
+from specviz.check import check_pair, read_side
+from specviz.check.findings import FAULTS
+
+V, WIDTH = 12, 8
+
+
+class Made:
+    """A model folder in memory: parts are changed, then it is written."""
+
+    def __init__(self, layers: int, *, head: bool = False) -> None:
+        self.config: dict[str, Any] = {
+            "architectures": ["LlamaForCausalLM"],
+            "vocab_size": V,
+            "hidden_size": WIDTH,
+            "num_hidden_layers": layers,
+            "max_position_embeddings": 64,
+            "eos_token_id": 0,
+            "torch_dtype": "float32",
+            "tie_word_embeddings": False,
+        }
+        self.tokens: dict[str, int] = {f"t{k}": k for k in range(V)}
+        self.tokenizer: dict[str, Any] = {"chat_template": "{{ messages }}", "add_bos_token": False}
+        self.tensors: dict[str, np.ndarray[Any, Any]] = {
+            f"model.layers.{k}.mlp.weight": np.zeros((WIDTH, WIDTH), np.float32) for k in range(layers)
+        }
+        self.tensors["lm_head.weight"] = np.zeros((V, WIDTH), np.float32)
+        self.index: dict[str, str] = {}
+        if head:
+            self.tokens, self.tokenizer = {}, {}
+            self.config |= {
+                "draft_vocab_size": 4,
+                "eagle_aux_hidden_state_layer_ids": [1, 3, 6],
+                "speculators_config": {
+                    "algorithm": "a",
+                    "proposal_methods": [{"speculative_tokens": 3}],
+                    "verifier": {"name_or_path": "some/target", "architectures": ["LlamaForCausalLM"]},
+                },
+            }
+            self.tensors |= {
+                "fc.weight": np.zeros((WIDTH, 3 * WIDTH), np.float32),
+                "d2t": np.array([0, 1, 2, 3], np.int64),
+                "lm_head.weight": np.zeros((4, WIDTH), np.float32),
+            }
+
+    def write(self, folder: Path) -> Path:
+        folder.mkdir()
+        _json(folder / "config.json", self.config)
+        if self.tokens:
+            _json(folder / "tokenizer.json", {"model": {"vocab": self.tokens}})
+            _json(folder / "tokenizer_config.json", self.tokenizer)
+        if self.index:
+            _json(folder / "model.safetensors.index.json", {"weight_map": self.index})
+        entries, data = {}, b""
+        for name, value in self.tensors.items():
+            kind = {"float32": "F32", "int64": "I64"}[value.dtype.name]
+            entries[name] = {
+                "dtype": kind,
+                "shape": list(value.shape),
+                "data_offsets": [len(data), len(data) + value.nbytes],
+            }
+            data += value.tobytes()
+        if self.tensors:
+            raw = json.dumps(entries).encode()
+            (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + data)
+        return folder
+
+
+def _json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def _codes(tmp_path: Path, head: bool, plant: Callable[[Made, Made], object] | None = None) -> dict[str, str]:
+    target, draft = Made(8), Made(1, head=head)
+    if plant is not None:
+        plant(target, draft)
+    sides = [read_side(str(made.write(tmp_path / name))) for made, name in ((target, "target"), (draft, "draft"))]
+    return {each.code: each.severity for each in check_pair(*sides)}
+
+
+def _spec(draft: Made, **changes: Any) -> None:
+    draft.config["speculators_config"] |= changes
+
+
+def _tensor(draft: Made, name: str, value: Any) -> None:
+    draft.tensors[name] = np.asarray(value)
+
+
+# (what a check says, how grave it is, whether the draft is a head, what was planted)
+PLANTED: tuple[tuple[str, str, bool, Callable[[Made, Made], object]], ...] = (
+    ("tokenizer-differs", "error", False, lambda t, d: d.tokens.update(t3=4, t4=3)),
+    ("tokenizer-longer", "warning", False, lambda t, d: d.tokens.pop("t11")),
+    ("tokenizer-missing", "note", False, lambda t, d: d.tokens.clear()),
+    ("tokenizer-missing", "warning", False, lambda t, d: t.tokens.clear()),
+    ("rows-too-few", "error", False, lambda t, d: d.config.update(vocab_size=V - 1)),
+    ("padding-differs", "warning", False, lambda t, d: t.config.update(vocab_size=V + 4)),
+    ("eos-differs", "warning", False, lambda t, d: d.config.update(eos_token_id=[0, 1])),
+    ("template-differs", "warning", False, lambda t, d: d.tokenizer.update(chat_template="other")),
+    ("template-missing", "note", False, lambda t, d: d.tokenizer.pop("chat_template")),
+    ("prompt-differs", "warning", False, lambda t, d: d.tokenizer.update(add_bos_token=True)),
+    ("layers-odd", "error", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids="1,3,6")),
+    ("layers-unnamed", "warning", True, lambda t, d: d.config.pop("eagle_aux_hidden_state_layer_ids")),
+    ("layers-outside", "error", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids=[1, 3, 40])),
+    ("layers-unsorted", "warning", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids=[3, 1, 6])),
+    ("layers-count", "error", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids=[1])),
+    ("width-differs", "error", True, lambda t, d: _tensor(d, "fc.weight", np.zeros((8, 20), np.float32))),
+    ("head-rows", "error", True, lambda t, d: _tensor(d, "lm_head.weight", np.zeros((5, 8), np.float32))),
+    ("d2t-missing", "error", True, lambda t, d: d.tensors.pop("d2t")),
+    ("d2t-size", "error", True, lambda t, d: _tensor(d, "d2t", np.array([0, 1, 2], np.int64))),
+    ("d2t-kind", "error", True, lambda t, d: _tensor(d, "d2t", np.zeros(4, np.float32))),
+    ("d2t-outside", "error", True, lambda t, d: _tensor(d, "d2t", np.array([0, 1, 2, 9], np.int64))),
+    ("d2t-twice", "error", True, lambda t, d: _tensor(d, "d2t", np.array([1, 0, 2, 3], np.int64))),
+    ("d2t-zero", "warning", True, lambda t, d: _tensor(d, "d2t", np.zeros(4, np.int64))),
+    ("speculators-odd", "error", True, lambda t, d: d.config.update(speculators_config=[1])),
+    ("speculators-lacks", "error", True, lambda t, d: _spec(d, algorithm="")),
+    ("verifier-differs", "error", True, lambda t, d: t.config.update(architectures=["Qwen3ForCausalLM"])),
+    ("verifier-named", "note", True, lambda t, d: _spec(d, verifier={"name_or_path": "some/other-model"})),
+    ("length-unnamed", "warning", True, lambda t, d: _spec(d, proposal_methods=[{"greedy": True}])),
+    ("length-beyond", "warning", True, lambda t, d: d.config.update(block_size=2)),
+    ("shard-missing", "error", False, lambda t, d: t.index.update({"a": "model-00002.safetensors"})),
+    ("tensor-missing", "error", False, lambda t, d: d.index.update({"a": "model.safetensors"})),
+    ("no-weights", "error", False, lambda t, d: d.tensors.clear()),
+    ("layer-missing", "error", False, lambda t, d: t.tensors.pop("model.layers.5.mlp.weight")),
+    ("output-missing", "error", False, lambda t, d: t.tensors.pop("lm_head.weight")),
+    ("few-bits", "warning", False, lambda t, d: d.config.update(quantization_config={"bits": 4})),
+    ("layer-types", "error", False, lambda t, d: d.config.update(layer_types=["full_attention"] * 2)),
+    ("window-unset", "warning", False, lambda t, d: d.config.update(layer_types=["sliding_attention"])),
+    ("state-recurrent", "warning", False, lambda t, d: t.config.update(layer_types=["linear_attention"] * 8)),
+    ("experts", "note", False, lambda t, d: t.config.update(num_local_experts=8)),
+    ("draft-dear", "warning", False, lambda t, d: _tensor(d, "extra", np.zeros((60, WIDTH), np.float32))),
+    ("dtype-differs", "note", False, lambda t, d: d.config.update(torch_dtype="bfloat16")),
+    ("positions-fewer", "warning", False, lambda t, d: d.config.update(max_position_embeddings=32)),
+    ("rope-differs", "note", True, lambda t, d: (t.config.update(rope_theta=1e6), d.config.update(rope_theta=1e4))),
+)
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_a_healthy_pair_has_nothing(head: bool, tmp_path: Path) -> None:
+    assert _codes(tmp_path, head) == {}
+
+
+@pytest.mark.parametrize(("code", "severity", "head", "plant"), PLANTED, ids=[f"{row[0]}-{row[1]}" for row in PLANTED])
+def test_what_was_planted_is_found(
+    code: str, severity: str, head: bool, plant: Callable[[Made, Made], object], tmp_path: Path
+) -> None:
+    assert _codes(tmp_path, head, plant).get(code) == severity
+
+
+def test_the_first_id_that_differs_is_named_with_its_fault(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    draft = Made(1)
+    draft.tokens.update(t3=4, t4=3)
+    folders = Made(8).write(tmp_path / "target"), draft.write(tmp_path / "draft")
+    done = cli("check", *folders)
+    assert done.code == 1
+    assert "id 3 is 't3' in the target and 't4' in the draft" in done.out
+    found = json.loads(cli("check", *folders, "--json").out)
+    assert found["works"] is False
+    assert found["findings"][0]["fault_text"] == FAULTS[4]
+
+
+def test_warnings_end_with_0_and_one_folder_is_too_good(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    folder = Made(2).write(tmp_path / "one")
+    done = cli("check", folder, folder)
+    assert done.code == 0
+    assert "one folder" in done.out
+
+
+def test_what_is_no_model_is_one_line(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    folder = Made(2).write(tmp_path / "one")
+    assert "no config.json" in cli("check", folder, tmp_path).line
+    assert "check reads folders" in cli("check", folder, folder / "config.json").line
+    (folder / "config.json").write_text("[]")
+    assert "a list, not an object" in cli("check", folder, folder).line

@@ -1,0 +1,135 @@
+"""`specviz diff`: planted changes are found, equal sets have none, and gates open and close where they should."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import (
+    Cli,
+    cli,  # noqa: F401 (a fixture)
+)
+from specviz.diff import compare_sets, parse_rules, read_set
+from specviz.errors import SpecvizError
+from specviz.events import Event, Prefill
+from support.traces import make_events, plain_round, plain_run, write_trace
+
+GAMMA = 4
+
+
+def _write(path: Path, kept: Sequence[Sequence[int]], ms: float = 2.0) -> Path:
+    """A run of queries, for each the accepted tokens of its rounds; every query has its own prompt and domain."""
+    rounds: list[list[Event]] = []
+    for q, each in enumerate(kept):
+        n = 5 + q
+        for r, accepted in enumerate(each, 1):
+            rounds.append(plain_round(r, n, GAMMA, accepted, q=q, ms=ms))
+            n += accepted + 1
+    events = plain_run(rounds)
+    for event in events:
+        if isinstance(event, Prefill):
+            event.domain = "even" if event.q % 2 == 0 else "odd"
+    return write_trace(path, events)
+
+
+def _kept(less: int = 0) -> list[list[int]]:
+    return [[max(0, (3 * q + r) % (GAMMA + 1) - less) for r in range(12)] for q in range(6)]
+
+
+def test_a_set_beside_itself_has_no_change_and_no_width(tmp_path: Path) -> None:
+    found = read_set(str(_write(tmp_path / "a", _kept())))
+    report = compare_sets(found, found)
+    assert report.n_same_text == report.n_paired == 6
+    assert {(c.ratio, c.interval) for c in (*report.whole, *report.position)} == {(0.0, (0.0, 0.0))}
+
+
+def test_numbers_are_those_of_the_rounds_and_a_drop_is_sure(tmp_path: Path) -> None:
+    a, b = (read_set(str(_write(tmp_path / name, _kept(less)))) for name, less in (("a", 0), ("b", 1)))
+    report = compare_sets(a, b)
+    for which, less in (("a", 0), ("b", 1)):
+        kept = [n for each in _kept(less) for n in each]
+        values = {c.metric: getattr(c, which) for c in (*report.whole, *report.position, *report.depth)}
+        assert values["block_efficiency"] == pytest.approx(sum(kept) / len(kept) + 1)
+        assert values["acceptance"] == pytest.approx(sum(kept) / len(kept) / GAMMA)
+        # The sum of what is kept to each position is what was accepted.
+        assert sum(values[f"position@{k}"] for k in range(1, GAMMA + 1)) == pytest.approx(sum(kept) / len(kept))
+        assert values["position@2"] == pytest.approx(values["depth@1"] * values["depth@2"])
+    change = report.find("block_efficiency")
+    assert change is not None
+    assert change.interval is not None
+    assert change.interval[1] < 0
+    assert report.domain.keys() == {"even", "odd"}
+    assert compare_sets(a, b) == report
+
+
+def test_the_first_token_that_differs_is_named(tmp_path: Path) -> None:
+    a, b = (
+        read_set(str(write_trace(tmp_path / name, make_events(temperature=1.0, seed=3, verifier=rule, gamma=3))))
+        for name, rule in (("a", "tokenwise"), ("b", "walk"))
+    )
+    mine, other = a.requests[0].tokens, b.requests[0].tokens
+    (parting,) = compare_sets(a, b).partings[:1]
+    assert mine[: parting.at] == other[: parting.at]
+    assert mine[parting.at : parting.at + 1] != other[parting.at : parting.at + 1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("block_efficiency drops 5%", 1),
+        ("block_efficiency drops by 5% surely", 1),
+        ("block_efficiency drops 90%", 0),
+        ("block_efficiency rises 1%", 0),
+        ("acceptance changes 0.05; block_efficiency rises 1%", 1),
+        ("position@1 drops 0.9", 0),
+        ("text differs", 1),
+    ],
+)
+def test_gates(rule: str, code: int, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    paths = [_write(tmp_path / name, _kept(less)) for name, less in (("a", 0), ("b", 1))]
+    done = cli("diff", *paths, "--json", "--fail-if", rule)
+    assert done.code == code, done
+    assert any(each["holds"] for each in json.loads(done.out)["fail_if"]) is bool(code)
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("block_eficiency drops 5%", "did you mean 'block_efficiency'"),
+        ("acceptance drop 5%", "did you mean 'drops'"),
+        ("acceptance", "is no condition"),
+        ("position drops 5%", "no metric 'position'"),
+        ("position@0 drops 5%", "no metric 'position@0'"),
+        ("acceptance drops 0%", "above 0"),
+        ("", "is no condition"),
+    ],
+)
+def test_a_rule_that_is_none_is_one_line(rule: str, told: str) -> None:
+    with pytest.raises(SpecvizError, match=told):
+        parse_rules([rule])
+
+
+def test_folders_patterns_and_what_is_nothing(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    path = _write(tmp_path / "a", _kept())
+    assert json.loads(cli("diff", tmp_path, tmp_path / "*.gz", "--json").out)["n_same_text"] == 6
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("hello\n")
+    assert "without a trace" in cli("diff", path, tmp_path / "empty").line
+    assert "no file fits" in cli("diff", path, tmp_path / "no*").line
+    assert "not a specviz trace" in cli("diff", path, tmp_path / "text.txt").line
+    assert "position@9 was not counted" in cli("diff", path, path, "--fail-if", "position@9 drops 1%").line
+    assert "is the trace itself" in cli("diff", path, path, "-o", path).line
+
+
+def test_the_report_stands_alone_and_escapes_what_it_shows(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    paths = [_write(tmp_path / f"<b>{name}", _kept(less)) for name, less in (("a", 0), ("b", 1))]
+    out = tmp_path / "report.html"
+    assert cli("diff", *paths, "-o", out, "--fail-if", "text differs").code == 1
+    page = out.read_text("utf-8")
+    assert "http" not in page
+    assert "<script" not in page
+    assert "<b>a" not in page
+    assert "&lt;b&gt;a" in page
+    assert "prefers-color-scheme:dark" in page
+    assert "already" in cli("diff", *paths, "-o", out).line
