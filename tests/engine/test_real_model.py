@@ -1,11 +1,10 @@
-"""SmolLM2 itself: every method that works with it writes, token for token, what plain decoding writes (greedy and at
-T = .8), on chat prompts, and plain decoding what the library's `generate` writes.
+"""SmolLM2 itself: every method that works with it writes, token for token, what the library's `generate` writes
+(greedy) and what plain decoding writes (T = .8), on chat prompts.
 
-Methods decode in the dtype that the loader chooses on this machine, and for one prompt in float32 as well. `generate`
-is held against in float32: in bfloat16 the library rounds otherwise than the adapter, and two tokens are often a
-rounding apart. Answers are short, all but the one whose drafts are kept, and trees are small, so that all of it takes
-some three minutes of one processor; what a target's cache holds of a prompt is handed from run to run, as in a
-conversation.
+That is in float32. In the dtype that the loader chooses, where that is another, the library rounds otherwise than the
+adapter, and two tokens are often a rounding apart: there methods are held against plain decoding. Answers are short,
+all but the one whose drafts are kept, and trees are small, so that all of it takes some five minutes of one processor;
+what a target's cache holds of a prompt is handed from run to run, as in a conversation.
 """
 
 from pathlib import Path
@@ -33,13 +32,8 @@ SYSTEM = (Said(role="system", text="You are a helpful assistant."),)
 
 @pytest.fixture(scope="module")
 def pair(smollm2: Path) -> Pair:
-    return _loaded(smollm2, None)
-
-
-@pytest.fixture(scope="module")
-def single(smollm2: Path, pair: Pair) -> Pair:
     """In float32."""
-    return pair if pair.target.adapter.dtype == torch.float32 else _loaded(smollm2, "float32")
+    return _loaded(smollm2, "float32")
 
 
 @pytest.fixture(scope="module")
@@ -98,18 +92,16 @@ def _generated(library: object, first: LocalRun, prompt: str) -> list[int]:
 @pytest.mark.parametrize(
     "prompt", PROMPTS, ids=[prompt.split()[0].lower() + str(k) for k, prompt in enumerate(PROMPTS)]
 )
-def test_every_method_writes_what_generate_and_plain_decoding_write(
-    prompt: str, pair: Pair, single: Pair, library: object
-) -> None:
+def test_every_method_writes_what_generate_and_plain_decoding_write(prompt: str, pair: Pair, library: object) -> None:
     first = _all_agree(pair, prompt)
-    if pair is not single:
-        first = _run(single, _plain(single), prompt, 0, None)
     assert first.tokens == _generated(library, first, prompt)
 
 
-def test_in_float32_every_method_does_too(single: Pair, library: object) -> None:
-    first = _all_agree(single, PROMPTS[0])
-    assert first.tokens == _generated(library, first, PROMPTS[0])
+def test_so_does_every_method_beside_plain_decoding_as_it_is_loaded(smollm2: Path) -> None:
+    as_loaded = _loaded(smollm2, None)
+    if as_loaded.target.adapter.dtype == torch.float32:
+        pytest.skip("the loader takes float32 here, which the other test decodes in")
+    _all_agree(as_loaded, PROMPTS[0])
 
 
 def test_the_weights_are_those_that_parts_are_made_for(pair: Pair) -> None:
