@@ -232,7 +232,8 @@ class LookingActions(RunScreen):
             self.notify("the core has warned of nothing in this run", markup=False)
             return
         choices = [ListChoice(str(k), _counted(group), group.text) for k, group in enumerate(found)]
-        title = f"Warnings: {sum(group.n for group in found):,} of {plural(len(found), 'kind')}"
+        n = sum(group.n for group in found)
+        title = f"Warnings: {n:,}" + (f" of {plural(len(found), 'kind')}" if n > len(found) else "")
         self.app.push_screen(
             PickScreen(title, choices, "", "esc back", "goes to the next round that has it", wrap=True),
             lambda chosen: None if chosen is None else self._go_to_warning(found[int(chosen)]),
