@@ -125,13 +125,16 @@ def leading(loaded: Loaded) -> Iterator[Loaded]:
     adapter = LeadingAdapter(loaded.adapter)
     try:
         yield replace(loaded, adapter=adapter)
-    except SpecvizError:
+    except SpecvizError as error:
+        cause = error.__cause__
+        if isinstance(cause, RuntimeError) and _lost(cause):
+            raise ModelError(f"{OPTION}: another process ended during the run") from error
         adapter.stop()
         raise
     except RuntimeError as error:
         if not _lost(error):
             raise
-        raise ModelError(f"{OPTION}: another process ended: {_first_line(error)}") from error
+        raise ModelError(f"{OPTION}: another process ended during the run") from error
     else:
         adapter.stop()
 
@@ -143,14 +146,10 @@ def follow(loaded: Loaded) -> None:
     except RuntimeError as error:
         if not _lost(error):
             raise
-        raise ModelError(f"{OPTION}: the leading process ended: {_first_line(error)}") from error
+        raise ModelError(f"{OPTION}: the leading process ended during the run") from error
 
 
 def _lost(error: RuntimeError) -> bool:
     """Whether a process of the group is gone; torch has a kind of error for some of the cases."""
     words = str(error).lower()
     return isinstance(error, torch.distributed.DistError) or "connection" in words or "gloo" in words
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:160]
