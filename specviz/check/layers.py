@@ -156,9 +156,11 @@ def _speculators(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
         yield note(
             "verifier-named", 1, f"it was trained for {shown(named)}", "a fine-tune of it works, with fewer accepted"
         )
-    methods = given.get("proposal_methods")
-    counts = [each.get("speculative_tokens") for each in methods or () if isinstance(each, dict)]
-    if methods and not any(isinstance(count, int) and count > 0 for count in counts):
+    listed = given.get("proposal_methods")
+    methods = listed if isinstance(listed, list) else []
+    said = [each.get("speculative_tokens") for each in methods if isinstance(each, dict)]
+    counts = [count for count in said if isinstance(count, int) and count > 0]
+    if methods and not counts:
         yield warning(
             "length-unnamed",
             14,
@@ -166,7 +168,7 @@ def _speculators(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
             "give the engine a draft length yourself",
         )
     block = draft.count("block_size")
-    if block and any(isinstance(count, int) and count > block for count in counts):
+    if block and max(counts, default=0) > block:
         yield warning(
             "length-beyond", 14, f"it proposes {max(counts)} tokens from blocks of {block}", f"draft at most {block}"
         )

@@ -45,7 +45,7 @@ def command(ctx: click.Context, target: str, draft: str, as_json: bool) -> None:
             click.echo(running(each.what))
             click.echo(f"    leads to {each.fault:>2}: {fault_of(each)}")
             click.echo(f"    fix: {running(each.fix)}  [{each.code}]")
-        counts = Counter(each.severity for each in found)
+        counts: Counter[str] = Counter(each.severity for each in found)
         told = ", ".join(f"{counts[kind]} {kind}{'s' * (counts[kind] != 1)}" for kind in _MARKS if counts[kind])
         verdict = "cannot work together" if wrong else "can work together"
         click.echo(f"{running(target)} and {running(draft)} {verdict}: {told or 'nothing found'}")

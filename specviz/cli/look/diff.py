@@ -47,10 +47,10 @@ def command(
     from specviz.diff import compare_sets, parse_rules, read_set
 
     rules = parse_rules(fail_if)
-    sets = [read_set(a), read_set(b)]
+    before, after = read_set(a), read_set(b)
     if out is not None:
-        _refuse(out, [path for each in sets for path in each.files], force)
-    report = compare_sets(*sets)
+        _refuse(out, [path for each in (before, after) for path in each.files], force)
+    report = compare_sets(before, after)
     gates = [(rule.text, rule.broken(report)) for rule in rules]
     if out is not None:
         from specviz.cli.look.written import unwritten
