@@ -45,7 +45,11 @@ def work_of(model: ModelAdapter) -> PassWork | None:
     return PassWork(
         layer_bytes=layer_bytes,
         head_bytes=head_bytes,
-        cache_bytes=2 * model.n_layers * (heads // model.groups) * model.head_dim * size,
+        cache_bytes=2
+        * model.n_layers
+        * (heads // model.groups)
+        * model.head_dim
+        * (model.sums.element_size() if model.widths else size),
         layer_flops=2 * n_layers,
         head_flops=2 * n_head,
         cache_flops=4 * model.n_layers * heads * model.head_dim,

@@ -6,7 +6,7 @@ on a few rows, bit for bit (`run_directly`); a quantised draft model, whose weig
 near with the weights as they came.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -151,14 +151,14 @@ def run_directly(adapter: ModelAdapter) -> bool:
     Weights of one product lie in one piece then, of which the library's modules hold their shares: no second copy.
     Whether it runs so now.
     """
-    made = []
+    made: list[DirectLayer] = []
     for index, layer in enumerate(adapter.layers):
         try:
             direct = DirectLayer(layer, Dense, adapter.dtype, norm=lambda module, dtype: module.forward)
         except AttributeError:
             return False
         products = (direct.qkv, direct.gate_up)
-        if not all(isinstance(product, Dense) for product in products) or not _equal(adapter, index, direct):
+        if not all(isinstance(product, Dense) for product in products) or not _equal(adapter, index, direct, made):
             return False
         attention, mlp = layer.self_attn, layer.mlp
         joined = ((attention.q_proj, attention.k_proj, attention.v_proj), (mlp.gate_proj, mlp.up_proj))
@@ -171,14 +171,14 @@ def run_directly(adapter: ModelAdapter) -> bool:
     return True
 
 
-def _equal(adapter: ModelAdapter, index: int, direct: DirectLayer) -> bool:
-    """Whether a layer's two forms give equal bits: for one row, few, many, and some with a branch."""
+def _equal(adapter: ModelAdapter, index: int, direct: DirectLayer, before: Sequence[DirectLayer]) -> bool:
+    """Whether a layer's two forms give equal bits: for some rows with a branch, and the first for one, few and many."""
     adapter = copy(adapter)
     adapter.widths = None
     try:
         return all(
             torch.equal(*(_added(adapter, index, layer, n) for layer in (adapter.layers[index], direct)))
-            for n in (1, 2, 6, 33)
+            for n in ((6,) if before else (6, 1, 2, 33))
         )
     except (TypeError, ValueError, RuntimeError, KeyError):
         return False

@@ -4,6 +4,7 @@ One layer and the head stand for all, their products being of one kind. Rows go 
 of trees, and behind a kept branch, and every state must have equal bits. Long sums are tried with the attention alone.
 """
 
+import json
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
@@ -17,6 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.exact import known
 from specviz.engine.model.exact.attention import exact_attention
 from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
 from specviz.engine.model.rows import Rows
@@ -34,28 +36,34 @@ _LARGE = 10_000_000  # weights of a product that is tried with few rows
 _WIDE = 250  # rows of the widest pass that is tried
 
 
-_FOUND: dict[Any, tuple[PassWidths | None, str]] = {}  # what was found in this process, by all that kernels go by
+_FOUND: dict[Any, known.Found] = {}  # what was found in this process, by all that kernels go by
 
 
 def exact_here(adapter: ModelAdapter) -> str:
-    """As `make_exact`; a model of the same shapes, dtype and threads is not tried again in the same process."""
+    """As `make_exact`; a model of the same shapes, dtype and threads is not tried again: not in the same process, and
+    not on the same machine with the same versions, where it was tried before (`exact.known`)."""
     layer = adapter.layers[0]
-    shapes = tuple((name, tuple(each.shape)) for name, each in layer.named_parameters())
-    key = (
-        type(adapter.model),
-        shapes,
+    facts = (
+        type(adapter.model).__qualname__,
+        tuple((name, tuple(each.shape)) for name, each in layer.named_parameters()),
         tuple(adapter.head.weight.shape),
-        str(adapter.model.config),
-        adapter.dtype,
-        adapter.device,
+        json.dumps(adapter.model.config.to_dict(), sort_keys=True, default=str),
+        str(adapter.dtype),
+        str(adapter.device),
+        adapter.direct is not None,
         torch.get_num_threads(),
     )
-    if key in _FOUND:
-        adapter.widths, said = _FOUND[key]
-    else:
-        said = make_exact(adapter)
-        _FOUND[key] = adapter.widths, said
-    return said
+    found = _FOUND.get(facts)
+    if found is None:
+        key = known.key_of(facts)
+        found = known.find(key)
+        if found is None:
+            said = make_exact(adapter)
+            found = known.Found(adapter.widths, said)
+            known.keep(key, found)
+        _FOUND[facts] = found
+    adapter.widths = found.widths
+    return found.said
 
 
 @torch.inference_mode()
