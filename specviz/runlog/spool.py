@@ -6,6 +6,7 @@ however that ends. Pieces are compressed one by one, with the first ones as thei
 """
 
 import tempfile
+import weakref
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ class Spool:
         packed = packer.compress(data) + packer.flush()
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="specviz-", buffering=0)  # noqa: SIM115 (closed with this)
+            weakref.finalize(self, self._file.close)
         self._file.seek(self._end)
         left = memoryview(packed)
         while left:
@@ -75,9 +77,6 @@ class Spool:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def __del__(self) -> None:
-        self.close()
 
 
 TAIL = 512  # events that go to the spool together

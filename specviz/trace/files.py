@@ -8,6 +8,7 @@ refuses it) nothing counts as growing; readers still show whatever is appended.
 
 import os
 import threading
+import weakref
 import zlib
 from bisect import bisect_right
 from contextlib import suppress
@@ -135,6 +136,7 @@ class Plain:
             self.file = path.open("rb", buffering=0)
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
+        weakref.finalize(self, self.file.close)  # whoever forgets to
         try:
             self.packed = self.file.read(2) == _MAGIC
             self._go_on(self._marks.before(0))

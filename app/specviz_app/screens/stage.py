@@ -41,7 +41,7 @@ def _followed(server: Server) -> None:
 
     told = {
         "place": lambda: _moved(looked()),
-        "panel": lambda: below.switch(looked(), st.session_state[KEY].get("panel"), looked().go),
+        "panel": lambda: below.switch(looked(), state.said(KEY, "panel"), looked().go),
         **together.told(server, KEY, looked),
     }
     stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in told.items()})
@@ -100,7 +100,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
     }
     on = {
         "place": lambda: _moved(held),
-        "panel": lambda: below.switch(held, st.session_state[KEY].get("panel"), held.go),
+        "panel": lambda: below.switch(held, state.said(KEY, "panel"), held.go),
         "here": lambda: first_minute.run_here(server, run),
         "welcomed": first_minute.put_by,
         **together.told(server, KEY, lambda: held),
@@ -119,7 +119,7 @@ def _panel_moved(held: Viewer) -> bool:
 
 def _moved(held: Viewer) -> None:
     """Somebody stayed at a place: the panel and other pages go there, and the address says it. "" is back to live."""
-    told = st.session_state[KEY].get("place")
+    told = state.said(KEY, "place")
     if isinstance(told, str) and told:
         held.go(told)
         state.put_place(held)

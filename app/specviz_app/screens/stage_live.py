@@ -47,7 +47,7 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
         **together.data(server, LIVE),
     }
     say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
-    look = guard.obeyed(lambda: state.look_back(str(st.session_state[key].get("look"))))
+    look = guard.obeyed(lambda: _looked_at(state.said(key, "look")))
     anew = guard.obeyed(lambda: live_talk.begin_anew(core))
     both = guard.obeyed(lambda: ab.begin(core))
     parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing, "ab": both})
@@ -79,9 +79,15 @@ def _manner(picked: PickedModels, method: MethodInfo | None, talks: bool, owns: 
     }
 
 
+def _looked_at(name: object) -> None:
+    """A run that is over was chosen."""
+    if name:
+        state.look_back(str(name))
+
+
 def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Making, talks: bool) -> None:
     """A message, or a text that is gone on with."""
-    text = st.session_state[key].get("say")
+    text = state.said(key, "say")
     if not isinstance(text, str) or not text.strip():
         return
     st.query_params.pop(state.AT, None)

@@ -44,6 +44,11 @@ def look_back(name: str) -> None:
     note(f"{name} is chosen on the left: Round explorer and the other pages show it")
 
 
+def said(component: str, what: str) -> object:
+    """What a component says, for its callbacks; None where the page that it stood on was left meanwhile."""
+    return st.session_state[component].get(what) if component in st.session_state else None
+
+
 def take_wanted() -> None:
     """The source that was named to be opened next; before its widget is placed."""
     if wanted := st.session_state.pop(_WANTED, None):

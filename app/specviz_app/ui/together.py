@@ -64,8 +64,8 @@ def told(server: Server, key: str, looked: Callable[[], Viewer]) -> dict[str, Ca
     Both say where the picture stands as well. `looked`: this tab's view of the run.
     """
     return {
-        "mode": lambda: _put_mode(st.session_state[key].get("mode"), looked),
-        "led": lambda: _led(server, st.session_state[key].get("led"), looked),
+        "mode": lambda: _put_mode(state.said(key, "mode"), looked),
+        "led": lambda: _led(server, state.said(key, "led"), looked),
     }
 
 

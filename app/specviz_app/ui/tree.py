@@ -69,7 +69,7 @@ def follow(server: Server, page: str) -> None:
 
 def _looked_back() -> None:
     """Somebody looks back, at a place that goes into the address; "": at the newest round again."""
-    if told := st.session_state[LIVE_STAGE].get("place"):
+    if told := state.said(LIVE_STAGE, "place"):
         st.query_params[state.AT] = str(told)
     elif told == "":
         st.query_params.pop(state.AT, None)
@@ -102,7 +102,7 @@ def tree(held: Viewer, key: str, view: str = "") -> None:
 
 def _chosen(held: Viewer, key: str) -> None:
     """A node of this very round; what is told of one that was left since is too late."""
-    told = st.session_state[key].get("place")
+    told = state.said(key, "place")
     here = place_name(held.player.run, held.player.cursor.index, None)
     if isinstance(told, str) and (told == here or told.startswith(f"{here}/")):
         held.go(told)
