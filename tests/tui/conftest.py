@@ -8,6 +8,7 @@ import pytest
 from textual.css.stylesheet import Stylesheet
 
 from specviz import events as ev
+from specviz_tui.common.bookmarks import ENDING
 from support.branch_trace import worked
 from support.exit_trace import exit_events
 from support.live import Cores, recorded
@@ -22,6 +23,14 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for name in ("NO_COLOR", "TEXTUAL_ANIMATIONS", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM", "TEXTUAL_FILTERS"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_beside_recordings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Recordings are made once for all tests: a bookmark that one sets beside it is not there for the next."""
+    yield
+    for beside in tmp_path_factory.getbasetemp().glob(f"*/*{ENDING}"):
+        beside.unlink()
 
 
 @pytest.fixture(autouse=True, scope="session")
