@@ -17,7 +17,7 @@ from support.live import WIDE, replay_app, shown
 # What a learner presses at each step; a key that is to be pressed "until" may be pressed so often.
 KEYS: dict[str, Sequence[Sequence[str]]] = {
     "1-one-round": [["home"], ["."], [">"], [">"], [">"], [">"], ["L"], ["2", "L"]],
-    "2-why-rejected": [["}"], ["enter"], ["v"], ["enter"], ["]"]],
+    "2-why-rejected": [["}"], ["enter"], ["v"], ["enter"], ["1", "L"], ["]"]],
     "3-tree": [["left"], ["x"], ["}"], ["6"], ["1"]],
     "4-early-exit": [["2"], ["left"], ["v"], ["1"]],
     "5-in-parallel": [["3"], ["c"], ["]"], ["1"]],

@@ -44,7 +44,10 @@ def make_question(step: LessonStep, player: Player) -> LessonQuestion:
             raise SpecvizError(f"no node with a verdict at {step.of}")
         text, choices, right = _kept(step, why) if step.ask == "kept" else _replaced(step, why)
         reason = why.words if step.ask == "kept" else closing_words(player.run, player.builder.family(after.index))
-    return LessonQuestion(text, choices, right, reason, Cursor(after.index, Phase.VERIFY), after, node)
+    before = Cursor(after.index, Phase.VERIFY)
+    if step.ask == "replaced":  # the rejection is known by then
+        before = Cursor(after.index, Phase.ACCEPT, len(player.builder.family(after.index).tests))
+    return LessonQuestion(text, choices, right, reason, before, after, node)
 
 
 def _kept(step: LessonStep, why: Why) -> tuple[str, tuple[str, ...], int]:
