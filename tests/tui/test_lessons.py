@@ -16,8 +16,8 @@ from support.live import WIDE, replay_app, shown
 
 # What a learner presses at each step; a key that is to be pressed "until" may be pressed so often.
 KEYS: dict[str, Sequence[Sequence[str]]] = {
-    "1-one-round": [["home"], ["."], [">"], [">"], [">"], [">"], ["L"]],
-    "2-why-rejected": [["}"], ["enter"], ["v"], ["enter"], ["]"]],
+    "1-one-round": [["home"], ["."], [">"], [">"], [">"], [">"], ["L"], ["2", "L"]],
+    "2-why-rejected": [["}"], ["enter"], ["v"], ["enter"], ["1", "L"], ["]"]],
     "3-tree": [["left"], ["x"], ["}"], ["6"], ["1"]],
     "4-early-exit": [["2"], ["left"], ["v"], ["1"]],
     "5-in-parallel": [["3"], ["c"], ["]"], ["1"]],
@@ -78,6 +78,38 @@ async def test_nothing_happens_by_itself_and_a_key_leads_on_without() -> None:
         await pilot.pause()
         assert line.state is None
         assert app.feed.name == "explain-draft", "the recording stays"
+
+
+async def test_a_question_hides_its_verdict_until_it_is_answered() -> None:
+    app = SpecvizApp(Library(animate=False, look=list))
+    async with app.run_test(size=WIDE) as pilot:
+        await begun(pilot, app, "1-one-round")
+        line = state(app)
+        while line.state is not None and line.state.question is None:
+            await pilot.press("L")
+            await pilot.pause()
+        before = app.feed.player.cursor
+        for key in (".", ">", "]", "}", "u", "end", "9"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert app.feed.player.cursor == before, f"{key} would show the verdict"
+        assert line.state is not None
+        assert line.state.question is not None
+        reason = line.state.question.reason
+        assert "REJECTED" not in shown(app)
+        await pilot.press("1")  # wrong
+        await pilot.pause()
+        assert line.state.open
+        assert "Try again" in shown(app)
+        await pilot.press("2")
+        await pilot.pause()
+        assert not line.state.open
+        assert reason[:30] in shown(app)
+        assert "REJECTED" in shown(app)
+        await pilot.press("L")
+        await pilot.pause()
+        assert line.state.over
+        assert "0 of 1 answered right at the first try" in shown(app)
 
 
 async def test_without_a_lesson_the_key_opens_the_list_at_the_lessons(chain_trace: object) -> None:

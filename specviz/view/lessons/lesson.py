@@ -14,6 +14,9 @@ place in it), and steps. A step has `say` (what is seen, at most 60 words), `pre
     pinned    the why panel is pinned (true) or not (false)
 
 A step without `until` waits for the key that leads on.
+
+A step may ask instead: `ask` is "kept" (was this token kept), "replaced" (by which of three tokens) or "n_kept" (how
+many of the draft), and `of` a place, "r3/n12". The answer is never written here: the recording gives it (`quiz`).
 """
 
 import tomllib
@@ -26,6 +29,7 @@ from specviz.view.frame.frame import Frame
 
 MOST_WORDS = 60
 _UNTIL = ("action", "phase", "round", "panel", "mark", "value", "pinned")
+_ASKS = ("kept", "replaced", "n_kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class LessonStep:
     say: str
     press: str
     until: tuple[tuple[str, Any], ...] = ()
+    ask: str = ""  # what is asked, if anything
+    of: str = ""  # of which round or node
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,12 @@ def _step(id: str, number: int, data: Any) -> LessonStep:
     for name in until:
         if name not in _UNTIL:
             raise SpecvizError(f"{here}: nothing is known as until.{name}{suggestion(name, dict.fromkeys(_UNTIL))}")
-    return LessonStep(say, str(data.get("press", "")), tuple(until.items()))
+    ask, of = str(data.get("ask", "")), str(data.get("of", ""))
+    if ask and ask not in _ASKS:
+        raise SpecvizError(f"{here}: nothing can be asked as '{ask}'{suggestion(ask, dict.fromkeys(_ASKS))}")
+    if ask and (until or not of):
+        raise SpecvizError(f"{here}: a question needs 'of', a place as r3/n12, and has no 'until'")
+    return LessonStep(say, str(data.get("press", "")), tuple(until.items()), ask, of)
 
 
 def done(step: LessonStep, seen: LessonScene) -> bool:

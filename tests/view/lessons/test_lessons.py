@@ -8,6 +8,7 @@ from specviz.sources.bundled import bundled_lessons, bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.lessons.lesson import LessonScene, LessonStep, done, read_lesson
+from specviz.view.lessons.quiz import make_question
 from specviz.view.panels import all_panels
 from support.traces import make_events
 
@@ -37,6 +38,8 @@ def test_a_lesson_that_comes_along_leads_through_a_recording_that_comes_along(id
         (PLAIN + "[[step]]\nsay = ''", "step 1: it needs 'say'"),
         (PLAIN + f"[[step]]\nsay = '{'word ' * 61}'", "step 1: 61 words; at most 60"),
         (PLAIN + "[[step]]\nsay = 'a'\nuntil = 3", "step 1: 'until' is a table"),
+        (PLAIN + "[[step]]\nsay = 'a'\nask = 'keep'", "nothing can be asked as 'keep'; did you mean 'kept'"),
+        (PLAIN + "[[step]]\nsay = 'a'\nask = 'kept'", "a question needs 'of'"),
         (PLAIN + "[[step]]\nsay = 'a'\nuntil.fase = 3", "nothing is known as until.fase; did you mean 'phase'"),
     ],
 )
@@ -62,3 +65,27 @@ def test_a_step_is_done_when_all_of_it_is_so() -> None:
     assert not holds(panel="lanes", round=4)
     assert not holds(phase=6, value="p")
     assert not holds(), "a step without conditions waits for the key"
+
+
+def test_the_answers_to_a_question_come_from_the_recording() -> None:
+    """Every node and round of a recording asked: what counts as right is what its records say."""
+    player = Player(fold(read_events(bundled_traces()["explain-draft"])), animate=False)
+    n_replaced = 0
+    for record in list(player.run.rounds):
+        place = f"r{record.r}"
+        counted = make_question(LessonStep("a", "", ask="n_kept", of=place), player)
+        assert record.end is not None
+        assert counted.choices[counted.right] == (str(record.end.n_accepted) if record.end.n_accepted else "none")
+        for node, verdict in record.verdicts.items():
+            if verdict.order is None:
+                continue
+            asked = make_question(LessonStep("a", "", ask="kept", of=f"{place}/n{node}"), player)
+            assert asked.choices[asked.right] == {"accepted": "kept"}.get(verdict.status, verdict.status)
+            assert asked.before < asked.after
+            if verdict.status == "rejected" and record.closing is not None and record.closing.token is not None:
+                drawn = make_question(LessonStep("a", "", ask="replaced", of=f"{place}/n{node}"), player)
+                assert drawn.choices[drawn.right].startswith(player.run.word(record.closing.token))
+                n_replaced += 1
+    assert n_replaced, "the recording has rejections"
+    with pytest.raises(SpecvizError):
+        make_question(LessonStep("a", "", ask="replaced", of="r1/n0"), player)

@@ -220,7 +220,8 @@ class MainScreen(
 
     @on(SeekAsked)
     def _sought(self, message: SeekAsked) -> None:
-        self.go(self.feed.player.seek_index(message.index))
+        if not self.asked:
+            self.go(self.feed.player.seek_index(message.index))
 
     @on(Pressed)
     async def _pressed(self, message: Pressed) -> None:
@@ -270,7 +271,7 @@ class MainScreen(
             or self.feed.options.selected is not None
             or any(pane.chosen != pane.chosen.let_go() for pane in self.panes)
         )
-        if held or not self.leave_lesson():
+        if (held and not self.asked) or not self.leave_lesson():
             super().action_back()
 
     async def do(self, key: Key) -> None:

@@ -101,7 +101,8 @@ _STATUS = {
         "Lessons",
         "A lesson stands above the keys and says what is seen and what to press. It watches what you do on the real "
         "screen and goes on by itself when a step is done. L goes on without, backspace goes back, esc leaves the "
-        "lesson; the recording stays. o and L lead to the list.",
+        "lesson; the recording stays. o and L lead to the list. Where it asks, 1, 2, .. answer; the verdict stays "
+        "hidden until then, and L shows it.",
     ),
     "status": (
         "Status",

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from rich.style import Style
 from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
 from specviz.view.lessons.lesson import Lesson
+from specviz.view.lessons.quiz import LessonQuestion
 from specviz_tui.common.paint import FAINT, STRONG, painter_of
 
 LAST = "L leads back to the list"
@@ -19,6 +21,22 @@ class LessonState:
 
     lesson: Lesson
     at: int = 0
+    question: LessonQuestion | None = None  # of this step
+    given: int | None = None  # the last answer, from 0
+    shown: bool = False  # the verdict
+    right: frozenset[int] = frozenset()  # steps whose first answer was right
+    answered: frozenset[int] = frozenset()  # steps that had an answer, or were passed on
+
+    @property
+    def open(self) -> bool:
+        """Whether an answer is waited for: no verdict may be seen."""
+        return self.question is not None and not self.shown
+
+    @property
+    def score(self) -> str:
+        """How many answers were right, "" in a lesson that asks nothing."""
+        n = sum(bool(step.ask) for step in self.lesson.steps)
+        return f"{len(self.right)} of {n} answered right at the first try. " if n else ""
 
     @property
     def over(self) -> bool:
@@ -44,10 +62,27 @@ class LessonLine(Widget):
         if self.state is None:
             return Text("")
         if self.state.over:
-            return Text("That was it. ", style=STRONG).append(
+            return Text(f"That was it. {self.state.score}", style=STRONG).append(
                 "L: the next lesson, esc: stay in this recording", style=FAINT
             )
         step = self.state.lesson.steps[self.state.at]
         tint = painter_of(self.app).tint("recovered") + STRONG
+        if self.state.question is not None:
+            return _asked(self.state, self.state.question, step.say, tint)
         text = Text(step.say).append("\n▸ ", style=tint).append(step.press, style=tint)
         return text.append("   L: skip · backspace: back · esc: leave the lesson", style=FAINT)
+
+
+def _asked(state: LessonState, question: LessonQuestion, say: str, tint: Style) -> Text:
+    """The question and its keys; behind the answer, whether it was right and why."""
+    if state.shown:
+        answer = question.choices[question.right]
+        said = "Right" if state.given == question.right else "The answer"
+        text = Text(f"{said}: {answer}. ", style=tint).append(question.reason)
+        return text.append("   L: on · backspace: back", style=FAINT)
+    text = Text(say).append(f"\n{question.text}\n", style=STRONG)
+    text.append("▸ " + "   ".join(f"{k} {choice}" for k, choice in enumerate(question.choices, 1)), style=tint)
+    if state.given is not None:
+        text.append(f"\nNot {question.choices[state.given]}. Try again, or L shows the answer.", style=tint)
+        return text
+    return text.append("   L: pass · esc: leave", style=FAINT)
