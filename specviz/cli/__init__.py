@@ -27,6 +27,7 @@ _TABLE = (
     ("look.report", "Save a recorded run as one HTML page that plays."),
     ("look.export", "Save a round as SVG, PNG or GIF, or the tables of a trace."),
     ("look.stats", "Print the metrics of a trace."),
+    ("look.query", "Ask recordings by SQL: runs, prompts, rounds and tests as tables."),
     ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
     ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
     ("measure.prove", "Prove by enumeration that verifiers keep the target's law; show wrong ones failing."),
@@ -71,6 +72,7 @@ _EXTRA_OF = {
     "plotly": "web",
     "PIL": "export",
     "pyarrow": "export",
+    "duckdb": "scale",
 }
 
 

@@ -5,6 +5,7 @@ believe what they read. The ids beside them say exactly which token it was.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,16 +31,22 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """`rows`: of one round, a tuple for every row, as long as there are columns."""
+    """`of`: all rows of a run, a tuple for each, as long as there are columns. `narrow`: the columns that say what was
+    decided, where every byte of a round counts; none: a narrow export leaves the table out.
+    """
 
     name: str
     columns: tuple[TableColumn, ...]
-    rows: Callable[[RoundRecord], Iterator[tuple[Cell, ...]]]
+    of: Callable[[Run], Iterator[tuple[Cell, ...]]]
+    narrow: tuple[str, ...] = ()
 
-    def of(self, run: Run) -> Iterator[tuple[Cell, ...]]:
-        """All rows of a run, round by round."""
+
+def _by_round(rows: Callable[[RoundRecord], Iterator[tuple[Cell, ...]]]) -> Callable[[Run], Iterator[tuple[Cell, ...]]]:
+    def of(run: Run) -> Iterator[tuple[Cell, ...]]:
         for record in run.rounds:
-            yield from self.rows(record)
+            yield from rows(record)
+
+    return of
 
 
 _PLACE = (
@@ -116,6 +123,9 @@ def _tests(record: RoundRecord) -> Iterator[tuple[Cell, ...]]:
             tree.left(verdict.node),
             verdict.status,
             verdict.why,
+            tree.depth.get(verdict.node),
+            node.pos if node is not None else None,
+            node.token if node is not None else None,
         )
 
 
@@ -144,7 +154,8 @@ ROUNDS = DataTable(
         ("stage_ns", "text", "nanoseconds by stage, JSON"),
         ("knobs", "text", "the knobs in force, JSON"),
     ),
-    _rounds,
+    _by_round(_rounds),
+    ("query", "round", "n_before", "n_drafted", "n_tested", "n_accepted", "n_emitted", "walk_end", "closing"),
 )
 NODES = DataTable(
     "nodes",
@@ -164,7 +175,7 @@ NODES = DataTable(
         ("mode", "text", "how it was chosen: argmax, sample, …"),
         ("branch", "int", "the branch it belongs to"),
     ),
-    _nodes,
+    _by_round(_nodes),
 )
 TESTS = DataTable(
     "tests",
@@ -182,7 +193,94 @@ TESTS = DataTable(
         ("left", "float", "its share of what failed siblings left of the target's row"),
         ("status", "text", "accepted or rejected"),
         ("why", "text", "the reason, a word of the trace"),
+        ("depth", "int", "levels below the text: 1 is the first drafted position"),
+        ("pos", "int", "its position in the text, were it kept"),
+        ("token", "int", "its id in the vocabulary"),
     ),
-    _tests,
+    _by_round(_tests),
+    ("query", "round", "order", "depth", "token", "q", "p", "status"),
+)
+
+
+def _runs(run: Run) -> Iterator[tuple[Cell, ...]]:
+    header = run.header
+    if header is None:
+        return
+    target, draft = header.models.target, header.models.draft
+    yield (
+        header.method,
+        header.verifier,
+        header.lossless,
+        target.name if target is not None else None,
+        draft.name if draft is not None else None,
+        header.level,
+        header.wall,
+        run.end.reason if run.end is not None else None,
+        len(run.queries),
+        len(run.rounds),
+        _json(header.knobs),
+    )
+
+
+def _requests(run: Run) -> Iterator[tuple[Cell, ...]]:
+    sums: dict[int, Counter[str]] = {}
+    for record in run.rounds:
+        end, found = record.end, sums.setdefault(record.q, Counter())
+        if record.complete and end is not None:
+            found.update(
+                n_rounds=1,
+                n_drafted=end.n_drafted,
+                n_tested=end.n_tested,
+                n_accepted=end.n_accepted,
+                n_emitted=end.n_emitted,
+                dur_ns=end.t - record.start.t,
+            )
+    for query in run.queries:
+        prefill, found = query.prefill, sums.get(query.number, Counter())
+        yield (
+            query.number,
+            prefill.domain if prefill is not None else None,
+            prefill.n_prompt if prefill is not None else None,
+            *(found[name] for name in _SUMS),
+            running(prefill.text) if prefill is not None else None,
+        )
+
+
+_SUMS = ("n_rounds", "n_drafted", "n_tested", "n_accepted", "n_emitted", "dur_ns")
+RUNS = DataTable(
+    "runs",
+    (
+        TableColumn("method", "text", "what drafts"),
+        TableColumn("verifier", "text", "the rule that decides"),
+        TableColumn("lossless", "bool", "whether it keeps the target's law"),
+        TableColumn("target", "text", "name of the target model"),
+        TableColumn("draft", "text", "name of the draft model"),
+        TableColumn("level", "text", "how much is recorded: none, summary, full"),
+        TableColumn("wall", "text", "when it began, by the clock on the wall"),
+        TableColumn("ended", "text", "why it ended; empty where the trace breaks off"),
+        TableColumn("n_requests", "int", "prompts"),
+        TableColumn("n_rounds", "int", "rounds, unfinished ones too"),
+        TableColumn("knobs", "text", "the knobs at its begin, JSON"),
+    ),
+    _runs,
+    ("method", "verifier", "lossless", "target", "draft", "level", "wall", "ended", "n_requests", "n_rounds", "knobs"),
+)
+REQUESTS = DataTable(
+    "requests",
+    (
+        TableColumn("query", "int", "number of the prompt, from 0"),
+        TableColumn("domain", "text", "what kind of prompt, where the run says so"),
+        TableColumn("n_prompt", "int", "tokens of the prompt"),
+        TableColumn("n_rounds", "int", "rounds that came to their end"),
+        TableColumn("n_drafted", "int", "tokens drafted in them and sent to the target"),
+        TableColumn("n_tested", "int", "of them tested"),
+        TableColumn("n_accepted", "int", "of them accepted"),
+        TableColumn("n_emitted", "int", "tokens they wrote"),
+        TableColumn("dur_ns", "int", "nanoseconds they took"),
+        TableColumn("prompt", "text", "the prompt"),
+    ),
+    _requests,
+    ("query", "domain", "n_prompt", *_SUMS),
 )
 TABLES: Sequence[DataTable] = (ROUNDS, NODES, TESTS)
+WHOLE: Sequence[DataTable] = (RUNS, REQUESTS, *TABLES)  # with those that say which run and which prompt a round is of

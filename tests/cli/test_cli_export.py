@@ -51,7 +51,8 @@ def test_a_gif_of_two_rounds(cli: Cli, tmp_path: Path) -> None:
 def test_tables_go_into_a_folder(kind: str, cli: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
     done = cli("export", TRACE, f"--{kind}", folder)
-    wanted = [folder / f"{name}.{kind}" for name in ("rounds", "nodes", "tests")]
+    whole = ("runs", "requests") if kind == "parquet" else ()
+    wanted = [folder / f"{name}.{kind}" for name in (*whole, "rounds", "nodes", "tests")]
     assert done == (0, "".join(f"{path}\n" for path in wanted), "")
     assert "--force" in cli("export", TRACE, f"--{kind}", folder).line
     assert cli("export", TRACE, f"--{kind}", folder, "--force").code == 0

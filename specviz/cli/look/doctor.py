@@ -21,6 +21,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": ("textual-serve",),
     "web": ("streamlit", "plotly"),
     "export": ("pillow", "pyarrow"),
+    "scale": ("duckdb", "pyarrow"),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings"),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "import-linter"),
 }

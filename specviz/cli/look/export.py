@@ -29,7 +29,10 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @text("--svg", "rN[/nID]", "The stage at a round, with a node chosen if one is named, as SVG.")
 @text("--png", "rN[/nID]", "The same as PNG.")
 @click.option("--csv", type=_DIR, metavar="DIR", help="Tables of rounds, nodes and tests as CSV, in a folder.")
-@click.option("--parquet", type=_DIR, metavar="DIR", help="The same tables as Parquet.")
+@click.option(
+    "--parquet", type=_DIR, metavar="DIR", help="The same as Parquet, with tables of the run and its prompts."
+)
+@flag("--narrow", "With --parquet: only what was decided, some 13 bytes a round; no text, no times, p and q rounded.")
 @click.option(
     "--out", "-o", type=click.Path(path_type=Path), help="File to write [default: TRACE's name and the round]."
 )
@@ -74,7 +77,7 @@ def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
     """Raises SpecvizError for an option that this kind has no use for: it would be ignored without a word."""
     source = click.get_current_context().get_parameter_source
     uses = {"phase": ("svg", "png"), "speed": ("gif",), "font": ("gif", "png"), "out": _PICTURES}
-    uses |= {"theme": _PICTURES, "width": _PICTURES}
+    uses |= {"narrow": ("parquet",), "theme": _PICTURES, "width": _PICTURES}
     for name, kinds in uses.items():
         if kind not in kinds and source(name) is click.core.ParameterSource.COMMANDLINE:
             raise SpecvizError(f"--{name} says nothing of --{kind}; leave it out, or export with {_or(kinds)}")
@@ -86,16 +89,17 @@ def _or(kinds: Sequence[str]) -> str:
 
 def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
     from specviz.cli.look.written import found_trace, read_run
-    from specviz.tables import ENDINGS, TABLES, write_tables
+    from specviz.tables import ENDINGS, TABLES, WHOLE, write_tables
 
-    folder: Path = given[kind]
-    there = [folder / f"{table.name}.{kind}" for table in TABLES]
+    folder, narrow = given[kind], bool(given["narrow"])
+    asked = [table for table in (WHOLE if kind == "parquet" else TABLES) if table.narrow or not narrow]
+    there = [folder / f"{table.name}.{kind}" for table in asked]
     taken = next((path for path in there if path.exists()), None)
     if taken is not None and not given["force"]:
         raise SpecvizError(f"{taken} is there already; give --force to write over it, or another folder")
     builder = read_run(found_trace(trace))
     try:
-        written = write_tables(builder.run, next(each for each in ENDINGS if each == kind), folder)
+        written = write_tables(builder.run, next(each for each in ENDINGS if each == kind), folder, asked, narrow)
     except OSError as error:
         raise SpecvizError(f"cannot write into '{folder}': {error.strerror or error}; name another folder") from None
     for path in written:

@@ -1,0 +1,119 @@
+"""`specviz query`: recordings as tables, asked by SQL."""
+
+import csv
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from specviz.cli.flags import flag, max_mb_option
+from specviz.cli.printing import echo_json, narrate, table_of
+from specviz.errors import SpecvizError
+from specviz.text import running
+
+if TYPE_CHECKING:
+    from specviz.tables.database import QueryResult
+
+_NARROWEST = 100
+_SHOWN = 100  # rows of a table for people; --csv and --json have all
+
+
+@click.command("query")
+@click.argument("sql", required=False)
+@click.argument("traces", nargs=-1)
+@flag("--tables", "Show the tables, their columns and what these mean.")
+@flag("--csv as_csv", "CSV on standard output.")
+@flag("--json as_json", "One JSON object on standard output: columns and rows.")
+@max_mb_option
+def command(sql: str | None, traces: tuple[str, ...], tables: bool, as_csv: bool, as_json: bool) -> None:
+    """Ask recordings by SQL (DuckDB). It only reads, and no file but the TRACES can be reached from it.
+
+    TRACES are traces, folders of them, patterns in quotes, or folders that 'specviz export --parquet' wrote, as many as
+    you like. Tables: runs, requests, rounds, nodes, tests; the column run says which recording a row is of.
+
+    \b
+      specviz query 'select run, avg(n_emitted) from rounds group by run' run.sv.jsonl.gz
+      specviz query "select depth, avg((status = 'accepted')::int) from tests group by depth" 'runs/*.gz'
+      specviz query --tables
+    """
+    if as_csv and as_json:
+        raise SpecvizError("--csv and --json together; give one of them")
+    if tables:
+        _print_tables(as_json)
+        return
+    if sql is None or not traces:
+        lacking = "a statement and a trace" if sql is None else "a trace to ask"
+        raise SpecvizError(f"query needs {lacking}: specviz query 'select count(*) from rounds' run.sv.jsonl.gz")
+    from specviz.cli.look.written import found_trace
+    from specviz.sources.bundled import bundled_traces
+    from specviz.tables.database import ask
+
+    found = ask(sql, [str(found_trace(each)) if each in bundled_traces() else each for each in traces])
+    for note in found.notes:
+        narrate(f"specviz: {running(note)}")
+    if as_json:
+        rows = [dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.rows]
+        echo_json({"columns": found.columns, "rows": rows})
+    elif as_csv:
+        _csv(found)
+    else:
+        _print(found)
+
+
+def _csv(found: "QueryResult") -> None:
+    from specviz.tables.write import plain_cell
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(found.columns)
+    writer.writerows([plain_cell(cell) for cell in row] for row in found.rows)
+
+
+def _plain(cell: Any) -> Any:
+    """A value that JSON has."""
+    return float(cell) if isinstance(cell, Decimal) else cell
+
+
+def _print(found: "QueryResult") -> None:
+    from specviz.console import standard_output
+
+    table = table_of(*(running(name) for name in found.columns))
+    for number, name in enumerate(found.columns):
+        place = found.columns.index(name)
+        is_text = any(isinstance(row[place], str) for row in found.rows[:_SHOWN])
+        table.columns[number].justify = "left" if is_text else "right"
+    for row in found.rows[:_SHOWN]:
+        table.add_row(*map(_shown, row))
+    with standard_output(_NARROWEST) as console:
+        console.print(table)
+    if len(found.rows) > _SHOWN:
+        narrate(f"specviz: {_SHOWN} of {len(found.rows):,} rows; --csv and --json have all")
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float | Decimal):
+        return f"{float(cell):.6g}"
+    return running(str(cell))
+
+
+def _print_tables(as_json: bool) -> None:
+    from specviz.console import standard_output
+    from specviz.tables.rows import WHOLE, TableColumn
+
+    run = TableColumn("run", "text", "which recording: its name without the ending")
+    told = {table.name: (run, *table.columns) for table in WHOLE}
+    if as_json:
+        echo_json({n: [{"name": c.name, "kind": c.kind, "help": c.help} for c in cols] for n, cols in told.items()})
+        return
+    with standard_output(_NARROWEST) as console:
+        for name, columns in told.items():
+            table = table_of(name, "kind", "")
+            table.columns[1].justify = "left"
+            for column in columns:
+                table.add_row(column.name, column.kind, column.help)
+            console.print(table)
+            console.print()
