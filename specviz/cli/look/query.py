@@ -78,9 +78,8 @@ def _print(found: "QueryResult") -> None:
     from specviz.console import standard_output
 
     table = table_of(*(running(name) for name in found.columns))
-    for number, name in enumerate(found.columns):
-        place = found.columns.index(name)
-        is_text = any(isinstance(row[place], str) for row in found.rows[:_SHOWN])
+    for number in range(len(found.columns)):
+        is_text = any(isinstance(row[number], str) for row in found.rows[:_SHOWN])
         table.columns[number].justify = "left" if is_text else "right"
     for row in found.rows[:_SHOWN]:
         table.add_row(*map(_shown, row))
