@@ -141,6 +141,12 @@ def test_table_and_csv(cli: Cli) -> None:
     assert {row["text"] for row in rows} == {"'=1"}
 
 
+def test_what_is_too_wide_is_told_row_by_row(cli: Cli) -> None:
+    told = cli("query", "select * from rounds limit 2", TRACE).out
+    columns = next(table.columns for table in WHOLE if table.name == "rounds")
+    assert [line.split()[0] for line in told.splitlines()] == ["row", "run", *(c.name for c in columns)] * 2
+
+
 def test_every_column_is_told(cli: Cli) -> None:
     told = json.loads(cli("query", "--tables", "--json").out)
     for table in WHOLE:
