@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.errors import SpecvizError, nearest
+from specviz.errors import MissingExtra, SpecvizError, nearest
 from specviz.tables.rows import NODES, WHOLE, TableColumn
 from specviz.tables.sources import TableSource, table_sources
 
@@ -29,9 +29,13 @@ class QueryResult:
 
 def ask(sql: str, patterns: Sequence[str]) -> QueryResult:
     """What a statement finds in recordings. Raises SpecvizError: a statement that is wrong or would change something,
-    MissingExtra's line where DuckDB is not installed (ModuleNotFoundError here), TraceError for what cannot be read.
+    MissingExtra where DuckDB or pyarrow is not installed, TraceError for what cannot be read.
     """
-    import duckdb
+    try:
+        import duckdb
+        import pyarrow  # noqa: F401 (the sources need it)
+    except ModuleNotFoundError as error:
+        raise MissingExtra("scale", f"SQL uses {error.name}, which is not installed; it") from None
 
     connection = duckdb.connect(":memory:", config={"autoload_known_extensions": "false"})
     try:
@@ -43,12 +47,24 @@ def ask(sql: str, patterns: Sequence[str]) -> QueryResult:
         for lock in _LOCKS:
             connection.execute(f"SET {lock}")
         found = connection.execute(sql)
-        columns = tuple(each[0] for each in found.description)
+        columns = _apart([each[0] for each in found.description])
         return QueryResult(columns, found.fetchall(), tuple(note for each in sources for note in each.notes))
     except duckdb.Error as error:
         raise SpecvizError(_line(str(error))) from None
     finally:
         connection.close()
+
+
+def _apart(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns, each once: a join has `run` twice, and the second is `run_2`."""
+    found: dict[str, None] = {}
+    for name in names:
+        number, other = 1, name
+        while other in found:
+            number += 1
+            other = f"{name}_{number}"
+        found[other] = None
+    return tuple(found)
 
 
 def _refuse(connection: Any, sql: str) -> None:

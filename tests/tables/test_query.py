@@ -141,6 +141,12 @@ def test_table_and_csv(cli: Cli) -> None:
     assert {row["text"] for row in rows} == {"'=1"}
 
 
+def test_what_is_too_wide_is_told_row_by_row(cli: Cli) -> None:
+    told = cli("query", "select * from rounds limit 2", TRACE).out
+    columns = next(table.columns for table in WHOLE if table.name == "rounds")
+    assert [line.split()[0] for line in told.splitlines()] == ["row", "run", *(c.name for c in columns)] * 2
+
+
 def test_every_column_is_told(cli: Cli) -> None:
     told = json.loads(cli("query", "--tables", "--json").out)
     for table in WHOLE:
@@ -213,6 +219,12 @@ def test_a_torn_trace_is_read_as_far_as_it_goes(packed: bool, cli: Cli, tmp_path
     assert 0 < json.loads(done.out)["rows"][0]["n"] <= _asked(cli, sql, TRACE)[0]["n"]
 
 
-def test_without_duckdb_it_names_the_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb", None)
+def test_columns_of_one_name_are_told_apart(cli: Cli) -> None:
+    sql = "select a.run, b.run, 1 as run_2 from runs a join runs b on a.run = b.run"
+    assert _asked(cli, sql, TRACE) == [{"run": "code-draft", "run_2": "code-draft", "run_2_2": 1}]
+
+
+@pytest.mark.parametrize("library", ["duckdb", "pyarrow"])
+def test_without_its_libraries_it_names_the_extra(library: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
     assert "pip install 'specviz-llm[scale]'" in cli("query", "select 1", TRACE).line

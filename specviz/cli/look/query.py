@@ -13,6 +13,8 @@ from specviz.errors import SpecvizError
 from specviz.text import running
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from specviz.tables.database import QueryResult
 
 _NARROWEST = 100
@@ -78,16 +80,34 @@ def _print(found: "QueryResult") -> None:
     from specviz.console import standard_output
 
     table = table_of(*(running(name) for name in found.columns))
-    for number, name in enumerate(found.columns):
-        place = found.columns.index(name)
-        is_text = any(isinstance(row[place], str) for row in found.rows[:_SHOWN])
+    for number in range(len(found.columns)):
+        is_text = any(isinstance(row[number], str) for row in found.rows[:_SHOWN])
         table.columns[number].justify = "left" if is_text else "right"
     for row in found.rows[:_SHOWN]:
         table.add_row(*map(_shown, row))
     with standard_output(_NARROWEST) as console:
-        console.print(table)
+        if _width(found) <= console.width:
+            console.print(table)
+        else:
+            _print_records(console, found)
     if len(found.rows) > _SHOWN:
         narrate(f"specviz: {_SHOWN} of {len(found.rows):,} rows; --csv and --json have all")
+
+
+def _width(found: "QueryResult") -> int:
+    """Cells across, were every column as wide as its widest value; a long text may be cut to 40."""
+    rows = [list(map(_shown, row)) for row in found.rows[:_SHOWN]]
+    widest = (max([len(name), *(min(len(row[k]), 40) for row in rows)]) for k, name in enumerate(found.columns))
+    return sum(widest) + 2 * len(found.columns)
+
+
+def _print_records(console: "Console", found: "QueryResult") -> None:
+    """Row by row, a line for each column: what is too wide for a table."""
+    widest = max(map(len, found.columns))
+    for number, row in enumerate(found.rows[:_SHOWN], start=1):
+        console.print(f"row {number}", style="bold")
+        for name, cell in zip(found.columns, row, strict=True):
+            console.print(f"  {running(name):<{widest}}  {_shown(cell)}", no_wrap=True, overflow="ellipsis")
 
 
 def _shown(cell: Any) -> str:
