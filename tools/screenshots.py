@@ -9,6 +9,7 @@ SmolLM2, which must be here, or with the chat model that is named.
 
 import asyncio
 import io
+import os
 import re
 import subprocess
 import sys
@@ -65,7 +66,9 @@ def main(out: Path, target: str, draft: str | None, **named: Path | None) -> Non
         click.echo(f"{path}: {path.stat().st_size >> 10} kB")
 
 
-def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
+def _terminals(out: Path, traces: SimpleNamespace) -> None:
+    """Screens of the terminal, in all colours whatever this one shows."""
+    os.environ["COLORTERM"] = "truecolor"
     screens = (
         ("tui-chain", traces.trace, "}"),
         ("tui-tree", traces.tree, "}"),
@@ -76,6 +79,10 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
     )
     for name, path, keys in screens:
         (out / f"{name}.svg").write_text(asyncio.run(_terminal(path, keys)), encoding="utf-8")
+
+
+def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
+    _terminals(out, traces)
     if command_line(["export", str(traces.tree), "--gif", "r6", "-o", str(out / "round.gif"), "--force"]):
         raise click.ClickException("no film of a round was made")
     if executable() is None:
