@@ -4,7 +4,7 @@ Contract 6 defines `speedup` over a run of plain decoding with the same model. S
 plain round takes often is on record. In the order of trust:
 
 * `rounds`: rounds of this very run in which nothing was drafted and one token was written are plain decoding.
-* `pass`: the target's pass over one row, timed when the run began (`calibration`). A plain round counts as that pass
+* `pass`: the target's pass over one row, timed beside the run (`calibration`). A plain round counts as that pass
   alone, so the speed-up is a little too small.
 * `stage`: nothing was timed; a plain pass counts like the target's passes of the run, which feed more rows. Modelled,
   and a little too large.

@@ -3,7 +3,7 @@
 The tokens of a pipelined drafter (SpecBranch, PEARL) are settled in a later round than they were born in, so nothing
 about them can be read off the counts of one round. Everything about them needs level `summary`.
 
-On the modelled clock rounds are played with the costs that were measured when the run began (`calibration`). A number
+On the modelled clock rounds are played with the costs that were measured beside the run (`calibration`). A number
 of it is never put together with a measured time: it says what the pipeline would have taken had its two lanes run
 beside each other, whatever lanes the machine really had.
 """

@@ -14,7 +14,7 @@ PLAIN = "plain decoding: what the others are measured by"
 UNKNOWN_SPEED = "speed-up over plain decoding not on record"
 _BASIS = {
     "rounds": "plain rounds of this very run took {ms} ms each (median)",
-    "pass": "a pass of the target over one row, timed when the run began, takes {ms} ms; a plain round counts as that "
+    "pass": "a pass of the target over one row, timed beside the run, takes {ms} ms; a plain round counts as that "
     "pass alone",
     "stage": "no plain round was timed: one counts like the target's passes of this run, {ms} ms, which feed more "
     "rows, so that the true speed-up is a little smaller",

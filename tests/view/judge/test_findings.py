@@ -125,9 +125,17 @@ def test_the_line_says_tokens_speed_and_how_it_was_had() -> None:
     found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), COSTS))
     assert found.tokens.endswith("tokens a round")
     assert found.speed_text == "2.2× plain decoding (measured)"
-    assert "timed when the run began, takes 10 ms" in found.basis_words
+    assert "timed beside the run, takes 10 ms" in found.basis_words
     modelled = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0)))
     assert modelled.speed_text == "2.4× plain decoding (modelled)"
+
+
+def test_costs_that_come_behind_the_text_are_taken_in() -> None:
+    """Passes of most methods are timed once the text is there, when somebody looks at the run already."""
+    player = Player(fold(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0))[:-1]), animate=False)
+    assert player.frame().judgement.basis == "modelled"
+    player.extend([COSTS])
+    assert player.frame().judgement.speed_text == "2.2× plain decoding (measured)"
 
 
 def test_findings_of_the_trace_itself_are_shown_and_escaped() -> None:
