@@ -177,6 +177,16 @@ function mount(component, theme) {
   return held;
 }
 
+// Somebody clicked on a link to another page. What is told behind it would name the page that is left, and lead back.
+const AWAY_MS = 3000; // where the way was not gone after all (a click that was taken back), all is told again
+let away = -AWAY_MS;
+addEventListener("click", (event) => {
+  const link = event.composedPath().find((each) => each instanceof HTMLAnchorElement && each.href);
+  if (link && link.origin === location.origin && link.pathname !== location.pathname && !link.target && !link.download) {
+    away = performance.now();
+  }
+}, true);
+
 function leave(held) {
   held.welcome?.end();
   held.room?.end();
@@ -193,10 +203,11 @@ export default function (component) {
     held = null;
   }
   if (!held) {
+    away = -AWAY_MS;
     held = mount(component, theme);
     mounted.set(parentElement, held);
   }
-  held.trigger = setTriggerValue;
+  held.trigger = (name, value) => performance.now() - away > AWAY_MS && setTriggerValue(name, value);
   held.core = data.core;
   if (held.page !== data.page) {
     held.page = data.page;

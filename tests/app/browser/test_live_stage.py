@@ -121,6 +121,25 @@ def test_the_first_minute_plays_is_walked_and_put_away(opened: Served, open_at: 
     assert page.locator(".welcome").count() == 0
 
 
+def test_a_link_leads_away_though_the_picture_has_just_come_to_rest(
+    opened: Served, open_at: Callable[..., Any]
+) -> None:
+    """Where it came to rest is told a moment later: behind the click it would lead back to the page that is left."""
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    settled(page)
+    for wait_ms in (0, 250, 330):  # it is told after 350
+        page.keyboard.press("}")
+        page.wait_for_timeout(wait_ms)
+        page.get_by_role("link", name="Trace").click()
+        page.locator(".sv-run").wait_for()
+        page.wait_for_timeout(500)
+        assert page.locator(".sv-run").is_visible()
+        page.get_by_role("link", name="Stage").click()
+        page.locator(".stage .node").first.wait_for()
+        settled(page)
+
+
 def test_run_it_here_goes_on_live_from_the_same_prompt(opened: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(opened.url)
     page.locator(".stage .node").first.wait_for()
