@@ -57,13 +57,25 @@ def exact_here(adapter: ModelAdapter) -> str:
     if found is None:
         key = known.key_of(facts)
         found = known.find(key)
-        if found is None:
+        if found is None or not _confirmed(adapter, found):
             said = make_exact(adapter)
             found = known.Found(adapter.widths, said)
-            known.keep(key, found)
+            if said == BITWISE:  # why rows are not exact may have been a passing want of memory
+                known.keep(key, found)
         _FOUND[facts] = found
     adapter.widths = found.widths
     return found.said
+
+
+@torch.inference_mode()
+def _confirmed(adapter: ModelAdapter, found: known.Found) -> bool:
+    """Whether rows of the loaded model hold with what was found before: the short part of the trial."""
+    tried = copy(adapter)
+    tried.widths = found.widths
+    try:
+        return found.widths is not None and _rows_hold(tried)
+    except (TypeError, ValueError, AttributeError, RuntimeError):
+        return False
 
 
 @torch.inference_mode()
