@@ -10,6 +10,7 @@ from specviz.view import Feed, Options, Player
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
 from specviz.view.frame.series import Meter
 from specviz.view.judge.kept import counted, read_counted
+from specviz.view.panels.overview.build import overview
 from specviz.view.play.build import FrameBuilder
 from support.judged import MS, chain_round, judged_run, many
 from support.traces import make_events
@@ -136,6 +137,13 @@ def test_costs_that_come_behind_the_text_are_taken_in() -> None:
     assert player.frame().judgement.basis == "modelled"
     player.extend([COSTS])
     assert player.frame().judgement.speed_text == "2.2× plain decoding (measured)"
+
+
+def test_the_page_about_the_whole_run_judges_as_every_screen_does() -> None:
+    run = fold(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0))[:-1])
+    run.extend([COSTS])
+    assert overview(run).judgement == Player(run, animate=False).frame().judgement
+    assert overview(run).judgement.basis == "measured"
 
 
 def test_findings_of_the_trace_itself_are_shown_and_escaped() -> None:

@@ -72,7 +72,7 @@ def overview(run: Run) -> Overview:
 
     tally = Tally()
     if run.header is not None:
-        tally.begin(run.header)
+        tally.begin(run.header, run.calibration)
     n_ended, seen = 0, Counter[str]()
     for record in run.rounds:
         if record.complete:
