@@ -6,6 +6,7 @@ An aborted round has no `round_end` and leaves nothing. A *block* is a round and
 which a token of the draft had a sibling are trees; that, and everything per position and depth, needs level `summary`.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -18,6 +19,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 
 _SUMMED = ("n_drafted", "n_tested", "n_accepted", "n_emitted", "n_draft_calls", "n_syncs", "cut")
+_FATES = ("accepted", "rejected", "untested")
 
 
 class Tally(RunSums):
@@ -35,6 +37,7 @@ class Tally(RunSums):
         self._on_draft = on_draft
         self._next = 0  # index of the round of a run that is counted next
         self._run: Run | None = None
+        self._fates = array("q", [0] * len(_FATES))  # of nodes
 
     def summary(self) -> Metrics:
         """Every metric of the rounds finished so far."""
@@ -62,11 +65,11 @@ class Tally(RunSums):
             self.follow(self._run)
 
     def follow(self, run: Run, stop: int | None = None) -> bool:
-        """Count what came to its end since the last call: rounds (before index `stop`), and what was learnt.
+        """Count what came to its end since the last call: rounds (before index `stop`), what was learnt, and costs.
 
         False when that is nothing.
         """
-        before = self.n_rounds, self.adapted.n
+        before = self.n_rounds, self.adapted.n, self.costs
         if run.header is not None:
             self.begin(run.header, run.calibration)
         self._next = max(self._next, run.rounds.n_gone)
@@ -81,7 +84,7 @@ class Tally(RunSums):
         missed = run.n_learnt - self.adapted.n
         for decision in run.learnt[-missed:] if missed else ():
             self.learn(decision)
-        return before != (self.n_rounds, self.adapted.n)
+        return before != (self.n_rounds, self.adapted.n, self.costs)
 
     def begin(self, header: Header, calibration: Calibration | None = None) -> None:
         """What is written once, before the first round."""
@@ -91,6 +94,11 @@ class Tally(RunSums):
             self.pipeline.begin(header)
             self.exits.begin(header)
         self.modelled.calibration = calibration or self.modelled.calibration
+
+    @property
+    def fates(self) -> dict[str, int]:
+        """Nodes by what became of them, as verdicts say; nothing where none is on record."""
+        return dict(zip(_FATES, self._fates, strict=True)) if any(self._fates) else {}
 
     @property
     def costs(self) -> Calibration | None:
@@ -128,6 +136,9 @@ class Tally(RunSums):
         self.modelled.take(record)
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
+        for verdict in record.verdicts.values():
+            if verdict.status in _FATES:
+                self._fates[_FATES.index(verdict.status)] += 1
 
     # The parts of a round -------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ def page() -> None:
 
 def _below(held: Viewer, dark: bool) -> None:
     run = held.player.run
-    show(state.once("overview", held, lambda: overview(run)), dark)
+    show(state.once("overview", held, lambda: overview(run, held.player.builder.meter)), dark)
 
 
 def _body() -> None:

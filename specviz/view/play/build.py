@@ -275,7 +275,7 @@ class FrameBuilder:
         """Of the rounds that have ended; worked out again when another one has."""
         if self._counted is not None:
             return self._counted.judgement
-        key = (metrics, len(self.run.findings), self.run.calibration)
+        key = (metrics, len(self.run.findings))
         return self._judgement.of(key, lambda: judge(self.run, self.meter.tally, metrics))
 
     def _knob_bar(self, record: RoundRecord | None, options: Options, feed: Feed) -> KnobBar:

@@ -2,8 +2,7 @@
 it stands on a screen. Numbers come from `specviz.metrics`; here they get their labels, their text and their
 order."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from specviz.runlog.run import Mark
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.parts import Metric, Series
 from specviz.view.frame.run_header import NOTHING, run_info
-from specviz.view.frame.series import histogram, metric, one_series, overhead, series
+from specviz.view.frame.series import Meter, histogram, metric, one_series, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
 from specviz.view.panels.overview.model import CalibrationRow, OverviewModel, OverviewOptions, Stage
@@ -66,25 +65,18 @@ class Overview:
     marks: tuple[tuple[Mark, int], ...]  # tokens by what became of them
 
 
-def overview(run: Run) -> Overview:
-    """The overview of everything that has ended so far; empty parts say why they are."""
-    from specviz.metrics import Tally, geometric_fit
+def overview(run: Run, meter: Meter | None = None) -> Overview:
+    """The overview of everything that has ended so far; empty parts say why they are. `meter`: what counted the run."""
+    from specviz.metrics import geometric_fit
 
-    tally = Tally()
-    if run.header is not None:
-        tally.begin(run.header, run.calibration)
-    n_ended, seen = 0, Counter[str]()
-    for record in run.rounds:
-        if record.complete:
-            tally.take(record)
-            n_ended += 1
-            seen.update(v.status for v in record.verdicts.values())
-    metrics, fit = (tally.summary(), geometric_fit(tally)) if n_ended else (None, None)
+    meter = meter or Meter()
+    metrics, tally = meter.metrics(run), meter.tally
+    fit = geometric_fit(tally) if metrics is not None else None
     seed = run.queries[0].prefill.seed if run.queries and run.queries[0].prefill else None
     share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
     return Overview(
         info=run_info(run, run.knobs, seed, overhead(metrics)) if run.header is not None else NOTHING,
-        n_rounds=n_ended,
+        n_rounds=tally.n_rounds,
         n_tokens=metrics.n_emitted if metrics is not None else 0,
         metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
         series=series(metrics),
@@ -94,7 +86,7 @@ def overview(run: Run) -> Overview:
         overhead=overhead(metrics),
         points=run.rounds.points(),
         judgement=judge(run, tally, metrics),
-        marks=_marks(run, metrics, seen),
+        marks=_marks(run, metrics, tally.fates),
     )
 
 
@@ -123,12 +115,13 @@ def _stages(metrics: "Metrics | None") -> tuple[Stage, ...]:
     return tuple(made)
 
 
-def _marks(run: Run, metrics: "Metrics | None", seen: Counter[str]) -> tuple[tuple[Mark, int], ...]:
+def _marks(run: Run, metrics: "Metrics | None", seen: Mapping[str, int]) -> tuple[tuple[Mark, int], ...]:
     """Drafted tokens by what became of them: from the verdicts, or from the counts where only those are on record."""
     if metrics is None or not metrics.n_drafted:
         return ()
     if seen:
-        return (("accepted", seen["accepted"]), ("rejected", seen["rejected"]), ("untested", seen["untested"]))
+        marks: tuple[Mark, ...] = ("accepted", "rejected", "untested")
+        return tuple((mark, seen[mark]) for mark in marks)
     if run.backward:
         return (("accepted", metrics.n_accepted), ("rejected", metrics.n_drafted - metrics.n_accepted))
     never = metrics.n_drafted - metrics.n_tested
