@@ -34,7 +34,7 @@ def test_a_mixture_of_experts_has_no_fixed_work() -> None:
 def test_rates_are_kept_and_only_get_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     device = torch.device("cpu")
     probes = [(10.0, 8.0, 50.0), (6.0, 9.0, 20.0)]
-    monkeypatch.setattr(pass_cost, "_folder", lambda: tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def probe(*_: object) -> MachineRates:
         read, copy, gflops = probes.pop(0)
@@ -45,6 +45,6 @@ def test_rates_are_kept_and_only_get_better(tmp_path: Path, monkeypatch: pytest.
     assert pass_cost.machine_rates(device, torch.float32) == first, "no second probe"
     better = pass_cost.machine_rates(device, torch.float32, again=True)
     assert (better.read_gbs, better.copy_gbs, better.gflops) == (10.0, 9.0, 50.0)
-    (tmp_path / "machine.json").write_text("{")
+    (tmp_path / "specviz" / "machine.json").write_text("{")
     probes.append((1.0, 1.0, 1.0))
     assert pass_cost.machine_rates(device, torch.float32).read_gbs == 1.0, "a broken file is probed again"

@@ -7,17 +7,13 @@ new, since another program can only slow a probe down.
 """
 
 import json
-import os
-import platform
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 import msgspec
-import platformdirs
 import torch
 
+from specviz.engine.machine_facts import chip, facts, keep_fact
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.quantised import QuantisedAdapter
 from specviz.events import MachineRates, PassWork
@@ -36,7 +32,9 @@ def work_of(model: ModelAdapter) -> PassWork | None:
     output, table = full.get_output_embeddings().weight, full.get_input_embeddings().weight
     ends = {id(each): each.numel() for each in (output, table)}
     n_layers = sum(weight.numel() for weight in full.parameters()) - sum(ends.values())
-    n_head, size = output.numel(), torch.empty(0, dtype=model.dtype).element_size()
+    n_head = output.numel()
+    held = model.sums.dtype if model.widths is not None else model.dtype  # of keys and values
+    n_kept = 2 * model.n_layers * (int(model.config.num_attention_heads) // model.groups) * model.head_dim  # a position
     layer_bytes, head_bytes = n_layers * output.element_size(), n_head * output.element_size()
     if isinstance(model, QuantisedAdapter):
         head_bytes = sum(buffer.nbytes for buffer in model.head.buffers())
@@ -45,11 +43,7 @@ def work_of(model: ModelAdapter) -> PassWork | None:
     return PassWork(
         layer_bytes=layer_bytes,
         head_bytes=head_bytes,
-        cache_bytes=2
-        * model.n_layers
-        * (heads // model.groups)
-        * model.head_dim
-        * (model.sums.element_size() if model.widths else size),
+        cache_bytes=n_kept * held.itemsize,
         layer_flops=2 * n_layers,
         head_flops=2 * n_head,
         cache_flops=4 * model.n_layers * heads * model.head_dim,
@@ -58,40 +52,17 @@ def work_of(model: ModelAdapter) -> PassWork | None:
 
 
 def machine_rates(device: torch.device, dtype: torch.dtype, again: bool = False) -> MachineRates:
-    """What this machine reaches in that dtype with torch's threads as they are; probed at the first call, or `again`.
-
-    A folder that cannot be written is no error: the next process probes for itself.
-    """
-    place, key = _folder() / "machine.json", _key(device, dtype)
-    known: dict[str, MachineRates] = {}
-    with suppress(OSError, msgspec.MsgspecError):
-        known = msgspec.json.decode(place.read_bytes(), type=dict[str, MachineRates])
-    before = known.get(key)
+    """What this machine reaches in that dtype, with torch's threads as they are; probed the first time, or `again`."""
+    key = json.dumps([chip(device), str(dtype)])
+    before = facts("machine", MachineRates).get(key)
     if before is not None and not again:
         return before
     found = _probe(device, dtype)
     if before is not None:
         better = {name: max(getattr(before, name), getattr(found, name)) for name in ("read_gbs", "copy_gbs", "gflops")}
         found = msgspec.structs.replace(found, **better)
-    with suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        new = place.with_suffix(f".{os.getpid()}")
-        new.write_bytes(msgspec.json.encode({**known, key: found}))
-        new.replace(place)
+    keep_fact("machine", key, found)
     return found
-
-
-def _folder() -> Path:
-    return Path(platformdirs.user_cache_dir("specviz"))
-
-
-def _key(device: torch.device, dtype: torch.dtype) -> str:
-    """What the rates depend on, without a name of the machine."""
-    if device.type == "cuda":
-        chip = torch.cuda.get_device_name(device)
-    else:
-        chip = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()} {os.cpu_count()}"
-    return json.dumps([chip, str(dtype), torch.get_num_threads(), torch.__version__])
 
 
 @torch.inference_mode()

@@ -36,7 +36,7 @@ _LARGE = 10_000_000  # weights of a product that is tried with few rows
 _WIDE = 250  # rows of the widest pass that is tried
 
 
-_FOUND: dict[Any, known.Found] = {}  # what was found in this process, by all that kernels go by
+_FOUND: dict[Any, tuple[PassWidths | None, str]] = {}  # what was found in this process, by all that kernels go by
 
 
 def exact_here(adapter: ModelAdapter) -> str:
@@ -53,27 +53,24 @@ def exact_here(adapter: ModelAdapter) -> str:
         adapter.direct is not None,
         torch.get_num_threads(),
     )
-    found = _FOUND.get(facts)
-    if found is None:
-        key = known.key_of(facts)
-        found = known.find(key)
-        if found is None or not _confirmed(adapter, found):
+    if facts not in _FOUND:
+        key = known.key_of(adapter.device, facts)
+        adapter.widths = known.find(key)
+        said = BITWISE
+        if adapter.widths is None or not _confirmed(adapter):
             said = make_exact(adapter)
-            found = known.Found(adapter.widths, said)
-            if said == BITWISE:  # why rows are not exact may have been a passing want of memory
-                known.keep(key, found)
-        _FOUND[facts] = found
-    adapter.widths = found.widths
-    return found.said
+            if adapter.widths is not None:  # why rows are not exact may have been a passing want of memory
+                known.keep(key, adapter.widths)
+        _FOUND[facts] = adapter.widths, said
+    adapter.widths, said = _FOUND[facts]
+    return said
 
 
 @torch.inference_mode()
-def _confirmed(adapter: ModelAdapter, found: known.Found) -> bool:
-    """Whether rows of the loaded model hold with what was found before: the short part of the trial."""
-    tried = copy(adapter)
-    tried.widths = found.widths
+def _confirmed(adapter: ModelAdapter) -> bool:
+    """Whether rows of the loaded model hold with the widths found before: the short part of the trial."""
     try:
-        return found.widths is not None and _rows_hold(tried)
+        return _rows_hold(adapter)
     except (TypeError, ValueError, AttributeError, RuntimeError):
         return False
 
