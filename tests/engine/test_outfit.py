@@ -114,6 +114,18 @@ def test_costs_stand_between_header_and_prompt(pair: Pair, method: str, level: A
     assert all(0 < place < prefill for place in places)
 
 
+def test_costs_come_behind_the_text_of_other_chains_but_not_for_who_stops_them(pair: Pair) -> None:
+    for stopped in (False, True):
+        events: list[Event] = []
+        start = Start(prompt="def add(a, b):", method="draft", level="summary", knobs={"max_new_tokens": 24})
+        run = LocalRun(pair, start, events.append)
+        for _ in run.rounds():
+            if stopped:
+                run.stop()
+        places = [k for k, event in enumerate(events) if isinstance(event, Calibration)]
+        assert places == ([] if stopped else [len(events) - 2])
+
+
 def test_the_lanes_of_a_run_are_in_its_header(pair: Pair) -> None:
     """Chosen by name or probed; asked for in vain: a warning before the prompt."""
     for asked in ("serial", "threads"):
