@@ -15,7 +15,7 @@ from specviz.engine.model.loading import fingerprint, load
 from specviz.errors import ModelError
 from specviz.local_models import catalogue, download, store
 from specviz.local_models.catalogue import KnownModel
-from support.gguf_files import MEMBER, write_gguf, write_wheel
+from support.gguf_files import MEMBER, TEMPLATE, write_gguf, write_wheel
 from support.models import build, tokenizer
 
 Told = list[str]
@@ -91,6 +91,15 @@ def test_digits_stand_alone_where_the_file_says_so(tmp_path: Path, file: Path) -
     other = write_gguf(tmp_path / "other.gguf", build("llama"))
     split = gguf_model.read_tokenizer(other).backend_tokenizer.pre_tokenizer
     assert [word for word, _ in split.pre_tokenize_str("a12")] == ["a", "12"]
+
+
+def test_what_lies_beside_a_file_changes_nothing_of_it(tiny: KnownModel, file: Path) -> None:
+    """The library takes settings of a tokenizer from its folder, and then neither template nor special tokens from the
+    file: a chat model would go on with the question."""
+    folder = getting.get(tiny, lambda *a: None, lambda line: None)
+    alone, beside = (gguf_model.read_tokenizer(path) for path in (file, folder / "model.gguf"))
+    assert beside.chat_template == alone.chat_template == TEMPLATE
+    assert beside.all_special_ids == alone.all_special_ids != []
 
 
 def test_what_is_there_is_not_fetched_again(tiny: KnownModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ What the library leaves out of the tokenizer is put back: the vocabularies whose
 the library, whose every pass unpacks its weights on a CPU, is not used.
 """
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +50,9 @@ def read_tokenizer(path: Path) -> Any:
     from tokenizers import pre_tokenizers
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name, trust_remote_code=False)
+    with _alone(path) as folder:
+        tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=path.name, trust_remote_code=False)
+    tokenizer.name_or_path = str(path)
     if read_header(path).fields.get("tokenizer.ggml.pre") in _LONE_DIGITS:
         inner = tokenizer.backend_tokenizer
         digits = pre_tokenizers.Digits(individual_digits=True)
@@ -68,9 +71,9 @@ def read_model(path: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
         more = {"quantization_config": transformers.GgufConfig(dequantize=True)}
     except AttributeError:
         more = {}
-    with _no_bar():
+    with _no_bar(), _alone(path) as folder:
         model, told = transformers.AutoModelForCausalLM.from_pretrained(
-            str(path.parent),
+            folder,
             gguf_file=path.name,
             dtype=dtype,
             trust_remote_code=False,
@@ -82,6 +85,18 @@ def read_model(path: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
         vars(model).pop(kept, None)
     model.name_or_path = str(path)  # the library takes the folder
     return model, told
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[str]:
+    """A folder in which the file lies by itself: the library takes a tokenizer's settings from what lies beside it, and
+    then neither the template nor the special tokens that the file brings."""
+    with tempfile.TemporaryDirectory(prefix="specviz-") as folder:
+        try:
+            Path(folder, path.name).symlink_to(path.resolve())
+        except OSError:  # a system without links
+            folder = str(path.parent)
+        yield folder
 
 
 @contextmanager

@@ -208,10 +208,17 @@ class LocalRun:
     def _afterword(self) -> None:
         """What passes cost, of a method whose draft length is a knob: it says whether another length would have paid.
 
-        Behind the text, which nobody waits for any more, and with the fewest passes. Who stops a run waits for its end.
+        Behind the text, which nobody waits for any more, and with the fewest passes; who stops a run waits for its
+        end.
         """
         drafter, knobs = self.session.drafter, self.session.knobs
-        if self._stop_asked or self.start.level == "none" or drafter is None or drafter.calibrated or "gamma" not in knobs.values:
+        if (
+            self._stop_asked
+            or self.start.level == "none"
+            or drafter is None
+            or drafter.calibrated
+            or "gamma" not in knobs.values
+        ):
             return
         costs = calibrate(self.session.parts.models, drafter, 0.0)
         if costs is not None:
