@@ -1,4 +1,4 @@
-"""The script of the dashboard: navigation, the sidebar, and the chosen page. Nothing else happens here."""
+"""The script of the dashboard: navigation, the bar with the run, and the chosen page. Nothing else happens here."""
 
 import streamlit as st
 
@@ -6,7 +6,7 @@ from specviz_app.server.server import current
 from specviz_app.ui import guard, owner, state
 from specviz_app.ui.pages import all_pages
 from specviz_app.ui.parts import style
-from specviz_app.ui.sidebar import sidebar, unknown
+from specviz_app.ui.run_bar import run_bar, unknown
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     if shown := unknown(server):  # the address names what is shown, so that it can be handed on
         st.switch_page(chosen, query_params={**state.asked(), state.SRC: shown})
     style()
-    guard.guarded(sidebar)(server)
+    guard.guarded(run_bar)(server)
     guard.tell()
     chosen.run()
 

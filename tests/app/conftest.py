@@ -22,6 +22,7 @@ if find_spec("streamlit") is None or find_spec("plotly") is None:  # the extra '
     collect_ignore_glob = ["test_*.py"]
 
 Open = Callable[..., Any]
+_OFFERED: dict[str, Any] = {}  # which of them fill a panel: found once
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +60,9 @@ def nothing_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def bundled(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes with the package are the recordings of the tests: few tokens of a small model, one of every method."""
-    monkeypatch.setattr("specviz_app.ui.library.bundled_traces", lambda: RECORDINGS)
+    for module in ("specviz_app.ui.library", "specviz.sources.offers"):
+        monkeypatch.setattr(f"{module}.bundled_traces", lambda: RECORDINGS)
+    monkeypatch.setattr("specviz.sources.offers._found", _OFFERED)
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def core(server: "Callable[[Settings], Server]") -> "ServedRun":
 
 @pytest.fixture
 def open_page(server: "Callable[[Settings], Server]") -> Open:
-    """A page by name under the sidebar, or, without a name, the whole application at its first page."""
+    """A page by name under the bar with the run, or, without a name, the whole application at its first page."""
     from streamlit.testing.v1 import AppTest
 
     from specviz_app.launcher import SCRIPT
@@ -118,8 +121,8 @@ def box(at: "AppTest", key: str) -> "Selectbox[Any]":
 PAGE = """
 from specviz_app.screens import {page}
 from specviz_app.server.server import current
-from specviz_app.ui.sidebar import sidebar
+from specviz_app.ui.run_bar import run_bar
 
-sidebar(current())
+run_bar(current())
 {page}.PAGE.show()
 """

@@ -35,8 +35,8 @@ class Tab:
         """Another page, by the navigation."""
         self.steps.append(f"open {path}")
         self.app._page_hash = calc_hash(path)
-        sidebar = self.app.selectbox(key="src").id  # the widgets of the page that is left are forgotten, these stay
-        self._kept = {name: state for name, state in self._kept.items() if name == sidebar}
+        runs = self.app.selectbox(key="src").id  # the widgets of the page that is left are forgotten, these stay
+        self._kept = {name: state for name, state in self._kept.items() if name == runs}
         self._send(self._states())
 
     def look_at(self, source: str) -> None:

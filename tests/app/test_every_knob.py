@@ -15,7 +15,7 @@ from specviz.knobs import KnobSpec
 from specviz.methods import all_methods
 from specviz.view.stage.now import control
 from specviz_app.server.server import current
-from specviz_app.ui.sidebar import key
+from specviz_app.ui.knob_widgets import key
 
 METHODS = list(all_methods())
 SPECS = [(name, spec) for name, method in all_methods().items() for spec in method.table.specs]

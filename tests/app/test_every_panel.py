@@ -11,10 +11,11 @@ import pytest
 
 from app.conftest import Open
 from app.tab import Tab
-from specviz.sources import TraceFile
+from specviz.sources import TraceFile, offers
+from specviz.sources.bundled import bundled_traces
 from specviz_app.server.core import Settings
 from specviz_app.ui import below, guard
-from specviz_app.ui.pages import all_below, all_pages
+from specviz_app.ui.pages import Below, all_below, all_pages
 from specviz_app.ui.viewer import Viewer
 from support.recordings import RECORDINGS
 
@@ -78,6 +79,21 @@ def test_a_panel_without_anything_says_why(panel: str, open_page: Open, faults: 
     _fine(at, faults, panel)
     said = " ".join(each.value.replace("\\", "") for each in at.info)
     assert _told(name)[panel].split(".")[0] in " ".join(said.split())
+    Tab(at).press(next(each.key for each in at.button if str(each.key).startswith("fill-")))
+    _fine(at, faults, panel)
+    assert not _told(at.selectbox(key="src").value)[panel], "the recording that is offered has nothing for it either"
+    assert _shown(at), [each.value for each in at.info]
+
+
+@pytest.mark.parametrize("each", [each for each in all_below() if each.panel is not None], ids=lambda each: each.id)
+def test_what_ships_fills_every_panel_that_offers_a_recording(each: Below, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offers, "bundled_traces", bundled_traces)
+    monkeypatch.setattr(offers, "_found", {})
+    assert each.panel is not None
+    offered = offers.recording_for(each.panel)
+    assert offered is not None
+    reasons = {id: reason for id, _, reason in below._row(Viewer.of(offered.name, TraceFile(offered.path)))}
+    assert not reasons[each.id], f"{offered.name} is offered"
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -1,4 +1,4 @@
-"""An error of ours never takes a page away: one line where it happened, the sidebar stays, the log has the rest."""
+"""An error of ours never takes a page away: one line where it happened, the list of runs stays, the log has the rest."""
 
 import ast
 from pathlib import Path
@@ -70,8 +70,8 @@ def test_a_part_that_is_made_by_itself_breaks_alone(tab: Tab, monkeypatch: pytes
     assert "ValueError" in _one_line(tab.app)
 
 
-def test_the_sidebar_may_break_and_the_page_is_there(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_app.ui.sidebar.take_wanted", _broken)
+def test_the_list_of_runs_may_break_and_the_page_is_there(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specviz_app.ui.run_bar.take_wanted", _broken)
     tab.open("lanes")
     assert not tab.app.exception
     assert tab.app.get("plotly_chart")

@@ -40,7 +40,7 @@ def _fine(tab: Tab) -> None:
     """Nothing went wrong so far. The steps that led here are in the message."""
     wrong = [*tab.faults, *(e.message for e in tab.app.exception), *(e.value for e in tab.app.error)]
     assert wrong == [], " -> ".join(tab.steps)
-    assert tab.app.selectbox(key="src").value, "the sidebar is gone"
+    assert tab.app.selectbox(key="src").value, "the list of runs is gone"
 
 
 def _something(tab: Tab, chance: random.Random) -> None:

@@ -11,8 +11,8 @@ from textual.widgets import Input
 
 from specviz import events as ev
 from specviz.runlog.fold import fold
+from specviz.sources import offers
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common import offers
 from specviz_tui.compare.screen import CompareScreen
 from support.live import lines, replay_app
 from support.traces import make_events, write_trace

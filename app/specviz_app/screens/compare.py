@@ -71,7 +71,7 @@ def page() -> None:
 
 
 def _chosen(server: Server, names: Sequence[str]) -> list[str]:
-    """The runs of the address; before anybody chose, the one of the sidebar and the next that goes by the same word."""
+    """The runs of the address; before anybody chose, the one looked at and the next that goes by the same word."""
     state.known(RUNS, names)
     if RUNS not in st.session_state and RUNS not in st.query_params:
         first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)

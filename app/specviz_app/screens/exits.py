@@ -14,7 +14,7 @@ from specviz_app.figures import exits as of_round
 from specviz_app.figures import exits_run as of_run
 from specviz_app.figures import lanes as of_lanes
 from specviz_app.screens import exits_replay
-from specviz_app.ui import around, parts, state
+from specviz_app.ui import around, closed, parts, state
 from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
@@ -39,7 +39,7 @@ def _round(held: Viewer, found: LayersModel, dark: bool) -> None:
     """The rows up to this round; the reason, where none has climbed."""
     heat = found.heat
     if heat is None:
-        st.info(parts.plain(found.missing or "No row climbed in this round."))
+        closed.say(found.missing or "No row climbed in this round.", ExitsPanel)
         return
     st.subheader(
         "Layers × tokens",
@@ -162,9 +162,9 @@ def _ledger(found: LayersModel, dark: bool) -> None:
 def _run(held: Viewer, found: LayersModel, dark: bool) -> None:
     """The run as a whole: what the tests ask, what other thresholds cost, the clock, the wrong exits."""
     if found.heat is None:
-        st.info(parts.plain(found.missing or "No row climbed in this run."))
+        closed.say(found.missing or "No row climbed in this run.", ExitsPanel)
         return
-    parts.metrics(((metric.label, metric.text, metric.help) for metric in found.numbers), 142)
+    parts.metrics(((metric.label, metric.text, metric.help) for metric in found.numbers), "exits")
     parts.say(f"{found.oracle}.")
     lists = state.once("exit-run", held, lambda: exit_run(held.player.run))
     left, right = st.columns(2, gap="large")
@@ -247,5 +247,5 @@ PAGE = Page(
     50,
     "where rows stopped in the layers, what it cost, and other settings on the same text",
     around.about_a_run(_body, "exits", "lanes"),
-    below=(Below("early-exit", "Early exit", _body, ("exits", "lanes"), _lacks),),
+    below=(Below("early-exit", "Early exit", _body, ("exits", "lanes"), _lacks, ExitsPanel),),
 )

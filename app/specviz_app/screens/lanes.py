@@ -9,7 +9,7 @@ from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import cost as of_cost
 from specviz_app.figures import lanes as draw
-from specviz_app.ui import around, guard, parts, state
+from specviz_app.ui import around, closed, guard, parts, state
 from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
@@ -47,7 +47,7 @@ def _lanes(held: Viewer, found: LanesModel, dark: bool) -> None:
     """The bars, and the one under the cursor."""
     chart = found.chart
     if chart is None:
-        st.info(parts.plain(found.missing or "Nothing ran in this round."))
+        closed.say(found.missing or "Nothing ran in this round.", LanesPanel)
         return
     event = parts.plot(
         draw.fig_lanes(chart, dark), "lanes-chart", draw.lanes_alt(chart), draw.lane_rows(chart), pick=True
@@ -84,7 +84,7 @@ def _choose(held: Viewer, chart: Chart) -> None:
 def _branches(held: Viewer, found: LanesModel, dark: bool) -> None:
     """How the round drafted: what it looked at, where it branched, what the classifier said."""
     if found.missing is not None and not found.steps and found.fan is None:
-        st.info(parts.plain(found.missing))
+        closed.say(found.missing, LanesPanel)
         return
     st.subheader(
         "Confidence before every token",
@@ -208,5 +208,5 @@ PAGE = Page(
     60,
     "who worked when, who waited, what was drafted for nothing, and what that costs",
     around.about_a_run(_body, "lanes"),
-    below=(Below("lanes", "Lanes", _body, ("lanes",), lacks(LanesPanel)),),
+    below=(Below("lanes", "Lanes", _body, ("lanes",), lacks(LanesPanel), LanesPanel),),
 )

@@ -17,7 +17,7 @@ from specviz_app.screens import live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server, current
-from specviz_app.ui import ab, guard, parts, sidebar, state
+from specviz_app.ui import ab, guard, knob_widgets, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own
 from specviz_app.ui.pages import Page
@@ -94,7 +94,7 @@ def method_box(core: ServedRun) -> MethodInfo:
     method = methods[name]
     if "link-seen" not in st.session_state:
         st.session_state["link-seen"] = True
-        for problem in sidebar.bad_link(method):
+        for problem in knob_widgets.bad_link(method):
             state.note(f"{problem}; the link's value is left out")
     return method
 
@@ -227,7 +227,7 @@ def _asked(core: ServedRun, method: MethodInfo) -> tuple[Start, bool]:
 def _given(method: MethodInfo) -> dict[str, Any]:
     """The knobs that are set to something else than the method's default."""
     plain = {spec.name: spec.default for spec in method.knobs}
-    return {name: value for name, value in sidebar.chosen(method).items() if value != plain[name]}
+    return {name: value for name, value in knob_widgets.chosen(method).items() if value != plain[name]}
 
 
 def _knobs(core: ServedRun, method: MethodInfo, open: bool) -> None:
@@ -236,10 +236,10 @@ def _knobs(core: ServedRun, method: MethodInfo, open: bool) -> None:
     given = start.knobs if start is not None and start.method == method.name else {}
     running, asked = core.asked()
     if running == method.name:
-        sidebar.follow(method, asked)
+        knob_widgets.follow(method, asked)
     with st.expander(f"Knobs of {method.name}", expanded=open):
         _settings(core, method)
-        sidebar.knob_widgets(method, given)
+        knob_widgets.knob_widgets(method, given)
         st.button(
             "Apply at the next round",
             key="apply",
@@ -286,7 +286,7 @@ def _apply(core: ServedRun, method: MethodInfo) -> None:
         if running != method.name:
             st.session_state["apply_said"] = f"The running method is {running}; its knobs are those of that method."
             return
-        moved = sidebar.differing(method, asked)
+        moved = knob_widgets.differing(method, asked)
         core.set_knobs(moved)
         st.session_state["apply_said"] = f"Requested: {', '.join(moved)}." if moved else "Nothing was moved."
     except SpecvizError as error:

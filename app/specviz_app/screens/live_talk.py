@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from html import escape
+from textwrap import shorten
 
 import streamlit as st
 
@@ -75,15 +76,16 @@ def _greeting(core: ServedRun, picked: PickedModels, making: Making) -> None:
         "would have written itself.",
     )
     parts.legend(state.dark())
-    with st.container(horizontal=True, gap="small", key="examples"):
+    with st.container(gap="small", key="examples"):
         for name, message in CHAT_EXAMPLES.items():
             st.button(
-                name,
+                f"**{name}**  {parts.plain(shorten(message, 88, placeholder='…'))}",
                 key=f"example-{name}",
                 on_click=guard.obeyed(ask),
                 args=(core, picked, making, message),
                 help=parts.plain(message),
                 disabled=not picked.able,
+                width="stretch",
             )
 
 

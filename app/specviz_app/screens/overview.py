@@ -44,7 +44,7 @@ def _body() -> None:
 def show(found: Overview, dark: bool) -> None:
     parts.run_header(found.info, found.n_rounds)
     _judgement(found.judgement)
-    parts.metrics(((metric.label, metric.text, metric.help) for metric in found.metrics), "content")
+    parts.metrics(((metric.label, metric.text, metric.help) for metric in found.metrics), "overview")
     st.caption(
         "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
         "their mean has none; — is not defined for this run, or not on record."
@@ -111,6 +111,6 @@ PAGE = Page(
     20,
     "a run in numbers",
     page,
-    nothing="Nothing to count yet. Choose a run on the left, or start one on the page Live.",
+    nothing="Nothing to count yet. Choose a run at the top, or start one on the page Live.",
     below=(Below("overview", "Overview", _below),),
 )

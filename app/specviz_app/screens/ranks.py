@@ -13,7 +13,7 @@ from specviz_app.figures import learning as of_learning
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import ranks_run
-from specviz_app.ui import around, parts
+from specviz_app.ui import around, closed, parts
 from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
@@ -47,7 +47,7 @@ def _shown(held: Viewer, dark: bool, shown: str) -> None:
     if found is None:
         return
     if found.missing is not None:
-        st.info(parts.plain(found.missing))
+        closed.say(found.missing, RanksPanel)
         return
     for note in found.notes:
         st.info(parts.plain(note))
@@ -203,8 +203,8 @@ PAGE = Page(
     "why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving",
     around.about_a_run(_body, "ranks", "learning"),
     below=(
-        Below("ranks", "Ranks", _ranks, ("ranks",), lacks(RanksPanel)),
-        Below("learning", "Learning", _learning, ("ranks", "learning"), lacks(LearningPanel)),
+        Below("ranks", "Ranks", _ranks, ("ranks",), lacks(RanksPanel), RanksPanel),
+        Below("learning", "Learning", _learning, ("ranks", "learning"), lacks(LearningPanel), LearningPanel),
     ),
 )
 
@@ -214,9 +214,9 @@ def learning_section(held: Viewer, found: RanksModel, dark: bool) -> None:
     learnt = LearningPanel.of(held.frame)
     view = learnt.view if learnt is not None else None
     if view is None:
-        st.info(parts.plain((learnt.missing if learnt is not None else "") or "Nothing was learnt in this run."))
+        closed.say((learnt.missing if learnt is not None else "") or "Nothing was learnt in this run.", LearningPanel)
         return
-    parts.metrics(((row.label, row.value, row.note or None) for row in view.summary), "content")
+    parts.metrics(((row.label, row.value, row.note or None) for row in view.summary), "ranks")
     here = next((s for s in view.steps if s.cursor), None)
     if here is not None:
         parts.lead(f"After query {here.q}: {here.words}")

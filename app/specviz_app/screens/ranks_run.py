@@ -19,7 +19,7 @@ _KEPT, _PATH = "all kept parents", "on the path"
 
 def section(held: Viewer, found: RanksModel, dark: bool) -> None:
     """Everything about ranks over the run."""
-    parts.metrics(((row.label, row.value, row.note) for row in found.summary), 150)
+    parts.metrics(((row.label, row.value, row.note) for row in found.summary), "ranks-run")
     if found.confusion is not None:
         _filters(held, found)
         found = RanksPanel.of(held.frame) or found

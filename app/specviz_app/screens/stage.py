@@ -12,7 +12,7 @@ from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
 from specviz_app.ui.viewer import Viewer
 
 KEY = "stage"
-_NOTHING = "Nothing to play yet: this run has no round. Choose another on the left."
+_NOTHING = "Nothing to play yet: this run has no round. Choose another at the top."
 
 
 def page() -> None:

@@ -188,6 +188,6 @@ PAGE = Page(
     80,
     "the records, their schema, the file",
     page,
-    nothing="No records yet. Choose a run on the left, or start one on the page Live.",
+    nothing="No records yet. Choose a run at the top, or start one on the page Live.",
     below=(Below("trace", "Trace", _body),),
 )

@@ -7,7 +7,7 @@ from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, VerificationModel
 from specviz_app.figures import rules
 from specviz_app.figures import verification as draw
-from specviz_app.ui import around, parts
+from specviz_app.ui import around, closed, parts
 from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
@@ -26,7 +26,7 @@ def _round(held: Viewer, moments: list[Frame], found: VerificationModel, dark: b
     """The draft under the cursor; the reason, where there is no scan of it."""
     scan, frame = found.scan, moments[-1]
     if scan is None:
-        st.info(parts.plain(found.missing or "Nothing to scan in this round."))
+        closed.say(found.missing or "Nothing to scan in this round.", VerificationPanel)
         return
     parts.dim(scan.title)
     st.dataframe(draw.scan_rows(scan), hide_index=True, key="scan-table", alt=draw.scan_alt(scan))
@@ -132,5 +132,7 @@ PAGE = Page(
     40,
     "the verdict on a draft, scanned backward, and other rules on it",
     around.about_a_run(_body, "verification"),
-    below=(Below("verification", "Verification", _body, ("verification",), lacks(VerificationPanel)),),
+    below=(
+        Below("verification", "Verification", _body, ("verification",), lacks(VerificationPanel), VerificationPanel),
+    ),
 )

@@ -188,8 +188,9 @@ def _progress(held: Viewer) -> tuple[int, int, bool]:
 
 
 def click(event: Any, key: str) -> list[Any] | None:
-    """The custom data of a point that was clicked just now: told once, then None until another one is."""
-    data = [p.get("customdata") for p in event.selection.points] if event else []
+    """The custom data of a point that was clicked just now: told once, then None until another one is. A point without
+    any stands for nothing."""
+    data = [p["customdata"] for p in event.selection.points if p.get("customdata") is not None] if event else []
     seen = st.session_state.get(f"{key}-clicked")
     st.session_state[f"{key}-clicked"] = data
     if not data or data == seen:

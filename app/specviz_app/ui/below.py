@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.runlog.excerpt import excerpt
 from specviz.sources import NoSource
 from specviz.view import Frame, Options, Player
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import closed, guard, state
 from specviz_app.ui.pages import Below, all_below
 from specviz_app.ui.viewer import Viewer
 
@@ -80,7 +80,7 @@ def show(held: Viewer, dark: bool) -> None:
     reason = next(reason for id, _, reason in row(held) if id == found.id)
     with st.container(key="panel"):
         if reason:
-            st.info(parts.plain(reason))
+            closed.say(reason, found.panel)
             return
         held.asks(*found.asks)
         try:

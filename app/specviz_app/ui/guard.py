@@ -1,6 +1,6 @@
 """What goes wrong in a page becomes one line on it, and a traceback on standard error; the rest of the page goes on.
 
-Streamlit shows an exception in place of everything, the sidebar too, and one of a callback before the page is even
+Streamlit shows an exception in place of everything, the list of runs too, and one of a callback before the page is even
 begun. So every page, fragment and callback is wrapped here. Streamlit's own ways to stop a script are no `Exception`.
 """
 

@@ -39,7 +39,7 @@ def opened(name: str, server: Server, uploads: Mapping[str, Path]) -> Source:
     """A source by its name. Raises SpecvizError for a trace that cannot be read."""
     found = choices(server, uploads)
     if name not in found:
-        raise SpecvizError(f"no trace '{name}' here; choose one on the left")
+        raise SpecvizError(f"no trace '{name}' here; choose one at the top")
     path = found[name]
     if path is not None:
         return TraceFile(path, at_a_time=AT_A_TIME)

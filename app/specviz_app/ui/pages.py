@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from specviz_app.ui.viewer import Viewer
 
 HOME = "specviz_app.screens"
-NOTHING = "No round yet. Choose a run on the left, or start one on the page Live."
+NOTHING = "No round yet. Choose a run at the top, or start one on the page Live."
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Below:
     """What stands below the stage when its tab is open: the body of a page, about the round under the cursor.
 
     `id` in the address; `asks`: the panels whose models `show` wants in its frames; `lacks`: why a run has nothing of
-    it, "" where it has, by a frame with all panels.
+    it, "" where it has, by a frame with all panels; `panel`: whose recording is offered then.
     """
 
     id: str
@@ -34,6 +34,7 @@ class Below:
     show: Callable[["Viewer", bool], object]
     asks: tuple[str, ...] = ()
     lacks: Callable[[Frame], str] = lambda frame: ""
+    panel: AnyPanel | None = None
 
 
 def lacks(panel: AnyPanel) -> Callable[[Frame], str]:

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from hashlib import blake2b
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 
@@ -53,11 +53,11 @@ def lead(words: str, below: str = "") -> None:
     st.html(f'<p class="sv-said">{escape(words)}</p>' + (f'<p class="sv-dim">{escape(below)}</p>' if below else ""))
 
 
-def metrics(found: Iterable[tuple[str, str, str | None]], width: int | Literal["content"]) -> None:
-    """Numbers in a row: label, value, what it is."""
-    with st.container(horizontal=True, gap="small"):
+def metrics(found: Iterable[tuple[str, str, str | None]], key: str) -> None:
+    """Numbers in boxes of one width, as many in a row as there is room for: label, value, what it is."""
+    with st.container(key=f"numbers-{key}", gap="small"):
         for label, value, help_ in found:
-            st.metric(label, value, help=help_, width=width, border=True)
+            st.metric(label, value, help=help_, border=True)
 
 
 def unlike(labels: Sequence[str]) -> list[str]:

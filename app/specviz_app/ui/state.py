@@ -37,11 +37,16 @@ def look_at(name: str, path: Path, place: str) -> None:
         st.query_params[AT] = place
 
 
-def look_back(name: str) -> None:
+def choose(name: str) -> None:
     """For a button: choose a source that is offered; the pages about a run show it from its beginning."""
     st.session_state[SRC] = name
     st.session_state["place_of"], st.session_state["at_seen"] = name, None
-    note(f"{name} is chosen on the left: Round explorer and the other pages show it")
+
+
+def look_back(name: str) -> None:
+    """For a button of a page that is not about the run: choose it, and say where it is seen."""
+    choose(name)
+    note(f"{name} is chosen at the top: Round explorer and the other pages show it")
 
 
 def said(component: str, what: str) -> object:

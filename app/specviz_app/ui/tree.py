@@ -18,7 +18,7 @@ NO_ROUTES = "The tree needs the server's own routes: start the dashboard with `s
 
 # The picture takes the page; it says itself which run it shows.
 _WIDE = """<style>
-[data-testid=stMainBlockContainer] { max-width: none; padding: 4rem 1.4rem 0; }
+[data-testid=stMainBlockContainer] { padding-bottom: 0; }
 .st-key-panel .sv-run { display: none; }
 .st-key-panel { padding-bottom: 3rem; }
 @media (max-width: 640px) { .st-key-beginning { flex-wrap: nowrap !important; overflow-x: auto; } }
@@ -27,7 +27,6 @@ _WIDE = """<style>
 
 def whole_width() -> None:
     """The page is the picture's, from edge to edge. First of what the page does."""
-    st.set_page_config(initial_sidebar_state="collapsed")
     st.html(_WIDE)
 
 

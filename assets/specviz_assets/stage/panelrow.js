@@ -1,31 +1,24 @@
 // The row of panels below the picture: which have something to say of this run, and the one that is open.
 
-import { el, put } from "./dom.js";
+import { el } from "./dom.js";
 
 export class PanelRow {
   // `open(id)`: "" closes the one that is open.
   constructor(open) {
     this.open = open;
     this.list = el("div", { class: "tabs", role: "tablist", "aria-label": "panels of this run", onkeydown: (event) => this.key(event) });
-    this.why = el("p", { class: "dim", role: "status" });
-    this.box = el("nav", { class: "panelrow", "aria-label": "panels" }, this.list, this.why);
+    this.box = el("nav", { class: "panelrow", "aria-label": "panels" }, this.list);
   }
 
-  // `panels`: of each its id, its title, and why it has nothing to say ("": it has).
+  // `panels`: of each its id, its title, and why it has nothing to say ("": it has). Such a one is grey, and opens on the
+  // reason and a recording that has it.
   set(panels, chosen) {
     this.chosen = chosen;
     const held = this.box.contains(this.box.getRootNode().activeElement) ? this.box.getRootNode().activeElement.dataset.panel : null;
     this.list.replaceChildren(...panels.map(([id, title, reason]) => el("button", { type: "button", role: "tab", text: title, "data-panel": id,
-      "aria-selected": String(id === chosen), "aria-disabled": String(Boolean(reason)), title: reason || (id === chosen ? "close" : ""),
-      tabindex: id === (chosen || panels[0][0]) ? 0 : -1, onclick: () => this.press(id, reason) })));
-    const open = panels.find(([id]) => id === chosen);
-    put(this.why, open?.[2] ?? "");
+      "aria-selected": String(id === chosen), class: reason ? "closed" : "", title: reason || (id === chosen ? "close" : ""),
+      tabindex: id === (chosen || panels[0][0]) ? 0 : -1, onclick: () => this.open(id === this.chosen ? "" : id) })));
     if (held) this.list.querySelector(`[data-panel="${CSS.escape(held)}"]`)?.focus();
-  }
-
-  press(id, reason) {
-    put(this.why, reason);
-    if (!reason || id === this.chosen) this.open(id === this.chosen ? "" : id);
   }
 
   key(event) {

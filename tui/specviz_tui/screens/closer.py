@@ -5,8 +5,8 @@ from typing import Any
 from textual import on
 from textual.widgets import Input
 
+from specviz.sources.offers import RecordingOffer, recording_for
 from specviz_tui.common.frame_widget import OfferTaken, RecordingAsked
-from specviz_tui.common.offers import RecordingOffer, recording_for
 from specviz_tui.common.pane import PanelPane
 from specviz_tui.screens.again import AgainScreen
 from specviz_tui.screens.run_screen import RunScreen

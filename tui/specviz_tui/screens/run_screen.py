@@ -9,10 +9,10 @@ from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
 from specviz.errors import SpecvizError
+from specviz.sources.offers import RecordingOffer
 from specviz.view import Frame, Run
 from specviz.view.frame.frame import TreeRoom
 from specviz_tui.common.feed import RunFeed
-from specviz_tui.common.offers import RecordingOffer
 from specviz_tui.common.pane import PanelPane
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.status_line import KeyBar, KeysNow, NumberLine, StatusLine

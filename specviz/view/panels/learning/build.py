@@ -130,6 +130,13 @@ class LearningPanel(Panel[PanelOptions, Learning]):
         """A drafter that learns while it serves."""
         return traits.learns
 
+    @classmethod
+    def worth(cls, run: Run) -> int:
+        """A run that learnt fills it; one that only could have shows nothing."""
+        if not _missing(run):
+            return 2
+        return int(cls.needs(run.method_traits) and run.knobs.get("adapt") == "on")
+
     def empty(self, reason: str) -> Learning:
         return Learning(reason)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
-from specviz.sources import TraceFile
+from specviz.sources.base import TraceFile
 from specviz.sources.bundled import bundled_traces
 from specviz.view.panels import AnyPanel
 

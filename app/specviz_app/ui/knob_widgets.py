@@ -1,6 +1,4 @@
-"""The sidebar: which run is looked at. The choice stands in the address.
-
-Knobs as widgets, made from the catalogue's specs: for the next start, and for a run that goes on.
+"""Knobs as widgets, made from the catalogue's specs: for the next start, and for a run that goes on.
 
 A slider or number only remembers what it was set to (no script run). What somebody asked for is in force, everything
 else is the default, whatever a method made of it (`auto` is 7, 8 in one run): the widgets of every tab follow that, and
@@ -12,97 +10,10 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.errors import KnobError, SpecvizError
+from specviz.errors import KnobError
 from specviz.events import MethodInfo
 from specviz.knobs import KnobSpec
 from specviz.view.frame.knob_bar import absent_knobs, slides, step_of
-from specviz_app.server.core import UPLOAD_MB
-from specviz_app.server.server import Server
-from specviz_app.ui.library import accept, choices
-from specviz_app.ui.parts import plain
-from specviz_app.ui.state import SRC, source_name, take_wanted, uploads
-
-UPLOADED = " (upload)"  # ends the name of an uploaded run
-
-
-def sidebar(server: Server) -> None:
-    """The source, and a way to bring another."""
-    with st.sidebar:
-        problem = _take_upload()
-        take_wanted()
-        names = list(choices(server, uploads()))
-        if st.session_state.get(SRC) not in (None, *names):
-            st.session_state[SRC] = source_name(server)
-        unknown(server)
-        _say_unknown(server)
-        if SRC not in st.session_state and st.query_params.get(SRC) not in names:
-            # In the address, not as the list's default: those are left out of it, and a link would lead elsewhere.
-            # And as the value: of an address that is written here the list learns nothing any more.
-            st.session_state[SRC] = st.query_params[SRC] = source_name(server)
-        elif SRC in st.session_state and st.session_state[SRC] is None:
-            st.session_state[SRC] = source_name(server)
-        st.selectbox(
-            "Run to look at",
-            names,
-            index=None,
-            required=True,
-            key=SRC,
-            bind="query-params",
-            help="a bundled trace, a file of yours, or the run that is decoded on the page Live",
-        )
-        with st.expander("Open a trace of yours"):
-            st.file_uploader(
-                "A trace",
-                type=["jsonl", "gz"],
-                key="upload",
-                max_upload_size=UPLOAD_MB,
-                help="written by specviz run --record FILE; .sv.jsonl or .sv.jsonl.gz",
-            )
-        if problem:
-            st.error(f"Not opened: {plain(problem)}")
-
-
-def unknown(server: Server) -> str | None:
-    """The run that is shown in place of one that the address names and that is not here; noted, to be said."""
-    wanted = st.query_params.get(SRC)
-    if wanted is None or SRC in st.session_state or wanted in choices(server, uploads()):
-        return None
-    lost = "an upload is gone when its tab is; open the file again" if wanted.endswith(UPLOADED) else "a mistyped link?"
-    shown = source_name(server)
-    st.session_state["src-unknown"] = (f"There is no run '{wanted}' here ({lost}). Shown instead: {shown}.", shown)
-    return shown
-
-
-def _say_unknown(server: Server) -> None:
-    """Until another run is chosen."""
-    said = st.session_state.get("src-unknown")
-    if said is None:
-        return
-    if SRC in st.session_state and source_name(server) != said[1]:
-        st.session_state.pop("src-unknown")
-        return
-    st.warning(plain(said[0]))
-
-
-def _take_upload() -> str | None:
-    """Check a newly uploaded file once; it becomes the chosen source, or the answer says what is wrong with it."""
-    given = st.session_state.get("upload")
-    if given is None:
-        st.session_state.pop("upload_seen", None)
-        return None
-    seen: tuple[str, str | None] | None = st.session_state.get("upload_seen")
-    if seen is None or seen[0] != given.file_id:
-        problem = None
-        try:
-            path = accept(given.name, given.getvalue())
-            name = f"{given.name}{UPLOADED}"
-            uploads()[name] = path
-            st.session_state[SRC] = name
-        except SpecvizError as error:
-            problem = str(error)
-        seen = (given.file_id, problem)
-        st.session_state["upload_seen"] = seen
-    return seen[1]
 
 
 def key(method: str, spec: KnobSpec) -> str:
