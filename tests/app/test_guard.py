@@ -1,4 +1,4 @@
-"""An error of ours never takes a page away: one line where it happened, the runs stay in the bar, the log has the rest."""
+"""An error of ours never takes a page away: one line where it happened, the runs stay on top, the log has the rest."""
 
 import ast
 from pathlib import Path
