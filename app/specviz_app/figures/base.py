@@ -55,6 +55,7 @@ STEADY: dict[str, Any] = {  # a choice fades nothing
 }
 _LINE = 44  # characters of a line of words in place of a plot: a phone's width
 _LABEL = 14  # cells of a token on a plot
+_CELLS = "cells"  # the trace of a heat map that is clicked
 
 
 def figure(
@@ -66,6 +67,7 @@ def figure(
         margin=MARGIN,
         height=height,
         hovermode="closest",
+        hoverdistance=-1 if any(trace.name == _CELLS for trace in traces) else 20,  # all of a wide cell is the cell
         dragmode=False,
         paper_bgcolor=CLEAR,
         plot_bgcolor=CLEAR,
@@ -180,7 +182,7 @@ def squares(places: Sequence[tuple[Any, Any]], data: list[Any], hover: list[str]
     return go.Scatter(
         **spots(places),
         mode="markers",
-        name="cells",
+        name=_CELLS,
         customdata=data,
         hovertext=hover,
         hoverinfo="text",
