@@ -18,6 +18,7 @@ from specviz.trace import files, index, read_events
 from specviz.trace.indexing import IndexedTrace, indexed, made
 from specviz.view import Player
 from specviz.view.frame.frame import Options
+from specviz.view.judge.kept import read_counted
 from specviz.view.panels import all_panels
 from support.recordings import RECORDINGS
 from support.traces import make_events, write_trace
@@ -63,17 +64,21 @@ def test_the_run_of_an_index_is_the_run_of_the_recording(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["code-specbound", "code-specbranch", "stream-specblock"])
 def test_frames_with_all_panels_are_the_same(name: str) -> None:
+    """Those of panels that counted for themselves, and of panels that were told what was counted."""
     path = RECORDINGS[name]
     found = with_index(path)
-    one, other = Player(found.run, animate=False), Player(fold(read_events(path)), animate=False)
+    other = Player(fold(read_events(path)), animate=False)
+    one, told = Player(found.run, animate=False), Player(animate=False)
+    told.adopt(found.run, read_counted(other.builder.counted()))
     options = Options(shown=_ALL)
     for place in range(len(other.run.rounds) - 1, -1, -7):
         shown = []
-        for player in (one, other):
+        for player in (one, told, other):
             player.seek_index(place)
             frame = player.frame(options)
             shown.append(replace(frame, timeline=replace(frame.timeline, points=tuple(frame.timeline.points))))
-        assert shown[0] == shown[1]
+        assert shown[0] == shown[2]
+        assert shown[1] == shown[2]
     found.close()
 
 
@@ -190,7 +195,8 @@ def test_any_stretch_of_a_zipped_file_is_the_text_there(
     path = write_trace(tmp_path / "run", EVENTS)
     whole = gzip.decompress(path.read_bytes())
     plain = files.Plain(path, 1 << 30)
-    plain.survey()
+    while plain.piece():
+        pass
     for place, size in places:
         assert plain.stretch(place, size) == whole[place : place + size]
     plain.seek(0)
