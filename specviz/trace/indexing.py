@@ -6,6 +6,7 @@ run is the same as the fold of all events; of every round only 128 bytes are in 
 
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -95,12 +96,11 @@ class RoundsOf:
         return [event for event in found if isinstance(event, ExitTable) and event.q == number]
 
     def _stretch(self, place: Place) -> Iterator[Event]:
-        if self._lines is None:
-            return self.trace.stretch(*place)
-        try:
-            return self.trace.records(self._lines.stretch(*place))
-        except OSError as error:
-            raise TraceError(f"the index of {self.trace.path} cannot be read: {error}; open it again") from None
+        """From the index, where it has the lines; from the trace where they turn out to be damaged."""
+        if self._lines is not None:
+            with suppress(OSError):
+                return self.trace.records(self._lines.stretch(*place))
+        return self.trace.stretch(*place)
 
 
 class _Places:

@@ -163,6 +163,37 @@ def test_a_damaged_index_is_as_good_as_none(tmp_path: Path, data: st.DataObject)
         found.close()
 
 
+def test_damaged_lines_are_read_from_the_recording_itself(tmp_path: Path) -> None:
+    path = _recorded(tmp_path, EVENTS, packed=True)
+    into = index.index_path(path)
+    made(path, into)
+    with into.open("rb") as file:
+        head = index.IndexFile(file).head()
+    assert head is not None
+    assert head.lines
+    data = bytearray(into.read_bytes())
+    for start, size in head.lines:
+        data[start + size // 2] ^= 0x55
+    into.write_bytes(bytes(data))
+    found = indexed(path)
+    assert found is not None
+    for got, wanted in zip(facts(found.run), facts(fold(read_events(path))), strict=True):
+        assert got == wanted
+    found.close()
+
+
+def test_what_a_panel_did_not_keep_itself_is_counted_again(tmp_path: Path) -> None:
+    events = read_events(RECORDINGS["code-specbranch"])
+    whole = Player(fold(events), animate=False)
+    known = read_counted(whole.builder.counted())
+    assert known is not None
+    options = Options(shown=tuple(known.panels))
+    told = Player(animate=False)
+    told.adopt(fold(events), replace(known, panels=dict.fromkeys(known.panels, b"\x93of another version")))
+    whole.seek_index(0)
+    assert told.frame(options).panels == whole.frame(options).panels
+
+
 def test_it_is_for_its_owner_alone_and_leaves_nothing_half_made(tmp_path: Path) -> None:
     path = _recorded(tmp_path, EVENTS, packed=False)
     into = index.index_path(path)
