@@ -13,7 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from specviz.sources.base import Source, TraceFile, unchangeable
 from specviz.trace import Trace, resolve
 from specviz.trace.index import index_path
 from specviz.trace.indexing import Counting, indexed, made
-from specviz.view.frame.series import Meter
 
 if TYPE_CHECKING:
     from specviz.view.frame.judgement import CountedRun
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 BIG, BIG_PACKED = 16 << 20, 2 << 20  # bytes of a file from which on it is big: about half a second of reading
 _FIRST_S = 0.25  # of reading before the first picture
 _SLICE_S = 0.02  # of reading at a time, after it
-_SURVEY_S = 0.5  # after the beginning: the first picture comes first
 _CHECK = 64  # records between two looks at the clock
 
 
@@ -73,8 +70,6 @@ class BigTrace:
         self._told = False
         if self._found is None:
             self._maker = Maker(path, self._index)
-        else:
-            self._survey()
 
     def _place(self, path: Path) -> Path:
         place = index_path(path)
@@ -96,21 +91,12 @@ class BigTrace:
         """The run of all rounds, once; None before it is there, and ever after."""
         if self._found is None and self._maker is not None and self._maker.ended:
             self._found, self._maker = indexed(self.trace.path, self._index), None
-            if self._found is not None:
-                self._survey()
         if self._found is None or self._told:
             return None
         from specviz.view.judge.kept import read_counted  # numpy: only where there are metrics
 
         self._told = self.ended = True
         return self._found.run, read_counted(self._found.counted)
-
-    def _survey(self) -> None:
-        """A zipped recording is gone through once, in a thread, so that any place of it is near one that is known."""
-        if self._found is not None:
-            later = threading.Timer(_SURVEY_S, self._found.trace.survey)
-            later.daemon = True
-            later.start()
 
     def poll(self) -> list[Event]:
         """The first rounds; where no index can be made, then all others bit by bit. Raises TraceError."""
@@ -182,15 +168,13 @@ def main(path: str, into: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leaves nothing half made
     if sys.platform != "win32":
         os.nice(5)
-    from specviz.view.judge.kept import counted
+    from specviz.view.play.build import FrameBuilder
 
-    trace, meter = Path(path), Meter()
+    trace = Path(path)
     size = _plain_size(trace)
 
-    def begun(run: Run) -> None:
-        run.rounds.leaving.append(partial(meter.leaving, run))
-
-    counting = Counting(begun, lambda run: counted(run, meter))
+    builders: list[FrameBuilder] = []  # counts what leaves memory, as on a screen
+    counting = Counting(lambda run: builders.append(FrameBuilder(run)), lambda run: builders[0].counted())
     made(trace, Path(into), counting, lambda n_bytes: print(min(1.0, n_bytes / size), flush=True))
 
 

@@ -7,11 +7,9 @@ refuses it) nothing counts as growing; readers still show whatever is appended.
 """
 
 import os
-import threading
 import weakref
 import zlib
 from bisect import bisect_right
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -97,28 +95,23 @@ class _Mark:
 
 
 class _Marks:
-    """Marks in order, the first at the beginning: from one of them any place is near. For several threads."""
+    """Marks in order, the first at the beginning: from one of them any place is near."""
 
     def __init__(self) -> None:
         self._marks = [_Mark(0, 0, zlib.decompressobj(wbits=31), b"")]
         self._apart = _APART
-        self._lock = threading.Lock()
 
     def before(self, place: int) -> _Mark:
-        with self._lock:
-            return self._marks[bisect_right(self._marks, place, key=lambda mark: mark.at) - 1]
+        return self._marks[bisect_right(self._marks, place, key=lambda mark: mark.at) - 1]
 
     def wants(self, at: int) -> bool:
         return at >= self._marks[-1].at + self._apart
 
     def add(self, mark: _Mark) -> None:
-        """The next one; another thread may have been faster."""
-        with self._lock:
-            if self.wants(mark.at):
-                self._marks.append(mark)
-            if len(self._marks) > _MOST_MARKS:
-                del self._marks[1::2]
-                self._apart *= 2
+        self._marks.append(mark)
+        if len(self._marks) > _MOST_MARKS:
+            del self._marks[1::2]
+            self._apart *= 2
 
 
 class Plain:
@@ -194,18 +187,6 @@ class Plain:
     def share(self) -> float:
         """How much of the file was read, 0 to 1."""
         return self.file.tell() / max(os.fstat(self.file.fileno()).st_size, 1)
-
-    def survey(self) -> None:
-        """Set marks all over a zipped file, from another thread. What is wrong with it is told when it is read."""
-        with suppress(TraceError, Damaged, OSError, ValueError):
-            other = Plain(self._path, self._most)
-            other._marks = self._marks
-            try:
-                same = os.path.samestat(os.fstat(other.file.fileno()), os.fstat(self.file.fileno()))
-                while same and not self.file.closed and other.piece():
-                    pass
-            finally:
-                other.close()
 
     def close(self) -> None:
         self.file.close()

@@ -5,8 +5,11 @@ may lie where nobody can write, and an index that came with one would have to be
 time of the file it was made of and a hash of its two ends; when one of them differs it is stale and made again. An
 index holds texts of its trace, so its owner alone can read it; all of them together take at most `MOST_MB`.
 
-File: `MAGIC`, then pieces (prompt and text of a query each, compressed), then the head (`Head`, MessagePack), then its
-length in 8 bytes. It takes its name when it is whole.
+Of a zipped trace it holds all lines once more, in pieces that can be read anywhere: gzip data can only be read from its
+beginning.
+
+File: `MAGIC`, then pieces (prompt and text of a query each, lines of a zipped trace; each compressed), then the head
+(`Head`, MessagePack), then its length in 8 bytes. It takes its name when it is whole.
 """
 
 import os
@@ -22,11 +25,12 @@ import platformdirs
 
 from specviz.runlog.spool import Place
 
-FORMAT = 2  # of the file and of the rows in it
+FORMAT = 3  # of the file and of the rows in it
 MAGIC = b"specviz index\n"
 MOST_MB = 512  # of the indexes of all traces; the oldest go
 _ENDS = 1 << 16  # bytes of either end of a trace that are hashed
 _LEVEL = 1
+PIECE = 1 << 17  # bytes of plain text that are inflated together: a millisecond
 _LENGTH = 8
 
 
@@ -83,6 +87,7 @@ class Head(msgspec.Struct, array_like=True):
     words: list[tuple[int, str, str | None]]
     counted: bytes  # what was counted over all rounds, for whoever counts; empty: not known
     n_bytes: int  # of plain text, as far as it was read
+    lines: list[Place]  # where the plain text of a zipped trace stands in the index, `PIECE` bytes each; else none
 
 
 _head_encoder, _head_decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(Head)
@@ -164,6 +169,20 @@ def opened(path: Path, trace: Path, writer: str) -> tuple[IndexFile, Head] | Non
             return file, head
     file.close()
     return None
+
+
+class CopiedLines:
+    """The plain text of a zipped trace, from its index."""
+
+    def __init__(self, file: IndexFile, places: list[Place]) -> None:
+        self._file, self._places = file, places
+
+    def stretch(self, offset: int, size: int) -> bytes:
+        """Some bytes of it. Raises OSError for a damaged index."""
+        first, stop = offset // PIECE, -(-(offset + size) // PIECE)
+        text = b"".join(self._file.get(place) for place in self._places[first:stop])
+        begin = offset - first * PIECE
+        return text[begin : begin + size]
 
 
 class NewIndex:

@@ -6,6 +6,7 @@ run is the same as the fold of all events; of every round only 128 bytes are in 
 
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,7 +33,19 @@ from specviz.runlog.fold import BESIDE, Run, in_round
 from specviz.runlog.rounds import Away, Rounds
 from specviz.runlog.run import Query
 from specviz.runlog.spool import Place
-from specviz.trace.index import FORMAT, Head, IndexFile, NewIndex, QueryPlace, Stamp, index_path, opened
+from specviz.trace.files import STREAMED_MB, Damaged, Plain, most_bytes
+from specviz.trace.index import (
+    FORMAT,
+    PIECE,
+    CopiedLines,
+    Head,
+    IndexFile,
+    NewIndex,
+    QueryPlace,
+    Stamp,
+    index_path,
+    opened,
+)
 from specviz.trace.reader import Trace
 
 Told = Callable[[int], None]  # bytes of plain text that were read so far
@@ -61,15 +74,16 @@ NOTHING_COUNTED = Counting()
 
 
 class RoundsOf:
-    """Reads rounds from the file of a trace. `beside`: records that stand beside rounds, by index, as their lines."""
+    """Reads rounds from the file of a trace. `beside`: records that stand beside rounds, by index, as their lines.
+    `lines`: of a zipped trace."""
 
-    def __init__(self, trace: Trace, beside: dict[int, list[bytes]]) -> None:
-        self.trace, self._beside = trace, beside
+    def __init__(self, trace: Trace, beside: dict[int, list[bytes]], lines: CopiedLines | None = None) -> None:
+        self.trace, self._beside, self._lines = trace, beside, lines
 
     def __call__(self, index: int, place: Place) -> tuple[RoundStart, list[Event]]:
         """The records of the stretch that are the round's own, and those beside it. Raises TraceError when the file is
         no longer the one that was indexed."""
-        found = self.trace.stretch(*place)
+        found = self._stretch(place)
         start = next(found, None)
         if not isinstance(start, RoundStart):
             raise TraceError(f"{self.trace.path} has changed since it was opened; open it again")
@@ -78,8 +92,15 @@ class RoundsOf:
 
     def exits(self, number: int, places: list[Place]) -> list[ExitTable]:
         """The exit table of a query."""
-        found = (event for place in places for event in self.trace.stretch(*place))
+        found = (event for place in places for event in self._stretch(place))
         return [event for event in found if isinstance(event, ExitTable) and event.q == number]
+
+    def _stretch(self, place: Place) -> Iterator[Event]:
+        """From the index, where it has the lines; from the trace where they turn out to be damaged."""
+        if self._lines is not None:
+            with suppress(OSError):
+                return self.trace.records(self._lines.stretch(*place))
+        return self.trace.stretch(*place)
 
 
 class _Places:
@@ -121,12 +142,30 @@ def made(path: Path, into: Path, counting: Counting = NOTHING_COUNTED, told: Tol
             for event, start, stop in _placed(trace, told):
                 run.apply(event)
                 places.take(event, run, start, stop)
+            lines = _copied(path, new.file) if trace.packed else []
             if Stamp.of(path) != stamp:
                 raise TraceError(f"{path} is still being written")
             assert trace.header is not None
-            new.keep(_head(run, trace, places, stamp, new.file, counting.result(run)))
+            counted = counting.result(run)
+            new.keep(_head(run, trace, places, stamp, new.file, counted, lines))
     finally:
         new.close()
+
+
+def _copied(path: Path, file: IndexFile) -> list[Place]:
+    """Put the plain text of a trace into its index; where its pieces stand. Raises TraceError and OSError."""
+    plain, places, rest = Plain(path, most_bytes(STREAMED_MB)), [], b""
+    try:
+        while piece := plain.piece():
+            rest += piece
+            whole = len(rest) - len(rest) % PIECE
+            places += [file.put(rest[k : k + PIECE]) for k in range(0, whole, PIECE)]
+            rest = rest[whole:]
+    except Damaged as error:  # it was whole a moment ago
+        raise TraceError(f"{path}: {error}") from None
+    finally:
+        plain.close()
+    return [*places, file.put(rest)]
 
 
 def _placed(trace: Trace, told: Told) -> Iterator[tuple[Event, int, int]]:
@@ -140,7 +179,9 @@ def _placed(trace: Trace, told: Told) -> Iterator[tuple[Event, int, int]]:
             next_told = start + _TELL
 
 
-def _head(run: Run, trace: Trace, places: _Places, stamp: Stamp, file: IndexFile, counted: bytes) -> Head:
+def _head(
+    run: Run, trace: Trace, places: _Places, stamp: Stamp, file: IndexFile, counted: bytes, copied: list[Place]
+) -> Head:
     assert trace.header is not None
     away, lines = run.rounds.summary(places.rounds), _lines
     return Head(
@@ -164,6 +205,7 @@ def _head(run: Run, trace: Trace, places: _Places, stamp: Stamp, file: IndexFile
         words=[(token, *known) for token, known in run.words.items()],
         counted=counted,
         n_bytes=trace.offset,
+        lines=copied,
     )
 
 
@@ -189,7 +231,8 @@ class IndexedTrace:
     def __init__(self, trace: Trace, file: IndexFile, head: Head) -> None:
         self.counted, self.n_bytes = head.counted, head.n_bytes
         self.trace, self._file = trace, file
-        self.run = _run(RoundsOf(trace, head.beside), file, head)
+        lines = CopiedLines(file, head.lines) if head.lines else None
+        self.run = _run(RoundsOf(trace, head.beside, lines), file, head)
 
     def close(self) -> None:
         self.trace.close()

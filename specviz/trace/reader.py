@@ -87,11 +87,6 @@ class Trace:
         """How much of the file was read, 0 to 1."""
         return self._source.share
 
-    def survey(self) -> None:
-        """Go through a zipped file once, from another thread, so that `stretch` is quick anywhere."""
-        if self.packed:
-            self._source.survey()
-
     def stretch(self, offset: int, size: int) -> Iterator[Event]:
         """The records of some bytes of the plain text, which are whole lines, read again and not checked again."""
         self._astray = True
@@ -99,6 +94,10 @@ class Trace:
             data = self._source.stretch(offset, size)
         except (Damaged, OSError) as error:
             raise TraceError(f"{self.path}: {error}; copy the file again") from None
+        yield from self.records(data)
+
+    def records(self, data: bytes) -> Iterator[Event]:
+        """The records of whole lines of this trace, not checked again."""
         for line in data.split(b"\n"):
             if line.strip() and (event := record_of(line, 0, self.path, self._major)) is not None:
                 yield event

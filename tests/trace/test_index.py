@@ -18,6 +18,7 @@ from specviz.trace import files, index, read_events
 from specviz.trace.indexing import IndexedTrace, indexed, made
 from specviz.view import Player
 from specviz.view.frame.frame import Options
+from specviz.view.judge.kept import read_counted
 from specviz.view.panels import all_panels
 from support.recordings import RECORDINGS
 from support.traces import make_events, write_trace
@@ -63,17 +64,21 @@ def test_the_run_of_an_index_is_the_run_of_the_recording(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["code-specbound", "code-specbranch", "stream-specblock"])
 def test_frames_with_all_panels_are_the_same(name: str) -> None:
+    """Those of panels that counted for themselves, and of panels that were told what was counted."""
     path = RECORDINGS[name]
     found = with_index(path)
-    one, other = Player(found.run, animate=False), Player(fold(read_events(path)), animate=False)
+    other = Player(fold(read_events(path)), animate=False)
+    one, told = Player(found.run, animate=False), Player(animate=False)
+    told.adopt(found.run, read_counted(other.builder.counted()))
     options = Options(shown=_ALL)
     for place in range(len(other.run.rounds) - 1, -1, -7):
         shown = []
-        for player in (one, other):
+        for player in (one, told, other):
             player.seek_index(place)
             frame = player.frame(options)
             shown.append(replace(frame, timeline=replace(frame.timeline, points=tuple(frame.timeline.points))))
-        assert shown[0] == shown[1]
+        assert shown[0] == shown[2]
+        assert shown[1] == shown[2]
     found.close()
 
 
@@ -158,6 +163,37 @@ def test_a_damaged_index_is_as_good_as_none(tmp_path: Path, data: st.DataObject)
         found.close()
 
 
+def test_damaged_lines_are_read_from_the_recording_itself(tmp_path: Path) -> None:
+    path = _recorded(tmp_path, EVENTS, packed=True)
+    into = index.index_path(path)
+    made(path, into)
+    with into.open("rb") as file:
+        head = index.IndexFile(file).head()
+    assert head is not None
+    assert head.lines
+    data = bytearray(into.read_bytes())
+    for start, size in head.lines:
+        data[start + size // 2] ^= 0x55
+    into.write_bytes(bytes(data))
+    found = indexed(path)
+    assert found is not None
+    for got, wanted in zip(facts(found.run), facts(fold(read_events(path))), strict=True):
+        assert got == wanted
+    found.close()
+
+
+def test_what_a_panel_did_not_keep_itself_is_counted_again(tmp_path: Path) -> None:
+    events = read_events(RECORDINGS["code-specbranch"])
+    whole = Player(fold(events), animate=False)
+    known = read_counted(whole.builder.counted())
+    assert known is not None
+    options = Options(shown=tuple(known.panels))
+    told = Player(animate=False)
+    told.adopt(fold(events), replace(known, panels=dict.fromkeys(known.panels, b"\x93of another version")))
+    whole.seek_index(0)
+    assert told.frame(options).panels == whole.frame(options).panels
+
+
 def test_it_is_for_its_owner_alone_and_leaves_nothing_half_made(tmp_path: Path) -> None:
     path = _recorded(tmp_path, EVENTS, packed=False)
     into = index.index_path(path)
@@ -190,7 +226,8 @@ def test_any_stretch_of_a_zipped_file_is_the_text_there(
     path = write_trace(tmp_path / "run", EVENTS)
     whole = gzip.decompress(path.read_bytes())
     plain = files.Plain(path, 1 << 30)
-    plain.survey()
+    while plain.piece():
+        pass
     for place, size in places:
         assert plain.stretch(place, size) == whole[place : place + size]
     plain.seek(0)

@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import pty
-import re
 import select
 import signal
 import struct
@@ -17,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from support.terminals import PATIENCE, plain
 from support.traces import make_events, write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 120.0  # seconds until a screen that shows nothing counts as blank
 
 
 @pytest.fixture
@@ -80,11 +79,6 @@ def drawn(master: int, until: bytes, before: bytes = b"", process: "subprocess.P
     return sent
 
 
-def plain(sent: bytes) -> str:
-    """What was sent without the sequences that place and colour it."""
-    return re.sub(r"(?:\x1b\[[0-9;?<>]*[A-Za-z]|\s)+", " ", sent.decode(errors="replace"))
-
-
 @pytest.mark.parametrize("redirected", ["2>log", "2>/dev/null", "2>&-", ""])
 def test_the_screen_is_drawn_wherever_standard_error_goes(
     terminal: tuple[int, int], start: Starter, tmp_path: Path, redirected: str
@@ -126,22 +120,3 @@ def test_a_terminal_that_goes_takes_the_program_with_it(start: Starter, tmp_path
     os.close(master)
     process.wait(PATIENCE)
     assert process.returncode in (0, 128 + signal.SIGHUP)
-
-
-PHASES = (b"1/6 ROOT", b"2/6 DRAFT", b"3/6 VERIFY", b"4/6 ACCEPT", b"5/6", b"6/6 COMMIT")
-
-
-def test_every_phase_of_a_round_is_drawn_while_it_plays(
-    terminal: tuple[int, int], start: Starter, tmp_path: Path
-) -> None:
-    """Home goes to the bare root; space plays from there, step by step."""
-    master, slave = terminal
-    process = start("", write_trace(tmp_path / "run", make_events(shape="tree", temperature=0.8)), slave)
-    seen = drawn(master, b"Draft tree", process=process)
-    os.write(master, b"\x1b[H")
-    seen = drawn(master, PHASES[0], seen, process)
-    os.write(master, b" ")
-    for phase in PHASES:
-        seen = drawn(master, phase, seen, process)
-    assert all(phase in seen for phase in PHASES)
-    os.write(master, b"q")

@@ -5,7 +5,9 @@ import pytest
 from specviz.events import Calibration, Event, MachineRates, PassParts, PassWork
 from specviz.metrics import Tally
 from specviz.runlog.fold import Run, fold
+from specviz.view import Options, Player
 from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, panels, told
+from specviz.view.words.numbers import percent
 from support.traces import make_events
 
 WORK = PassWork(
@@ -52,6 +54,11 @@ def test_a_run_with_costs_has_both(events: list[Event]) -> None:
     plain = told(pay, roof)
     assert plain["payoff"]["best"] == pay.curve.best
     assert plain["roofline"]["share"] == roof.share
+    frame = Player(run, animate=False).frame(Options(shown=("overview",)))
+    assert roof.share is not None
+    assert frame.run.roof == percent(roof.share)
+    assert frame.panels["overview"].roof_words == roof.words
+    assert not Player(fold(events), animate=False).frame().run.roof
 
 
 def test_a_longer_draft_pays_where_it_costs_nothing(events: list[Event]) -> None:

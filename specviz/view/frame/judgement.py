@@ -1,7 +1,7 @@
 """What is said of a whole run in one line, and what stands out in it. Worked out by `specviz.view.judge`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from specviz.view.words.numbers import plural
@@ -84,7 +84,8 @@ NO_JUDGEMENT = RunJudgement("", "", "", "", ())
 
 @dataclass(frozen=True, slots=True)
 class CountedRun:
-    """What is known of a recording without reading its rounds again."""
+    """What is known of a recording without reading its rounds again. `panels`: what each counted, by its id."""
 
     metrics: "Metrics"
     judgement: RunJudgement
+    panels: Mapping[str, bytes] = field(default_factory=dict)

@@ -1,5 +1,7 @@
 """What was counted and judged of a whole recording, as bytes and back: neither changes, and both read every round."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from specviz.metrics import ConfidenceBand
@@ -18,17 +20,19 @@ class _Kept(msgspec.Struct, array_like=True):
     basis_words: str
     findings: tuple[RunFinding, ...]
     confidence: tuple[ConfidenceBand, ...]
+    panels: dict[str, bytes]
 
 
-def counted(run: Run, meter: Meter) -> bytes:
-    """All of it as MessagePack; empty before the first round, and where a metric cannot be written."""
+def counted(run: Run, meter: Meter, panels: Mapping[str, bytes]) -> bytes:
+    """All of it as MessagePack; empty before the first round, and where a metric cannot be written. `panels`: what each
+    counted, by its id."""
     metrics = meter.metrics(run)
     data = b"" if metrics is None else packed(metrics)
     if not data:
         return b""
     said = judge(run, meter.tally, metrics)
     parts = (said.tokens, said.speed, said.basis, said.basis_words, said.findings, tuple(said.confidence))
-    return msgspec.msgpack.encode(_Kept(data, *parts))
+    return msgspec.msgpack.encode(_Kept(data, *parts, dict(panels)))
 
 
 def read_counted(data: bytes) -> CountedRun | None:
@@ -41,4 +45,4 @@ def read_counted(data: bytes) -> CountedRun | None:
     if metrics is None:
         return None
     said = RunJudgement(kept.tokens, kept.speed, kept.basis, kept.basis_words, kept.findings, kept.confidence)
-    return CountedRun(metrics, said)
+    return CountedRun(metrics, said, kept.panels)

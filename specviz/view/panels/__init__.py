@@ -109,6 +109,13 @@ class Panel(Generic[OptionsT, ModelT]):
     def catch_up(self, n_rounds: int) -> None:
         """Look at so many of them."""
 
+    def kept(self) -> bytes:
+        """What it counted over all rounds of a finished run, to be kept with a recording; empty: nothing."""
+        return b""
+
+    def restore(self, data: bytes) -> None:
+        """Take what was `kept` of this run in place of counting it. Raises ValueError for something else."""
+
     def around(self, index: int) -> range:
         """Rounds it looks at for the one with this index."""
         return range(0)

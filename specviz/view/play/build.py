@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
+import msgspec
+
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
@@ -19,6 +21,7 @@ from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, RoundSteps, moment, steps, strip
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import AnyPanel, Last, Panel, Scene, all_panels, remarks
+from specviz.view.panels.lanes.payoff import roof_text
 from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
 from specviz.view.words.numbers import percent
@@ -52,15 +55,30 @@ class FrameBuilder:
         self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
         self._knobs = Last[KnobBar]()
         self._judgement = Last[RunJudgement]()
+        self._roof = Last[str]()
         self._unfits = Last[frozenset[str]]()
 
     def _leaving(self, record: RoundRecord) -> None:
         """A round goes out of memory: it is counted, so that it need not be read again for that."""
         self.meter.leaving(self.run, record)
+        for panel in self._counters():
+            panel.leaving(record)
+
+    def _counters(self) -> list[Panel[Any, Any]]:
         if self._counting is None:
             self._counting = [self._panel(kind) for kind in all_panels() if kind.needs(self.run.method_traits)]
-        for panel in self._counting:
-            panel.leaving(record)
+        return self._counting
+
+    def counted(self) -> bytes:
+        """What was counted over all rounds of a finished run, to be kept with its recording."""
+        from specviz.view.judge.kept import counted  # numpy: only where there are metrics
+
+        for panel in self._counters():
+            before, left = 0, panel.behind()
+            while left and left != before:  # what is left may never have come to its end
+                panel.catch_up(left)
+                before, left = left, panel.behind()
+        return counted(self.run, self.meter, {panel.id: panel.kept() for panel in self._counters()})
 
     def family(self, index: int) -> RoundTree:
         """Who stands where in a round."""
@@ -144,8 +162,9 @@ class FrameBuilder:
         seen = tree(run, family, now, places, options, selected, whole)
         scene = Scene(family, now, seen, selected, metrics, options.ascii, judgement)
         panels, reading = self._models(scene, options)
+        roof = self._roof.of(metrics, lambda: roof_text(run.header, run.calibration, metrics))
         return Frame(
-            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
+            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics), roof),
             state=status,
             cursor=cursor,
             query=record.q,
@@ -253,7 +272,13 @@ class FrameBuilder:
 
     def _panel(self, kind: AnyPanel) -> Panel[Any, Any]:
         if kind not in self._panels:
-            self._panels[kind] = kind(self.run)
+            made = self._panels[kind] = kind(self.run)
+            kept = self._counted.panels.get(kind.id) if self._counted is not None else None
+            if kept:
+                try:
+                    made.restore(kept)
+                except (msgspec.MsgspecError, ValueError):  # of another version of it: it counts for itself
+                    self._panels[kind] = kind(self.run)
         return self._panels[kind]
 
     def _unfit(self) -> frozenset[str]:

@@ -37,7 +37,7 @@ def test_a_sound_run_has_none_and_says_so() -> None:
 @pytest.mark.parametrize("rounds", [SOUND, many(20, GOOD, [0]), many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1])])
 def test_a_judgement_that_was_kept_is_the_same(rounds: list[list[Event]]) -> None:
     run = fold(judged_run(rounds, COSTS))
-    found = read_counted(counted(run, Meter()))
+    found = read_counted(counted(run, Meter(), {}))
     assert found is not None
     assert found.judgement == judged(judged_run(rounds, COSTS))
     again = FrameBuilder(run, found).frame(Player(run, animate=False).cursor, Options(), Feed())

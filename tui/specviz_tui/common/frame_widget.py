@@ -147,6 +147,7 @@ class FrameWidget(Widget):
     """Takes frames through `frame`, which the screen binds to its own."""
 
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
+    auto_links = False  # no text here has any, and looking for them takes time at every painting
     EXPLAIN: ClassVar[str] = ""  # the title of its page in the guide
 
     @property

@@ -41,6 +41,7 @@ class Titled(Widget):
 class OneStyle(Widget):
     """Lines are painted on one style. Textual works it out anew at every asking, from all that a widget stands in."""
 
+    auto_links = False  # nothing painted has any
     _base: Style | None = None
 
     @property

@@ -47,6 +47,7 @@ class FindActions(TalkActions, LookingActions):
             raise SpecvizError(NAMES)
         self._wanted = filter_for(self.feed.player.run, typed)
         self._typed, self._text, self._match = typed, "", None
+        self.app.clear_notifications()  # on a small screen they cover the line that says what is found
         self._look(1)
 
     def action_match(self, by: int) -> None:

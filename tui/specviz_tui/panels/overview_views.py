@@ -125,7 +125,8 @@ def stages(model: OverviewModel, painter: Painter, cells: int) -> Text:
                 f" {percent(stage.share)}", style=FAINT
             )
         lines.append(line)
-    return Text("\n").join([*lines, *indented(f"medians of a round · {model.time_words}", cells, FAINT)])
+    lines += indented(f"medians of a round · {model.time_words}", cells, FAINT)
+    return Text("\n").join([*lines, *(indented(model.roof_words, cells) if model.roof_words else ())])
 
 
 def numbers(model: OverviewModel, painter: Painter, cells: int) -> Text:

@@ -108,7 +108,10 @@ _STATUS = {
         "Status",
         "State, models (target ⇐ draft), method and verifier with what they promise about the text, sampling, "
         "recording, and "
-        "what the instrumentation cost.",
+        "what the instrumentation cost (probe).\n\n"
+        "roof is what a round must take at least on the machine that recorded it, of what it took: reading every "
+        "weight at the measured bandwidth, or multiplying at the measured rate. 100 % would be all that the machine "
+        "can do; 6 says where most of the rest is lost, and 3 shows it part by part.",
     ),
 }
 
@@ -123,6 +126,7 @@ _ON_TOP = (
     ("±", "half of the 95 % interval; [a, b] where the number does not stand in its middle"),
     ("measured", "what a plain round takes was timed; modelled: it was worked out, 6 says how"),
     ("probe", "what recording cost beside the rest of the rounds"),
+    ("roof", "what a round must take at least on its machine, of what it took; 6 says more"),
 )
 SIDE_BY_SIDE = 110
 

@@ -59,7 +59,8 @@ class StatusLine(FrameWidget):
             (3, Text(run.sampling)),
             (5, seed),
             (4, recording),
-            (7, probe),
+            (7, Text(f"roof {run.roof}" if run.roof else "", style=FAINT)),
+            (8, probe),
         ]
         return fitted(parts, self.size.width)
 

@@ -1,5 +1,7 @@
 """The text so far: committed tokens by kind, then what this round has on the table. Shows the end that fits."""
 
+from functools import lru_cache
+
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
@@ -10,7 +12,7 @@ from specviz.runlog.run import TextToken
 from specviz.view.frame.frame import Frame
 from specviz.view.words import palette
 from specviz_tui.common.frame_widget import FrameWidget, NodePicked, SeekAsked
-from specviz_tui.common.paint import FAINT, spread
+from specviz_tui.common.paint import FAINT, Painter, spread
 
 MODES = ("text", "tokens", "ids")
 BREAK = " │ "
@@ -54,31 +56,15 @@ class TextStrip(FrameWidget, can_focus=True):
         """The last `cells` cells of text, whatever the number of tokens before them."""
         assert self.frame is not None
         kept: list[Text] = []
+        selected, painter = self.frame.selected, self.painter
         for token in reversed(self.frame.strip.tokens):
-            piece = self._piece(token)
+            piece = _piece(token, token.node is not None and token.node == selected, self.mode, painter)
             kept.append(piece)
             cells -= piece.cell_len
             if cells < 0:
                 break
         tail = Text(no_wrap=True).join(reversed(kept))
         return _last_cells(tail, tail.cell_len + cells) if cells < 0 else tail
-
-    def _piece(self, token: TextToken) -> Text:
-        style = self.painter.mark(token.mark)
-        if token.fresh or (token.node is not None and self.frame and token.node == self.frame.selected):
-            style += Style(bold=True, underline=token.node == (self.frame.selected if self.frame else None))
-        meta = Style(meta={"node": token.node, "round": token.round})
-        piece = Text(BREAK, style=FAINT) if token.breaks else Text("")
-        piece.append(self._word(token), style=style + meta)
-        if token.mark != "prompt":
-            piece.append(palette.glyph(token.mark), style=self.painter.tint(token.mark) + meta)
-        return piece
-
-    def _word(self, token: TextToken) -> str:
-        if self.mode == "ids":
-            ids = (token.ids[-MOST_IDS:] or ("—",)) if token.mark == "prompt" else (token.token,)
-            return "".join(f" {id}" for id in ids)
-        return token.running if self.mode == "text" else f" {token.shown}"
 
     def on_click(self, event: events.Click) -> None:
         """Select the node behind the token, or go to the round that committed it."""
@@ -92,6 +78,27 @@ class TextStrip(FrameWidget, can_focus=True):
         at = [p.index for p in points if p.r == meta["round"] and p.q == self.frame.query]
         if at:
             self.post_message(SeekAsked(at[0]))
+
+
+@lru_cache(4096)
+def _piece(token: TextToken, selected: bool, mode: str, painter: Painter) -> Text:
+    """A token with its mark. Nobody writes into it: most of them stand in many frames."""
+    style = painter.mark(token.mark)
+    if token.fresh or selected:
+        style += Style(bold=True, underline=selected)
+    meta = Style(meta={"node": token.node, "round": token.round})
+    piece = Text(BREAK, style=FAINT) if token.breaks else Text("")
+    piece.append(_word(token, mode), style=style + meta)
+    if token.mark != "prompt":
+        piece.append(palette.glyph(token.mark), style=painter.tint(token.mark) + meta)
+    return piece
+
+
+def _word(token: TextToken, mode: str) -> str:
+    if mode == "ids":
+        ids = (token.ids[-MOST_IDS:] or ("—",)) if token.mark == "prompt" else (token.token,)
+        return "".join(f" {id}" for id in ids)
+    return token.running if mode == "text" else f" {token.shown}"
 
 
 def _last_cells(text: Text, cells: int) -> Text:

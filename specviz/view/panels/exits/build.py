@@ -65,6 +65,12 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
     def catch_up(self, n_rounds: int) -> None:
         self._gates.add(self.run.rounds, n_rounds)
 
+    def kept(self) -> bytes:
+        return self._gates.kept()
+
+    def restore(self, data: bytes) -> None:
+        self._gates.restore(data)
+
     def around(self, index: int) -> range:
         """Those whose rows may stand on the map."""
         return range(max(0, index - COLUMNS), index) if self.needs(self.run.method_traits) else range(0)

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from specviz.cost.exit_replay import annealed, one_rival
 from specviz.cost.exit_setting import ExitSetting
 from specviz.cost.ledger import RoundCost
@@ -114,6 +116,9 @@ def signed(value: int) -> str:
 _EXACT = 1 << 14
 
 
+_Gates = tuple[int, set[int], dict[int, dict[float, int]], dict[int, int], dict[int, int]]
+
+
 class GateTally:
     """What the tests of a run asked and found, by layer. Finished rounds are counted once."""
 
@@ -142,6 +147,16 @@ class GateTally:
         """The next round, as it ended; another one is left to `add`."""
         if record.index == self._done:
             self._next(record)
+
+    def kept(self) -> bytes:
+        """As MessagePack."""
+        return msgspec.msgpack.encode((self._done, self._rounded, self.asked, self.stops, self.wrong))
+
+    def restore(self, data: bytes) -> None:
+        """What was kept, in place of counting. Raises ValueError for something else."""
+        done, rounded, asked, stops, wrong = msgspec.msgpack.decode(data, type=_Gates)
+        self._done, self._rounded, self.stops, self.wrong = done, rounded, stops, wrong
+        self.asked = {layer: Counter(counts) for layer, counts in asked.items()}
 
     def _next(self, record: RoundRecord) -> None:
         self._done += 1

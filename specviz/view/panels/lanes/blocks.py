@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+import msgspec
+
 from specviz.cost.model_clock import DraftForward, ModelClock, Played, Rates, RoundFacts, Work, facts_of, work_of
 from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
@@ -66,6 +68,14 @@ class Stretch:
             self.first += 1
         if len(self.settled) > 64 * STRETCH or self.first % STRETCH == 0:
             self.settled = {key: found for key, found in self.settled.items() if found[1] >= self.first}
+
+
+class _KeptFacts(msgspec.Struct, array_like=True):
+    works: tuple[bytes, ...]
+    starts: bytes
+    rates: Rates
+    hrad: list[float]
+    n_probed: int
 
 
 class RunFacts:
@@ -135,6 +145,29 @@ class RunFacts:
             column.append(min(value, (1 << 31) - 1))
         self._newest.trim()
 
+    def kept(self) -> bytes:
+        """As MessagePack: the columns of all rounds, and the costs at which they were played."""
+        kept = _KeptFacts(
+            tuple(column.tobytes() for column in self._works),
+            self._starts.tobytes(),
+            self._rates or self.rates,
+            self._hrad,
+            self._n_probed,
+        )
+        return msgspec.msgpack.encode(kept)
+
+    def restore(self, data: bytes) -> None:
+        """What was kept, in place of taking rounds in; stretches are read where somebody looks. Raises ValueError for
+        something else."""
+        kept = msgspec.msgpack.decode(data, type=_KeptFacts)
+        works = tuple(array("i", kept_column) for kept_column in kept.works)
+        starts = array("d", kept.starts)
+        if len(works) != len(self._works) or any(len(column) != len(starts) for column in works):
+            raise ValueError("columns of different lengths")
+        self._works, self._starts, self._rates = works, starts, kept.rates
+        self._hrad, self._n_probed = kept.hrad, kept.n_probed
+        self._newest = self._here = self._stretch(len(starts), len(starts))
+
     @property
     def settled(self) -> Mapping[tuple[int, int], tuple[Fate, int]]:
         """(query, node): fate, and the index of the round that settled it; around the place that is looked at."""
@@ -196,7 +229,7 @@ class RunFacts:
         for work in zip(*self._works, strict=True):
             self._starts.append(now)
             now += rates.round(work) if work[0] >= 0 else 0.0
-        self._newest = self._stretch(self._newest.first, len(self._starts))
+        self._newest = self._here = self._stretch(self._newest.first, len(self._starts))
         if self._newest.first == 0:
             self._starts, now = array("d"), 0.0
             for known in self._newest.rounds:  # one that is not on this clock takes no time

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import asdict
 
 from specviz.runlog.fold import Run
@@ -65,6 +66,14 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         """Both in step, so that a round is read once."""
         self.facts.take_in(n_rounds)
         self._worked.add(self.run, len(self.run.rounds) - self.facts.n_behind)
+
+    def kept(self) -> bytes:
+        return msgspec.msgpack.encode((self.facts.kept(), self._worked.kept()))
+
+    def restore(self, data: bytes) -> None:
+        facts, worked = msgspec.msgpack.decode(data, type=tuple[bytes, bytes])
+        self.facts.restore(facts)
+        self._worked.restore(worked)
 
     def around(self, index: int) -> range:
         return range(0) if self._missing() else self.facts.around(index)

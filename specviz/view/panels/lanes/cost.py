@@ -7,6 +7,8 @@ apart. Unit of all latencies: one draft forward.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from specviz.cost import pipelines
 from specviz.events import Fork, Match
 from specviz.runlog.fold import Run
@@ -106,6 +108,15 @@ class Worked:
         """The next round, as it ended; another one is left to `add`."""
         if record.index == self._done:
             self._next(record)
+
+    def kept(self) -> bytes:
+        """As MessagePack."""
+        return msgspec.msgpack.encode((self._done, self.matches, self.hits, self.measured_ns, self.forked))
+
+    def restore(self, data: bytes) -> None:
+        """What was kept, in place of adding it up. Raises ValueError for something else."""
+        found = msgspec.msgpack.decode(data, type=tuple[int, int, int, int, bool])
+        self._done, self.matches, self.hits, self.measured_ns, self.forked = found
 
     def _next(self, record: RoundRecord) -> None:
         self._done += 1

@@ -102,6 +102,12 @@ def roof_panel(header: Header | None, found: Calibration | None, metrics: "Metri
     return RoofPanel("", machine_text(roof), work_texts(roof, calls), roof_rows(roof), roof.share, roof_words(roof))
 
 
+def roof_text(header: Header | None, found: Calibration | None, metrics: "Metrics | None") -> str:
+    """`23 %`: how much of what the machine allows a round reaches; empty where nothing is known."""
+    share = roof_panel(header, found, metrics).share
+    return percent(min(1.0, share)) if share is not None else ""
+
+
 def roof_rows(roof: Roofline) -> tuple[RoofRow, ...]:
     """The parts, the whole round last."""
     parts = [RoofRow(part.name, part.bound_s, part.measured_s, PARTS[part.name]) for part in roof.parts]

@@ -15,6 +15,7 @@ from specviz.view.frame.run_header import NOTHING, run_info
 from specviz.view.frame.series import Meter, histogram, metric, one_series, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
+from specviz.view.panels.lanes.payoff import roof_panel
 from specviz.view.panels.overview.model import CalibrationRow, OverviewModel, OverviewOptions, Stage
 from specviz.view.words.numbers import MINUS, number, percent, prob, uncertainty
 
@@ -151,6 +152,7 @@ class OverviewPanel(Panel[OverviewOptions, OverviewModel]):
             calibration=tuple(calibration_row(band) for band in scene.judgement.confidence),
             stages=_stages(metrics),
             time_words=time_words(metrics),
+            roof_words=roof_panel(self.run.header, self.run.calibration, metrics).words,
             histogram=histogram(metrics),
             finding=chosen,
         )

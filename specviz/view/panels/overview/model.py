@@ -50,6 +50,7 @@ class OverviewModel:
     calibration: tuple[CalibrationRow, ...] = ()
     stages: tuple[Stage, ...] = ()
     time_words: str = ""
+    roof_words: str = ""  # a round against what its machine allows; empty: not known
     histogram: tuple[tuple[int, int], ...] = ()
     finding: int | None = None
     missing: str | None = None

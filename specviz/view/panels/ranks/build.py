@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits, TreeKind
 from specviz.view.frame.parts import WhyRow
@@ -65,11 +66,20 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
     def empty(self, reason: str) -> RanksModel:
         return RanksModel(reason)
 
+    def leaving(self, record: RoundRecord) -> None:
+        self.facts.take(record)
+
     def behind(self) -> int:
         return 0 if self._missing() else self.facts.n_behind
 
     def catch_up(self, n_rounds: int) -> None:
         self.facts.update(n_rounds)
+
+    def kept(self) -> bytes:
+        return self.facts.kept()
+
+    def restore(self, data: bytes) -> None:
+        self.facts.restore(data)
 
     def follows(self, family: RoundTree, now: Moment) -> int | None:
         """The closing token: here the question is which token was missing."""

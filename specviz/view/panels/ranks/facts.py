@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from specviz.events import Expansion
 from specviz.runlog.fold import Run, kept_path
 from specviz.runlog.run import RoundRecord
@@ -42,14 +44,33 @@ class RankFacts:
 
     def update(self, n_rounds: int | None = None) -> None:
         """Count rounds, at most so many. They end in order; one that is still open waits."""
-        from specviz.metrics.ranks import seen
-
         rounds = self.run.rounds
         stop = len(rounds) if n_rounds is None else min(len(rounds), self._done + n_rounds)
         while self._done < stop and rounds[self._done].complete:
-            record = rounds[self._done]
-            self.placed += [Placed(record.index, seen(each)) for each in record.expansions]
-            self._done += 1
+            self._next(rounds[self._done])
+
+    def take(self, record: RoundRecord) -> None:
+        """The next round, as it ended; another one is left to `update`."""
+        if record.index == self._done and record.complete:
+            self._next(record)
+
+    def _next(self, record: RoundRecord) -> None:
+        from specviz.metrics.ranks import seen
+
+        self.placed += [Placed(record.index, seen(each)) for each in record.expansions]
+        self._done += 1
+
+    def kept(self) -> bytes:
+        """As MessagePack."""
+        return msgspec.msgpack.encode((self._done, [p.index for p in self.placed], [p.seen for p in self.placed]))
+
+    def restore(self, data: bytes) -> None:
+        """What was kept, in place of counting. Raises ValueError for something else."""
+        from specviz.metrics.ranks import Seen
+
+        done, at, found = msgspec.msgpack.decode(data, type=tuple[int, list[int], list[Seen]])
+        self.placed = [Placed(index, each) for index, each in zip(at, found, strict=True)]
+        self._done = done
 
     def pick(self, wanted: RankFilter) -> "Picked":
         """The expansions a filter lets through, counted once per filter and state of the run."""
