@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from specviz.engine.model.attention import RopeTable, use_packed_attention
-from specviz.engine.model.cache import CacheForm, KVCache
+from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import sum_dtype
 from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
 from specviz.engine.model.norms import fuse_norms
@@ -144,8 +144,7 @@ class ModelAdapter:
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots."""
-        exact = CacheForm(self.sums.dtype, SPARE)
-        return KVCache(self.n_layers, capacity, CacheForm() if self.widths is None else exact)
+        return KVCache(self.n_layers, capacity, 0 if self.widths is None else SPARE)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Input embeddings `[1, n, width]`, learned positions included."""

@@ -13,7 +13,7 @@ from weakref import finalize
 import torch
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
-from specviz.engine.model.cache import CacheForm, KVCache
+from specviz.engine.model.cache import KVCache
 from specviz.engine.model.parted.message import DROP, GATHER, MAKE, STOP, WIDEN, Pass, send, share
 from specviz.engine.model.silent import silenced_parts
 from specviz.errors import ModelError
@@ -43,14 +43,14 @@ class Orders:
 class MirroredCache(KVCache):
     """The leading process's share of a cache: its heads. What it keeps and drops the others keep and drop."""
 
-    def __init__(self, orders: Orders, n_layers: int, capacity: int, form: CacheForm, like: int | None = None) -> None:
-        super().__init__(n_layers, capacity, form)
+    def __init__(self, orders: Orders, n_layers: int, capacity: int, spare: int = 0, like: int | None = None) -> None:
+        super().__init__(n_layers, capacity, spare)
         self._orders, self.mirror = orders, next(orders.numbers)
         orders.add(*((MAKE, self.mirror, capacity) if like is None else (WIDEN, self.mirror, like, capacity)))
         finalize(self, orders.add, DROP, self.mirror)
 
     def _empty(self, capacity: int) -> KVCache:
-        return MirroredCache(self._orders, self.n_layers, capacity, self.form, self.mirror)
+        return MirroredCache(self._orders, self.n_layers, capacity, self.spare, self.mirror)
 
     def move(self, slots: Sequence[int], to: int) -> None:
         """Copy what some slots hold to those from `to` on, in every process."""
@@ -71,7 +71,7 @@ class LeadingAdapter(ModelAdapter):
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots, here and in every other process."""
-        return MirroredCache(self._orders, self.n_layers, capacity, CacheForm())
+        return MirroredCache(self._orders, self.n_layers, capacity)
 
     def _layers(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         if lo == hi:
