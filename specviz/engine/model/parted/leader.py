@@ -11,6 +11,7 @@ from typing import Any
 from weakref import finalize
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
@@ -66,8 +67,15 @@ class LeadingAdapter(ModelAdapter):
 
     def __init__(self, whole: ModelAdapter) -> None:
         self.__dict__.update(whole.__dict__)
+        self.kv_heads //= torch.distributed.get_world_size()  # of the caches here
         self._orders = Orders()
         self._place_of = {id(part): k for k, layer in enumerate(whole.layers) for part in layer._modules.values()}
+
+    def storages(self) -> dict[int, int]:
+        """The memory of its share of the weights."""
+        own = (each.to_local() if isinstance(each, DTensor) else each for each in self.model.parameters())
+        held = [each.untyped_storage() for each in own]
+        return {storage.data_ptr(): storage.nbytes() for storage in held}
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots, here and in every other process."""
