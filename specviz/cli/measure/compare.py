@@ -262,7 +262,9 @@ def _command(question: "ComparisonSettings", prompts: PromptSet, given: Mapping[
         f"--verifiers {','.join(v.name for v in question.verifiers)}",
         f"--method {question.method}",
     ]
-    words += [f"--{name.replace('_', '-')} {value}" for name, value in question.knobs.items()]
+    words += [
+        f"--{name.replace('_', '-')} {value}" for name, value in question.knobs.items() if name not in question.varied
+    ]
     words += [f"--vary {word}" for word in given["vary"]]
     words += [f"--prompts {prompts.source}"] * bool(given["prompts"])
     words += [f"--{name} {given[name]}" for name in ("limit", "seeds", "minutes") if given[name] is not None]
