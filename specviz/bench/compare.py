@@ -54,7 +54,7 @@ class RunCounts:
     seconds: float = 0.0  # of its rounds, what recording took not in it
 
 
-class Compared(Protocol):
+class Contender(Protocol):
     """What is compared: a verifier, or one under a setting."""
 
     @property
@@ -64,7 +64,7 @@ class Compared(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ComparedSetting:
     """A verifier, and the knobs that it decodes with beside those that all have."""
 
     verifier: Verifier
@@ -115,7 +115,7 @@ class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
     same_drafts: list[ExpectedKept]
 
 
-def domains(verifiers: Sequence[Compared], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
+def domains(verifiers: Sequence[Contender], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
     """Every kind of prompt by itself, then all."""
     kinds = {prompts.domains[run.prompt] for run in found}
     # a kind of prompt that a file calls `all` is not all of them
@@ -124,7 +124,7 @@ def domains(verifiers: Sequence[Compared], found: Sequence[RunCounts], prompts: 
     return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
 
 
-def _domain(verifiers: Sequence[Compared], name: str, found: Sequence[RunCounts]) -> PromptKind:
+def _domain(verifiers: Sequence[Contender], name: str, found: Sequence[RunCounts]) -> PromptKind:
     base = [run for run in found if run.verifier == verifiers[0].name]
     lines = [
         _line(verifier, [run for run in found if run.verifier == verifier.name], base if k else None)
@@ -133,7 +133,7 @@ def _domain(verifiers: Sequence[Compared], name: str, found: Sequence[RunCounts]
     return PromptKind(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
 
 
-def _line(verifier: Compared, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None) -> VerifierResult:
+def _line(verifier: Contender, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None) -> VerifierResult:
     emitted, calls = _by_prompt(mine, "emitted"), _by_prompt(mine, "calls")
     drafted, seconds = _by_prompt(mine, "drafted"), _by_prompt(mine, "seconds")
     difference = None
@@ -250,11 +250,11 @@ class ComparisonSettings:
         return SharedResults(self.onto, asked, RunCounts)
 
     @property
-    def settings(self) -> list[Setting]:
+    def settings(self) -> list[ComparedSetting]:
         """Every verifier under every combination of what is varied."""
         grid = [dict(zip(self.varied, values, strict=True)) for values in product(*self.varied.values())]
         several = len(self.verifiers) > 1
-        return [Setting(verifier, knobs, several) for verifier in self.verifiers for knobs in grid]
+        return [ComparedSetting(verifier, knobs, several) for verifier in self.verifiers for knobs in grid]
 
     @property
     def seeds(self) -> list[int]:
@@ -363,7 +363,7 @@ def _fitting(question: ComparisonSettings, prompts: PromptSet, pair: Pair) -> Se
 
 @contextmanager
 def _recorder(
-    question: ComparisonSettings, setting: Setting, number: int, seed: int
+    question: ComparisonSettings, setting: ComparedSetting, number: int, seed: int
 ) -> Iterator[Callable[[Event], None]]:
     """Where the events of a run are written; one that was left in the middle is written over. Raises WriteError."""
     if question.onto is None or not question.traces:
@@ -381,7 +381,7 @@ def _recorder(
         raise WriteError(f"the trace {recorder.path} was not written whole: {recorder.problem}")
 
 
-def _run(question: ComparisonSettings, setting: Setting, pair: Pair, what: tuple[int, str, int]) -> RunCounts:
+def _run(question: ComparisonSettings, setting: ComparedSetting, pair: Pair, what: tuple[int, str, int]) -> RunCounts:
     """One run, counted as it goes; drafts are looked at again only where the base made them."""
     number, prompt, seed = what
     is_base = setting == question.settings[0]
