@@ -106,6 +106,11 @@ def ascii_only(text: str) -> str:
     return "".join(_ASCII.get(c, c if c.isascii() else _code(c)) for c in text)
 
 
+def byte_size(n_bytes: int) -> str:
+    """`118 MB`, `1.2 GB`."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+
+
 def html(text: str, raw: str | None = None) -> str:
     """The shown token as HTML text or attribute value."""
     return _html.escape(shown(text, raw), quote=True)

@@ -1,4 +1,4 @@
-"""The same prompts, seeds and drafts under several verifiers: what each keeps, compared in pairs.
+"""The same prompts, seeds and drafts under several verifiers or settings: what each keeps, compared in pairs.
 
 Two answers, kept apart. *Measured*: every verifier decodes every prompt by itself, with the same keys, so that rounds
 at the same text have the same draft and the same uniforms; block efficiency is compared in pairs of prompts. *On the
@@ -6,12 +6,15 @@ same drafts*: for every sampled chain any of them drafted, how many tokens token
 keep in expectation over the uniforms, which is exact given the draft (verification.md 4) and far less noisy.
 """
 
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -23,12 +26,14 @@ from specviz.bench.statistics import student
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, WriteError
+from specviz.events import Event
 from specviz.metrics import Tally
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.replay_rules import DraftReplay
 from specviz.probability.plan import Verifier
 from specviz.sources.prompts import PromptSet, suited
+from specviz.trace import Recorder
 from specviz.traits import RULES
 
 ALL = "all"
@@ -46,6 +51,35 @@ class RunCounts:
     drafted: int
     blocks: int
     replays: tuple[DraftReplay, ...]
+    seconds: float = 0.0  # of its rounds, what recording took not in it
+
+
+class Contender(Protocol):
+    """What is compared: a verifier, or one under a setting."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def lossless(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSetting:
+    """A verifier, and the knobs that it decodes with beside those that all have."""
+
+    verifier: Verifier
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    named: bool = True  # whether several verifiers are compared
+
+    @property
+    def name(self) -> str:
+        """`hsd`; `gamma 4, temperature 0.8`; `hsd, gamma 4`."""
+        words = [self.verifier.name] if self.named or not self.knobs else []
+        return ", ".join([*words, *(f"{name} {value}" for name, value in self.knobs.items())])
+
+    @property
+    def lossless(self) -> bool:
+        return self.verifier.lossless
 
 
 class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +94,7 @@ class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
     mean_accepted: Estimate
     draft_acceptance_rate: Estimate | None
     difference: Estimate | None
+    tokens_per_second: Estimate | None = None  # where settings are compared
 
 
 class ExpectedKept(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +115,7 @@ class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
     same_drafts: list[ExpectedKept]
 
 
-def domains(verifiers: Sequence[Verifier], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
+def domains(verifiers: Sequence[Contender], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
     """Every kind of prompt by itself, then all."""
     kinds = {prompts.domains[run.prompt] for run in found}
     # a kind of prompt that a file calls `all` is not all of them
@@ -89,7 +124,7 @@ def domains(verifiers: Sequence[Verifier], found: Sequence[RunCounts], prompts: 
     return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
 
 
-def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[RunCounts]) -> PromptKind:
+def _domain(verifiers: Sequence[Contender], name: str, found: Sequence[RunCounts]) -> PromptKind:
     base = [run for run in found if run.verifier == verifiers[0].name]
     lines = [
         _line(verifier, [run for run in found if run.verifier == verifier.name], base if k else None)
@@ -98,9 +133,9 @@ def _domain(verifiers: Sequence[Verifier], name: str, found: Sequence[RunCounts]
     return PromptKind(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
 
 
-def _line(verifier: Verifier, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None) -> VerifierResult:
+def _line(verifier: Contender, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None) -> VerifierResult:
     emitted, calls = _by_prompt(mine, "emitted"), _by_prompt(mine, "calls")
-    drafted = _by_prompt(mine, "drafted")
+    drafted, seconds = _by_prompt(mine, "drafted"), _by_prompt(mine, "seconds")
     difference = None
     if base is not None:
         other = RatioOfSums(_by_prompt(base, "emitted"), _by_prompt(base, "calls"))
@@ -116,6 +151,7 @@ def _line(verifier: Verifier, mine: Sequence[RunCounts], base: Sequence[RunCount
         mean_accepted=RatioOfSums(accepted, _by_prompt(mine, "blocks")).estimate(),
         draft_acceptance_rate=RatioOfSums(accepted, drafted).estimate() if drafted.sum() else None,
         difference=difference,
+        tokens_per_second=RatioOfSums(emitted, seconds).estimate() if seconds.all() else None,
     )
 
 
@@ -190,7 +226,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """What is compared. The first verifier is the base of differences; `seconds` bounds the decoding."""
+    """What is compared. The first is the base of differences; `seconds` bounds the decoding.
+
+    `varied`: knobs with the values they are given in turn, each with each.
+    """
 
     method: str
     verifiers: tuple[Verifier, ...]
@@ -198,15 +237,24 @@ class ComparisonSettings:
     n_seeds: int = 1
     seconds: float | None = None
     models: dict[str, Any] = field(default_factory=dict)  # arguments of `load_pair`
+    varied: dict[str, list[Any]] = field(default_factory=dict)
     onto: Path | None = None  # a folder that keeps what is done, for other processes and a later command
+    traces: bool = False  # keep the recording of every run there as well
 
     def kept(self, prompts: PromptSet, pair: Pair) -> "SharedResults[RunCounts] | None":
         """What the folder holds of these prompts, by these models; None without one. Raises SpecvizError."""
         if self.onto is None:
             return None
-        names = [verifier.name for verifier in self.verifiers]
+        names = [setting.name for setting in self.settings]
         asked = [self.method, names, self.knobs, self.seeds, prompts.sha256, prompts.texts, models_of(pair)]
         return SharedResults(self.onto, asked, RunCounts)
+
+    @property
+    def settings(self) -> list[ComparedSetting]:
+        """Every verifier under every combination of what is varied."""
+        grid = [dict(zip(self.varied, values, strict=True)) for values in product(*self.varied.values())]
+        several = len(self.verifiers) > 1
+        return [ComparedSetting(verifier, knobs, several) for verifier in self.verifiers for knobs in grid]
 
     @property
     def seeds(self) -> list[int]:
@@ -227,6 +275,7 @@ class VerifierComparison(msgspec.Struct, frozen=True, kw_only=True):
     seeds: list[int]
     prompts: dict[str, Any]
     domains: list[PromptKind]
+    varied: dict[str, list[Any]] = {}
     seconds: float
     cut: bool  # prompts are left, the time was up or the user had seen enough
     interrupted: bool
@@ -260,7 +309,8 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
         machine=machine_of(pair, before),
         models=models_of(pair),
         method=question.method,
-        knobs=question.knobs,
+        knobs={name: value for name, value in question.knobs.items() if name not in question.varied},
+        varied=question.varied,
         seeds=question.seeds,
         prompts={
             "source": prompts.source,
@@ -269,7 +319,7 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
             "n_used": len(done),
             "n_too_long": len(prompts.texts) - len(fitting),
         },
-        domains=domains(question.verifiers, [run for number in sorted(done) for run in done[number]], prompts)
+        domains=domains(question.settings, [run for number in sorted(done) for run in done[number]], prompts)
         if done
         else [],
         seconds=time.perf_counter() - began,
@@ -289,9 +339,9 @@ def _in_time(
             return
         text = prompts.texts[number]
         runs = [
-            _run(question, verifier, pair, (number, text, seed))
+            _run(question, setting, pair, (number, text, seed))
             for seed in question.seeds
-            for verifier in question.verifiers
+            for setting in question.settings
         ]
         yield number, runs
         longest = max(longest, time.perf_counter() - at)
@@ -311,24 +361,50 @@ def _fitting(question: ComparisonSettings, prompts: PromptSet, pair: Pair) -> Se
     return fitting
 
 
-def _run(question: ComparisonSettings, verifier: Verifier, pair: Pair, what: tuple[int, str, int]) -> RunCounts:
-    """One run, recorded in memory only; drafts are looked at again only where the base made them."""
+@contextmanager
+def _recorder(
+    question: ComparisonSettings, setting: ComparedSetting, number: int, seed: int
+) -> Iterator[Callable[[Event], None]]:
+    """Where the events of a run are written; one that was left in the middle is written over. Raises WriteError."""
+    if question.onto is None or not question.traces:
+        yield lambda event: None
+        return
+    folder = question.onto / "traces"
+    folder.mkdir(exist_ok=True)
+    words = re.sub(r"[^\w.]+", "-", setting.name)
+    recorder = Recorder(folder / f"p{number + 1:04d}-seed-{seed}-{words}.sv.jsonl")
+    try:
+        yield recorder.write
+    finally:
+        recorder.close("cancelled")  # of a run that did not come to its end
+    if recorder.problem:
+        raise WriteError(f"the trace {recorder.path} was not written whole: {recorder.problem}")
+
+
+def _run(question: ComparisonSettings, setting: ComparedSetting, pair: Pair, what: tuple[int, str, int]) -> RunCounts:
+    """One run, counted as it goes; drafts are looked at again only where the base made them."""
     number, prompt, seed = what
-    is_base = verifier is question.verifiers[0]
+    is_base = setting == question.settings[0]
     start = Start(
         prompt=prompt,
         method=question.method,
-        verifier=verifier.name,
-        knobs={**question.knobs, "seed": seed},
-        level="full" if is_base else "summary",
+        verifier=setting.verifier.name,
+        knobs={**question.knobs, **setting.knobs, "seed": seed},
+        level="full" if is_base or question.traces else "summary",
     )
     drafts: list[DraftReplay] = []
     tally = Tally(drafts.append if is_base else None)
-    for _ in LocalRun(pair, start, tally.add).rounds():
-        pass
+    with _recorder(question, setting, number, seed) as record:
+
+        def sink(event: Event) -> None:
+            tally.add(event)
+            record(event)
+
+        rounds = LocalRun(pair, start, sink).rounds()
+        took = sum(done.ended_ns - done.started_ns for done in rounds)
     total = tally.totals
     return RunCounts(
-        verifier.name,
+        setting.name,
         number,
         emitted=total["n_emitted"],
         calls=tally.n_rounds,
@@ -336,4 +412,5 @@ def _run(question: ComparisonSettings, verifier: Verifier, pair: Pair, what: tup
         drafted=total["n_drafted"],
         blocks=tally.n_blocks,
         replays=tuple(drafts),
+        seconds=took / 1e9 if question.varied else 0.0,
     )

@@ -132,7 +132,8 @@ class Knob(Event, tag="knob", kw_only=True):
 
 
 class Warn(Event, tag="warn", kw_only=True):
-    """Something a reader must know: disk_full, residual_fallback, clamped_knob, non_finite_draft, aborted_round."""
+    """Something a reader must know: disk_full, residual_fallback, context, clamped_knob, non_finite_draft,
+    aborted_round."""
 
     code: str
     message: str

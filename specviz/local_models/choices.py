@@ -16,6 +16,7 @@ from specviz.local_models.found import LocalModel, brought, has_template, local_
 from specviz.local_models.shipped import known_name
 from specviz.local_models.vocabulary import vocabulary_of
 from specviz.self_drafts import BITS
+from specviz.text import byte_size
 
 EMBEDDED = ""  # the name of the pair that comes along; as a draft model: the one that is usual for the target
 NO_DRAFT = "none"
@@ -100,8 +101,7 @@ def model_words(target: str, draft: str) -> list[str]:
 def _of(model: LocalModel) -> ModelChoice:
     if model.problem:
         return ModelChoice(model.name, model.name, "cannot be used", False, f"cannot be used: {model.problem}")
-    size = f"{model.bytes / 1e9:.1f} GB" if model.bytes >= 1e9 else f"{model.bytes / 1e6:.0f} MB"
-    words = [model.architecture, size, *(["chat"] if model.chat else [])]
+    words = [model.architecture, byte_size(model.bytes), *(["chat"] if model.chat else [])]
     words += [f"from {model.place}"] if model.place != "store" else []
     return ModelChoice(model.name, model.name, ", ".join(words), model.chat)
 

@@ -18,8 +18,10 @@ from hypothesis.extra import numpy as arrays
 from specviz.bench import compare as run
 from specviz.bench.compare import ALL, PromptKind, RatioOfSums, RunCounts, difference_of, domains
 from specviz.cli import main
+from specviz.metrics import measure
 from specviz.metrics.estimate import ratio
 from specviz.sources.prompts import PromptSet, load_prompts
+from specviz.trace import read_events
 from specviz.verifiers import get_verifier
 
 Captured = pytest.CaptureFixture[str]
@@ -197,6 +199,71 @@ def test_processes_share_the_prompts_and_a_later_command_puts_them_together(
     with (tmp_path / "shared" / "part-1.jsonl").open("a") as file:
         file.write('{"key": "cut sh')
     assert json.loads(call(capsys, *options, *onto)[1])["domains"] == alone["domains"]
+
+
+class Killed(BaseException):
+    """What nothing on the way may take for an error of its own."""
+
+
+def test_settings_are_compared_each_with_each_over_processes_and_gone_on_with(
+    told: tuple[str, ...], capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two processes is killed in its second run; the same command again does what is missing, and no more."""
+    onto = tmp_path / "grid"
+    grid = ("--vary", "gamma=1,3", "--vary", "temperature=0,0.9")
+    options = (*told, "--max-new-tokens", "6", *grid, "--json", "--onto", str(onto), "--traces")
+    real, done = run._run, []
+
+    def counted(question: Any, setting: Any, *rest: Any) -> Any:
+        done.append(setting.name)
+        if len(done) == 2:
+            raise Killed
+        return real(question, setting, *rest)
+
+    monkeypatch.setattr(run, "_run", counted)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(Killed):
+        call(capsys, *options)
+    for rank in "01":
+        monkeypatch.setenv("RANK", rank)
+        assert call(capsys, *options)[:2] == (0, "")
+    settings = [f"gamma {gamma}, temperature {t}" for gamma in (1, 3) for t in (0.0, 0.9)]
+    assert done == settings[:2] + settings * 2
+    monkeypatch.delenv("WORLD_SIZE")
+    monkeypatch.delenv("RANK")
+    code, out, _ = call(capsys, *options)
+    report = json.loads(out)
+    assert (code, len(done)) == (0, 10), "nothing is decoded again"
+    lines = report["domains"][-1]["lines"]
+    assert [line["verifier"] for line in lines] == settings
+    assert report["varied"] == {"gamma": [1, 3], "temperature": [0.0, 0.9]}
+    assert all(line["tokens_per_second"]["value"] > 0 for line in lines)
+    traces = sorted(path.name for path in (onto / "traces").iterdir())
+    assert len(traces) == 8
+    assert traces[0] == "p0001-seed-0-gamma-1-temperature-0.0.sv.jsonl.gz"
+    written = [
+        measure(read_events(onto / "traces" / name)).n_emitted for name in traces if "gamma-3-temperature-0.9" in name
+    ]
+    assert sum(written) == lines[-1]["n_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--vary", "seed=1,2"), "--vary seed: all settings have the same; give --seeds N"),
+        (("--vary", "gamma"), "no knob of draft with values; write --vary gamma=2,4,8"),
+        (("--vary", "gama=2"), "did you mean 'gamma'?"),
+        (("--vary", "gamma=9..2"), "the range is empty"),
+        (("--vary", "gamma=1", "--vary", "gamma=2"), "--vary names 'gamma' twice"),
+        (("--vary", "shape=chain,tree", "--verifiers", "blockwise"), "blockwise"),
+        (("--traces",), "--traces keeps recordings in the folder of --onto: name it"),
+    ],
+)
+def test_settings_that_are_none(options: tuple[str, ...], says: str, capsys: Captured) -> None:
+    code, out, err = call(capsys, *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
 
 
 def test_an_interrupt_reports_the_prompts_that_are_done(

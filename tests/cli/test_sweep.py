@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from specviz.cli.measure.sweep import _values, command
+from specviz.cli.measure.shared import each_value
+from specviz.cli.measure.sweep import command
 from specviz.commands import Start
 from specviz.cost.exit_replay import ExitKnobs, queries, rounds
 from specviz.engine.model.loading import stop_tokens
@@ -149,8 +150,8 @@ def test_what_is_refused(folder: str, tmp_path: Path) -> None:
 
 def test_ranges() -> None:
     table = get_method("specbound").table
-    assert _values(table.spec("w_max"), "0..2, 5") == [0, 1, 2, 5]
-    assert _values(table.spec("tau"), "0.5") == [0.5]
+    assert each_value(table.spec("w_max"), "0..2, 5") == [0, 1, 2, 5]
+    assert each_value(table.spec("tau"), "0.5") == [0.5]
 
 
 def test_a_run_of_other_weights_is_refused(folder: str, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from specviz.cli.run.timings import Timings
+from specviz.engine.memory import MemoryPlan
+from specviz.engine.model.rows import PromptChunk
 from specviz.events import Commit, Prefill
 from support.traces import make_events
 
@@ -27,3 +29,8 @@ def test_the_stretches_end_with_the_prompt_and_the_first_commit(capsys: pytest.C
     said = capsys.readouterr().err.splitlines()
     assert [line.split()[0] for line in said[1:-1]] == ["start", "imports", "models", "session", "prefill", "first"]
     assert said[-1].split()[0] == "all"
+    plan, chunks = MemoryPlan(269_000_000, 200_000_000, 8592, 259_000_000), [PromptChunk(k, 9, 8, 9) for k in (0, 9)]
+    timings.tell(plan, chunks)
+    words = capsys.readouterr().err.splitlines()[len(said) :]
+    assert [line.split()[0] for line in words] == ["prompt,", "0", "9", "a", "memory:"]
+    assert "weights 269 MB, caches 200 MB (8,592 slots), passes 259 MB: 459 MB predicted" in words[-1]

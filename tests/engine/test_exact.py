@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from specviz.bench.identity import Decided, _steered
+from specviz.engine.model import attention as packed
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.direct_layer import run_directly
@@ -162,6 +163,27 @@ def parts(adapter: ModelAdapter) -> int:
         found.append(on_tree(adapter, cache, text, 40, rng))
     logits = torch.cat(found)
     return int((logits != line[: len(logits)]).any(1).sum())
+
+
+def test_a_cache_of_16_bits_adds_up_what_one_of_32_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Widening keeps every bit, in one go or by pieces; the control holds fewer digits than the rows were given."""
+    adapter, seen = tried(torch.bfloat16), []
+    real = attention.exact_attention
+
+    def both(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> torch.Tensor:
+        assert key.dtype == value.dtype == torch.bfloat16
+        found = real(query, key, value, *rest)
+        wide, fewer = (
+            real(query, key.to(way).float(), value.to(way).float(), *rest) for way in (key.dtype, torch.float8_e4m3fn)
+        )
+        seen.append((torch.equal(found, wide), torch.equal(found, fewer)))
+        return found
+
+    monkeypatch.setattr(packed, "exact_attention", both)
+    for short in (0, 1024):
+        monkeypatch.setattr(attention, "_SHORT", short)
+        session(adapter, None, PROMPT, method="ngram", **_common(0.9)).generate()
+    assert set(seen) == {(True, False)}
 
 
 def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

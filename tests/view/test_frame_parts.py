@@ -7,12 +7,14 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from specviz import events as ev
+from specviz.cli.printing import setting
 from specviz.metrics import measure
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Player
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import KnobItem
 from specviz.view.frame.run_header import badge, sampling
+from specviz.view.stage.document import facts
 from specviz.view.words import numbers, palette
 from specviz.view.words.palette import Phase
 from support.traces import make_events, make_header, plain_round, plain_run
@@ -273,6 +275,29 @@ def test_what_is_promised_about_the_text() -> None:
     assert badge(make_header(lossless=False, distance=1 / 9)) == "NOT LOSSLESS · TV 1/9 on the toy"
     assert badge(make_header(lossless=False, distance=None)) == "NOT LOSSLESS"
     assert badge(make_header(imported="vLLM")) == "metrics only, from vLLM"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exact", "promise", "words"),
+    [
+        ("float32", "bitwise", "lossless", "exact: bitwise"),
+        ("bfloat16", "bitwise", "lossless", "exact: bitwise"),
+        ("float16", "up to rounding (products)", "lossless up to fp16 rounding", "exact: up to rounding (products)"),
+        ("float32", "up to rounding (a\x1b[2J)", "lossless up to fp32 rounding", "exact: up to rounding (a⟨1B⟩[2J)"),
+        ("float64", "up to rounding (of float64)", "lossless", "exact: up to rounding (of float64)"),
+        ("float32", None, "lossless", ""),
+        ("bfloat16", None, "lossless up to bf16 rounding", ""),
+    ],
+)
+def test_whether_rows_are_exact(dtype: str, exact: str | None, promise: str, words: str) -> None:
+    """On the command line, and in what terminal, page and stage are made of."""
+    models = ev.Models(target=ev.ModelInfo(name="t", dtype=dtype))
+    header = make_header(models=models, env={} if exact is None else {"exact": exact})
+    frame = Player(fold([header])).frame()
+    assert (frame.run.badge.partition(":")[0], frame.run.exact) == (promise, words)
+    assert f"({promise})" in setting(header)
+    assert words in setting(header)
+    assert words in facts(frame, 0)
     assert badge(make_header(), mixed=True).endswith("sampling changed on the way")
 
 

@@ -96,7 +96,8 @@ def dim(words: str) -> None:
 
 def run_header(info: RunInfo, n_rounds: int) -> None:
     """What ran, and what is promised about the text."""
-    rest = [f"seed {info.seed}" if info.seed is not None else "", f"{n_rounds} rounds", f"level {info.level}"]
+    seed = f"seed {info.seed}" if info.seed is not None else ""
+    rest = [info.exact, seed, f"{n_rounds} rounds", f"level {info.level}"]
     tone = "ok" if info.lossless and not info.imported else "bad"
     st.html(
         f'<div class="sv-run"><b>{escape(info.title)}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '

@@ -23,6 +23,7 @@ def heading(report: VerifierComparison) -> list[str]:
         f"{report.machine.processor}, {report.machine.device}, commit {report.machine.commit or 'unknown'}",
         *(f"{role}: {running(model)}" for role, model in report.models.items()),
         f"method {report.method}: {running(shown)}; {seeds}",
+        *(f"{name}: {running(', '.join(map(str, values)))}" for name, values in report.varied.items()),
         f"prompts: {running(prompts['source'])}, {prompts['n_used']} of {prompts['n_found']}{cut}{left_out}",
     ]
 
@@ -40,12 +41,16 @@ def sheets(report: VerifierComparison) -> list[Sheet]:
         note += "; ✗: NOT LOSSLESS, its text does not have the target's law"
     measured: Sequence[Column[tuple[str, VerifierResult]]] = (
         ("prompts", lambda found: found[0]),
-        ("verifier", lambda found: found[1].verifier + " ✗" * (not found[1].lossless)),
+        ("", lambda found: found[1].verifier + " ✗" * (not found[1].lossless)),
         ("tokens/call", lambda found: _number(found[1].block_efficiency)),
         (f"minus {base}", lambda found: _number(found[1].difference, "+.3f")),
         ("kept/block", lambda found: f"{found[1].mean_accepted.value:.3f}{_rate(found[1].draft_acceptance_rate)}"),
         ("rounds", lambda found: f"{found[1].n_rounds:,}"),
     )
+    timed = any(line.tokens_per_second for _, line in lines)
+    if timed:
+        measured = (*measured, ("tokens/s", lambda found: _number(found[1].tokens_per_second, ".1f")))
+        note += "; tokens/s: prompt and recording not in it, on this machine with what else it did"
     expected = (
         f"of the chains drafted in the runs of {base}: exact expectation over the uniforms, no rule decoded "
         "anything; hsd_naive keeps more and pays for it with further target calls"

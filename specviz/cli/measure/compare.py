@@ -17,7 +17,7 @@ from specviz.cli.flags import text, value
 from specviz.cli.measure import shared
 from specviz.cli.printing import narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier
 from specviz.probability.plan import Verifier
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from specviz.bench.compare import ComparisonSettings, Progress
 
 _SECTIONS = {
-    "What": ("verifiers", "method", "prompt_number"),
-    "How much": ("prompts", "limit", "seeds", "minutes", "onto"),
+    "What": ("verifiers", "vary", "method", "prompt_number"),
+    "How much": ("prompts", "limit", "seeds", "minutes", "onto", "traces"),
     **{name: of for name, of in options.sections().items() if name.startswith(("Knobs", "Sampling"))},
     "Models": ("target", "draft", "device", "dtype", "threads"),
     "Output": ("as_json", "quiet"),
@@ -51,6 +51,13 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
     "Of those that fit the draft; differences are taken to the first "
     f"[default: {','.join(_FOUR)}; for drafts that these do not all fit, the lossless ones that do].",
 )
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="KNOB=V,V",
+    help="Compare settings: a knob and its values, 2,4,8 or 1..6; several knobs each with each. Under one verifier "
+    "unless --verifiers names more.",
+)
 @text("--method", "NAME", options.method_help(), default="draft", show_default=True)
 @flags.PROMPTS
 @flags.LIMIT
@@ -62,6 +69,7 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
     "Keep what is done in a folder; the same command goes on from there. Under accelerate launch or torchrun each "
     "process does its share and says no more; the command alone puts them together.",
 )
+@flags.flag("--traces", "With --onto: keep the recording of every run in its folder traces.")
 @options.knob_options
 @options.model_options
 @flags.JSON_LINE
@@ -83,6 +91,7 @@ def command(**given: Any) -> int:
       specviz compare a.sv.jsonl.gz b.sv.jsonl.gz
       specviz compare a.sv.jsonl.gz --gamma 2
       specviz compare --verifiers tokenwise,blockwise,hsd --gamma 10 --seeds 4
+      specviz compare --vary gamma=2,4,8 --vary temperature=0,1 --onto grid
       specviz compare --verifiers multi_tokenwise,multi_hsd --shape chains --candidates 4 --prompts questions.jsonl
     """
     if given["runs"]:
@@ -90,6 +99,8 @@ def command(**given: Any) -> int:
     method = get_method(given["method"])
     prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
     check_models(given["target"], given["draft"], method.needs_draft)
+    if given["traces"] and not given["onto"]:
+        raise SpecvizError("--traces keeps recordings in the folder of --onto: name it")
     question = _question(method, given)
     from specviz.bench.compare import compare
     from specviz.bench.report import compare as words
@@ -142,22 +153,49 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     _check_amounts(knobs, given)
     snapshot = method.table.knobs(knobs)
     knobs = _drafted_with(method, snapshot) | knobs
-    names = asked or _that_fit(method, snapshot)
+    varied = _varied(method, given, knobs)
+    names = asked or (_that_fit(method, snapshot) if not varied else [pick_verifier(method, None, snapshot).name])
     verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
     from specviz.bench.compare import ComparisonSettings
 
     models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
     models |= {name: given[name] for name in ("target", "draft", "threads")}
     seconds = given["minutes"] * 60 if given["minutes"] else None
-    return ComparisonSettings(
+    question = ComparisonSettings(
         method.name,
         tuple(verifiers),
         knobs,
         given["seeds"],
         seconds,
         {**models, "needs_draft": method.needs_draft},
+        varied,
         Path(given["onto"]) if given["onto"] else None,
+        given["traces"],
     )
+    for setting in question.settings:  # each must be one that can be decoded
+        pick_verifier(method, setting.verifier.name, method.table.knobs({**knobs, **setting.knobs}))
+    return question
+
+
+_FIXED = {"seed": "--seeds N", "max_new_tokens": "--max-new-tokens"}  # what is no setting of a method
+
+
+def _varied(method: Method, given: Mapping[str, Any], knobs: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The knobs that take several values. Raises SpecvizError."""
+    out: dict[str, list[Any]] = {}
+    specs = {spec.name: spec for spec in method.table.specs if spec.kind != "texts"}
+    for word in given["vary"]:
+        typed, _, values = word.partition("=")
+        name = typed.strip().removeprefix("--").replace("-", "_")
+        if name in _FIXED:
+            raise SpecvizError(f"--vary {name}: all settings have the same; give {_FIXED[name]}")
+        if name not in specs or not values:
+            near = suggestion(name, specs) if name not in specs else "; write --vary gamma=2,4,8"
+            raise SpecvizError(f"--vary {word[:40]}: no knob of {method.name} with values{near}")
+        if name in out:
+            raise SpecvizError(f"--vary names '{name}' twice; write all its values in one")
+        out[name] = list(dict.fromkeys(shared.each_value(specs[name], values)))
+    return out
 
 
 def _names(text: str, method: Method) -> list[str]:
@@ -224,7 +262,10 @@ def _command(question: "ComparisonSettings", prompts: PromptSet, given: Mapping[
         f"--verifiers {','.join(v.name for v in question.verifiers)}",
         f"--method {question.method}",
     ]
-    words += [f"--{name.replace('_', '-')} {value}" for name, value in question.knobs.items()]
+    words += [
+        f"--{name.replace('_', '-')} {value}" for name, value in question.knobs.items() if name not in question.varied
+    ]
+    words += [f"--vary {word}" for word in given["vary"]]
     words += [f"--prompts {prompts.source}"] * bool(given["prompts"])
     words += [f"--{name} {given[name]}" for name in ("limit", "seeds", "minutes") if given[name] is not None]
     words += [f"--{name} {Path(given[name]).name}" for name in ("target", "draft") if given[name]]

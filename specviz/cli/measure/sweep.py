@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from specviz.cli.flags import flag, max_mb_option, text
+from specviz.cli.measure.shared import each_value
 from specviz.cli.printing import echo_json, narrate
 from specviz.cli.request import check_place
 from specviz.cost.exit_grid import AXES, grid
@@ -20,9 +21,8 @@ from specviz.cost.exit_replay import (
     queries,
     temperature_of,
 )
-from specviz.errors import KnobError, SpecvizError, WriteError
+from specviz.errors import SpecvizError, WriteError
 from specviz.events import End, ExitTable, Header
-from specviz.knobs import KnobSpec
 from specviz.methods import all_methods, get_method
 from specviz.methods.early_exit import spec as early
 from specviz.trace import Trace
@@ -62,7 +62,7 @@ def command(
 
     METHOD is specbound, adadecode or layerskip. Under walk the text does not depend on these settings, so tokens per
     round come out exactly. One pass of the target over the text tells what its heads say; a trace that holds that
-    already needs no model.
+    already needs no model. Settings of any method, decoded over many prompts, are for specviz compare --vary.
     """
     if write is not None:
         check_place(write, force)
@@ -167,25 +167,8 @@ def _axes(
     for name in AXES:
         text = given[name]
         fitted = None if text is None else early.fitted(table.spec(name), n_layers, METHODS[method], advised)
-        axes[name] = [getattr(base, name)] if text is None or fitted is None else _values(fitted, text)
+        axes[name] = [getattr(base, name)] if text is None or fitted is None else each_value(fitted, text)
     return axes
-
-
-def _values(spec: KnobSpec, text: str) -> list[Any]:
-    """`1,2,5` or `1..5`, each a value that the knob may have. Raises SpecvizError."""
-    out: list[Any] = []
-    for word in text.split(","):
-        first, dots, last = word.strip().partition("..")
-        ends = [first, last] if dots and spec.kind == "int" else [word.strip()]
-        try:
-            low, high = (spec.check(end) for end in (ends[0], ends[-1]))
-        except KnobError as error:
-            example = "0..6 or 2,4,6" if spec.kind == "int" else "0.5,0.75"
-            raise SpecvizError(f"{spec.flag}: {error}; write values such as {example}") from None
-        out += range(low, high + 1) if len(ends) > 1 else [low]
-    if not out:
-        raise SpecvizError(f"{spec.flag} {text}: the range is empty; write the lower end first")
-    return out
 
 
 def _checked(

@@ -23,7 +23,7 @@ from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out
 from specviz.cli.request import RunRequest, wants_conversation
 from specviz.cli.run.lines import RoundLines, StreamLines
 from specviz.cli.run.result import Result, RunError, StreamResult
-from specviz.cli.run.timings import Timings
+from specviz.cli.run.timings import Timings, memory_words
 from specviz.errors import SpecvizError, TraceError, WriteError
 from specviz.events import Event, Header
 from specviz.trace.private import STORED
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from specviz.engine.model.loading import Loaded
     from specviz.engine.run.local import LocalRun
     from specviz.trace import Recorder
+
+_MUCH = 100_000_000  # bytes that a run takes beside its models
 
 
 @click.command("run", cls=SectionedCommand, sections=options.sections())
@@ -91,20 +93,20 @@ def _decoded(request: RunRequest, parted: "Loaded | None" = None, timings: Timin
     output = Output(request, result)
     output.begin()
     try:
-        _decode(request, result, output, parted, timings)
+        run = _decode(request, result, output, parted, timings)
     except BaseException:
         with contextlib.suppress(BrokenPipeError):  # the first error is the one that counts
             output.end()
         raise
     output.end()
     if timings is not None:
-        timings.tell()
+        timings.tell(run.memory, run.session.chunks)
 
 
 def _decode(
     request: RunRequest, result: Result, output: "Output", parted: "Loaded | None", timings: Timings | None
-) -> None:
-    """Load the pair, open the trace, decode to the end.
+) -> "LocalRun":
+    """Load the pair, open the trace, decode to the end; the run that is over.
 
     The trace is opened last, so that a model that cannot be loaded destroys no older trace of that name.
     """
@@ -122,6 +124,7 @@ def _decode(
         run = LocalRun(pair, request.start, fan_out(*sinks))
         mark("session")
         output.is_chat(run.chat)
+        run.on_prompt = output.reading
         try:
             with interruptible(run):
                 for _ in run.rounds():
@@ -135,6 +138,7 @@ def _decode(
             raise RunError(f"the run failed: {type(error).__name__}: {error}{hint}") from error
         finally:
             result.text, result.tokens = run.answer, list(run.tokens)
+    return run
 
 
 @contextlib.contextmanager
@@ -198,6 +202,8 @@ def interruptible(run: "LocalRun") -> Iterator[None]:
         return
     try:
         yield
+    except KeyboardInterrupt:  # between chunks of a prompt a run ends by itself: it says less than what was asked
+        raise asked[-1] if asked else KeyboardInterrupt from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -215,7 +221,7 @@ class Output:
         rounds = RoundLines(result.run, sys.stderr, request.verbose) if request.rounds else None
         self._queries = _query_lines(request, result)
         told = self._recorded if request.record is not None else None
-        sinks: list[Sink | None] = [self._narrator, told, rounds, self._text, self._queries]
+        sinks: list[Sink | None] = [self._narrator, self._held, told, rounds, self._text, self._queries]
         self.sink = fan_out(*(sink for sink in sinks if sink is not None))
 
     def begin(self) -> None:
@@ -235,6 +241,18 @@ class Output:
         for printer in (self._narrator, self._text):
             if printer is not None:
                 printer.chat = chat
+
+    def _held(self, event: Event) -> None:
+        """What a run will hold in memory, where it is worth a line."""
+        plan = event.env.get("memory") if isinstance(event, Header) else None
+        if plan is not None and plan["caches"] + plan["work"] >= _MUCH:
+            self._say(f"memory  {memory_words(plan)}")
+
+    def reading(self, done: int, total: int) -> None:
+        """On a terminal: how much of a long prompt went through."""
+        if self._narrator is not None and done < total:
+            self._narrator.clear()
+            self._narrator.wait(f"reading the prompt: {done:,} of {total:,} tokens …")
 
     def _say(self, line: str) -> None:
         if self._narrator is not None:

@@ -5,11 +5,17 @@ The interpreter's own start, before the first line of this package, is told by t
 """
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from specviz.cli.printing import narrate
 from specviz.events import Commit, Event, Prefill
-from specviz.text import pad
+from specviz.text import byte_size, pad
+
+if TYPE_CHECKING:
+    from specviz.engine.memory import MemoryPlan
+    from specviz.engine.model.rows import PromptChunk
 
 _WHAT = {
     "start": "the interpreter and the command line",
@@ -27,6 +33,7 @@ class Timings:
 
     wall: float = field(default_factory=time.perf_counter)
     cpu: float = 0.0  # the process began with 0
+    loaded: float = 0.0  # MiB of the process with its models
     found: dict[str, tuple[float | None, float]] = field(default_factory=dict)
 
     def mark(self, name: str) -> None:
@@ -34,6 +41,8 @@ class Timings:
         wall, cpu = time.perf_counter(), time.process_time()
         self.found[name] = (None if name == "start" else wall - self.wall, cpu - self.cpu)
         self.wall, self.cpu = wall, cpu
+        if name == "models":
+            self.loaded = _high_water()
 
     def sink(self, event: Event) -> None:
         """Watches a run until its first token."""
@@ -42,8 +51,8 @@ class Timings:
         elif isinstance(event, Commit) and "first round" not in self.found:
             self.mark("first round")
 
-    def tell(self) -> None:
-        """A line a stretch; nothing where no token came."""
+    def tell(self, memory: "MemoryPlan | None" = None, chunks: "Sequence[PromptChunk]" = ()) -> None:
+        """A line a stretch, a line a chunk of a long prompt, and memory; nothing where no token came."""
         if "first round" not in self.found:
             return
         narrate(f"{'to the first token':<14} {'wall':>9} {'processor':>10}")
@@ -52,6 +61,55 @@ class Timings:
         walls, cpus = zip(*self.found.values(), strict=True)
         whole = sum(wall or 0.0 for wall in walls)
         narrate(f"  {'all':<14}  {_seconds(whole):>9} {_seconds(sum(cpus)):>9}")
+        for line in (*_by_chunk(chunks), *_held(memory, self.loaded)):
+            narrate(line)
+
+
+def _by_chunk(chunks: "Sequence[PromptChunk]") -> list[str]:
+    """What a token of the prompt took, chunk by chunk, and how that grows with the text before it."""
+    if len(chunks) < 2:
+        return []
+    lines = ["prompt, by chunk       wall  processor   a token"]
+    for chunk in chunks:
+        walls, cpus = (_seconds(ns / 1e9) for ns in (chunk.wall_ns, chunk.cpu_ns))
+        span = f"{chunk.before:,} + {chunk.n_rows:,}"
+        lines.append(f"  {span:<14}  {walls:>9} {cpus:>9}  {chunk.cpu_ns / chunk.n_rows / 1e6:5.2f} ms")
+    first, more = growth(chunks)
+    return [*lines, f"  a token: {first:.2f} ms, and {more:.2f} ms for every 1,000 tokens before it (attention)"]
+
+
+def growth(chunks: "Sequence[PromptChunk]") -> tuple[float, float]:
+    """Milliseconds of the processor that a token takes behind nothing, and more for every 1,000 tokens before it: the
+    straight line nearest to the chunks, each counted by its tokens."""
+    n = sum(chunk.n_rows for chunk in chunks)
+    behind = [chunk.before + chunk.n_rows / 2 for chunk in chunks]
+    took = [chunk.cpu_ns / chunk.n_rows / 1e6 for chunk in chunks]
+    at, mean = (sum(c.n_rows * x for c, x in zip(chunks, xs, strict=True)) / n for xs in (behind, took))
+    spread = sum(c.n_rows * (x - at) ** 2 for c, x in zip(chunks, behind, strict=True))
+    pull = sum(c.n_rows * (x - at) * (y - mean) for c, x, y in zip(chunks, behind, took, strict=True))
+    slope = pull / spread if spread else 0.0
+    return mean - slope * at, slope * 1000
+
+
+def memory_words(plan: Mapping[str, int]) -> str:
+    """`weights 269 MB, caches 199 MB (8,640 slots), passes 271 MB`, of what a header tells."""
+    weights, caches, passes = (byte_size(plan[name]) for name in ("weights", "caches", "work"))
+    return f"weights {weights}, caches {caches} ({plan['slots']:,} slots), passes {passes}"
+
+
+def _held(memory: "MemoryPlan | None", before: float) -> list[str]:
+    """What was predicted to be taken beside the models, and what was: the most held beyond `before` (MiB)."""
+    if memory is None:
+        return []
+    taken = byte_size(round((_high_water() - before) * (1 << 20)))
+    words = memory_words(asdict(memory))
+    return [f"memory: {words}: {byte_size(memory.needed)} predicted beside the models, {taken} taken"]
+
+
+def _high_water() -> float:
+    from specviz.bench.memory import high_water
+
+    return high_water()
 
 
 def _seconds(value: float | None) -> str:

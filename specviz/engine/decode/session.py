@@ -22,7 +22,7 @@ from specviz.engine.decode.sampling import Warper
 from specviz.engine.decode.text_output import StopCriteria, TextOutput, Texts, banned_ids
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import Rows, Tensor, fill
+from specviz.engine.model.rows import PromptChunk, Rows, Tensor, fill
 from specviz.events import Knob, Level
 from specviz.events.round import Finish
 from specviz.knobs import Knobs, KnobTable
@@ -95,6 +95,8 @@ class Session:
         self.cache = self.target.new_cache(room) if kept is None else kept.widened(room)
         self._cuda = parts.models.cuda_devices
         self._prefilled, self.prefill_ns = False, 0
+        self.chunks: list[PromptChunk] = []  # of the prompt, as they were fed
+        self.watch: Callable[[int, int], None] | None = None  # told how much of the prompt was fed, of how much
         self._output = TextOutput(texts, prompt)
         seed, way = knobs["seed"] + query, knobs["draw"]
         self._draws = draws or (lambda round_: Keys(seed, round_, way))
@@ -147,13 +149,23 @@ class Session:
         self._prefilled = True
         began = time.perf_counter_ns()
         if len(self.prompt) > 1:
-            show = self._show_prompt if self._taps.layers else None
-            fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, show=show)
+            self._mark = time.perf_counter_ns(), time.process_time_ns()
+            fill(self.target, self.cache, self.prompt[:-1], taps=self._taps.layers, show=self._fed)
         else:
             self.cache.follow(())
         self.prefill_ns = time.perf_counter_ns() - began
         if self.sink:
             self.sink.prefilled(self, self.prefill_ns)
+
+    def _fed(self, rows: Rows) -> None:
+        """A chunk of the prompt is through: a drafter may see its states, who watches is told."""
+        now, (wall, cpu) = (time.perf_counter_ns(), time.process_time_ns()), self._mark
+        self.chunks.append(PromptChunk(rows.first, len(rows), now[0] - wall, now[1] - cpu))
+        if self._taps.layers:
+            self._show_prompt(rows)
+        if self.watch is not None:
+            self.watch(rows.first + len(rows), len(self.prompt) - 1)
+        self._mark = time.perf_counter_ns(), time.process_time_ns()
 
     def _show_prompt(self, rows: Rows) -> None:
         shown = self._taps.of_prompt(rows, self.prompt)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from specviz.engine.model.attention import RopeTable, use_packed_attention
-from specviz.engine.model.cache import CacheForm, KVCache
+from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import sum_dtype
 from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
 from specviz.engine.model.norms import fuse_norms
@@ -95,9 +95,8 @@ class ModelAdapter:
         self.context = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
         self.types = self._layer_types()
         self.window = getattr(self.config, "sliding_window", None)
-        self.groups = self.config.num_attention_heads // (
-            getattr(self.config, "num_key_value_heads", None) or self.config.num_attention_heads
-        )
+        self.kv_heads: int = getattr(self.config, "num_key_value_heads", None) or self.config.num_attention_heads
+        self.groups = self.config.num_attention_heads // self.kv_heads
         self.softcap = getattr(self.config, "final_logit_softcapping", None)
         wide = self.config.hidden_size // self.config.num_attention_heads
         self.head_dim: int = getattr(self.config, "head_dim", None) or wide
@@ -142,10 +141,14 @@ class ModelAdapter:
         """Whether what a position adds to a row depends on it alone."""
         return all(table.static for table in self._rope.values())
 
+    def storages(self) -> dict[int, int]:
+        """The memory that its weights lie in: bytes by address, what several of them share once."""
+        held = [each.untyped_storage() for each in (*self.model.parameters(), *self.model.buffers())]
+        return {storage.data_ptr(): storage.nbytes() for storage in held}
+
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots."""
-        exact = CacheForm(self.sums.dtype, SPARE)
-        return KVCache(self.n_layers, capacity, CacheForm() if self.widths is None else exact)
+        return KVCache(self.n_layers, capacity, 0 if self.widths is None else SPARE)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Input embeddings `[1, n, width]`, learned positions included."""

@@ -7,30 +7,22 @@ dropping moves a length, keeping is one gather.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 
-@dataclass(frozen=True, slots=True)
-class CacheForm:
-    """How a cache holds its rows. `dtype`: None, that of the first key. `spare`: slots to read beyond its capacity.
+class KVCache:
+    """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write.
 
-    With spare slots the buffer begins as zeros: what is read beyond the rows meets weights of zero.
+    They are held in the dtype of the first key. `spare`: slots to read beyond its capacity; the buffer then begins as
+    zeros, since what is read beyond the rows meets weights of zero.
     """
 
-    dtype: torch.dtype | None = None
-    spare: int = 0
-
-
-class KVCache:
-    """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write."""
-
-    def __init__(self, n_layers: int, capacity: int, form: CacheForm = CacheForm()) -> None:
+    def __init__(self, n_layers: int, capacity: int, spare: int = 0) -> None:
         self.n_layers = n_layers
         self.capacity = capacity
-        self.form = form
+        self.spare = spare
         self.padding = 0  # how many of the rows that come next are no tokens: written, and not counted
         self.reach: int | None = None  # slots that are read; None: all that are filled
         self.mirror: int | None = None  # its number in the other processes of a parted model
@@ -56,7 +48,7 @@ class KVCache:
 
     def _empty(self, capacity: int) -> "KVCache":
         """A cache of its kind that holds nothing."""
-        return KVCache(self.n_layers, capacity, self.form)
+        return KVCache(self.n_layers, capacity, self.spare)
 
     def add(self, token: int, parent: int) -> int:
         """Reserve the next slot for a token that follows slot `parent` (-1: begins the text). Returns the slot."""
@@ -80,9 +72,9 @@ class KVCache:
 
     def _allocate(self, key: torch.Tensor) -> None:
         # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).
-        shape = (2, self.n_layers, 1, key.shape[1], self.capacity + self.form.spare, key.shape[3])
-        made = torch.zeros if self.form.spare else torch.empty
-        self._buffer = made(shape, dtype=self.form.dtype or key.dtype, device=key.device)
+        shape = (2, self.n_layers, 1, key.shape[1], self.capacity + self.spare, key.shape[3])
+        made = torch.zeros if self.spare else torch.empty
+        self._buffer = made(shape, dtype=key.dtype, device=key.device)
         self._layers = [(self._buffer[0, layer], self._buffer[1, layer]) for layer in range(self.n_layers)]
 
     @property
@@ -116,9 +108,9 @@ class KVCache:
 
     def _longest_path(self, tokens: Sequence[int]) -> list[int]:
         filled = min(self.filled, default=0)
-        line = min(self.length, filled, len(tokens))
-        if list(tokens[:line]) != self.tokens[:line]:
-            line = next(i for i in range(line) if tokens[i] != self.tokens[i])
+        line = _common(self.tokens[: min(self.length, filled)], tokens)
+        if line == self.length and self.parents[line:filled] == list(range(line - 1, filled - 1)):
+            return list(range(_common(self.tokens[:filled], tokens)))  # no branch: a long text is fed as one line
         # `reach[k]` = slots that end a path spelling tokens[:line + k]; several nodes may spell the same text.
         reach = [[line - 1]]
         if line == self.length:
@@ -144,3 +136,11 @@ class KVCache:
         if self._buffer is not None:
             index = torch.tensor(slots, device=self._buffer.device)
             self._buffer[..., to : to + len(slots), :] = self._buffer[..., index, :]
+
+
+def _common(mine: Sequence[int], theirs: Sequence[int]) -> int:
+    """How many leading tokens are the same."""
+    n = min(len(mine), len(theirs))
+    if list(mine[:n]) == list(theirs[:n]):
+        return n
+    return next(k for k in range(n) if mine[k] != theirs[k])

@@ -18,9 +18,10 @@ import msgspec
 import torch
 
 from specviz import model_folder
+from specviz.engine.memory import refuse_weights
 from specviz.engine.model import corrected, gguf_model, hub, shared_ends
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.dtypes import pick_dtype
+from specviz.engine.model.dtypes import pick_dtype, stored
 from specviz.engine.model.quantised import QuantisedAdapter
 from specviz.engine.model.quiet import one_line
 from specviz.engine.model.selftest import reference, self_test
@@ -85,7 +86,10 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None, t
         return _with_ends(name, role, where, target, ends)
     with one_line(f"--{role} {name}"):
         tokenizer = plain_tokenizer(where)
-    model = plain_model(name, role, pick_dtype(dtype, place, where), where).to(place).requires_grad_(False).eval()
+    kind = pick_dtype(dtype, place, where)
+    if Path(where).exists():  # what must be fetched first is not asked for twice
+        refuse_weights(f"--{role} {name}", stored(where), kind, place)
+    model = plain_model(name, role, kind, where).to(place).requires_grad_(False).eval()
     return tested(model, name, role, tokenizer)
 
 

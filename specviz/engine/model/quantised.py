@@ -82,6 +82,11 @@ class QuantisedAdapter(ModelAdapter):
         """Memory of the packed weights, beside what is the target's."""
         return sum(buffer.nbytes for each in (*self.packed, self.head) for buffer in each.buffers())
 
+    def storages(self) -> dict[int, int]:
+        """The target's, and the packed weights."""
+        packed = (buffer.untyped_storage() for each in (*self.packed, self.head) for buffer in each.buffers())
+        return super().storages() | {storage.data_ptr(): storage.nbytes() for storage in packed}
+
     def digest(self, target: str) -> str:
         """A fingerprint of its own, told by the target's."""
         return hashlib.sha256(f"{target} int{self.bits}".encode()).hexdigest()[:32]

@@ -29,6 +29,16 @@ class Call:
     dur_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class PromptChunk:
+    """Rows of a prompt that were fed at once, behind `before` tokens. Nanoseconds by the clock and of the processor."""
+
+    before: int
+    n_rows: int
+    wall_ns: int
+    cpu_ns: int
+
+
 BLOCK = 1024  # rows of a long text fed at once: a mask of all its rows would grow with its square
 
 

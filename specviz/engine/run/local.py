@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -64,6 +65,8 @@ class LocalRun:
         self.queries = Queries(pair, start, self.method, knobs)
         models = self.queries.models(0, knobs)
         self.texts = Texts(pair.target.tokenizer)
+        self.memory = self.queries.memory(knobs)  # before anything is taken
+        self.on_prompt: Callable[[int, int], None] | None = None  # told how much of a prompt was fed, of how much
         self._sink = sink
         self.totals: dict[str, Any] = {"n_rounds": 0, "n_new_tokens": 0, "finish": None}
         self.probe = Probe(self._tell, self.texts, start.level, TOPK)
@@ -85,7 +88,7 @@ class LocalRun:
     def _session(self, query: int, drafter: Drafter | None, knobs: Knobs, sink: Sink | None) -> Session:
         """A query that has not begun."""
         parts = SessionConfig(self.queries.models(query, knobs), drafter, self.verifier, self.choice.lanes)
-        return Session(
+        session = Session(
             parts,
             self.queries.ids[query],
             self.table,
@@ -97,6 +100,15 @@ class LocalRun:
             more=query + 1 < len(self.queries),
             cache=self._before,
         )
+        session.watch = self._reading
+        return session
+
+    def _reading(self, done: int, total: int) -> None:
+        """Between chunks of a prompt; who cancels a run does not wait for the rest of them."""
+        if self._stop_asked == "cancelled":
+            raise KeyboardInterrupt
+        if self.on_prompt is not None:
+            self.on_prompt(done, total)
 
     @property
     def text(self) -> str:
@@ -173,7 +185,10 @@ class LocalRun:
             topk=TOPK,
             method_traits=self.method.traits,
             verifier_traits=self.verifier.traits,
-            env=environment() | {"exact": self.pair.target.exact} | ({"lanes_ms": probed} if probed else {}) | stream,
+            env=environment()
+            | {"exact": self.pair.target.exact, "memory": asdict(self.memory)}
+            | ({"lanes_ms": probed} if probed else {})
+            | stream,
         )
 
     def _models_info(self) -> Any:
@@ -199,6 +214,9 @@ class LocalRun:
         """What stands between header and prompt: a warning about the lanes, what passes cost on this machine."""
         if self.choice.warning is not None:
             self.probe.emit(Warn(code="lanes", message=self.choice.warning), 0)
+        cut = self.queries.cut_short(self.session.knobs)
+        if cut is not None:
+            self.probe.emit(Warn(code="context", message=cut), 0)
         drafter = self.session.drafter
         if self.start.level != "none" and drafter and drafter.calibrated:
             costs = calibrate(self.session.parts.models, drafter)

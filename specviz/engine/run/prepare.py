@@ -10,6 +10,7 @@ from typing import Any
 from specviz.commands import Prompt, Said, Start
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.knob_queue import refuse_prompt
+from specviz.engine.memory import MemoryPlan, plan_of, refuse_run
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.chat_template import rendered, speaks_chat
 from specviz.engine.model.loading import Loaded
@@ -96,6 +97,27 @@ class Queries:
 
     def __len__(self) -> int:
         return len(self.prompts)
+
+    def memory(self, knobs: Knobs) -> MemoryPlan:
+        """What the query with the longest prompt will hold. Raises SpecvizError where that is more than is free."""
+        longest = max(range(len(self)), key=lambda query: len(self.ids[query]))
+        target, draft = self.pair.target.adapter, self.pair.draft
+        models = [target, draft.adapter] if draft and self.method.needs_draft else [target]
+        n_prompt = len(self.ids[longest])
+        plan = plan_of(models, self.models(longest, knobs).capacity, n_prompt)
+        refuse_run(plan, n_prompt, int(knobs["max_new_tokens"]), target.device)
+        return plan
+
+    def cut_short(self, knobs: Knobs) -> str | None:
+        """Which text ends with the target's positions, before its time; None where all may be as long as was asked."""
+        wanted, context = int(knobs["max_new_tokens"]), self.pair.target.adapter.context
+        room = [context - len(ids) for ids in self.ids if context - len(ids) < wanted]
+        if not room:
+            return None
+        prompts = (
+            "the prompt leaves" if len(self) == 1 else f"{len(room)} of {len(self)} prompts leave less, the longest"
+        )
+        return f"the target has {context:,} positions: {prompts} {min(room):,} of {wanted:,} new tokens"
 
     def models(self, query: int, knobs: Knobs) -> FactoryModels:
         """Slots for the text and for the widest draft in flight; a context of 128k is not reserved for a short run."""

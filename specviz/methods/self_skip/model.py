@@ -127,7 +127,7 @@ class Borrowed(KVCache):
     """
 
     def __init__(self, owner: KVCache) -> None:
-        super().__init__(owner.n_layers, owner.capacity, owner.form)
+        super().__init__(owner.n_layers, owner.capacity, owner.spare)
         n = owner.length
         self.tokens, self.parents = list(owner.tokens[:n]), list(owner.parents[:n])
         self.filled, self.length = [n] * owner.n_layers, n

@@ -25,7 +25,10 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What runs, for the header line. `badge` says in words what is promised about the text."""
+    """What runs, for the header line. `badge` says in words what is promised about the text.
+
+    `exact`: whether rows of the target keep their bits in every pass, and if not why; "" where the run does not say.
+    """
 
     run: str
     method: str
@@ -41,6 +44,7 @@ class RunInfo:
     imported: str | None = None
     overhead: str = "—"  # what the instrumentation cost, "+2.1 %"
     roof: str = ""  # what a round must take at least on its machine, of what it took, "23 %"; "": not known
+    exact: str = ""
 
     @property
     def models(self) -> str:

@@ -8,7 +8,7 @@ from specviz.events import Header, ModelInfo, Warn
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.frame.frame import Feed, PlayState, RunInfo
-from specviz.view.words.models import EXACT, precision, rounding
+from specviz.view.words.models import EXACT, exactness, precision, rounding
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
 from specviz.view.words.palette import STATES, StateName
 
@@ -38,6 +38,7 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
         imported=header.imported,
         overhead=overhead,
         roof=roof,
+        exact=exactness(header),
     )
 
 

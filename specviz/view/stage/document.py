@@ -61,9 +61,11 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
 
 
 def facts(frame: Frame, n: int) -> str:
-    """`seed 42 · 21 rounds · level full`."""
+    """`exact: bitwise · seed 42 · 21 rounds · level full`."""
     seed = f"seed {frame.run.seed}" if frame.run.seed is not None else ""
-    return " · ".join(filter(None, (seed, f"{n:,} {'round' if n == 1 else 'rounds'}", f"level {frame.run.level}")))
+    return " · ".join(
+        filter(None, (frame.run.exact, seed, f"{n:,} {'round' if n == 1 else 'rounds'}", f"level {frame.run.level}"))
+    )
 
 
 def metrics(frame: Frame) -> tuple[StageMetric, ...]:

@@ -1,6 +1,7 @@
 """How a model is named on a line: where its numbers are not float32, it says what they are."""
 
 from specviz.events import Header, ModelInfo
+from specviz.text import running
 
 _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
 
@@ -9,17 +10,21 @@ EXACT = "bitwise"  # what a run says of a target whose rows do not depend on wha
 
 
 def rounding(header: Header) -> str:
-    """`" up to bf16 rounding"`, for a target of 16 bits whose pass over several rows rounds otherwise than over one:
-    a promise about its text then ends where two tokens are nearly level."""
-    target = header.models.target
-    short = _SHORT.get(target.dtype or "", "") if target is not None else ""
-    return f" up to {short} rounding" if short in ("bf16", "fp16") and header.env.get("exact") != EXACT else ""
+    """`" up to bf16 rounding"`, for a target whose pass over several rows rounds otherwise than over one: a promise
+    about its text then ends where two tokens are nearly level. Older runs do not say; in 16 bits it was so."""
+    target, said = header.models.target, header.env.get("exact")
+    if target is None or said == EXACT:
+        return ""
+    if target.dtype == "float32":
+        return " up to fp32 rounding" if isinstance(said, str) else ""
+    short = _SHORT.get(target.dtype or "", "")
+    return f" up to {short} rounding" if short in ("bf16", "fp16") else ""
 
 
 def exactness(header: Header) -> str:
     """`"exact: bitwise"`, or why it is up to rounding; nothing where a run does not say."""
     said = header.env.get("exact")
-    return f"exact: {said}" if isinstance(said, str) else ""
+    return f"exact: {running(said)}" if isinstance(said, str) else ""
 
 
 def precision(info: ModelInfo) -> str:

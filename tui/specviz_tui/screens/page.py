@@ -125,6 +125,7 @@ _SIGNS = (
 _ON_TOP = (
     ("±", "half of the 95 % interval; [a, b] where the number does not stand in its middle"),
     ("measured", "what a plain round takes was timed; modelled: it was worked out, 6 says how"),
+    ("exact", "bitwise: a row has the same bits in every pass, so drafting moves no token"),
     ("probe", "what recording cost beside the rest of the rounds"),
     ("roof", "what a round must take at least on its machine, of what it took; 6 says more"),
 )

@@ -58,6 +58,7 @@ class StatusLine(FrameWidget):
             (1, self._warnings(frame)),
             (3, Text(run.sampling)),
             (5, seed),
+            (5, Text(run.exact.partition(" (")[0], style=FAINT)),
             (4, recording),
             (7, Text(f"roof {run.roof}" if run.roof else "", style=FAINT)),
             (8, probe),

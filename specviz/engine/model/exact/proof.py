@@ -228,7 +228,7 @@ def _on_trees(adapter: ModelAdapter, text: list[int], seed: int) -> Tensor:
 def _cache(adapter: ModelAdapter, capacity: int) -> KVCache:
     """A cache of the first layer alone."""
     made = adapter.new_cache(capacity)
-    return KVCache(1, capacity, made.form)
+    return KVCache(1, capacity, made.spare)
 
 
 def _keep(cache: KVCache, text: list[int]) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 from weakref import finalize
 
 import torch
+from torch.distributed.tensor import DTensor
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
-from specviz.engine.model.cache import CacheForm, KVCache
+from specviz.engine.model.cache import KVCache
 from specviz.engine.model.parted.message import DROP, GATHER, MAKE, STOP, WIDEN, Pass, send, share
 from specviz.engine.model.silent import silenced_parts
 from specviz.errors import ModelError
@@ -43,14 +44,14 @@ class Orders:
 class MirroredCache(KVCache):
     """The leading process's share of a cache: its heads. What it keeps and drops the others keep and drop."""
 
-    def __init__(self, orders: Orders, n_layers: int, capacity: int, form: CacheForm, like: int | None = None) -> None:
-        super().__init__(n_layers, capacity, form)
+    def __init__(self, orders: Orders, n_layers: int, capacity: int, spare: int = 0, like: int | None = None) -> None:
+        super().__init__(n_layers, capacity, spare)
         self._orders, self.mirror = orders, next(orders.numbers)
         orders.add(*((MAKE, self.mirror, capacity) if like is None else (WIDEN, self.mirror, like, capacity)))
         finalize(self, orders.add, DROP, self.mirror)
 
     def _empty(self, capacity: int) -> KVCache:
-        return MirroredCache(self._orders, self.n_layers, capacity, self.form, self.mirror)
+        return MirroredCache(self._orders, self.n_layers, capacity, self.spare, self.mirror)
 
     def move(self, slots: Sequence[int], to: int) -> None:
         """Copy what some slots hold to those from `to` on, in every process."""
@@ -66,12 +67,19 @@ class LeadingAdapter(ModelAdapter):
 
     def __init__(self, whole: ModelAdapter) -> None:
         self.__dict__.update(whole.__dict__)
+        self.kv_heads //= torch.distributed.get_world_size()  # of the caches here
         self._orders = Orders()
         self._place_of = {id(part): k for k, layer in enumerate(whole.layers) for part in layer._modules.values()}
 
+    def storages(self) -> dict[int, int]:
+        """The memory of its share of the weights."""
+        own = (each.to_local() if isinstance(each, DTensor) else each for each in self.model.parameters())
+        held = [each.untyped_storage() for each in own]
+        return {storage.data_ptr(): storage.nbytes() for storage in held}
+
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots, here and in every other process."""
-        return MirroredCache(self._orders, self.n_layers, capacity, CacheForm())
+        return MirroredCache(self._orders, self.n_layers, capacity)
 
     def _layers(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         if lo == hi:

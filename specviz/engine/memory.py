@@ -1,0 +1,102 @@
+"""What models and a run hold in memory, told before it is taken, and what would not fit refused in one line.
+
+Weights are counted as they lie, what several modules share once. Caches are known to the byte by their slots. The rest
+is what the widest pass of the prompt needs beside them: the scores of its attention, masks, and the rows of one layer.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.rows import BLOCK
+from specviz.errors import ModelError, SpecvizError
+from specviz.text import byte_size
+
+_CGROUP = Path("/sys/fs/cgroup")
+_STORED = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Bytes of a run. `weights` are held already; `caches` with so many `slots`, and `work` of the widest pass, are
+    not."""
+
+    weights: int
+    caches: int
+    slots: int
+    work: int
+
+    @property
+    def needed(self) -> int:
+        """What is still to be taken."""
+        return self.caches + self.work
+
+
+def plan_of(models: Sequence[ModelAdapter], capacity: int, n_prompt: int) -> MemoryPlan:
+    """What models with a cache of `capacity` slots each hold when they decode behind a prompt of `n_prompt` tokens."""
+    held: dict[int, int] = {}
+    for model in models:
+        held |= model.storages()
+    caches = sum(_slot_bytes(model) * (capacity + model.new_cache(0).spare) for model in models)
+    return MemoryPlan(sum(held.values()), caches, capacity, max(_work(model, n_prompt) for model in models))
+
+
+def _slot_bytes(model: ModelAdapter) -> int:
+    """Keys and values of a token, in all layers."""
+    return int(2 * model.n_layers * model.kv_heads * model.head_dim * model.dtype.itemsize)
+
+
+def _work(model: ModelAdapter, n_prompt: int) -> int:
+    """The widest pass of a prompt: its attention or its activations, whichever is more, and its masks."""
+    widths, exact = model.widths, model.widths is not None
+    n = min(n_prompt, widths.most if widths is not None else BLOCK)
+    heads = model.kv_heads * model.groups
+    item = model.sums.element_size() if exact else model.dtype.itemsize
+    scores = 2 * heads * n * n_prompt * item if exact or model.softcap else 0  # before and after the softmax
+    fed = min(n_prompt, BLOCK)  # their masks are made together, each group of heads with its own
+    masks = fed * n_prompt * (1 + model.groups * (model.sums.element_size() if exact else 1))
+    rows = n * (model.config.hidden_size + 3 * model.inner) * model.dtype.itemsize
+    return int(max(scores, rows) + masks)
+
+
+def refuse_weights(option: str, stored: Mapping[str, int], dtype: torch.dtype, device: torch.device) -> None:
+    """Raises ModelError for weights that do not fit. `stored`: how many, by the dtype that their files name."""
+    n = sum(count for kind, count in stored.items() if kind in _STORED)
+    needed, free = n * dtype.itemsize, free_bytes(device)
+    if free is not None and needed > free:
+        advice = "a smaller model" if dtype.itemsize <= 2 else "--dtype bfloat16, or a smaller model"
+        word = str(dtype).removeprefix("torch.")
+        raise ModelError(
+            f"{option}: its weights take {byte_size(needed)} in {word}, and {byte_size(free)} are free: use {advice}"
+        )
+
+
+def refuse_run(plan: MemoryPlan, n_prompt: int, n_new: int, device: torch.device) -> None:
+    """Raises SpecvizError for a prompt with so many new tokens that do not fit."""
+    free = free_bytes(device)
+    if free is not None and plan.needed > free:
+        caches, passes = byte_size(plan.caches), byte_size(plan.work)
+        raise SpecvizError(
+            f"a prompt of {n_prompt:,} tokens and {n_new:,} new ones take {byte_size(plan.needed)} beside the models "
+            f"(caches {caches}, passes {passes}), and {byte_size(free)} are free: shorten the prompt, or give a "
+            "smaller --max-new-tokens"
+        )
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Memory that may still be taken; None where nobody can say."""
+    if device.type == "cuda":
+        own = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + own
+    if device.type != "cpu":
+        return None
+    rooms = [int(psutil.virtual_memory().available)]
+    with suppress(OSError, ValueError):  # a container's limit, where it has one
+        limit = int((_CGROUP / "memory.max").read_text())
+        rooms.append(limit - int((_CGROUP / "memory.current").read_text()))
+    return max(0, min(rooms))
