@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -102,7 +103,8 @@ class Suffix(Drafter):
             return tree.draft("length" if knobs["max_spec_tokens"] else "budget")
         found = self._best(ctx, length)
         if found is None:
-            return tree.draft("no_match")
+            known = next(chain(self.counts.matched(), self._others.matched()), None)
+            return tree.draft("no_match" if known is None else "low_conf")
         end = self._paths(ctx, tree, found) if knobs["tree"] else self._chain(ctx, tree, found)
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 

@@ -128,6 +128,8 @@ def test_every_draft_is_that_of_the_book(depth: int, factor: float) -> None:
         room = 50 - (len(text) - len(prompt))
         assert list(done.draft.tokens) == by_the_book(text, depth, factor, 0.3, min(24, room - 1))
         drafted += len(done.draft)
+        if not done.draft.tokens and room > 1:
+            assert done.draft.draft_end == ("low_conf" if text[-1] in text[:-1] else "no_match")
         text += done.tokens
     assert drafted > 10
 
