@@ -75,6 +75,7 @@ PAIR: dict[str, Recording] = {
     "code-kangaroo": Recording(_ON["code"], "kangaroo", SAMPLED),
     "code-specblock": Recording(_ON["code"], "specblock", SAMPLED),
     "code-eagle3": Recording(_ON["code"], "eagle3", SAMPLED),
+    "code-mtp": Recording(_ON["code"], "mtp", SAMPLED),
     "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
 }
 CHATS: dict[str, Recording] = {  # drafted by what is usual for the target, where a second model drafts
@@ -88,6 +89,7 @@ CHATS: dict[str, Recording] = {  # drafted by what is usual for the target, wher
     "code-specbranch": Recording("code", "specbranch", BRANCHES, {"lanes": "threads"}),
     "code-lookahead": Recording("code", "lookahead", OTHER),
     "summarise-ngram": Recording("summarise", "ngram", LIKELIEST),
+    "summarise-suffix": Recording("summarise", "suffix", {**LIKELIEST, "tree": True, "max_spec_factor": 2.0}),
     "sum-draft": Recording("sum", "draft", {**LIKELIEST, "gamma": 8}),
     "translate-ar": Recording("translate", "ar", {**LIKELIEST, "max_new_tokens": 40}),
     "stream-specblock": Recording("", "specblock", {**LEARNS, "node_budget": 24}, {"level": "summary"}),

@@ -357,6 +357,13 @@ medusa = _drafter(
     "Train Medusa heads for a frozen target on text that it writes itself, and find the fixed tree that suits them.",
     value("--heads", click.IntRange(1, 8), 4, "How far ahead they look."),
 )
+mtp = _drafter(
+    "mtp",
+    "trees.mtp.MtpRequest",
+    "Train an MTP layer for a frozen target on text that it writes itself, and measure it.",
+    value("--steps", click.IntRange(1, 16), 3, "Tokens ahead unrolled in training."),
+    value("--ff", NATURAL, 0, "Inner size of its feed-forward part; 0: the target's.", show_default=False),
+)
 
 
 @click.command("text")
@@ -409,5 +416,5 @@ def static_tree(threads: int | None, **options: Any) -> None:
     click.echo(folder)
 
 
-for each in (exit_heads, hrad, kangaroo, skip_set, block_drafter, eagle3, medusa, static_tree, own_text, draft):
+for each in (exit_heads, hrad, kangaroo, skip_set, block_drafter, eagle3, medusa, mtp, static_tree, own_text, draft):
     command.add_command(each)

@@ -41,7 +41,7 @@ def test_all_arms_write_the_text_that_the_weights_hold(pair: Folders) -> None:
         assert arm.ready(ids(), N, 0)() == text, arm.name
 
 
-TRAINED = {"kangaroo", "draft_and_verify", "specblock", "eagle3", "static_tree", "medusa"}  # a part of their own
+TRAINED = {"kangaroo", "draft_and_verify", "specblock", "eagle3", "static_tree", "medusa", "mtp"}  # a part of their own
 
 
 @pytest.mark.parametrize("name", sorted(set(OURS) - {*DEFAULT.split(","), *TRAINED}))

@@ -35,6 +35,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "drawn tree": {"method": "draft", "shape": "drawn_tree", "d_max": 3},
     "tree": {"method": "draft", "shape": "tree", "d_max": 4, "w_max": 4, "k_max": 3, "node_budget": 30},
     "ngram": {"method": "ngram", "gamma": 4},
+    "suffix": {"method": "suffix"},
+    "suffix tree": {"method": "suffix", "tree": True, "max_spec_factor": 3.0},
     "lookahead": {"method": "lookahead"},
     "pearl": {"method": "pearl"},
     "layerskip": {"method": "layerskip"},

@@ -15,7 +15,7 @@ from specviz.train.exits import card as heads
 from specviz.train.hrad import train as hrad
 from specviz.train.kangaroo import train as kangaroo
 from specviz.train.self_skip import train as skip_set
-from specviz.train.trees import block_drafter, eagle3, medusa
+from specviz.train.trees import block_drafter, eagle3, medusa, mtp
 
 FOLDER = Path(__file__).parents[2] / "assets" / "specviz_assets" / "models" / "smollm2"
 KINDS: dict[str, Callable[[Any], dict[str, Any]]] = {
@@ -23,6 +23,7 @@ KINDS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "eagle3": eagle3.CARD.words,
     "block-drafter": block_drafter.CARD.words,
     "medusa": medusa.CARD.words,
+    "mtp": mtp.CARD.words,
     "exit-heads": heads.said,
     "kangaroo": kangaroo.said,
     "skip-set": skip_set.said,

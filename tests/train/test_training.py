@@ -14,12 +14,14 @@ from methods.specblock.stage import trained as random_drafter
 from specviz.cli.train import block_drafter as block_command
 from specviz.cli.train import eagle3 as eagle_command
 from specviz.cli.train import medusa as medusa_command
+from specviz.cli.train import mtp as mtp_command
 from specviz.cli.train import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files
+from specviz.methods.mtp import network as mtp_files
 from specviz.methods.specblock import network as block_files
 from specviz.methods.specblock.losses import LossConfig
 from specviz.methods.trained.rank_shapes import read_table
@@ -29,7 +31,7 @@ from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import OwnWindows, Writing
 from specviz.train.common.tokens import WindowFeed
 from specviz.train.common.training_text import cut
-from specviz.train.trees import block_drafter, card, eagle3, losses, medusa, train
+from specviz.train.trees import block_drafter, card, eagle3, losses, medusa, mtp, train
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build, save
 from train.little_text import little_corpus
@@ -53,6 +55,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (block_drafter, {"RECIPE": with_arms(block_drafter.RECIPE, {"blocks": 1}, {"merge": False})}),
         (eagle3, {"RECIPE": with_arms(eagle3.RECIPE, {}, {"d_max": 3})}),
         (medusa, {"RECIPE": with_arms(medusa.RECIPE, {})}),
+        (mtp, {"RECIPE": with_arms(mtp.RECIPE, {})}),
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
@@ -112,6 +115,20 @@ def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path
     assert [len(row) for row in right] == [10] * 7
     assert all(0 <= sum(row) <= 1.0001 for row in right)
     assert sum(right[0]) > 0.05
+
+
+def test_an_mtp_layer_learns_and_is_found_by_the_target(small: str, tmp_path: Path) -> None:
+    """A narrower feed-forward part than the target's, and some of its tokens."""
+    out = Path(small) / "mtp"
+    arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
+    done = CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003"])
+    assert done.exit_code == 0, done.output
+    found = mtp_files.KIND.pick(load(small, "target", None, None).adapter, None)
+    assert (found.config.trained_steps, found.config.ff, found.vocabulary.n_draft) == (3, 16, 100)
+    numbers = json.loads((out / "card.json").read_text())
+    losses = [row[1] for row in numbers["training"]["curve"]]
+    assert losses[-1] < losses[0] - 0.3
+    assert len(numbers["accuracy"]) == 3
 
 
 def test_medusa_heads_learn_and_bring_their_tree(small: str, tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ class DraftSampler:
         ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
         return self.ctx.draw("draft", depth, law, ordinal).token
 
-    def add(self, tree: DraftTree, parent: int, token: int, law: Row | None, raw: Tensor, **facts: Any) -> int:
-        """The node of a chosen token. `law` None: it was fixed, not drawn; `raw`: the draft's logits `[V]`."""
+    def add(self, tree: DraftTree, parent: int, token: int, law: Row | None, raw: Tensor | None, **facts: Any) -> int:
+        """The node of a chosen token. `law` None: it was fixed, not drawn; `raw`: the draft's logits `[V]`, if any."""
         drawn = law is not None and not isinstance(law, Certain) and self.mode != "argmax"
         return tree.add(token, parent, law if drawn else None, mode=self.mode if drawn else "argmax", raw=raw, **facts)
 

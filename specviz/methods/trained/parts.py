@@ -77,9 +77,13 @@ class Trained(Generic[D, N]):
 
 @dataclass(frozen=True, kw_only=True)
 class DrafterKind(PartKind[D], Generic[D, N]):
-    """`build` makes a network with empty weights; `published` reads a folder whose config names no format of ours."""
+    """`build` makes a network with empty weights; `published` reads a folder whose config names no format of ours.
+
+    `join` gives a network what it shares with its target: those are no weights of its own.
+    """
 
     build: Callable[[D], N]
+    join: Callable[[N, ModelAdapter, Vocabulary], None] | None = None
     published: Callable[[Path, dict[str, Any], ModelAdapter], tuple[D, Tensors]] | None = None
     weights: str = "drafter.safetensors"
 
@@ -143,6 +147,8 @@ class DrafterKind(PartKind[D], Generic[D, N]):
                 f"{OPTION} {folder}: the weights are not what config.json says: {wrong}; mend it, or {self.advice}"
             )
         network.to_empty(device=adapter.device).load_state_dict(tensors)
+        if self.join is not None:
+            self.join(network, adapter, vocabulary)
         return Trained(config, network.requires_grad_(False).eval(), vocabulary)
 
     def _fault(self, found: Mapping[str, Any]) -> str | None:

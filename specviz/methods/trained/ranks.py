@@ -132,13 +132,13 @@ def ranked(
 
     They are ranked as the target ranks tokens: penalised, banned ones last.
     """
-    wide = _wide(logits)
-    scores = wide
+    numbers = wide(logits)
+    scores = numbers
     if _reorders(ctx.warper):
         prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
-        scores = vocabulary.to_draft(ctx.warper.scores(vocabulary.spread(wide), prefixes))
+        scores = vocabulary.to_draft(ctx.warper.scores(vocabulary.spread(numbers), prefixes))
     best = scores.topk(min(n, scores.shape[-1]), -1).indices
-    return best, wide.gather(-1, best) - wide.logsumexp(-1, keepdim=True)
+    return best, numbers.gather(-1, best) - numbers.logsumexp(-1, keepdim=True)
 
 
 def best(
@@ -159,14 +159,15 @@ def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | 
     if not _reorders(warper):
         return None
     prefix = [*ctx.tokens, *path]
-    return lambda rows: vocabulary.to_draft(warper.scores(vocabulary.spread(_wide(rows)), [prefix] * len(rows)))
+    return lambda rows: vocabulary.to_draft(warper.scores(vocabulary.spread(wide(rows)), [prefix] * len(rows)))
 
 
 def _reorders(warper: Warper) -> bool:
     return bool(warper.banned) or warper.needs_prefix
 
 
-def _wide(logits: Tensor) -> Tensor:
+def wide(logits: Tensor) -> Tensor:
+    """Logits in float32 or wider: token ids beside them stay exact."""
     return logits if logits.dtype == torch.float64 else logits.float()
 
 

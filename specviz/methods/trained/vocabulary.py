@@ -50,6 +50,11 @@ class Vocabulary:
         ids = self.ids
         return rows if ids is None else rows[..., ids]
 
+    def head(self, rows: Tensor) -> Tensor:
+        """The rows `[V_d, width]` of a target's head `[V or more, width]`; those past the vocabulary pad it."""
+        ids = self.ids
+        return rows[: self.size] if ids is None else rows[ids]
+
     @classmethod
     def most_frequent(cls, counts: Tensor, n: int) -> "Vocabulary":
         """The `n` most frequent tokens by `counts` `[V]`; all of them when there are no more."""

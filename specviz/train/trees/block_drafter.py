@@ -200,5 +200,4 @@ def vocabulary_of(adapter: ModelAdapter, ids: Ids, n: int) -> Vocabulary:
 
 def head_rows(adapter: ModelAdapter, vocabulary: Vocabulary) -> torch.Tensor:
     """The target's head `[V_d, width]`, to be copied: a drafter's own must never share its storage."""
-    rows: torch.Tensor = adapter.head.weight[: adapter.vocab].detach()
-    return rows if vocabulary.ids is None else rows[vocabulary.ids]
+    return vocabulary.head(adapter.head.weight.detach())

@@ -14,8 +14,8 @@ from specviz.train.common.target_text import OwnWindows
 from specviz.train.trees import train
 from specviz.train.trees.block_drafter import head_rows, layer_like, vocabulary_of
 from specviz.train.trees.card import HeldOutWindows, TreeCard
-from specviz.train.trees.losses import PlacesLoss, eagle_loss, levels_of
-from specviz.train.trees.objective import DrafterBatches, read_target
+from specviz.train.trees.losses import PlacesLoss, eagle_loss, right_by_level
+from specviz.train.trees.objective import DrafterBatches
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +97,8 @@ def _loss(request: Eagle3Request, adapter: ModelAdapter, batches: DrafterBatches
     return eagle_loss(batches, adapter.embedding, request.decay, request.draft_loss)  # type: ignore[arg-type]
 
 
-@torch.no_grad()
 def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dict[str, Any]:
-    """By level: how often its best token is the target's where all levels before were right."""
-    n = trained.config.trained_steps
-    right, total = torch.zeros(n), torch.zeros(n)
-    for part in held.windows.split(4):
-        seen = read_target(adapter.model, trained, trained.config.taps, *part)
-        alive = torch.ones(seen.features.shape[:2], dtype=torch.bool, device=seen.tokens.device)
-        for level, told in enumerate(levels_of(trained, adapter.embedding, seen, n)):
-            reached = alive & told.counted
-            right[level] += (told.right & reached).sum()
-            total[level] += reached.sum()
-            alive = alive & (told.right | ~told.counted)
-    return {"accuracy": [round(share, 4) for share in (right / total.clamp(min=1)).tolist()]}
+    return {"accuracy": right_by_level(adapter, trained, held.windows)}
 
 
 def _said(numbers: Mapping[str, Any]) -> dict[str, Any]:

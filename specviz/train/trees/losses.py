@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.methods.eagle3.drafter import Trained as EagleTrained
 from specviz.methods.medusa.drafter import Trained as MedusaTrained
 from specviz.methods.specblock.losses import (
     DraftLoss,
@@ -29,6 +28,7 @@ from specviz.methods.specblock.losses import (
 )
 from specviz.methods.specblock.network import Trained as BlockTrained
 from specviz.methods.specblock.network import packed
+from specviz.methods.trained.parts import Trained
 from specviz.methods.trained.ranks import ranks
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.common.tokens import Ids
@@ -74,7 +74,11 @@ def placed(truth: TargetRows, at: Tensor, speak: Callable[[Tensor], Tensor], kin
 
 
 def levels_of(
-    trained: EagleTrained, embed: Callable[[Tensor], Tensor], seen: TargetOutputs, steps: int, kind: DraftLoss = "full"
+    trained: Trained[Any, Any],
+    embed: Callable[[Tensor], Tensor],
+    seen: TargetOutputs,
+    steps: int,
+    kind: DraftLoss = "full",
 ) -> list[PlaceResult]:
     """All levels at all pairs of what was seen."""
     network, n_pairs = trained.network, seen.features.shape[1]
@@ -116,6 +120,22 @@ class PlacesLoss:
         loss = sum((self.decay**i * each.loss for i, each in enumerate(told)), none)
         right = told[0].share_right, told[-1].share_right
         return PartResult(loss, float(told[0].loss.detach()), right, seen.n_pairs)
+
+
+@torch.no_grad()
+def right_by_level(adapter: ModelAdapter, trained: Trained[Any, Any], windows: OwnWindows) -> list[float]:
+    """By level: how often its best token is the target's where all levels before were right."""
+    n = trained.config.trained_steps
+    right, total = torch.zeros(n), torch.zeros(n)
+    for part in windows.split(4):
+        seen = read_target(adapter.model, trained, trained.config.taps, *part)
+        alive = torch.ones(seen.features.shape[:2], dtype=torch.bool, device=seen.tokens.device)
+        for level, told in enumerate(levels_of(trained, adapter.embedding, seen, n)):
+            reached = alive & told.counted
+            right[level] += (told.right & reached).sum()
+            total[level] += reached.sum()
+            alive = alive & (told.right | ~told.counted)
+    return [round(share, 4) for share in (right / total.clamp(min=1)).tolist()]
 
 
 def eagle_loss(

@@ -1,0 +1,98 @@
+"""The network of `mtp`: a decoder layer over `M [norm(E[x]) ; norm(h)]`, the target's embedding and head around it.
+
+h is the target's last state, behind its final norm, on committed text, and the layer's own output on drafted tokens. So
+a row is a pair (the state whose logits gave a token, that token) as in EAGLE-3, whose cache and masks serve here too.
+The models that bring such a layer may train one for every depth; engines run the first again and again, as is done
+here, and the training unrolls what drafting will do.
+
+The head is the target's: its rows of the draft vocabulary are no weights of the part and not in its file.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.methods.mtp.spec import MTP
+from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
+from specviz.methods.trained.parts import TapConfig, drafter_kind
+from specviz.methods.trained.parts import Trained as AnyTrained
+from specviz.methods.trained.vocabulary import Vocabulary
+
+
+class MtpNetwork(nn.Module):
+    """Rows come and go as `[B, n, 1, width]`. `head` `[V_d, width]` is the target's, given by `join`."""
+
+    slots, depth = 1, 1
+    head: Tensor
+
+    def __init__(self, shape: LayerShape, rng: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.shape = shape
+        self.norm_token = RMSNorm(shape.width, shape.eps)
+        self.norm_condition = RMSNorm(shape.width, shape.eps)
+        self.fuse = linear(2 * shape.width, shape.width)
+        self.layer = Layer(shape)
+        self.norm_out = RMSNorm(shape.width, shape.eps)
+        self.rope = Rope(shape)
+        self.register_buffer("head", torch.empty(0), persistent=False)
+        if rng is not None:
+            fill_normal(self, rng)
+
+    def join(self, adapter: ModelAdapter, vocabulary: Vocabulary) -> None:
+        """Speak by the target's head."""
+        self.head = vocabulary.head(adapter.head.weight.detach())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.fuse.weight.dtype
+
+    def conditions(self, features: Tensor) -> Tensor:
+        """The target's states `[.., width]` as they are."""
+        return features
+
+    def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
+        """Rows `[B, n, 1, width]` of h and embeddings, both `[B, n, width]`."""
+        joined: Tensor = self.fuse(torch.cat([self.norm_token(embedded), self.norm_condition(condition)], -1))
+        return joined[..., None, :]
+
+    def forward(self, rows: Tensor, positions: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
+        """The layer's output `[B, n, 1, width]`, which the next token's row takes for h."""
+        out: Tensor = self.layer(rows[..., 0, :], self.rope.at(positions, rows), 0, keys, mask)
+        return out[..., None, :]
+
+    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
+        """Rotary positions `[.., n]`: a row stands where its token does."""
+        return inputs
+
+    def speak(self, states: Tensor) -> Tensor:
+        """Draft logits `[.., V_d]` of states `[.., width]`."""
+        out: Tensor = nn.functional.linear(self.norm_out(states), self.head)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class MtpConfig(TapConfig):
+    """`config.json`. `trained_steps`: how many tokens ahead the training went."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff: int
+    rope_theta: float
+    eps: float = 1e-6
+    trained_steps: int = 3
+
+    @property
+    def shape(self) -> LayerShape:
+        """Of the layer, which is as wide as its target."""
+        return LayerShape(
+            self.target_width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps
+        )
+
+
+Trained = AnyTrained[MtpConfig, MtpNetwork]
+KIND = replace(
+    drafter_kind(MTP, "specviz-mtp", MtpConfig, lambda config: MtpNetwork(config.shape)), join=MtpNetwork.join
+)

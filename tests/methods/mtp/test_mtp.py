@@ -1,0 +1,253 @@
+"""MTP layer: packed = incremental, where its chain stops, the exact law, the text of plain decoding, its file."""
+
+import math
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from methods.specblock.small import SHAPE, WIDTH, Text
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.events import DraftStep, Node, RoundEnd
+from specviz.methods import get_method
+from specviz.methods.common.runner import DraftSampler
+from specviz.methods.mtp.drafter import Mtp
+from specviz.methods.mtp.network import KIND, MtpConfig, MtpNetwork, Trained
+from specviz.methods.specblock.network import packed
+from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.layers import LayerShape
+from specviz.methods.trained.parts import fingerprint
+from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.probability.table_models import CASE_C, Table, law
+from specviz.prove.enumerate import deviation
+from specviz.train.trees.mtp import settle
+from specviz.verifiers import get_verifier
+from support.driver import session as plain_session
+from support.models import build
+from support.table_session import HISTORY, TableModel, law_by_rounds
+
+PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
+METHOD = get_method("mtp")
+
+
+def network(shape: LayerShape, vocab: int, seed: int = 0, large: float = 15.0) -> MtpNetwork:
+    """Large random weights, and a head of its own."""
+    rng = torch.Generator().manual_seed(seed)
+    net = MtpNetwork(shape, rng).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(large)
+    net.head = torch.randn(vocab, shape.width, generator=rng, dtype=torch.float64)
+    return net.requires_grad_(False)
+
+
+def test_packed_is_incremental() -> None:
+    """Five unrolled steps behind an anchor, against the text fed in rounds and a chain run token by token."""
+    net, text, anchor, n = network(SHAPE.layer, 40), Text(16, n_features=WIDTH), 5, 5
+    whole = packed(net, text.embed, text.features, text.tokens, torch.tensor([[2, anchor]]), (1,) * n)
+    calls = CallCache(net, text.embed)
+    for at, end in ((0, 3), (3, 4), (4, 6)):
+        root = calls.first(text.features[0, at:end], text.tokens[0, at + 1 : end + 1].tolist())
+    torch.testing.assert_close(root, whole[0][0, anchor], rtol=0, atol=1e-10)
+    chain: tuple[BlockPlace, ...] = (BlockPlace(1, calls.first_row, 0),)
+    for step in range(1, n + 1):
+        h, (row,) = calls.later([BlockStart(int(text.tokens[0, anchor + 1 + step]), step, chain)])
+        torch.testing.assert_close(h[0], whole[step][0, 1], rtol=0, atol=1e-10)
+        chain = (*chain, BlockPlace(step + 1, row, 0))
+
+
+def config(adapter: Any, vocabulary: Vocabulary, layer: LayerShape) -> MtpConfig:
+    return MtpConfig(
+        target=fingerprint(adapter) if isinstance(adapter, ModelAdapter) else "",
+        target_name=adapter.name,
+        target_layers=adapter.n_layers,
+        target_width=layer.width,
+        taps=(adapter.n_layers,),
+        vocab=adapter.vocab,
+        draft_vocab=vocabulary.n_draft,
+        heads=layer.heads,
+        kv_heads=layer.kv_heads,
+        head_dim=layer.head_dim,
+        ff=layer.ff,
+        rope_theta=layer.rope_theta,
+    )
+
+
+def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> Trained:
+    width = int(adapter.head.weight.shape[1])
+    vocabulary = vocabulary or Vocabulary(adapter.vocab)
+    layer = LayerShape(width, 4, 2, 8, 24)
+    net = MtpNetwork(layer, torch.Generator().manual_seed(0)).to(adapter.dtype).requires_grad_(False)
+    net.join(adapter, vocabulary)
+    return Trained(config(adapter, vocabulary, layer), net, vocabulary)
+
+
+def session(adapter: Any, trained: Trained, verifier: str = "walk", prompt: Any = PROMPT, **knobs: Any) -> Session:
+    eos = frozenset(knobs.pop("eos", ()))
+    asked = METHOD.table.knobs({"max_new_tokens": 36, **knobs})
+    drafter = Mtp(trained, adapter, asked["draft_mode"])
+    parts = SessionConfig(FactoryModels(adapter, None, 900), drafter, get_verifier(verifier))
+    return Session(parts, prompt, METHOD.table, asked, eos=eos)
+
+
+class Told(TableModel):
+    """A table with hidden states: a text's number as a vector, so that a layer can be fed by it."""
+
+    name, layers = "table", ()
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table, (0, 1, 0))
+        rng = torch.Generator().manual_seed(5)
+        self._vectors = torch.randn(200, 8, generator=rng, dtype=torch.float64)
+        self._tokens = torch.randn(self.vocab, 8, generator=rng, dtype=torch.float64)
+        self.head = SimpleNamespace(weight=0.5 * torch.randn(self.vocab, 8, generator=rng, dtype=torch.float64))
+
+    def normed(self, states: torch.Tensor) -> torch.Tensor:
+        return self._vectors[states[:, 0].long()]
+
+    def embedding(self, ids: torch.Tensor) -> torch.Tensor:
+        return self._tokens[ids]
+
+
+def off(table: Table, length: int, verifier: str, eos: tuple[int, ...] = (), **knobs: Any) -> float:
+    """How far the law of `length` new tokens is from the target's, every random decision enumerated."""
+    target, layer = Told(table), LayerShape(8, 2, 1, 4, 8)
+    net = network(layer, table.vocab, seed=2)
+    net.head = target.head.weight
+    vocabulary = Vocabulary(table.vocab)
+    trained = Trained(config(target, vocabulary, layer), net, vocabulary)
+    asked = {"temperature": 1.0, "gamma": 2, "max_new_tokens": length, **knobs}
+    begun = session(target, trained, verifier, (0, 1, 0), eos=eos, **asked)
+    return float(deviation(law_by_rounds(begun, stateless=[trained, net]), law(table, length, [*eos])))
+
+
+RULES = [("walk", "argmax"), ("tokenwise", "argmax"), ("tokenwise", "sampled"), ("walk", "shared")]
+
+
+@pytest.mark.parametrize(("verifier", "mode"), RULES)
+def test_the_law_is_the_target_s(verifier: str, mode: str) -> None:
+    """Also where drafts end early, by an end token or because the layer is unsure."""
+    for table, length, more in (
+        (HISTORY.p, 4, {}),
+        (HISTORY.p, 4, {"p_min": 0.6}),
+        (HISTORY.p, 4, {"eos": (1,)}),
+        (CASE_C.p, 2, {}),
+    ):
+        assert off(table, length, verifier, draft_mode=mode, **more) < 1e-12
+
+
+def test_a_draw_by_another_law_than_is_on_record_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = DraftSampler.token
+    monkeypatch.setattr(DraftSampler, "token", lambda self, depth, law: drawn(self, depth, law.flip(0)))
+    assert off(HISTORY.p, 3, "tokenwise", draft_mode="sampled") > 1e-3
+
+
+@pytest.fixture(scope="module")
+def target() -> ModelAdapter:
+    return ModelAdapter(build("llama", seed=1, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("temperature", [0, 0.8])
+def test_tokens_are_those_of_plain_decoding(
+    target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, temperature: float
+) -> None:
+    """Knobs redrawn before every round; a layer that knows the text is kept whole."""
+    common = {"temperature": temperature, "seed": 3, "max_new_tokens": 36}
+    want = plain_session(target, None, PROMPT, method="ar", **common).generate()
+    truth = [*PROMPT, *want]
+    for right in (False, True):
+        trained, rng, most = made(target), random.Random(1), 0
+        run = session(target, trained, **common)
+
+        def knowing(states: torch.Tensor, right: bool = right, run: Session = run, net: Any = trained.network) -> Any:
+            logits = MtpNetwork.speak(net, states).clone()
+            pos = len(run.tokens) + run.drafter.text.calls.kv_len - run.drafter.text.calls.pairs
+            if right and pos < len(truth):
+                logits[..., truth[pos]] += 50.0
+            return logits
+
+        monkeypatch.setattr(trained.network, "speak", knowing)
+        for done in run.rounds():
+            most = max(most, done.n_accepted)
+            run.request("gamma", rng.choice([0, 1, 3, 6]))
+            run.request("p_min", rng.choice([0.0, 0.01, 0.5]))
+        assert run.new_tokens == want
+        assert most >= (6 if right else 0)
+
+
+def test_it_stops_before_a_token_it_is_unsure_of(loaded: Any, run: Any, tmp_path: Path) -> None:
+    """On record: every drafted token was at least as probable as asked, the look that stopped was not."""
+    KIND.write(tmp_path, made(loaded[0].target.adapter))
+    _, free = run("mtp", drafter=[str(tmp_path)], gamma=6)
+    known = sorted({event.conf for event in free if isinstance(event, DraftStep)})
+    bound = (known[9] + known[10]) / 2  # not one of them: what is on record is rounded
+    _, events = run("mtp", drafter=[str(tmp_path)], gamma=6, p_min=bound)
+    looks = {each: [e for e in events if isinstance(e, DraftStep) and e.r == each] for each in {e.r for e in events}}
+    nodes = {event.node: event for event in events if isinstance(event, Node)}
+    for end in (event for event in events if isinstance(event, RoundEnd)):
+        *before, last = looks[end.r] or [None]
+        assert not any(look.stopped for look in before)
+        assert (end.draft_end == "low_conf") == (last is not None and last.stopped)
+    every = [look for each in looks.values() for look in each]
+    assert {look.node for look in every if not look.stopped} == {*nodes}
+    assert all((look.conf < bound) == look.stopped for look in every)
+    assert {look.stopped for look in every} == {True, False}
+    for look in every:
+        if look.node is not None:
+            assert look.conf == pytest.approx(math.exp(nodes[look.node].log_conf), rel=1e-3)
+            assert look.pos == nodes[look.node].pos
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_numbers_that_are_not_finite_draft_nothing(
+    target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    trained, calls, speak = made(target), [], MtpNetwork.speak
+
+    def odd(states: torch.Tensor) -> torch.Tensor:
+        calls.append(None)
+        return speak(trained.network, states) * (float("nan") if len(calls) >= first else 1.0)
+
+    monkeypatch.setattr(trained.network, "speak", odd)
+    run = session(target, trained, max_new_tokens=12)
+    done = next(iter(run.rounds()))
+    assert [fact.code for fact in done.facts if not isinstance(fact, DraftStep)] == ["draft_not_finite"]
+    assert len(done.draft) == first - 1
+    rest = plain_session(target, None, PROMPT, method="ar", max_new_tokens=12).generate()
+    assert [*done.tokens, *(token for more in run.rounds() for token in more.tokens)] == rest
+
+
+def test_its_file_holds_the_layer_alone(target: ModelAdapter, tmp_path: Path) -> None:
+    """Head and embedding are the target's, also where it speaks of some tokens only."""
+    few = Vocabulary.most_frequent(torch.randperm(target.vocab, generator=torch.Generator().manual_seed(3)), 120)
+    KIND.write(tmp_path, made(target, few))
+    with safe_open(tmp_path / KIND.weights, "pt") as file:
+        assert not [name for name in file.keys() if name.startswith(("head", "embed"))]  # noqa: SIM118
+    found = KIND.load(tmp_path, target)
+    assert torch.equal(found.network.head, target.head.weight[few.ids])
+    assert (
+        session(target, found).generate()
+        == plain_session(target, None, PROMPT, method="ar", max_new_tokens=36).generate()
+    )
+
+
+def test_it_begins_by_saying_what_the_target_said(target: ModelAdapter) -> None:
+    """With silent sublayers and a deaf ear for tokens: the head's own logits of the state, but for their size."""
+    trained = made(target)
+    settle(trained.network, target)
+    width = trained.network.shape.width
+    with torch.no_grad():
+        trained.network.layer.o.weight.zero_()
+        trained.network.layer.down.weight.zero_()
+        trained.network.fuse.weight[:, :width].zero_()
+        trained.network.fuse.weight[:, width:].copy_(torch.eye(width))
+    states = torch.randn(6, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    said = CallCache(trained.network, target.embedding).first(states, [1, 2, 3, 4, 5, 6])
+    ours, theirs = trained.network.speak(said)[0], states[-1] @ target.head.weight.T
+    torch.testing.assert_close(ours / ours.norm(), theirs / theirs.norm())
