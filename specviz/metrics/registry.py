@@ -86,6 +86,7 @@ class SummedRun:
         self.blocks = sums.blocks + Counter([sums.open_block] if self.n_blocks else [])
         self.two_models = self.header is not None and self.header.models.draft is not None
         self.drafts = bool(self.total("n_drafted"))
+        self.ours = self.header is None or self.header.outside is None  # else nobody timed what a round is made of
         self.backward = self.header is not None and self.header.verifier_traits.backward
         self.has_nodes = sums.has_nodes and self.drafts
         self.pipelined = sums.pipeline.active

@@ -22,7 +22,7 @@ import platformdirs
 
 from specviz.runlog.spool import Place
 
-FORMAT = 2  # of the file and of the rows in it
+FORMAT = 3  # of the file and of the rows in it
 MAGIC = b"specviz index\n"
 MOST_MB = 512  # of the indexes of all traces; the oldest go
 _ENDS = 1 << 16  # bytes of either end of a trace that are hashed
@@ -76,6 +76,7 @@ class Head(msgspec.Struct, array_like=True):
     warnings: list[bytes]
     notes: list[bytes]
     findings: list[bytes]
+    reported: list[bytes]
     learnt: list[bytes]
     n_warnings: int
     knobs: dict[str, Any]
