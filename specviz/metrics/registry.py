@@ -19,6 +19,7 @@ from specviz.events import Header, RoundEnd
 from specviz.metrics.against_plain import PlainTally
 from specviz.metrics.draft_confidence import ConfidenceTally
 from specviz.metrics.estimate import Estimate, Median, Ratio, Term
+from specviz.metrics.outside import RequestCounts
 from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.replay_rules import DraftTally
 from specviz.metrics.tallies import Cells, Exits, ExitTally, ModelledTally, Pipeline
@@ -73,6 +74,7 @@ class RunSums:
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.ranks, self.adapted = RankTally(), AdaptTally()
         self.plain, self.confidence = PlainTally(), ConfidenceTally()
+        self.outside = RequestCounts()  # of a run that another engine made
 
 
 class SummedRun:

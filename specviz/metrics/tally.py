@@ -136,6 +136,8 @@ class Tally(RunSums):
         self.modelled.take(record)
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
+        if self.header is not None and self.header.outside is not None:
+            self.outside.take(record)
         for verdict in record.verdicts.values():
             if verdict.status in _FATES:
                 self._fates[_FATES.index(verdict.status)] += 1
@@ -193,6 +195,7 @@ class Tally(RunSums):
         chain = single_chain(nodes, record.start.n - 1)
         if not chain:
             return
+        self.outside.follow(chain, record)
         prefill = record.query.prefill
         outside = self.header is not None and self.header.outside is not None  # its draws are not keyed as ours are
         key = None if prefill is None or outside else (prefill.seed, record.r)
@@ -200,7 +203,8 @@ class Tally(RunSums):
         own = self.header.verifier_traits.replays_as if self.header is not None else None
         linked = links(chain, verdicts, record.chains, own, key)
         if outside and len(linked) < len(chain):
-            return  # p is known as far as was tested: drafts cut where they failed say nothing of other rules
+            self.drafts.leave_out()  # p is known as far as was tested: whole drafts alone would be those that did well
+            return
         found = replay(record.q, linked)
         self.drafts.add(found)
         if self._on_draft is not None:
