@@ -153,6 +153,8 @@ class Run:
             return None
         if self.header is not None and self.header.imported:
             return f"{self.header.imported} records counts only: there is no tree to show"
+        if self.header is not None and self.header.outside is not None:
+            return f"{self.header.outside.engine} did not say which tokens were drafted in this round"
         if self.level == "none":
             return "recorded at level none: counts and text only, no tree"
         return None

@@ -66,6 +66,7 @@ class Writer:
         self._recorder = Recorder(path)
         self._q, self._r, self._n, self._root, self._next = -1, 0, 0, -1, 0
         self._open: _Open | None = None
+        self._temperature = temperature
         knobs = {} if temperature is None else {"temperature": temperature}
         given = {"sampling": {**knobs, **(sampling or {})}, "knobs": dict(knobs), "method": method}
         outside = Outside(
@@ -166,6 +167,15 @@ class Writer:
     def reported(self, of: str, **totals: Any) -> None:
         """What the engine counted itself (fields of `specviz.events.Reported`), to be held against the rounds."""
         self._write(Reported(of=of, **totals))
+
+    def temperature(self, value: float) -> None:
+        """The next request runs at another temperature."""
+        if self._open is not None:
+            raise TraceError("the temperature changes inside a round: call committed() first")
+        old, self._temperature = self._temperature, value
+        if old != value:
+            knob = ev.Knob(name="temperature", old=old, new=value, requested_r=1, applied_r=1, changes_text=True)
+            self._write(knob)
 
     def warn(self, code: str, message: str) -> None:
         """Something that a reader must know."""

@@ -1,15 +1,39 @@
-"""llama.cpp's own server in a process of its own: `python -m support.llama_server TARGET DRAFT [MODE]`.
+"""llama.cpp's own server in a process of its own: `python llama_server.py TARGET DRAFT [MODE]`.
 
 Prints its address and serves until its input closes. Everything it logs goes to standard error. MODE `plain` drafts
 nothing, `sampled` draws drafted tokens from q.
 """
 
+import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import xllamacpp as xl
+SETTLED = "all slots are idle"
 
 
-def settings(target: str, draft: str, mode: str) -> xl.CommonParams:
+@dataclass(frozen=True)
+class LlamaServer:
+    """Its address, its log, and the target it serves, for the library."""
+
+    url: str
+    log: Path
+    target: object
+
+    def settled(self) -> str:
+        """The log, once everything that was asked is told there."""
+        for _ in range(2000):
+            text = self.log.read_text("utf-8", "replace")
+            if text.rstrip().splitlines()[-3:] and SETTLED in "".join(text.splitlines()[-4:]):
+                return text
+            subprocess.run(["sleep", "0.02"], check=True)
+        raise AssertionError("the server is still busy")
+
+
+def settings(target: str, draft: str, mode: str) -> Any:
+    import xllamacpp as xl
+
     params = xl.CommonParams()
     params.model.path = target
     params.n_ctx, params.n_predict, params.n_parallel = 512, 64, 1
@@ -17,6 +41,7 @@ def settings(target: str, draft: str, mode: str) -> xl.CommonParams:
     params.warmup, params.endpoint_metrics, params.no_mmproj = False, True, True
     params.hostnames, params.port = ["127.0.0.1"], 0
     params.verbosity = 10
+    params.speculative.draft.probabilistic = mode == "sampled"
     if mode != "plain":
         params.speculative.types = [xl.common_speculative_type.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
         params.speculative.draft.mparams.path = draft
@@ -26,6 +51,8 @@ def settings(target: str, draft: str, mode: str) -> xl.CommonParams:
 
 
 def main() -> None:
+    import xllamacpp as xl
+
     target, draft, mode = (*sys.argv[1:], "draft")[:3]
     server = xl.Server(settings(target, draft, mode))
     print(server.listening_address, flush=True)

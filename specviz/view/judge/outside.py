@@ -106,8 +106,9 @@ def _others(tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, st
 
 
 def _checked(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
-    n, wrong = len(list(_pairs(run, tally, metrics))), len(list(violations(run, tally, metrics)))
-    if n or wrong:
+    pairs = list(_pairs(run, tally, metrics))
+    n, wrong = len(pairs), sum(said != ours for _, said, ours in pairs)
+    if n:
         agree = "all agree" if not wrong else plural(wrong, "violation")
         yield "identities checked", f"{plural(n, 'total')} that the engine counted itself against the rounds: {agree}"
     for each in run.reported:
