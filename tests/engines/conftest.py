@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from support import llama_server
 from support.llama_server import LlamaServer
 
 

@@ -4,13 +4,13 @@ Prints its address and serves until its input closes. Everything it logs goes to
 nothing, `sampled` draws drafted tokens from q.
 """
 
-import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SETTLED = "all slots are idle"
+OVER = "stop processing: n_tokens"
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class LlamaServer:
     target: object
 
     def settled(self) -> str:
-        """The log, once everything that was asked is told there."""
-        for _ in range(2000):
+        """The log, once the first request is told there to its end."""
+        for _ in range(3000):
             text = self.log.read_text("utf-8", "replace")
-            if text.rstrip().splitlines()[-3:] and SETTLED in "".join(text.splitlines()[-4:]):
+            if OVER in text:
                 return text
-            subprocess.run(["sleep", "0.02"], check=True)
+            time.sleep(0.02)
         raise AssertionError("the server is still busy")
 
 
