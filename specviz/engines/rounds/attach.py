@@ -7,7 +7,7 @@ from typing import Any
 
 from specviz.engines.rounds import server as servers
 from specviz.engines.rounds.llama_stream import LlamaStream
-from specviz.engines.rounds.server import Server, ServerError
+from specviz.engines.rounds.server import EngineServer, ServerError
 from specviz.engines.rounds.sglang_answer import SglangAnswer
 from specviz.engines.rounds.vllm_answer import VllmAnswer
 from specviz.trace import Writer
@@ -27,7 +27,7 @@ class Asked:
 _USUAL = {"llama.cpp": "exact match", "vLLM": "one-hot", "SGLang": "target only"}
 
 
-def rule_of(server: Server) -> tuple[str, str]:
+def rule_of(server: EngineServer) -> tuple[str, str]:
     """The rule in force, and where that is known from."""
     facts = server.facts or {}
     if server.kind == "SGLang":
@@ -41,7 +41,7 @@ def rule_of(server: Server) -> tuple[str, str]:
     return _USUAL[server.kind], "its default, the setting is not told"
 
 
-def open_trace(server: Server, path: Path, asked: Asked, rule: str | None) -> Writer:
+def open_trace(server: EngineServer, path: Path, asked: Asked, rule: str | None) -> Writer:
     """The trace of a server's answers. Raises SpecvizError."""
     name, setting = (rule, "as told") if rule is not None else rule_of(server)
     return Writer(
@@ -57,7 +57,7 @@ def open_trace(server: Server, path: Path, asked: Asked, rule: str | None) -> Wr
     )
 
 
-def answer(server: Server, asked: Asked, trace: Writer) -> Iterator[str]:
+def answer(server: EngineServer, asked: Asked, trace: Writer) -> Iterator[str]:
     """The text as it comes; rounds go to the trace. Raises ServerError, with the trace as far as it came."""
     if server.kind == "llama.cpp":
         yield from _llama(server, asked, trace)
@@ -69,7 +69,7 @@ def answer(server: Server, asked: Asked, trace: Writer) -> Iterator[str]:
         taken.end()
 
 
-def _llama(server: Server, asked: Asked, trace: Writer) -> Iterator[str]:
+def _llama(server: EngineServer, asked: Asked, trace: Writer) -> Iterator[str]:
     body = {
         "prompt": asked.prompt,
         "n_predict": asked.max_new_tokens,
@@ -93,7 +93,7 @@ def _llama(server: Server, asked: Asked, trace: Writer) -> Iterator[str]:
         taken.cut()
 
 
-def _vllm_body(server: Server, asked: Asked) -> tuple[str, Mapping[str, Any]]:
+def _vllm_body(server: EngineServer, asked: Asked) -> tuple[str, Mapping[str, Any]]:
     return "/v1/completions", {
         "model": server.model,
         "prompt": asked.prompt,

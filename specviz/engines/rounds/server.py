@@ -22,7 +22,7 @@ class ServerError(SpecvizError):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class EngineServer:
     """A server that was recognised. `model`: as it names it."""
 
     url: str
@@ -33,23 +33,23 @@ class Server:
     facts: Mapping[str, Any] | None = None  # what it says of its settings
 
 
-def find_server(url: str, key: str | None = None) -> Server:
+def find_server(url: str, key: str | None = None) -> EngineServer:
     """What runs at an address. Raises ServerError."""
     url = _checked(url)
     props = _asked(url, "/props", key)
     if isinstance(props, Mapping) and "default_generation_settings" in props:
         file = str(props.get("model_alias") or props.get("model_path") or "").rpartition("/")[2]
-        return Server(url, "llama.cpp", _text(props.get("build_info")), file or None, key, props)
+        return EngineServer(url, "llama.cpp", _text(props.get("build_info")), file or None, key, props)
     info = _asked(url, "/server_info", key) or _asked(url, "/get_server_info", key)
     if isinstance(info, Mapping) and ("speculative_algorithm" in info or "internal_states" in info):
         model = _text(info.get("served_model_name") or info.get("model_path"))
-        return Server(url, "SGLang", _text(info.get("version")), model, key, info)
+        return EngineServer(url, "SGLang", _text(info.get("version")), model, key, info)
     told = _asked(url, "/version", key)
     if isinstance(told, Mapping) and "version" in told:
         models = _asked(url, "/v1/models", key)
         listed = models.get("data") if isinstance(models, Mapping) else None
         name = _text(listed[0].get("id")) if isinstance(listed, list) and listed else None
-        return Server(url, "vLLM", _text(told["version"]), name, key)
+        return EngineServer(url, "vLLM", _text(told["version"]), name, key)
     raise ServerError(f"{url} answers, but is no server of llama.cpp, vLLM or SGLang that is known here")
 
 
@@ -113,7 +113,7 @@ def _said(error: urllib.error.HTTPError) -> str:
     return running(" ".join(text.split()))[:200]
 
 
-def stream(server: Server, path: str, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def stream(server: EngineServer, path: str, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The chunks of a streamed answer; ends early where the connection does. Raises ServerError."""
     with _open(server.url, path, server.key, body) as answer:
         kind = str(answer.headers.get("Content-Type", ""))
