@@ -46,14 +46,14 @@ def command(
       specviz attach http://127.0.0.1:8080 "def add(a, b):"
       specviz stats attach
     """
-    from specviz.engines.rounds.attach import Asked, answer, open_trace
+    from specviz.engines.rounds.attach import ServerRequest, answer, open_trace
     from specviz.engines.rounds.server import find_server
 
     older = existing(out)
     if older is not None and not force:
         raise SpecvizError(f"{older} is there already; give --force to record over it, or another -o")
     server = find_server(url, key or os.environ.get(KEY_VARIABLE))
-    asked = Asked(prompt, max_new_tokens, temperature, seed)
+    asked = ServerRequest(prompt, max_new_tokens, temperature, seed)
     said = " ".join(filter(None, (server.kind, server.version, server.model)))
     trace = open_trace(server, out, asked, rule)
     narrate(f"specviz: {running(said)} at {running(server.url)}; to watch: specviz tui {running(str(out))}")

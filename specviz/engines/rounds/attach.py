@@ -14,7 +14,7 @@ from specviz.trace import Writer
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ServerRequest:
     """What is asked of a server. `temperature` None: what the server takes by itself."""
 
     prompt: str
@@ -41,7 +41,7 @@ def rule_of(server: EngineServer) -> tuple[str, str]:
     return _USUAL[server.kind], "its default, the setting is not told"
 
 
-def open_trace(server: EngineServer, path: Path, asked: Asked, rule: str | None) -> Writer:
+def open_trace(server: EngineServer, path: Path, asked: ServerRequest, rule: str | None) -> Writer:
     """The trace of a server's answers. Raises SpecvizError."""
     name, setting = (rule, "as told") if rule is not None else rule_of(server)
     return Writer(
@@ -57,7 +57,7 @@ def open_trace(server: EngineServer, path: Path, asked: Asked, rule: str | None)
     )
 
 
-def answer(server: EngineServer, asked: Asked, trace: Writer) -> Iterator[str]:
+def answer(server: EngineServer, asked: ServerRequest, trace: Writer) -> Iterator[str]:
     """The text as it comes; rounds go to the trace. Raises ServerError, with the trace as far as it came."""
     if server.kind == "llama.cpp":
         yield from _llama(server, asked, trace)
@@ -69,7 +69,7 @@ def answer(server: EngineServer, asked: Asked, trace: Writer) -> Iterator[str]:
         taken.end()
 
 
-def _llama(server: EngineServer, asked: Asked, trace: Writer) -> Iterator[str]:
+def _llama(server: EngineServer, asked: ServerRequest, trace: Writer) -> Iterator[str]:
     body = {
         "prompt": asked.prompt,
         "n_predict": asked.max_new_tokens,
@@ -93,7 +93,7 @@ def _llama(server: EngineServer, asked: Asked, trace: Writer) -> Iterator[str]:
         taken.cut()
 
 
-def _vllm_body(server: EngineServer, asked: Asked) -> tuple[str, Mapping[str, Any]]:
+def _vllm_body(server: EngineServer, asked: ServerRequest) -> tuple[str, Mapping[str, Any]]:
     return "/v1/completions", {
         "model": server.model,
         "prompt": asked.prompt,
@@ -105,7 +105,7 @@ def _vllm_body(server: EngineServer, asked: Asked) -> tuple[str, Mapping[str, An
     }
 
 
-def _sglang_body(asked: Asked) -> tuple[str, Mapping[str, Any]]:
+def _sglang_body(asked: ServerRequest) -> tuple[str, Mapping[str, Any]]:
     sampling = {"max_new_tokens": asked.max_new_tokens, **_given(temperature=asked.temperature)}
     return "/generate", {"text": asked.prompt, "sampling_params": sampling, "stream": True}
 

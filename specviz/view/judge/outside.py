@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from specviz.events import Header, Outside, Reported
 from specviz.runlog.fold import Run
 from specviz.text import running
+from specviz.traits import CAPPED, TOKENWISE
 from specviz.view.frame.judgement import RunCard
 from specviz.view.words.numbers import number, plural, prob
 
@@ -90,7 +91,7 @@ def _others(tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, st
     found = []
     if same is not None:
         kept = same.expected_accepted
-        found = [f"tokenwise {number(kept['tokenwise'], 2)}", f"blockwise {number(kept['hsd'], 2)}"]
+        found = [f"tokenwise {number(kept[TOKENWISE], 2)}", f"blockwise {number(kept[CAPPED], 2)}"]
     if counts.n_walked < counts.n_chains:
         yield (
             "other rules on these drafts",
