@@ -195,9 +195,10 @@ class Tally(RunSums):
         chain = single_chain(nodes, record.start.n - 1)
         if not chain:
             return
-        self.outside.follow(chain, record)
         prefill = record.query.prefill
         outside = self.header is not None and self.header.outside is not None  # its draws are not keyed as ours are
+        if outside:
+            self.outside.follow(chain, record)
         key = None if prefill is None or outside else (prefill.seed, record.r)
         verdicts = {number: verdict for number, verdict in record.verdicts.items() if verdict.status != "pruned"}
         own = self.header.verifier_traits.replays_as if self.header is not None else None
