@@ -36,6 +36,8 @@ _TABLE = (
     ("measure.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
     ("look.diff", "Say what changed between two recordings, or sets of them; a gate for regressions."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
+    ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
+    ("outside.import", "Turn a log or report of another engine into a trace."),
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
     ("models", "Show, list, fetch and remove models."),

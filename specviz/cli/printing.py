@@ -127,6 +127,8 @@ class Narrator:
 
 def setting(header: events.Header) -> str:
     """What runs, on one line: method, verifier, its promise, models, sampling, seed."""
+    if header.outside is not None:
+        return outside_setting(header, header.outside)
     target, draft = header.models.target, header.models.draft
     models = " ⇐ ".join(shown(model.name) + precision(model) for model in (target, draft) if model)
     promise = f"lossless{rounding(header)}" if header.lossless else "NOT lossless"
@@ -136,6 +138,20 @@ def setting(header: events.Header) -> str:
     said = f"{header.method} · {header.verifier} ({promise}) · {models} · T {numbers.knob(temperature)} · seed {seed}"
     said = " · ".join(filter(None, (said, exactness(header))))
     return f"{said} · {lanes(header)}" if header.lanes != "serial" or "lanes_ms" in header.env else said
+
+
+def outside_setting(header: events.Header, outside: events.Outside) -> str:
+    """Who made a run that is not ours, by what rule, on one line."""
+    models = " ⇐ ".join(shown(model.name) for model in (header.models.target, header.models.draft) if model)
+    temperature = header.sampling.get("temperature")
+    said = (
+        f"{outside.engine} {outside.version or ''}".strip(),
+        f"{header.method} · {header.verifier} ({outside.promise})",
+        models,
+        "" if temperature is None else f"T {numbers.knob(temperature)}",
+        f"{outside.known} known",
+    )
+    return " · ".join(filter(None, said))
 
 
 def lanes(header: events.Header) -> str:

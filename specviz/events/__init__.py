@@ -26,6 +26,7 @@ from specviz.events.branch import (
     TokenFate,
 )
 from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
+from specviz.events.outside import Known, Outside, Promise, Reported
 from specviz.events.pass_work import MachineRates, PassParts, PassWork
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
@@ -83,6 +84,7 @@ FILE_RECORDS: tuple[type[Event], ...] = (
     Expansion,
     TreeMade,
     Adapt,
+    Reported,
 )
 WIRE_RECORDS: tuple[type[Event], ...] = (Beat, Catalogue, Gap, Refused, State)
 
@@ -188,6 +190,7 @@ __all__ = [
     "Gate",
     "Header",
     "Knob",
+    "Known",
     "Level",
     "MachineRates",
     "Match",
@@ -198,12 +201,15 @@ __all__ = [
     "Models",
     "Node",
     "Note",
+    "Outside",
     "PassParts",
     "PassWork",
     "Pieces",
     "Posterior",
     "Prefill",
+    "Promise",
     "Refused",
+    "Reported",
     "Rollback",
     "RoundEnd",
     "RoundStart",

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from specviz.events.base import Count, Depth, Event, Level, Real
+from specviz.events.outside import Outside
 from specviz.knobs import KnobSpec
 from specviz.traits import MethodTraits, VerifierTraits
 
@@ -114,7 +115,8 @@ class Header(Event, tag="header", kw_only=True):
     level: Level
     topk: Count = 8
     env: dict[str, Any] = {}
-    imported: str | None = None
+    imported: str | None = None  # the engine whose counts these are, where nothing else is known
+    outside: Outside | None = None  # who made the run, where it was not specviz
     method_traits: MethodTraits = MethodTraits()
     verifier_traits: VerifierTraits = VerifierTraits()
 

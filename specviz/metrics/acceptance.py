@@ -16,7 +16,7 @@ from specviz.metrics.registry import ByNumber, RoundFigures, SummedRun, numbered
 metric, ratio = partial(registry.metric, group="common"), partial(registry.ratio, group="common")
 
 
-def _count(name: str, words: str, group: str, formula: Callable[[SummedRun], int] | None = None) -> None:
+def _count(name: str, words: str, group: str, formula: Callable[[SummedRun], int | None] | None = None) -> None:
     registry.metric(name, unit=words.replace(",", "").split()[0], help=words, group=group)(
         formula or (lambda run: run.total(name))
     )
@@ -30,8 +30,8 @@ _count("n_drafted", "tokens put before the target", "drafting")
 _count("n_tested", "tokens that an accept test was made of", "drafting")
 _count("n_accepted", "tokens drafted and kept", "drafting")
 _count("n_emitted", "tokens committed, recovered and bonus ones included", "run")
-_count("n_draft_calls", "calls of the drafter", "drafting")
-_count("n_syncs", "waits of the host for the device", "drafting")
+_count("n_draft_calls", "calls of the drafter", "drafting", lambda r: r.total("n_draft_calls") if r.ours else None)
+_count("n_syncs", "waits of the host for the device", "drafting", lambda r: r.total("n_syncs") if r.ours else None)
 
 
 @ratio(
@@ -146,7 +146,7 @@ def _hrad_confusion(run: SummedRun) -> dict[int, dict[int, int]] | None:
 # ---- trees of trained drafters
 
 
-@tree_ratio("draft_calls_per_round", unit="calls", help="drafter calls", when=lambda run: run.drafts)
+@tree_ratio("draft_calls_per_round", unit="calls", help="drafter calls", when=lambda run: run.drafts and run.ours)
 def _draft_calls_per_round(at: RoundFigures) -> tuple[int, int]:
     """Σ n_draft_calls / rounds."""
     return at.end.n_draft_calls, 1

@@ -55,13 +55,13 @@ def _stage_ms(run: SummedRun) -> dict[str, Estimate]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-@ratio("drafting_share", unit="share", help="draft time / round time", when=lambda run: run.drafts)
+@ratio("drafting_share", unit="share", help="draft time / round time", when=lambda run: run.drafts and run.ours)
 def _drafting_share(at: RoundFigures) -> tuple[int, int]:
     """Σ draft ns / Σ round ns."""
     return at.end.stage_ns.get("draft", 0), at.ns
 
 
-@ratio("overhead", unit="share", help="time spent on recording / the rest")
+@ratio("overhead", unit="share", help="time spent on recording / the rest", when=lambda run: run.ours)
 def _overhead(at: RoundFigures) -> tuple[int, int]:
     """Σ probe_ns / (Σ round_ns - Σ probe_ns): what recording costs."""
     return at.end.probe_ns, at.ns - at.end.probe_ns

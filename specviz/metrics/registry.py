@@ -19,6 +19,7 @@ from specviz.events import Header, RoundEnd
 from specviz.metrics.against_plain import PlainTally
 from specviz.metrics.draft_confidence import ConfidenceTally
 from specviz.metrics.estimate import Estimate, Median, Ratio, Term
+from specviz.metrics.outside import RequestCounts
 from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.replay_rules import DraftTally
 from specviz.metrics.tallies import Cells, Exits, ExitTally, ModelledTally, Pipeline
@@ -73,6 +74,7 @@ class RunSums:
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.ranks, self.adapted = RankTally(), AdaptTally()
         self.plain, self.confidence = PlainTally(), ConfidenceTally()
+        self.outside = RequestCounts()  # of a run that another engine made
 
 
 class SummedRun:
@@ -86,6 +88,7 @@ class SummedRun:
         self.blocks = sums.blocks + Counter([sums.open_block] if self.n_blocks else [])
         self.two_models = self.header is not None and self.header.models.draft is not None
         self.drafts = bool(self.total("n_drafted"))
+        self.ours = self.header is None or self.header.outside is None  # else nobody timed what a round is made of
         self.backward = self.header is not None and self.header.verifier_traits.backward
         self.has_nodes = sums.has_nodes and self.drafts
         self.pipelined = sums.pipeline.active

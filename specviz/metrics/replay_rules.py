@@ -207,11 +207,16 @@ class DraftTally:
 
     def __init__(self) -> None:
         self._n = 0
+        self._biased = False  # drafts were left out
         self._reached: list[int] = []  # drafts of at least 1, 2, .. tokens
         self._credit: dict[str, list[float]] = {rule: [] for rule in RULES}  # their credits there, added up
         self._kept: dict[str, Ratio | None] = {rule: Ratio() for rule in RULES}  # None: cannot be told of one of them
         self._gain: dict[str, Ratio] = {rule: Ratio() for rule in RULES[1:]}
         self._gains: dict[str, Counter[int]] = {rule: Counter() for rule in RULES[1:]}
+
+    def leave_out(self) -> None:
+        """A draft cannot be replayed: the others would be a biased choice, so nothing is told any more."""
+        self._biased = True
 
     def add(self, draft: DraftReplay) -> None:
         """Take in one draft; an empty one says nothing."""
@@ -243,7 +248,7 @@ class DraftTally:
 
     def summary(self) -> SameDraft | None:
         """Everything over the drafts of a run; null when none was a sampled chain."""
-        if not self._n:
+        if not self._n or self._biased:
             return None
         told = {rule: self._kept[rule] is not None and self._kept[TOKENWISE] is not None for rule in RULES}
         return SameDraft(

@@ -136,6 +136,8 @@ class Tally(RunSums):
         self.modelled.take(record)
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
+        if self.header is not None and self.header.outside is not None:
+            self.outside.take(record)
         for verdict in record.verdicts.values():
             if verdict.status in _FATES:
                 self._fates[_FATES.index(verdict.status)] += 1
@@ -147,12 +149,14 @@ class Tally(RunSums):
         prefill, self._open_run = record.query.prefill, 0
         if prefill is not None:
             self._began = prefill.t - prefill.dur_ns
-            self.prefill_ns.add(prefill.dur_ns)
+            if prefill.dur_ns or self.header is None or self.header.outside is None:
+                self.prefill_ns.add(prefill.dur_ns)
 
     def _note_commit(self, record: RoundRecord, end: RoundEnd) -> None:
         commit = record.commit
         if commit is not None and commit.tokens and self._began is not None:
-            self.first_commit_ns.add(commit.t - self._began)
+            if commit.t > self._began or self.header is None or self.header.outside is None:  # else nobody had a clock
+                self.first_commit_ns.add(commit.t - self._began)
             self._began = None
         self._open_run += end.n_accepted
         rejected = commit is not None and "recovered" in commit.kinds
@@ -161,7 +165,8 @@ class Tally(RunSums):
             self._open_run = 0
 
     def _note_times(self, record: RoundRecord, end: RoundEnd, ns: int) -> None:
-        self.round_ns.add(ns)
+        if ns or self.header is None or self.header.outside is None:
+            self.round_ns.add(ns)
         for name, took in end.stage_ns.items():
             self.stage_ns.setdefault(name, Median()).add(took)
         self.lost_ns[end.n_drafted] += end.stage_ns.get("draft", 0) * (end.n_drafted - end.n_accepted)
@@ -191,10 +196,17 @@ class Tally(RunSums):
         if not chain:
             return
         prefill = record.query.prefill
-        key = None if prefill is None else (prefill.seed, record.r)
+        outside = self.header is not None and self.header.outside is not None  # its draws are not keyed as ours are
+        if outside:
+            self.outside.follow(chain, record)
+        key = None if prefill is None or outside else (prefill.seed, record.r)
         verdicts = {number: verdict for number, verdict in record.verdicts.items() if verdict.status != "pruned"}
         own = self.header.verifier_traits.replays_as if self.header is not None else None
-        found = replay(record.q, links(chain, verdicts, record.chains, own, key))
+        linked = links(chain, verdicts, record.chains, own, key)
+        if outside and len(linked) < len(chain):
+            self.drafts.leave_out()  # p is known as far as was tested: whole drafts alone would be those that did well
+            return
+        found = replay(record.q, linked)
         self.drafts.add(found)
         if self._on_draft is not None:
             self._on_draft(found)

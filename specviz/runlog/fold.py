@@ -28,6 +28,7 @@ from specviz.events import (
     Note,
     Pieces,
     Prefill,
+    Reported,
     RoundEnd,
     RoundStart,
     State,
@@ -67,6 +68,7 @@ class Run:
         self.n_warnings = 0
         self.notes: list[Note] = []
         self.findings: list[Finding] = []
+        self.reported: list[Reported] = []  # what an engine counted itself, in order
         self.words: dict[int, tuple[str, str | None]] = {}  # token id -> its text and bytes, as first seen
         self.version = 0  # grows with every event
         self._serial = 0  # of the last record made
@@ -151,6 +153,8 @@ class Run:
             return None
         if self.header is not None and self.header.imported:
             return f"{self.header.imported} records counts only: there is no tree to show"
+        if self.header is not None and self.header.outside is not None:
+            return f"{self.header.outside.engine} did not say which tokens were drafted in this round"
         if self.level == "none":
             return "recorded at level none: counts and text only, no tree"
         return None
@@ -305,6 +309,9 @@ class Run:
     def _finding(self, event: Finding) -> None:
         self.findings.append(event)
 
+    def _reported(self, event: Reported) -> None:
+        self.reported.append(event)
+
     def _adapt(self, event: Adapt) -> None:
         """It comes when its query is over."""
         self.n_learnt += 1
@@ -332,7 +339,7 @@ class Run:
 
 # Records between the beginning of a round and the next that are no part of it, and those that stand beside a round
 # wherever they were written.
-_OF_NO_ROUND = (Header, Calibration, Prefill, RoundStart, Adapt, ExitTable, End, State, Finding)
+_OF_NO_ROUND = (Header, Calibration, Prefill, RoundStart, Adapt, ExitTable, End, State, Finding, Reported)
 BESIDE = (Knob, Note)
 
 

@@ -16,7 +16,11 @@ def paintable(header: Header) -> Header:
     method = replace(header.method_traits, threshold_symbol=running(header.method_traits.threshold_symbol))
     verifier = replace(header.verifier_traits, same_rule_as=running(header.verifier_traits.same_rule_as))
     models = replace(models, target=target, draft=draft, parts=parts)
-    return replace(header, models=models, method_traits=method, verifier_traits=verifier)
+    outside = header.outside
+    if outside is not None:
+        words = {name: running(str(getattr(outside, name) or "")) for name in ("engine", "setting", "how", "source")}
+        outside = replace(outside, version=outside.version and running(outside.version), **words)
+    return replace(header, models=models, outside=outside, method_traits=method, verifier_traits=verifier)
 
 
 def _paintable(model: ModelInfo) -> ModelInfo:

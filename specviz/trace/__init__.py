@@ -1,7 +1,33 @@
-"""Traces: a run as JSON lines in a file. Written by `Recorder`, read by `Trace`, finished or still growing."""
+"""Traces: a run as JSON lines in a file. Written by `Recorder`, read by `Trace`, finished or still growing.
+
+`Writer` makes one of any decoding loop.
+"""
+
+import importlib
+from typing import Any
 
 from specviz.trace.files import packed_path, plain_path, resolve
 from specviz.trace.reader import Trace, read_events
 from specviz.trace.recorder import Recorder
+from specviz.trace.rules import RULES
+from specviz.trace.writer import Writer
 
-__all__ = ["Recorder", "Trace", "packed_path", "plain_path", "read_events", "resolve"]
+__all__ = [
+    "RULES",
+    "Recorder",
+    "Trace",
+    "Writer",
+    "packed_path",
+    "plain_path",
+    "read_events",
+    "resolve",
+    "transformers",
+]
+
+
+def transformers(model: Any, path: Any, **given: Any) -> Any:
+    """A context in which the assisted generation of a `transformers` model is recorded as it is, to a trace at `path`.
+
+    `text`: one token id as text; `draft`: name of the draft model. Needs the extra `engine`.
+    """
+    return importlib.import_module("specviz.engine.record.assisted").recorded(model, path, **given)

@@ -80,6 +80,7 @@ class Head(msgspec.Struct, array_like=True):
     warnings: list[bytes]
     notes: list[bytes]
     findings: list[bytes]
+    reported: list[bytes]
     learnt: list[bytes]
     n_warnings: int
     knobs: dict[str, Any]

@@ -24,6 +24,7 @@ from specviz.events import (
     Header,
     Knob,
     Note,
+    Reported,
     RoundStart,
     Warn,
     decode,
@@ -198,6 +199,7 @@ def _head(
         warnings=lines(run.warnings),
         notes=lines(run.notes),
         findings=lines(run.findings),
+        reported=lines(run.reported),
         learnt=lines(run.learnt),
         n_warnings=run.n_warnings,
         knobs=run.knobs,
@@ -273,6 +275,7 @@ def _run(reader: RoundsOf, file: IndexFile, head: Head) -> Run:
     run.warnings = [_one(line, Warn) for line in head.warnings]
     run.notes = [_one(line, Note) for line in head.notes]
     run.findings = [_one(line, Finding) for line in head.findings]
+    run.reported = [_one(line, Reported) for line in head.reported]
     run.learnt = [_one(line, Adapt) for line in head.learnt]
     run.n_warnings, run.n_learnt = head.n_warnings, len(run.learnt)
     run.words = {token: (text, raw) for token, text, raw in head.words}

@@ -61,6 +61,11 @@ class RecordedRound:
     @property
     def seed(self) -> int:
         """What the draws of this query are keyed by. Raises CannotTell."""
+        header = self.run.header
+        if header is not None and header.outside is not None:
+            raise CannotTell(
+                f"the random numbers of {header.outside.engine} are not keyed, so no other draw can be told"
+            )
         if self.record.query.prefill is None:
             raise CannotTell("the beginning of this query, and with it its seed, is not on record")
         return self.record.query.prefill.seed

@@ -43,6 +43,8 @@ def _body() -> None:
 
 def show(found: Overview, dark: bool) -> None:
     parts.run_header(found.info, found.n_rounds)
+    if found.judgement.card is not None:
+        parts.run_card(found.judgement.card)
     _judgement(found.judgement)
     parts.metrics(((metric.label, metric.text, metric.help) for metric in found.metrics), "overview")
     st.caption(

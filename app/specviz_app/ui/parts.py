@@ -12,6 +12,7 @@ import streamlit as st
 from specviz.runlog.run import Mark, TextToken
 from specviz.view import Frame
 from specviz.view.frame.frame import RunInfo
+from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.stage import page as painted
 from specviz.view.words.palette import STYLES, colour
@@ -103,6 +104,18 @@ def run_header(info: RunInfo, n_rounds: int) -> None:
         f'<div class="sv-run"><b>{escape(info.title)}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '
         f'<span class="sv-dim">{escape(" · ".join(filter(None, rest)))}</span></div>'
     )
+
+
+def run_card(card: RunCard) -> None:
+    """Who made a run that is not ours, by what rule, and what does not add up."""
+    bad = ' class="sv-badge bad"'
+    rows = "".join(
+        f"<tr><th scope=row>{escape(label)}</th>"
+        f"<td><span{bad if label == 'promise' and not card.sound else ''}>{escape(words)}</span></td></tr>"
+        for label, words in card.rows
+    )
+    wrong = "".join(f"<p><span{bad}>{escape(words)}</span></p>" for words in card.violations)
+    st.html(f'<div class="sv-why sv-card"><h4>{escape(card.title)}</h4><table>{rows}</table>{wrong}</div>')
 
 
 def legend(dark: bool) -> None:

@@ -1,6 +1,7 @@
 """`specviz stats`: the metrics of recorded runs, as tables or one JSON object on standard output."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,7 @@ def judged_object(said: RunJudgement) -> dict[str, Any]:
         "line": said.line,
         **{name: getattr(said, name) for name in ("tokens", "speed", "basis", "basis_words")},
         "findings": [_finding(finding) for finding in said.findings],
+        **({} if said.card is None else {"card": asdict(said.card)}),
     }
 
 

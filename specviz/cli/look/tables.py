@@ -17,7 +17,7 @@ from specviz.metrics.ranks import AdaptCounts
 from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
-from specviz.view.frame.judgement import RunFinding, RunJudgement
+from specviz.view.frame.judgement import RunCard, RunFinding, RunJudgement
 from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, judged
 from specviz.view.panels.ranks.model import BUCKETS
 from specviz.view.words import numbers
@@ -110,6 +110,8 @@ def _roof(panel: RoofPanel) -> Iterator[tuple[str, Table]]:
 
 def _judgement(console: Console, said: RunJudgement) -> None:
     """The run in one line, how its speed-up came about, and what stands out with the rounds that show it."""
+    if said.card is not None:
+        _card(console, said.card)
     if not said.tokens:
         return
     console.print()
@@ -122,6 +124,16 @@ def _judgement(console: Console, said: RunJudgement) -> None:
         console.print(Padding(Text(finding.text), (0, 0, 0, 2)))
         if finding.places:
             console.print(Text(f"  {_shown_by(finding)}"))
+
+
+def _card(console: Console, card: RunCard) -> None:
+    """Who made the run, by what rule, and what does not add up."""
+    console.print()
+    for label, words in card.rows:
+        red = label == "promise" and not card.sound
+        console.print(Text(f"{label}: ", style="bold").append(words, style="bold red" if red else ""))
+    for words in card.violations:
+        console.print(Text(f"! {words}", style="bold red"))
 
 
 def _shown_by(finding: RunFinding) -> str:

@@ -46,7 +46,7 @@ _ID = re.compile(rb'"id"\s*:\s*(\d{1,18})\b')
 _HEAD = 400  # bytes of a line that cannot be read in which its id is looked for
 
 
-class Writer:
+class PipeWriter:
     """Lines to a stream from a thread of its own. `on_broken`: called once, from that thread, when no one reads."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -277,7 +277,7 @@ def _id_of(line: bytes) -> int | None:
     return int(found[1]) if found else None
 
 
-def _beat(writer: Writer, greeted: threading.Event) -> None:
+def _beat(writer: PipeWriter, greeted: threading.Event) -> None:
     """Signs of life for as long as the process lives, never before the first line."""
     greeted.wait()
     while True:
@@ -304,7 +304,7 @@ def main(
 ) -> None:
     """Serve commands on stdin."""
     out, sys.stdout = sys.stdout.buffer, sys.stderr  # a library that prints must not break the wire
-    writer = Writer(out)
+    writer = PipeWriter(out)
     try:
         needs_draft = not no_draft and (target is None or (draft or usual_draft(target)) is not None)
         pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device)
@@ -323,7 +323,7 @@ def main(
     writer.close()
 
 
-def _give_up(writer: Writer, why: str, code: int) -> NoReturn:
+def _give_up(writer: PipeWriter, why: str, code: int) -> NoReturn:
     print(f"specviz: {why}", file=sys.stderr)
     writer.close()
     sys.exit(code)

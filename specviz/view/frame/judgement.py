@@ -51,6 +51,19 @@ class RunFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class RunCard:
+    """Of a run that another engine made: what decided there and what is known of it. Escaped text.
+
+    `sound`: its text has the law of plain decoding. `rows`: label and words. `violations`: identities that do not hold.
+    """
+
+    title: str
+    sound: bool
+    rows: tuple[tuple[str, str], ...]
+    violations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunJudgement:
     """A run in one line. Every part is escaped text; empty where it is not known yet."""
 
@@ -60,6 +73,7 @@ class RunJudgement:
     basis_words: str  # how the speed-up came about, in a sentence
     findings: tuple[RunFinding, ...]
     confidence: Sequence["ConfidenceBand"] = ()
+    card: RunCard | None = None  # where specviz did not make the run
 
     @property
     def speed_text(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.events import Header, ModelInfo, Warn
+from specviz.events import Header, ModelInfo, Outside, Promise, Warn
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.frame.frame import Feed, PlayState, RunInfo
@@ -33,7 +33,7 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
         target=_model(header.models.target) or UNKNOWN,
         draft=_model(header.models.draft),
         sampling=sampling(knobs),
-        seed=seed,
+        seed=seed if header.outside is None else None,
         level=header.level,
         imported=header.imported,
         overhead=overhead,
@@ -44,6 +44,8 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
 
 def badge(header: Header, mixed: bool = False) -> str:
     """What is promised about the text, in words."""
+    if header.outside is not None:
+        return outside_badge(header.outside)
     if header.imported:
         return f"metrics only, from {header.imported}"
     if not header.lossless:
@@ -53,6 +55,20 @@ def badge(header: Header, mixed: bool = False) -> str:
     bits = ", bit for bit" if header.keeps_tokens and header.env.get("exact") == EXACT else ""
     text = f"lossless{rounding(header)}: {kept}{bits}"
     return text + (", sampling changed on the way" if mixed else "")
+
+
+PROMISES: dict[Promise, str] = {
+    "same law": "same law as plain decoding",
+    "lossy": "LOSSY by its setting",
+    "changed": "LAW CHANGED",
+    "invalid": "OUTPUT INVALID",
+    "unknown": "rule not known",
+}
+
+
+def outside_badge(outside: Outside) -> str:
+    """The rule that another engine decided by, and what it promises."""
+    return f"{running(outside.engine)}: {PROMISES[outside.promise]} · {outside.known} known"
 
 
 def sampling(knobs: Mapping[str, Any]) -> str:

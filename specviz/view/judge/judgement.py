@@ -1,10 +1,12 @@
 """`judge(run, tally, metrics) -> RunJudgement`: tokens a round, speed-up over plain decoding, what stands out."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.judge.findings import Find, JudgedRun, found
+from specviz.view.judge.outside import run_card
 from specviz.view.words.numbers import number, times, uncertainty
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def judge(run: Run, tally: "Tally", metrics: "Metrics | None", find: Find | None
     from specviz.metrics import plain_speed
 
     if metrics is None or not metrics.n_rounds:
-        return NO_JUDGEMENT
+        return replace(NO_JUDGEMENT, card=run_card(run, tally, metrics))
     speed, confidence = plain_speed(tally), tally.confidence.bands()
     return RunJudgement(
         tokens=_tokens(metrics),
@@ -39,6 +41,7 @@ def judge(run: Run, tally: "Tally", metrics: "Metrics | None", find: Find | None
         basis_words="" if speed is None else _basis(speed),
         findings=found(JudgedRun(run, tally, metrics, speed, confidence, find)),
         confidence=confidence,
+        card=run_card(run, tally, metrics),
     )
 
 

@@ -191,7 +191,7 @@ def values(family: RoundTree, node: int, *, with_p: bool = True) -> Values:
     born, verdict = family.nodes[node], family.record.verdicts.get(node) if with_p else None
     q, conf = prob(born.logq), prob(born.log_conf)
     if verdict is None:
-        return Values(q=q, conf=conf, point_mass=born.logq is None)
+        return Values(q=q, conf=conf, point_mass=q is None and born.mode != "sampled")
     p, q = family.p(node), q if q is not None else prob(verdict.logq)
     lo, hi = verdict.interval or (None, None)
     return Values(
@@ -204,7 +204,7 @@ def values(family: RoundTree, node: int, *, with_p: bool = True) -> Values:
         conf=conf,
         lo=lo,
         hi=hi,
-        point_mass=q is None,
+        point_mass=q is None and born.mode != "sampled",
         left=family.left(node),
     )
 

@@ -4,7 +4,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from specviz.text import clip
-from specviz.view.frame.judgement import RunFinding
+from specviz.view.frame.judgement import RunCard, RunFinding
 from specviz.view.frame.parts import Metric, Series
 from specviz.view.panels.overview.model import OverviewModel
 from specviz.view.words.numbers import percent, prob
@@ -27,12 +27,26 @@ def judgement(model: OverviewModel, painter: Painter, cells: int) -> Text:
     head = Text(f" {found.tokens}", style=STRONG)
     head.append(" · ", style=FAINT).append(found.speed_text, style=STRONG)
     lines = [head, *indented(found.basis_words, cells, FAINT)]
+    if found.card is not None:
+        lines += _card(found.card, painter, cells)
     if not found.findings:
         return Text("\n").join([*lines, *indented(NO_FINDINGS, cells, FAINT)])
     for k, finding in enumerate(found.findings):
         chosen = k == (model.finding or 0)
         lines += _finding(finding, chosen, painter, cells)
     return Text("\n").join(lines)
+
+
+def _card(card: RunCard, painter: Painter, cells: int) -> list[Text]:
+    """Who made the run, by what rule, and what does not add up."""
+    lines = []
+    for label, words in card.rows:
+        red = label == "promise" and not card.sound
+        style = painter.tint("rejected") + STRONG if red else PLAIN
+        first, *more = wrapped(f"{label}: {words}", cells - 2)
+        lines.append(Text(f" {first[: len(label) + 1]}", style=FAINT).append(first[len(label) + 1 :], style=style))
+        lines += [Text(f"   {line}", style=style) for line in more]
+    return [*lines, *(Text(f" ! {words}", style=painter.tint("rejected") + STRONG) for words in card.violations)]
 
 
 def _finding(finding: RunFinding, chosen: bool, painter: Painter, cells: int) -> list[Text]:

@@ -49,7 +49,9 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     @classmethod
     def worth(cls, run: Run) -> int:
         """Times of single passes; most of all where drafting goes on beside the target."""
-        told = run.level != "none" and not (run.header is not None and run.header.imported)
+        ours = run.header is None or run.header.outside is None
+        told = run.level != "none" and (ours or any(record.spans for record in run.rounds[:1]))
+        told = told and not (run.header is not None and run.header.imported)
         return int(told) + int(told and run.method_traits.pipelined)
 
     def empty(self, reason: str) -> LanesModel:
@@ -233,6 +235,8 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         header = self.run.header
         if header is not None and header.imported:
             return f"{header.imported} records counts only: no times of single passes are in this trace."
+        if header is not None and header.outside is not None and not any(r.spans for r in self.run.rounds[:1]):
+            return f"Nobody timed single passes of {header.outside.engine}: whole rounds only."
         if self.run.level == "none":
             return "Recorded at level none: no passes, no tokens. Record again with --level summary or full."
         return None

@@ -1,0 +1,140 @@
+"""A file of another program as a trace: what it is is told from what stands in it, not from its name."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from specviz.engines.rounds import json_lines, llama_log
+from specviz.engines.rounds.importing import Imported
+from specviz.errors import TraceError
+
+READ = (
+    "llama.cpp's server log at debug verbosity (-lv 10), MLX-LM responses (JSON lines with from_draft), AIPerf's "
+    "profile_export.jsonl, vLLM answers with per-request counts, the JSON of 'vllm bench serve'"
+)
+_FIRST = 400  # lines that are looked at to tell what a file is
+
+
+def import_file(path: Path, out: Path, rule: str | None, n_drafted: int | None) -> Imported:
+    """Read a file into a trace. Raises TraceError with what is read where it is nothing of that."""
+    lines = _lines(path)
+    head = [line for line, _ in zip(lines, range(_FIRST), strict=False)]
+    if not any(line.strip() for line in head):
+        raise TraceError(f"{path} is empty")
+    rest = _chained(head, lines)
+    if llama_log.recognised("".join(head)):
+        return _llama(path, out, rule, rest)
+    return _json(path, out, rule, n_drafted, head, rest)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines of a text file, zipped or not; what is cut off ends there. Raises TraceError."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        opener: Any = gzip.open if packed else open
+        with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+            yield from file
+    except EOFError:
+        return
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _chained(head: list[str], rest: Iterator[str]) -> Iterator[str]:
+    yield from head
+    yield from rest
+
+
+def _llama(path: Path, out: Path, rule: str | None, lines: Iterator[str]) -> Imported:
+    made: list[Imported] = []
+
+    def begin(log: llama_log.LlamaLog) -> Imported:
+        header = dict(log.header)
+        if rule is not None:
+            header["rule"], header["setting"] = rule, "as told"
+        made.append(Imported(out, **header))
+        return made[0]
+
+    llama_log.read(lines, begin)
+    if not made:
+        raise TraceError(
+            f"{path} is a log of llama.cpp without any request in it: serve with -lv 10 and ask it something"
+        )
+    return made[0]
+
+
+def _json(
+    path: Path, out: Path, rule: str | None, n_drafted: int | None, head: list[str], lines: Iterator[str]
+) -> Imported:
+    first = _decoded(head[0]) if len(head) > 1 else None
+    whole = _decoded("".join(head)) if first is None and len(head) < _FIRST else first
+    if json_lines.is_bench(whole):
+        return _bench(path, out, rule, whole)
+    if json_lines.is_mlx(whole):
+        if n_drafted is None:
+            raise TraceError(
+                "MLX-LM does not report how many tokens it drafts: give its --num-draft-tokens as --drafted N"
+            )
+        made = Imported(
+            out,
+            engine="MLX-LM",
+            rule=rule or "exact match",
+            setting="its only one",
+            known="counts",
+            source="stream of responses",
+        )
+        reader = json_lines.MlxRounds(made, n_drafted)
+        _each(made, path, lines, json_lines.is_mlx, reader.take)
+        reader.finish()
+        return made
+    if json_lines.is_counts(whole):
+        made = Imported(out, engine="vLLM", rule=rule or "unknown", known="counts", source="counts of requests")
+        _each(made, path, lines, json_lines.is_counts, lambda line: json_lines.write_record(made, line))
+        return made
+    raise TraceError(f"{path} is none of the files that are read: {READ}")
+
+
+def _bench(path: Path, out: Path, rule: str | None, report: Any) -> Imported:
+    made = Imported(
+        out,
+        engine="vLLM",
+        rule=rule or "unknown",
+        known="counts",
+        source="benchmark report",
+        target=str(report.get("model_id") or "") or None,
+    )
+    json_lines.write_bench(made, report)
+    return made
+
+
+def _each(made: Imported, path: Path, lines: Iterator[str], wanted: Any, take: Any) -> None:
+    """Every line; one that is torn ends the file, others of another kind are passed over and counted."""
+    passed = 0
+    for n, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        value = _decoded(line)
+        if value is None:
+            made.trace.warn("cut_short", f"line {n} of {path.name} is no JSON: what stands before it is shown")
+            break
+        if not wanted(value):
+            passed += 1
+            continue
+        try:
+            take(value)
+        except (TraceError, TypeError, ValueError) as error:  # what stands before it stays
+            made.trace.close("error", f"line {n}: {error}")
+            raise TraceError(f"{path} line {n}: {error}; what stands before it is in {made.trace.path}") from None
+    if passed:
+        made.trace.warn("lines_passed", f"{passed} lines of {path.name} say nothing of speculative decoding")
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None

@@ -1,0 +1,211 @@
+"""llama.cpp's server log at debug verbosity: what was drafted, with q of the likeliest tokens, and what was kept.
+
+The log is no interface and changes with versions; this reads that of October 2026 (build 10k, xllamacpp 2026.10). Lines
+of several requests stand mixed; each names its slot. Texts are as the log prints them: half a character is replaced.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from specviz.engines.rounds.importing import Imported, Opened
+
+_TIME = re.compile(r"(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
+_SLOT = re.compile(r"id +(\d+) \| task (-?\d+) \| (.*)", re.DOTALL)
+_CANDIDATE = re.compile(
+    r"seq_id (\d+), draft candidate +(\d+), pos +(\d+): +(\d+) \( *([\d.]+)\) '(.*)'\s*$", re.DOTALL
+)
+_DRAFT = re.compile(r"generate_draft: id=(\d+), #tokens=(\d+), #draft=(\d+)")
+_ADDED = re.compile(r"add accepted tokens: sampled=(\d+), ids\.size=(\d+), n_draft=(\d+)")
+_NEXT = re.compile(r"n_gen = (\d+), n_remaining = -?\d+, next token: *(\d+) '(.*)'\s*$", re.DOTALL)
+_PROMPT = re.compile(r"new prompt, .*task\.n_tokens = (\d+)")
+_TOTAL = re.compile(r"draft acceptance = [\d.]+ \( *(\d+) accepted / *(\d+) generated\)")
+_TEMPERATURE = re.compile(r"\btemp = ([\d.]+)")
+_LONGEST = 4096  # characters of a line that is waited for
+_BUILD = re.compile(r"build_info: (\S+)|build: (\d+ \(\w+\))")
+_TARGET, _DRAFT_MODEL = re.compile(r"loaded meta data .* from (\S+) \("), re.compile(r"loading draft model '([^']+)'")
+
+
+def recognised(text: str) -> bool:
+    """Whether these lines are of such a log."""
+    return bool(
+        re.search(r"slot +\S+: id +\d+ \| task|llama_model_loader: loaded meta data", text) and _TIME.search(text)
+    )
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One request in the making."""
+
+    task: int
+    n_prompt: int = 1
+    began: int = 0
+    temperature: float | None = None
+    rounds: list["_Round"] = field(default_factory=list)
+    open: "_Round | None" = None
+    totals: tuple[int, int] | None = None
+    finish: str | None = None
+
+
+@dataclass(slots=True)
+class _Round:
+    began: int
+    n_draft: int = 0
+    candidates: dict[int, list[tuple[int, float, str]]] = field(default_factory=dict)
+    n_added: int | None = None  # tokens that the round brings
+    tokens: list[tuple[int, str]] = field(default_factory=list)
+    ended: int = 0
+
+
+class LlamaLog:
+    """Give it every line; a request is written when it is over, in the order in which requests end."""
+
+    def __init__(self, open_writer: Opened) -> None:
+        self._open_writer = open_writer
+        self._slots: dict[int, _Slot] = {}
+        self._candidates: dict[int, dict[int, list[tuple[int, float, str]]]] = {}
+        self._now = 0
+        self.version: str | None = None
+        self._models: list[str] = []
+        self._draft: str | None = None
+        self._writer: Imported | None = None
+        self._temperature: float | None = None
+        self._first: float | None = None  # of the first request that is written
+
+    def take(self, line: str) -> None:
+        """One line, with anything before its time stamp left out."""
+        times = list(_TIME.finditer(line))
+        if times:
+            minutes, seconds, ms, us = map(int, times[-1].groups())
+            self._now = ((minutes * 60 + seconds) * 1000 + ms) * 1_000_000 + us * 1000
+            line = line[times[-1].end() :]
+        self._settings(line)
+        if found := _CANDIDATE.search(line):
+            slot, _, pos, token, q, text = found.groups()
+            self._candidates.setdefault(int(slot), {}).setdefault(int(pos), []).append((int(token), float(q), text))
+        elif found := _SLOT.search(line):
+            self._of_slot(int(found[1]), int(found[2]), found[3])
+
+    def _settings(self, line: str) -> None:
+        if (found := _BUILD.search(line)) and self.version is None:
+            self.version = found[1] or found[2]
+        if found := _DRAFT_MODEL.search(line):
+            self._draft = found[1]
+        elif found := _TARGET.search(line):
+            self._models.append(found[1])
+        if found := _TEMPERATURE.search(line):
+            self._temperature = float(found[1])
+
+    def _of_slot(self, number: int, task: int, words: str) -> None:
+        slot = self._slots.get(number)
+        if found := _PROMPT.search(words):
+            self._candidates.pop(number, None)
+            self._slots[number] = _Slot(task, int(found[1]), self._now, self._temperature)
+        elif slot is None or slot.task != task:
+            return
+        elif found := _DRAFT.search(words):
+            slot.open = _Round(self._now, int(found[3]), self._candidates.pop(number, {}))
+            slot.rounds.append(slot.open)
+        elif found := _ADDED.search(words):
+            if slot.open is not None:
+                slot.open.n_added, slot.open.ended = int(found[2]), self._now
+        elif found := _NEXT.search(words):
+            self._token(slot, int(found[2]), found[3])
+        elif found := _TOTAL.search(words):
+            slot.totals = int(found[1]), int(found[2])
+        elif "stopped by EOS" in words:
+            slot.finish = "eos"
+        elif "stopped by limit" in words:
+            slot.finish = "length"
+        elif "stopped by word" in words:
+            slot.finish = "stop"
+        elif "stop processing" in words:
+            self._write(self._slots.pop(number))
+
+    def _token(self, slot: _Slot, token: int, text: str) -> None:
+        """A token of the text: of the round in hand, or one that was sampled without a draft."""
+        now = slot.open
+        if now is None or now.n_added is None or len(now.tokens) >= now.n_added:
+            now = _Round(slot.rounds[-1].ended if slot.rounds else slot.began, n_added=1, ended=self._now)
+            slot.rounds.append(now)
+            slot.open = None
+        now.tokens.append((token, text))
+
+    def finish(self) -> None:
+        """What is left when the log ends: requests that were not over."""
+        for slot in self._slots.values():
+            self._write(slot, cut=True)
+        self._slots.clear()
+
+    def _write(self, slot: _Slot, cut: bool = False) -> None:
+        rounds = [each for each in slot.rounds if each.tokens]
+        if not rounds:
+            return
+        if self._writer is None:
+            self._first = slot.temperature
+            self._writer = self._open_writer(self)
+        out = self._writer
+        out.now = slot.began
+        out.trace.request(n_prompt=slot.n_prompt)
+        if slot.temperature is not None:
+            out.trace.temperature(slot.temperature)
+        for each in rounds:
+            _write_round(out, each, slot.finish if each is rounds[-1] else None)
+        if cut:
+            out.trace.warn("cut_short", "the log ends inside a request: its rounds so far are shown")
+        elif slot.totals is not None:
+            out.trace.reported("llama.cpp", n_accepted=slot.totals[0], n_drafted=slot.totals[1])
+
+    @property
+    def header(self) -> dict[str, object]:
+        """What the trace's header says."""
+        target = next((name for name in self._models if name != self._draft), None)
+        return {
+            "engine": "llama.cpp",
+            "version": self.version,
+            "rule": "exact match",
+            "setting": "server default",
+            "known": "decisions",
+            "source": "debug log",
+            "target": target,
+            "draft": self._draft,
+            "temperature": self._first,
+        }
+
+
+def _write_round(out: Imported, each: _Round, finish: str | None) -> None:
+    out.now = each.began
+    named = [each.candidates[k] for k in range(each.n_draft) if k in each.candidates]
+    whole = len(named) == each.n_draft
+    out.trace.round(n_drafted=each.n_draft)
+    for best in named if whole else ():
+        token, q, text = best[0]
+        out.trace.drafted(token, text, q=q, top=[(one, chance) for one, chance, _ in best])
+    n_added = each.n_added or 1
+    kept = min(n_added - 1, len(each.tokens)) if len(each.tokens) < n_added else n_added - 1
+    behind = n_added - len(each.tokens)
+    out.now = max(each.ended, each.began)
+    tokens, texts = [token for token, _ in each.tokens], [text for _, text in each.tokens]
+    out.trace.committed(tokens, texts, n_accepted=kept, finish=finish)  # type: ignore[arg-type]
+    if behind > 0:
+        out.trace.warn("behind_stop", f"the engine counts {behind} tokens behind the end of the text, which are none")
+
+
+def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
+    """All lines of a log."""
+    log, torn = LlamaLog(open_writer), ""
+    for line in lines:
+        if torn and not _TIME.match(line):
+            line = torn + line
+        if _quoting(line) and len(line) < _LONGEST:
+            torn = line  # the text of a token may hold a newline
+            continue
+        log.take(line)
+        torn = ""
+    log.finish()
+    return log
+
+
+def _quoting(line: str) -> bool:
+    """Whether a line breaks off inside the text of a token."""
+    return ("draft candidate" in line or "next token:" in line) and not line.rstrip("\n").endswith("'")

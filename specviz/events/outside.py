@@ -1,0 +1,51 @@
+"""What a recording says of a run that specviz did not make itself: the rule that decided, what is known of it, and
+what the engine counted."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from specviz.events.base import Event, Prob, Real
+
+# same law: the text has the target's law; lossy: another one, by a setting that says so; changed: another one, though
+# nobody asked for it; invalid: nothing that was decided says anything of the models; unknown: nobody said.
+Promise = Literal["same law", "lossy", "changed", "invalid", "unknown"]
+# counts: how many tokens were drafted and kept; decisions: and which; probabilities: and what the models gave them.
+Known = Literal["counts", "decisions", "probabilities"]
+
+Total = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class Outside(msgspec.Struct, kw_only=True, frozen=True):
+    """Who made a run, by what rule drafted tokens were kept, and how much of it is known.
+
+    `setting`: what chose the rule there; `how`: what it does, in a sentence; `source`: where rounds were read.
+    """
+
+    engine: str
+    version: str | None = None
+    setting: str = ""
+    how: str = ""
+    promise: Promise = "unknown"
+    known: Known = "counts"
+    source: str = ""
+
+
+class Reported(Event, tag="reported", kw_only=True):
+    """What an engine itself counted, over a request or over all that it served (`whole`): held against the rounds.
+
+    `n_rounds`: those that drafted. `mean_acceptance_length`: accepted / rounds + 1, as engines count. Null: not said.
+    """
+
+    of: str  # what said it
+    whole: bool = False
+    n_requests: Total | None = None
+    n_rounds: Total | None = None
+    n_drafted: Total | None = None
+    n_accepted: Total | None = None
+    n_emitted: Total | None = None
+    mean_acceptance_length: Real | None = None
+    draft_acceptance_rate: Prob | None = None
+    accepted_per_position: list[Total] | None = None
+    histogram: list[Total] | None = None  # rounds by accepted tokens

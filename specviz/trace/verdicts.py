@@ -1,0 +1,235 @@
+"""What became of every drafted token of a round, told from what the loop committed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from specviz import events as ev
+from specviz.errors import TraceError
+from specviz.events import log6
+from specviz.events.round import Finish, WalkEnd, Why
+from specviz.trace.rules import RuleInForce
+from specviz.traits import TOKENWISE
+
+Verdict = Literal["accepted", "rejected", "untested"]
+
+
+@dataclass(slots=True, eq=False)
+class DraftedToken:
+    """One drafted token; `q`, `p`, `u` and `kept` may be set until its round is committed."""
+
+    id: int
+    token: int
+    text: str
+    parent: "DraftedToken | None"
+    q: float | None = None
+    p: float | None = None
+    u: float | None = None
+    kept: bool | None = None
+    top: list[tuple[int, float]] = field(default_factory=list)  # of the draft's row
+
+    @property
+    def depth(self) -> int:
+        """1 right behind the text."""
+        return 1 if self.parent is None else self.parent.depth + 1
+
+
+@dataclass(slots=True)
+class JudgedRound:
+    """A round with the verdict of every drafted token. `path`: the kept ones, root to leaf."""
+
+    drafted: list[DraftedToken]
+    path: list[DraftedToken]
+    verdicts: dict[int, Verdict]
+    tokens: list[int]
+    texts: list[str]
+    kinds: list[Any]
+    n_drafted: int
+    n_tested: int
+    contradictions: list[str]
+
+    @property
+    def n_accepted(self) -> int:
+        return self.kinds.count("accepted")
+
+    @property
+    def closed(self) -> bool:
+        """Whether a token was drawn behind what was kept."""
+        return self.kinds[-1:] not in ([], ["accepted"])
+
+    def records(self, n: int, rule: RuleInForce, p: float | None, u: float | None) -> Iterator[ev.Event]:
+        """Drafted tokens, verdicts, the closing draw. `n`: length of the text before; `p`, `u`: of the last token."""
+        for each in self.drafted:
+            yield self._node(each, n, rule)
+        order = 0
+        for each in self.drafted:
+            tested = self.verdicts[each.id] != "untested"
+            yield self._verify(each, order if tested else None, rule)
+            order += tested
+        stop = self.path[-1].id if self.path else -1
+        yield ev.Closing(
+            node=stop,
+            kind=self.kinds[-1] if self.closed else "none",
+            token=self.tokens[-1] if self.closed else None,
+            text=self.texts[-1] if self.closed else None,
+            u=u if self.closed else None,
+            logp=log6(p) if p is not None and self.closed else None,
+        )
+
+    def _node(self, each: DraftedToken, n: int, rule: RuleInForce) -> ev.Node:
+        chance = None if each.q is None else log6(each.q)
+        return ev.Node(
+            node=each.id,
+            parent=each.parent.id if each.parent is not None else -1,
+            depth=each.depth,
+            pos=n - 1 + each.depth,
+            token=each.token,
+            text=each.text,
+            logq=None if rule.point_mass else chance,
+            log_conf=chance,
+            mode=rule.mode,
+            top=[(token, log6(q)) for token, q in each.top] or None,
+        )
+
+    def _verify(self, each: DraftedToken, order: int | None, rule: RuleInForce) -> ev.Verify:
+        status = self.verdicts[each.id]
+        why: Why = "kept" if status == "accepted" else "not_drawn" if status == "rejected" else "prefix_rejected"
+        tested = _tested(rule)
+        if status == "rejected" and tested:
+            why = "u_above"
+        elif status == "untested" and not self.closed:
+            why = "after_stop"
+        threshold = threshold_of(each, rule)
+        broken = status != "untested" and _contradicts(each, status, threshold)
+        return ev.Verify(
+            node=each.id,
+            order=order,
+            kind="test" if tested else "draw",
+            logp=None if each.p is None else log6(each.p),
+            logq=None if each.q is None or rule.point_mass else log6(each.q),
+            thr=None if broken else threshold,
+            u=each.u,
+            status=status,
+            why=why,
+        )
+
+    def end(self, finish: Finish | None, took_ns: int) -> ev.RoundEnd:
+        """Its counts."""
+        rejected = self.closed and self.n_accepted < self.n_drafted
+        stop: WalkEnd = "rejected" if rejected else "leaf" if self.closed else finish or "leaf"  # type: ignore[assignment]
+        return ev.RoundEnd(
+            n_drafted=self.n_drafted,
+            n_tested=self.n_tested,
+            n_accepted=self.n_accepted,
+            n_emitted=len(self.tokens),
+            n_draft_calls=0,
+            n_syncs=0,
+            stage_ns={"other": took_ns} if took_ns > 0 else {},
+            probe_ns=0,
+            draft_end="full",
+            walk_end=finish if finish in ("eos", "stop", "length") else stop,
+            cut=not self.closed,
+        )
+
+
+def judge_round(
+    drafted: Sequence[DraftedToken],
+    tokens: list[int],
+    texts: list[str],
+    rule: RuleInForce,
+    n_accepted: int | None,
+    n_drafted: int | None,
+    finish: Finish | None,
+) -> JudgedRound:
+    """Raises TraceError where drafted and committed tokens contradict each other."""
+    if n_drafted is not None and drafted and n_drafted != len(drafted):
+        raise TraceError(f"the round was begun with {n_drafted} drafted tokens, {len(drafted)} were named")
+    path = _path(drafted, tokens, n_accepted, finish) if drafted else []
+    kept = len(path) if drafted else n_accepted or 0
+    count = n_drafted if n_drafted is not None else len(drafted)
+    if not kept <= min(len(tokens), count) or len(tokens) - kept > 1:
+        raise TraceError(
+            f"{len(tokens)} tokens were committed, {kept} of them drafted: "
+            "a round brings what it keeps and at most one more"
+        )
+    verdicts = _verdicts(drafted, path, closed=len(tokens) > kept)
+    closing = ["recovered" if kept < count else "bonus"] * (len(tokens) - kept)
+    tested = sum(verdict != "untested" for verdict in verdicts.values())
+    if not drafted:
+        tested = min(count, kept + (closing == ["recovered"]))
+    broken = [_words(each, verdicts[each.id], rule) for each in drafted]
+    return JudgedRound(
+        list(drafted),
+        path,
+        verdicts,
+        tokens,
+        texts,
+        ["accepted"] * kept + closing,
+        count,
+        tested,
+        [words for words in broken if words],
+    )
+
+
+def _path(
+    drafted: Sequence[DraftedToken], tokens: list[int], n_accepted: int | None, finish: Finish | None
+) -> list[DraftedToken]:
+    """The drafted tokens that the committed ones follow. The last of these closes the round, unless the text ended."""
+    most = n_accepted if n_accepted is not None else len(tokens) if finish is not None else len(tokens) - 1
+    path: list[DraftedToken] = []
+    while len(path) < most:
+        above = path[-1] if path else None
+        wanted = tokens[len(path)] if len(path) < len(tokens) else None
+        below = [each for each in drafted if each.parent is above]
+        found = next((each for each in below if each.kept or (each.kept is None and each.token == wanted)), None)
+        if found is None:
+            break
+        path.append(found)
+    if n_accepted is not None and len(path) < n_accepted:
+        raise TraceError(
+            f"{n_accepted} drafted tokens were kept, but only {len(path)} of those that were named are text"
+        )
+    return path
+
+
+def _verdicts(drafted: Sequence[DraftedToken], path: list[DraftedToken], closed: bool) -> dict[int, Verdict]:
+    """Children of the last kept one lost; siblings before a kept one lost to it; whatever lies behind has no test."""
+    stop = path[-1] if path else None
+    found: dict[int, Verdict] = {}
+    for each in drafted:
+        if any(each is one for one in path):
+            found[each.id] = "accepted"
+        elif each.parent is stop:
+            found[each.id] = "rejected" if closed else "untested"
+        else:
+            rival = next((one for one in path if one.parent is each.parent), None)
+            found[each.id] = "rejected" if rival is not None and each.id < rival.id else "untested"
+    return found
+
+
+def _tested(rule: RuleInForce) -> bool:
+    """Whether the rule tests drafted tokens with a number each; else the target draws."""
+    return not rule.traits.draws and rule.promise != "changed"
+
+
+def threshold_of(each: DraftedToken, rule: RuleInForce) -> float | None:
+    """What u had to lie below, where the rule and the numbers say so."""
+    if rule.traits.replays_as != TOKENWISE or each.p is None:
+        return None
+    if rule.point_mass:
+        return min(1.0, each.p)
+    return None if not each.q else min(1.0, each.p / each.q)
+
+
+def _contradicts(each: DraftedToken, status: Verdict, threshold: float | None) -> bool:
+    if each.u is None or threshold is None or status == "untested":
+        return False
+    return (each.u < threshold) != (status == "accepted")
+
+
+def _words(each: DraftedToken, status: Verdict, rule: RuleInForce) -> str:
+    """A verdict that the rule would not have given; "" for one that it would."""
+    threshold = threshold_of(each, rule)
+    if not _contradicts(each, status, threshold):
+        return ""
+    return f"n{each.id} was {status} with u {each.u:.6g}, but {rule.name} keeps a token if u < {threshold:.6g}"

@@ -1,0 +1,270 @@
+"""`Writer`: a trace of any decoding loop, in three calls: `round`, `drafted`, `committed`.
+
+What the loop does not know stays unknown: nothing is filled in, and the panels that would need it say so. Token ids
+that nobody has are -1.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from specviz import events as ev
+from specviz.errors import TraceError
+from specviz.events.outside import Known, Outside, Reported
+from specviz.events.round import Finish
+from specviz.trace.recorder import Recorder
+from specviz.trace.rules import RuleInForce, rule_named
+from specviz.trace.verdicts import DraftedToken, JudgedRound, judge_round
+from specviz.traits import MethodTraits
+
+
+@dataclass(slots=True)
+class _Open:
+    """The round in hand."""
+
+    began: int
+    n_drafted: int | None
+    tokens: list[DraftedToken] = field(default_factory=list)
+
+
+class Writer:
+    """Writes the trace of a loop that is not specviz's.
+
+    `rule`: one of `specviz.trace.RULES`, or the name of a verifier. `known`: how much the loop can tell; "counts" where
+    only numbers of tokens are known. `text`: turns one token id into text, where texts are not given. `clock`: of
+    monotonic nanoseconds; a loop that is read from a file without times gives one that stands still.
+
+    Raises TraceError where the calls contradict each other; what was written stays.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        engine: str,
+        *,
+        rule: str = "unknown",
+        known: Known = "probabilities",
+        version: str | None = None,
+        setting: str = "",
+        source: str = "",
+        method: str = "draft",
+        target: str | None = None,
+        draft: str | None = None,
+        temperature: float | None = None,
+        sampling: dict[str, Any] | None = None,
+        text: Callable[[int], str] | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.rule: RuleInForce = rule_named(rule)
+        self.known: Known = known
+        self._clock, self._text = clock, text
+        self._recorder = Recorder(path)
+        self._q, self._r, self._n, self._root, self._next = -1, 0, 0, -1, 0
+        self._open: _Open | None = None
+        self._temperature = temperature
+        knobs = {} if temperature is None else {"temperature": temperature}
+        given = {"sampling": {**knobs, **(sampling or {})}, "knobs": dict(knobs), "method": method}
+        outside = Outside(
+            engine=engine,
+            version=version,
+            setting=setting or self.rule.name,
+            how=self.rule.how,
+            promise=self.rule.promise,
+            known=known,
+            source=source,
+        )
+        self._write(_header(outside, self.rule, _models(target, draft), given))
+
+    # The three calls -------------------------------------------------------------------------------------------------
+
+    def round(self, n_drafted: int | None = None) -> None:
+        """A round begins. `n_drafted`: how many tokens were drafted, where nobody knows which."""
+        if self._open is not None:
+            raise TraceError(
+                f"round {self._r + 1} has begun and committed nothing yet: call committed() before round()"
+            )
+        if self._q < 0:
+            self.request()
+        self._open = _Open(self._clock(), n_drafted)
+
+    def drafted(
+        self,
+        token: int,
+        text: str | None = None,
+        *,
+        parent: DraftedToken | None = None,
+        first: bool = False,
+        q: float | None = None,
+        p: float | None = None,
+        u: float | None = None,
+        kept: bool | None = None,
+        top: Sequence[tuple[int, float]] = (),
+    ) -> DraftedToken:
+        """One drafted token, behind the one before it, behind `parent`, or right behind the text (`first`).
+
+        `q`, `p`: its probability in the draft's and in the target's row; `u`: the number it was tested with; `kept`:
+        whether it was, where the committed tokens alone do not say so; `top`: of the draft's row, `(id, probability)`.
+        What is not known yet can be set on the token that is returned, until the round is committed.
+        """
+        if self._open is None:
+            raise TraceError("a token was drafted outside a round: call round() first")
+        above = None if first else parent or (self._open.tokens[-1] if self._open.tokens else None)
+        made = DraftedToken(self._next, token, self._shown(token, text), above, q, p, u, kept, list(top))
+        self._next += 1
+        self._open.tokens.append(made)
+        return made
+
+    def committed(
+        self,
+        tokens: Sequence[int],
+        texts: Sequence[str] | None = None,
+        *,
+        n_accepted: int | None = None,
+        finish: Finish | None = None,
+        p: float | None = None,
+        u: float | None = None,
+    ) -> None:
+        """The round's end: tokens that became text, the one that closed it last. `p`, `u`: of that one.
+
+        `n_accepted`: how many of them were drafted, where that is not told by the drafted tokens. Where all of them
+        were, nothing was drawn behind the draft: the text ended there.
+        """
+        if self._open is None:
+            raise TraceError("tokens were committed outside a round: call round() first")
+        given: Sequence[str | None] = texts if texts is not None else [None] * len(tokens)
+        shown = [self._shown(token, text) for token, text in zip(tokens, given, strict=True)]
+        done = judge_round(self._open.tokens, list(tokens), shown, self.rule, n_accepted, self._open.n_drafted, finish)
+        self._r += 1
+        self._emit(self._open, done, p, u, finish)
+        self._open = None
+
+    # What is round about them ----------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        prompt: Sequence[int] = (),
+        text: str = "",
+        *,
+        n_prompt: int | None = None,
+        seed: int = 0,
+        dur_ns: int = 0,
+        domain: str | None = None,
+    ) -> None:
+        """The next prompt begins; without this call the first one is unknown. `n_prompt`: where ids are not known."""
+        if self._open is not None:
+            raise TraceError("a request begins inside a round: call committed() first")
+        ids = [*prompt] or [-1] * max(1, n_prompt or 1)
+        self._q, self._r, self._n, self._root, self._next = self._q + 1, 0, len(ids), ids[-1], 0
+        if not text and self._text is not None and prompt:
+            text = "".join(map(self._text, ids))
+        self._write(ev.Prefill(prompt=ids, text=text, n_prompt=len(ids), seed=seed, dur_ns=dur_ns, domain=domain))
+
+    def reported(self, of: str, **totals: Any) -> None:
+        """What the engine counted itself (fields of `specviz.events.Reported`), to be held against the rounds."""
+        self._write(Reported(of=of, **totals))
+
+    def temperature(self, value: float) -> None:
+        """The next request runs at another temperature."""
+        if self._open is not None:
+            raise TraceError("the temperature changes inside a round: call committed() first")
+        old, self._temperature = self._temperature, value
+        if old != value:
+            knob = ev.Knob(name="temperature", old=old, new=value, requested_r=1, applied_r=1, changes_text=True)
+            self._write(knob)
+
+    def warn(self, code: str, message: str) -> None:
+        """Something that a reader must know."""
+        self._write(ev.Warn(code=code, message=message))
+
+    def abandon(self) -> None:
+        """Forget the round in hand: nothing of it was committed."""
+        self._open = None
+
+    def close(self, reason: str = "done", message: str | None = None) -> None:
+        """Ends the trace. Again: does nothing."""
+        self._recorder.close(reason, message)
+
+    @property
+    def path(self) -> Path:
+        """Where the trace is; the name changes when it is zipped at its end."""
+        return self._recorder.path
+
+    @property
+    def problem(self) -> str | None:
+        """Why the trace cannot be written, where it cannot."""
+        return self._recorder.problem
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of this request so far."""
+        return self._r
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close("done" if kind is None else "error", None if error is None else f"{type(error).__name__}: {error}")
+
+    # Records ---------------------------------------------------------------------------------------------------------
+
+    def _shown(self, token: int, text: str | None) -> str:
+        if text is not None:
+            return text
+        return self._text(token) if self._text is not None and token >= 0 else ""
+
+    def _write(self, event: ev.Event) -> None:
+        event.q, event.r = max(self._q, 0), self._r
+        if not event.t:
+            event.t = self._clock()
+        self._recorder.write(event)
+
+    def _emit(self, begun: _Open, done: JudgedRound, p: float | None, u: float | None, finish: Finish | None) -> None:
+        started = self._n
+        start = ev.RoundStart(n=started, root=self._root, knob_version=0)
+        start.t = begun.began
+        self._write(start)
+        if self.known != "counts":
+            for record in done.records(started, self.rule, p, u):
+                self._write(record)
+        self._n += len(done.tokens)
+        self._root = done.tokens[-1] if done.tokens else self._root
+        commit = ev.Commit(tokens=done.tokens, texts=done.texts, kinds=done.kinds, n=self._n, finish=finish)
+        self._write(commit)
+        for message in done.contradictions:
+            self.warn("rule_violated", message)
+        self._write(done.end(finish, self._clock() - begun.began))
+
+
+def _models(target: str | None, draft: str | None) -> ev.Models:
+    return ev.Models(
+        target=ev.ModelInfo(name=target) if target else None, draft=ev.ModelInfo(name=draft) if draft else None
+    )
+
+
+def _header(outside: Outside, rule: RuleInForce, models: ev.Models, given: dict[str, Any]) -> ev.Header:
+    return ev.Header(
+        schema=ev.SCHEMA,
+        v=ev.VERSION,
+        run=uuid.uuid4().hex[:12],
+        wall=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        drafter=given["method"],
+        verifier=rule.verifier or rule.name,
+        lanes="serial",
+        lossless=rule.promise == "same law",
+        keeps_tokens=False,  # its draws are not ours: which tokens plain decoding would give is not known
+        models=models,
+        knob_specs=[],
+        level="none" if outside.known == "counts" else "summary",
+        imported=outside.engine if outside.known == "counts" else None,
+        outside=outside,
+        method_traits=MethodTraits(plain=given["method"] == "plain"),
+        verifier_traits=rule.traits,
+        **given,
+    )

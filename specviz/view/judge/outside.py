@@ -1,0 +1,183 @@
+"""The card of a run that another engine made: the rule in force, what it promises, what is known and what is closed
+because of it, both denominators, and whether what the engine counted agrees with the rounds."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from specviz.events import Header, Outside, Reported
+from specviz.runlog.fold import Run
+from specviz.text import running
+from specviz.traits import CAPPED, TOKENWISE
+from specviz.view.frame.judgement import RunCard
+from specviz.view.words.numbers import number, plural, prob
+
+if TYPE_CHECKING:
+    from specviz.metrics import Metrics, Tally
+
+_PROMISES = {
+    "same law": "the text has the law of plain decoding",
+    "lossy": "LOSSY: by its setting the text has another law",
+    "changed": "LAW CHANGED: the text has another law, though no setting says so",
+    "invalid": "OUTPUT INVALID: the acceptance is made up, and so is the text",
+    "unknown": "not known: nobody said by what rule tokens are kept",
+}
+_KNOWN = {
+    "counts": "counts: how many tokens were drafted and kept in every round",
+    "decisions": "decisions: which tokens were drafted and which kept; not what the target gave them",
+    "probabilities": "probabilities: what the models gave drafted tokens, as far as they were tested",
+}
+_CLOSED = {
+    "counts": "tree, why, verification, ranks, layers, lanes: they need the drafted tokens",
+    "decisions": "verification and what other rules would keep: they need p and q",
+    "probabilities": "layers, and what if: its random numbers are not keyed",
+}
+
+
+_SAID = ("rule_violated", "rounds_merged", "counters_fell", "cut_short", "behind_stop")  # warnings that belong here
+
+
+def run_card(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunCard | None:
+    """The card; None of a run of ours."""
+    header = run.header
+    if header is None or header.outside is None:
+        return None
+    outside = header.outside
+    rows = (
+        ("engine", _engine(outside)),
+        ("rule in force", _rule(header, outside)),
+        ("promise", _PROMISES[outside.promise]),
+        ("known", _KNOWN[outside.known]),
+        ("closed", _CLOSED[outside.known]),
+        *_means(tally, metrics),
+        *_others(tally, metrics),
+        *_checked(run, tally, metrics),
+    )
+    title = f"{running(outside.engine)} {running(outside.version or '')}".strip()
+    return RunCard(title, outside.promise == "same law", rows, tuple(violations(run, tally, metrics)))
+
+
+def _engine(outside: Outside) -> str:
+    version = running(outside.version) if outside.version else "version not said"
+    return f"{running(outside.engine)}, {version}" + (f", from its {running(outside.source)}" if outside.source else "")
+
+
+def _rule(header: Header, outside: Outside) -> str:
+    ours = f"; here {running(header.verifier)}" if header.verifier != outside.setting else ""
+    return f"{running(outside.setting)}: {running(outside.how)}{ours}"
+
+
+def _means(tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
+    """The two ways to average, which fall apart where requests are unlike."""
+    counts = tally.outside
+    rate, length = counts.mean_rate, counts.mean_length
+    if metrics is None or rate is None or length is None or not metrics.n_drafted:
+        return
+    pooled = 1 + metrics.n_accepted / counts.n_drafting
+    requests = plural(counts.n_requests, "request")
+    share = metrics.n_accepted / metrics.n_drafted
+    yield (
+        "accepted / drafted",
+        f"{prob(share)} pooled ({metrics.n_accepted} / {metrics.n_drafted}) · {prob(rate)} mean of {requests}",
+    )
+    yield (
+        "tokens a drafting round",
+        f"{number(pooled, 2)} pooled ({plural(counts.n_drafting, 'round')}) · {number(length, 2)} mean of {requests}",
+    )
+
+
+def _others(tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
+    """What other rules would keep of the same drafts, where p and q are known of whole drafts."""
+    counts, same = tally.outside, None if metrics is None else metrics.same_draft
+    found = []
+    if same is not None:
+        kept = same.expected_accepted
+        found = [f"tokenwise {number(kept[TOKENWISE], 2)}", f"blockwise {number(kept[CAPPED], 2)}"]
+    if counts.n_walked < counts.n_chains:
+        yield (
+            "other rules on these drafts",
+            f"cannot be told: p is on record whole for {counts.n_walked} of {counts.n_chains} drafts, "
+            "and those are the ones that did well",
+        )
+        return
+    if counts.n_walked:
+        found.append(f"walk {number(counts.walked / counts.n_walked, 2)}")
+    if found:
+        n = same.n_drafts if same is not None else counts.n_walked
+        yield "other rules on these drafts", f"{' · '.join(found)} tokens kept, expected over {plural(n, 'draft')}"
+
+
+def _checked(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
+    pairs = list(_pairs(run, tally, metrics))
+    n, wrong = len(pairs), sum(said != ours for _, said, ours in pairs)
+    if n:
+        agree = "all agree" if not wrong else plural(wrong, "violation")
+        yield "identities checked", f"{plural(n, 'total')} that the engine counted itself against the rounds: {agree}"
+    for each in run.reported:
+        if each.whole or metrics is None or not metrics.n_rounds:
+            yield f"counted by {running(each.of)}", _told(each)
+
+
+def violations(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[str]:
+    """Every identity that does not hold, in words."""
+    for name, said, ours in _pairs(run, tally, metrics):
+        if said != ours:
+            yield f"the engine counted {said} {name}, its rounds add up to {ours}"
+    for each in run.reported:
+        yield from _by_itself(each)
+    for warning in run.warnings:
+        if warning.code in _SAID:
+            yield running(warning.message)
+
+
+def _pairs(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, int, int]]:
+    """Name, what the engine counted, what the rounds add up to; only where every request was counted by both."""
+    each = [report for report in run.reported if not report.whole]
+    if metrics is None or not each or sum(report.n_requests or 1 for report in each) != metrics.n_queries:
+        return
+    ours = (
+        ("rounds that drafted", [report.n_rounds for report in each], tally.outside.n_drafting),
+        ("drafted tokens", [report.n_drafted for report in each], metrics.n_drafted),
+        ("accepted tokens", [report.n_accepted for report in each], metrics.n_accepted),
+        ("new tokens", [report.n_emitted for report in each], metrics.n_emitted),
+    )
+    for name, said, counted in ours:
+        if all(value is not None for value in said):
+            yield name, sum(value or 0 for value in said), counted
+
+
+def _by_itself(each: Reported) -> Iterator[str]:
+    """Whether what an engine counted agrees with itself."""
+    who = running(each.of)
+    if each.n_accepted is not None and each.n_drafted is not None and each.n_accepted > each.n_drafted:
+        yield f"{who} counted {each.n_accepted} accepted tokens of {each.n_drafted} drafted"
+    if each.accepted_per_position is not None and each.n_accepted is not None:
+        total = sum(each.accepted_per_position)
+        if total != each.n_accepted:
+            yield f"{who}: accepted by position add up to {total}, not to {each.n_accepted}"
+        if any(b > a for a, b in zip(each.accepted_per_position, each.accepted_per_position[1:], strict=False)):
+            yield f"{who}: more tokens are accepted at a position than at the one before it"
+    if each.histogram is not None:
+        rounds, accepted = sum(each.histogram), sum(j * n for j, n in enumerate(each.histogram))
+        if each.n_rounds is not None and rounds != each.n_rounds:
+            yield f"{who}: its histogram holds {rounds} rounds, not {each.n_rounds}"
+        if each.n_accepted is not None and accepted != each.n_accepted:
+            yield f"{who}: its histogram holds {accepted} accepted tokens, not {each.n_accepted}"
+
+
+def _told(each: Reported) -> str:
+    parts = [
+        f"{value} {name}"
+        for name, value in (
+            ("requests", each.n_requests),
+            ("rounds", each.n_rounds),
+            ("drafted", each.n_drafted),
+            ("accepted", each.n_accepted),
+            ("new tokens", each.n_emitted),
+        )
+        if value is not None
+    ]
+    if each.draft_acceptance_rate is not None:
+        parts.append(f"acceptance {prob(each.draft_acceptance_rate)}")
+    if each.mean_acceptance_length is not None:
+        parts.append(f"{number(each.mean_acceptance_length, 2)} tokens a drafting round")
+    return " · ".join(parts)

@@ -1,0 +1,193 @@
+"""Servers of vLLM and SGLang by the shapes of their answers, and addresses where something else answers."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.cli.look.stats import measure_file
+from specviz.events import RoundEnd
+from specviz.runlog.fold import Run, fold
+from specviz.trace import read_events
+
+Captured = pytest.CaptureFixture[str]
+Page = tuple[int, str, str]  # status, type, body
+
+
+def _json(value: Any, status: int = 200) -> Page:
+    return status, "application/json", json.dumps(value)
+
+
+def _stream(*chunks: Any) -> Page:
+    return 200, "text/event-stream", "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+
+
+@contextmanager
+def served(pages: dict[str, Page], otherwise: Page = (404, "text/plain", "no")) -> Iterator[str]:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, kind, body = pages.get(self.path, otherwise)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _rounds(path: Path) -> tuple[Run, list[tuple[int, int, int]]]:
+    run = fold(read_events(path))
+    return run, [(e.n_drafted, e.n_accepted, e.n_emitted) for record in run.rounds for e in record.every(RoundEnd)]
+
+
+def _vllm(counts: dict[str, Any] | None) -> dict[str, Page]:
+    texts = (" a", " b c d", " e", " f g")
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{"text": text, "token_ids": list(range(text.count(" ")))}]} for text in texts
+    ]
+    chunks[-1]["choices"][0]["finish_reason"] = "length"
+    last = {"choices": [], "usage": {"prompt_tokens": 9}, "metrics": {"speculative_decoding": counts} if counts else {}}
+    return {
+        "/version": _json({"version": "0.32.0"}),
+        "/v1/models": _json({"data": [{"id": "big"}]}),
+        "/v1/completions": _stream(*chunks, last),
+    }
+
+
+STEPS = {
+    "num_spec_steps": 3,
+    "num_draft_tokens": 9,
+    "num_accepted_draft_tokens": 3,
+    "acceptance_histogram": [1, 1, 1, 0],
+    "per_step_accepted": [2, 0, 1],
+    "per_step_drafted": [3, 3, 3],
+}
+
+
+def test_vllm_by_step(tmp_path: Path, capsys: Captured) -> None:
+    with served(_vllm(STEPS)) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+    run, counts = _rounds(tmp_path / "a")
+    assert counts == [(0, 0, 1), (3, 2, 3), (3, 0, 1), (3, 1, 2)]
+    assert run.queries[0].text == capsys.readouterr().out.rstrip("\n") == " a b c d e f g"
+    card = measure_file(tmp_path / "a").judgement.card
+    assert card is not None
+    assert not card.violations
+    assert card.title == "vLLM 0.32.0"
+
+
+def test_vllm_that_says_nothing_of_steps_says_how_to_start_it(tmp_path: Path) -> None:
+    with served(_vllm(None)) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+    run, counts = _rounds(tmp_path / "a")
+    assert not counts
+    assert "--per-request-spec-decode-metrics detailed" in run.warnings[0].message
+
+
+NEW = {
+    "spec_num_correct_drafts": 3,
+    "spec_num_proposed_drafts": 9,
+    "spec_verify_ct": 3,
+    "spec_correct_drafts_histogram": [1, 1, 1],
+}
+OLD = {"spec_accept_token_num": 3, "spec_draft_token_num": 9, "spec_verify_ct": 3, "spec_accept_histogram": [1, 1, 1]}
+
+
+def _sglang(meta: dict[str, Any], ends: tuple[int, ...], device: str = "cuda") -> dict[str, Page]:
+    words = ["", "a", "b", "c", "d", "e", "f", "g"][1:]
+    chunks: list[dict[str, Any]] = [
+        {"text": "".join(f" {w}" for w in words[:n]), "output_ids": [*range(n)], "meta_info": {"completion_tokens": n}}
+        for n in ends
+    ]
+    chunks[-1]["meta_info"] |= {"prompt_tokens": 9, "finish_reason": {"type": "length"}, **meta}
+    info = {"speculative_algorithm": "EAGLE3", "version": "0.5.23", "model_path": "org/big", "device": device}
+    return {"/server_info": _json(info), "/generate": _stream(*chunks)}
+
+
+@pytest.mark.parametrize("meta", [NEW, OLD])
+def test_sglang_by_new_and_old_names(tmp_path: Path, meta: dict[str, Any]) -> None:
+    with served(_sglang(meta, (1, 4, 5, 7))) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+    _, counts = _rounds(tmp_path / "a")
+    assert counts == [(0, 0, 1), (3, 2, 3), (3, 0, 1), (3, 1, 2)]
+
+
+def test_merged_chunks_are_no_rounds(tmp_path: Path) -> None:
+    """Five tokens in a chunk could be two rounds: the histogram says that chunks are none, so none is shown."""
+    with served(_sglang(NEW, (1, 5, 7), device="cpu")) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+    run, counts = _rounds(tmp_path / "a")
+    assert not counts
+    assert run.reported[0].n_accepted == 3
+    assert run.header is not None
+    assert run.header.outside is not None
+    assert run.header.outside.promise == "changed"  # argmax at any temperature, on a processor
+
+
+@pytest.mark.parametrize(
+    ("pages", "otherwise", "words"),
+    [
+        ({}, (404, "text/plain", "no"), "is no server of llama.cpp, vLLM or SGLang"),
+        ({}, (401, "text/plain", "no"), "asks for a key"),
+        ({}, (200, "text/html", "<html>hello</html>"), "is no server of llama.cpp, vLLM or SGLang"),
+        ({"/version": _json({"version": "1"}), "/v1/completions": (200, "text/html", "<p>")}, None, "a page (HTML)"),
+        (
+            {"/version": _json({"version": "1"}), "/v1/completions": _json({"error": {"message": "too long"}}, 400)},
+            None,
+            "HTTP 400: too long",
+        ),
+    ],
+)
+def test_what_is_no_such_server_is_said_in_a_line(
+    tmp_path: Path, capsys: Captured, pages: dict[str, Page], otherwise: Page | None, words: str
+) -> None:
+    with served(pages, otherwise or (404, "text/plain", "no")) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert words in error
+    assert not error.startswith("Traceback")
+
+
+def test_no_address_and_nobody_there(tmp_path: Path, capsys: Captured) -> None:
+    for url in ("ftp://x", "http://127.0.0.1:1"):
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_half_a_stream_keeps_what_was_told(tmp_path: Path) -> None:
+    timings = {"prompt_n": 4, "predicted_n": 1, "predicted_ms": 0.1}
+    chunks = [
+        {"content": " a", "tokens": [7], "timings": timings},
+        {
+            "content": " b",
+            "tokens": [8],
+            "timings": {**timings, "predicted_n": 2, "predicted_ms": 3.0, "draft_n": 4, "draft_n_accepted": 0},
+        },
+    ]
+    pages = {"/props": _json({"default_generation_settings": {}}), "/completion": _stream(*chunks)}
+    with served(pages) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+    run, counts = _rounds(tmp_path / "a")
+    assert counts == [(0, 0, 1), (4, 0, 1)]
+    assert [warning.code for warning in run.warnings] == ["cut_short"]

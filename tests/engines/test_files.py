@@ -1,0 +1,81 @@
+"""Files of other programs: what they say is what the trace says, and what they do not say is asked for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.cli.look.stats import measure_file
+from specviz.events import RoundEnd
+from specviz.runlog.fold import fold
+from specviz.trace import read_events
+
+Captured = pytest.CaptureFixture[str]
+
+
+def _lines(path: Path, values: list[Any]) -> str:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return str(path)
+
+
+def _counts(path: Path) -> list[tuple[int, int, int]]:
+    run = fold(read_events(path))
+    return [(e.n_drafted, e.n_accepted, e.n_emitted) for record in run.rounds for e in record.every(RoundEnd)]
+
+
+def test_mlx_responses(tmp_path: Path, capsys: Captured) -> None:
+    flags = [False, True, True, False, True, False, False]
+    lines = [{"text": "a", "token": 5, "from_draft": flag, "prompt_tokens": 7} for flag in flags]
+    file = _lines(tmp_path / "mlx.jsonl", [*lines, {**lines[0], "from_draft": True, "finish_reason": "length"}])
+    assert main(["import", file, "-o", str(tmp_path / "a")]) == 2
+    assert "--drafted N" in capsys.readouterr().err
+    assert main(["import", file, "-o", str(tmp_path / "a"), "--drafted", "3", "--force"]) == 0
+    assert _counts(tmp_path / "a") == [(3, 0, 1), (3, 2, 3), (3, 1, 2), (3, 0, 1), (3, 1, 1)]
+
+
+def test_records_of_aiperf_by_step_and_by_totals(tmp_path: Path) -> None:
+    record = {
+        "engine": "vllm",
+        "num_spec_steps": 3,
+        "num_draft_tokens": 12,
+        "num_accepted_draft_tokens": 5,
+        "acceptance_histogram": {"0": 1, "1": 1, "4": 1},
+        "completion_tokens": 9,
+    }
+    steps = {"per_step_accepted": [4, 0, 1], "per_step_drafted": [4, 4, 4]}
+    lines = [{"metadata": {}, "spec_decode_acceptance": {**record, **more}} for more in (steps, {})]
+    file = _lines(tmp_path / "profile_export.jsonl", [*lines, {"metadata": {}}])
+    assert main(["import", file, "-o", str(tmp_path / "a"), "--rule", "one-hot"]) == 0
+    assert _counts(tmp_path / "a") == [(0, 0, 1), (4, 4, 5), (4, 0, 1), (4, 1, 2)]
+    card = measure_file(tmp_path / "a").judgement.card
+    assert card is not None
+    assert not card.violations
+    assert card.title == "vLLM"
+
+
+def test_the_report_of_a_benchmark_has_no_rounds_and_says_what_it_counted(tmp_path: Path, capsys: Captured) -> None:
+    report = {
+        "completed": 8,
+        "total_output_tokens": 90,
+        "spec_decode_num_drafts": 40,
+        "spec_decode_draft_tokens": 80,
+        "spec_decode_accepted_tokens": 50,
+        "spec_decode_acceptance_length": 2.25,
+        "spec_decode_per_position_acceptance_rates": [0.75, 0.5],
+    }
+    (tmp_path / "bench.json").write_text(json.dumps(report, indent=2))
+    assert main(["import", str(tmp_path / "bench.json"), "-o", str(tmp_path / "a")]) == 0
+    assert main(["stats", str(tmp_path / "a")]) == 0
+    assert "40 rounds · 80 drafted · 50 accepted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["hello\nthere\n", "", '{"a": 1}\n', "<html></html>", "\x00\x01\x02"])
+def test_anything_else_is_refused_in_a_line(tmp_path: Path, capsys: Captured, content: str) -> None:
+    (tmp_path / "file").write_text(content)
+    assert main(["import", str(tmp_path / "file"), "-o", str(tmp_path / "a")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert ("is read: llama.cpp" in error) or ("are read: llama.cpp" in error) or "is empty" in error
+    assert not list(tmp_path.glob("a.*"))

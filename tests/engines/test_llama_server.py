@@ -1,0 +1,81 @@
+"""A real server of llama.cpp: its rounds from its answers, from its log and from its counters are the same."""
+
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specviz.cli import main
+from specviz.events import Commit, Node, RoundEnd
+from specviz.runlog.fold import Run, fold
+from specviz.trace import read_events
+from support.llama_server import LlamaServer
+
+PROMPT = "abab hello abab hello"
+N = 48
+
+
+def _counts(run: Run) -> list[tuple[int, int, int]]:
+    return [(end.n_drafted, end.n_accepted, end.n_emitted) for r in run.rounds for end in r.every(RoundEnd)]
+
+
+def _counter(url: str, name: str) -> int:
+    text = urllib.request.urlopen(f"{url}/metrics").read().decode()
+    found = re.search(rf"^llamacpp:spec_decode_num_{name}_total (\d+)", text, re.MULTILINE)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.fixture(scope="module")
+def answered(llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
+    """One prompt: the trace of its answer, and that of the log."""
+    folder = tmp_path_factory.mktemp("answered")
+    told = str(folder / "told")
+    assert main(["attach", llama.url, PROMPT, "-o", told, "--max-new-tokens", str(N)]) == 0
+    log = folder / "server.log"
+    log.write_text(llama.settled())
+    assert main(["import", str(log), "-o", str(folder / "log")]) == 0
+    return fold(read_events(folder / "told")), fold(read_events(folder / "log"))
+
+
+def test_answer_and_log_and_counters_tell_the_same_rounds(answered: tuple[Run, Run], llama: LlamaServer) -> None:
+    told, logged = answered
+    assert _counts(told) == _counts(logged)
+    drafted, accepted, emitted = (sum(column) for column in zip(*_counts(told), strict=True))
+    assert emitted == N
+    assert accepted > 0
+    assert (drafted, accepted) == (_counter(llama.url, "draft_tokens"), _counter(llama.url, "accepted_tokens"))
+    assert sum(d > 0 for d, *_ in _counts(told)) == _counter(llama.url, "drafts")
+
+
+def test_the_text_is_that_of_the_same_model_in_the_library(answered: tuple[Run, Run], llama: LlamaServer) -> None:
+    """Greedy, so the draft may change nothing: ids from the answer and from the log are the library's own."""
+    import torch
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    ids = [[token for record in run.rounds for c in record.every(Commit) for token in c.tokens] for run in answered]
+    assert ids[0] == ids[1]
+    index = {char: place for place, char in enumerate(sorted(ByteLevel.alphabet()))} | {"ab": 259}
+    words = [index[piece] for piece in re.findall("ab|.", PROMPT.replace(" ", "Ġ"))]
+    model: Any = llama.target
+    with torch.no_grad():
+        out = model.generate(torch.tensor([words]), max_new_tokens=N, do_sample=False, eos_token_id=None)
+    assert ids[0] == out[0, len(words) :].tolist()
+
+
+def test_the_log_holds_what_was_drafted(answered: tuple[Run, Run]) -> None:
+    _, logged = answered
+    for record in logged.rounds:
+        assert len(record.every(Node)) == record.every(RoundEnd)[0].n_drafted
+    assert any(record.every(Node) for record in logged.rounds)
+
+
+def test_a_log_that_was_cut_keeps_what_was_read(llama: LlamaServer, answered: Any, tmp_path: Path) -> None:
+    text = llama.settled()
+    (tmp_path / "cut.log").write_text(text[: text.rindex("add accepted tokens")])
+    assert main(["import", str(tmp_path / "cut.log"), "-o", str(tmp_path / "cut")]) == 0
+    run = fold(read_events(tmp_path / "cut"))
+    assert run.warnings[-1].code == "cut_short"
+    assert _counts(run) == _counts(answered[1])[: len(run.rounds)]

@@ -1,0 +1,68 @@
+"""The card of a run that another engine made."""
+
+from pathlib import Path
+
+import pytest
+
+from specviz.cli.look.stats import measure_file
+from specviz.trace import Writer
+from specviz.view.frame.judgement import RunCard
+
+
+def _card(path: Path) -> RunCard:
+    card = measure_file(path).judgement.card
+    assert card is not None
+    return card
+
+
+def _counts(path: Path, reported: dict[str, int]) -> RunCard:
+    """Two unlike requests of four rounds and one, counts alone."""
+    with Writer(path, "engine", rule="coin", known="counts", version="7") as writer:
+        for kept in ([4, 4, 4, 4], [0]):
+            writer.request()
+            for n in kept:
+                writer.round(n_drafted=4)
+                writer.committed([-1] * (n + 1), n_accepted=n)
+        writer.reported("engine", n_requests=2, **reported)
+    return _card(writer.path)
+
+
+def test_both_denominators_are_told(tmp_path: Path) -> None:
+    card = _counts(tmp_path / "a", {})
+    assert dict(card.rows)["accepted / drafted"] == ".80 pooled (16 / 20) · .50 mean of 2 requests"
+    assert dict(card.rows)["tokens a drafting round"] == "4.2 pooled (5 rounds) · 3 mean of 2 requests"
+
+
+def test_a_promise_that_is_none_is_not_sound(tmp_path: Path) -> None:
+    card = _counts(tmp_path / "a", {})
+    assert not card.sound
+    assert dict(card.rows)["promise"].startswith("OUTPUT INVALID")
+    assert card.title == "engine 7"
+
+
+@pytest.mark.parametrize(
+    ("reported", "wrong"),
+    [
+        ({"n_drafted": 20, "n_accepted": 16, "n_rounds": 5, "n_emitted": 21}, ""),
+        ({"n_drafted": 24, "n_accepted": 16}, "counted 24 drafted tokens, its rounds add up to 20"),
+        ({"n_drafted": 20, "n_accepted": 21}, "counted 21 accepted tokens of 20 drafted"),
+        ({"histogram": [1, 0, 0, 0, 4], "n_rounds": 5, "n_accepted": 16}, ""),
+        ({"histogram": [1, 0, 0, 4], "n_rounds": 5, "n_accepted": 16}, "holds 12 accepted tokens, not 16"),
+        ({"accepted_per_position": [4, 5, 4, 3], "n_accepted": 16}, "accepted at a position than at the one before"),
+    ],
+)
+def test_identities_are_checked_and_violations_said(tmp_path: Path, reported: dict[str, int], wrong: str) -> None:
+    card = _counts(tmp_path / "a", reported)
+    assert bool(card.violations) == bool(wrong)
+    assert wrong in " ".join(card.violations)
+
+
+def test_what_other_rules_keep_is_told_of_whole_drafts(tmp_path: Path) -> None:
+    """q = .5 everywhere: p/q is min(1, 2p), drawing follows with p."""
+    with Writer(tmp_path / "a", "loop", rule="p/q", temperature=1.0) as writer:
+        writer.round()
+        for token in (1, 2):
+            writer.drafted(token, q=0.5, p=0.25)
+        writer.committed([1, 9])
+    told = dict(_card(writer.path).rows)["other rules on these drafts"]
+    assert told == "tokenwise .75 · blockwise .75 · walk .31 tokens kept, expected over 1 draft"
