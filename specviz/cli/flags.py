@@ -141,5 +141,5 @@ COMPILED = click.option(
     callback=_compile,
     expose_value=False,
     help="auto: on one thread of a CPU, multiply with a kernel that is built here once, where a C compiler is at hand "
-    f"and its rows are exact. off: with torch's products [default: auto, or the variable {COMPILE}].",
+    f"and its rows are exact. off: with torch's products [default: off, or the variable {COMPILE}].",
 )

@@ -30,8 +30,8 @@ Product = Callable[[int, int, int, int, int, int], None]  # addresses of rows, w
 @cache
 def products() -> dict[torch.dtype, Product]:
     """The functions of the library by the dtype of their numbers. Raises OSError, in words, where there is none."""
-    if os.environ.get(COMPILE) == "off":
-        raise OSError(f"{COMPILE}=off")
+    if os.environ.get(COMPILE, "off") == "off":
+        raise OSError("--compile off")
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
         raise OSError("no C compiler here")
