@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from specviz.names import COMPILE
 from specviz.trace.files import FLAG, KEPT_MB, STREAMED_MB, VARIABLE
 
 Command = Callable[..., Any]
@@ -125,4 +126,20 @@ max_mb_option = click.option(
     expose_value=False,
     callback=_hold,
     help=f"Most megabytes of a trace to read [default: {STREAMED_MB}, {KEPT_MB} where all records are kept].",
+)
+
+
+def _compile(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Told by a variable: the worker of a screen is another process."""
+    if value is not None:
+        os.environ[COMPILE] = value
+
+
+COMPILED = click.option(
+    "--compile",
+    type=click.Choice(["auto", "off"]),
+    callback=_compile,
+    expose_value=False,
+    help="auto: on one thread of a CPU, multiply with a kernel that is built here once, where a C compiler is at hand "
+    f"and its rows are exact. off: with torch's products [default: off, or the variable {COMPILE}].",
 )

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from specviz.cli.flags import DEVICE, DRAFT, DTYPE, TARGET, Command, Option, flag, text, with_options
+from specviz.cli.flags import COMPILED, DEVICE, DRAFT, DTYPE, TARGET, Command, Option, flag, text, with_options
 from specviz.commands import USUAL
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
@@ -130,7 +130,7 @@ def sections() -> dict[str, Sequence[str]]:
     names = knob_specs()
     return {
         "Prompt": ("prompt", "prompt_file", "example", "stream", "chat"),
-        "Method and models": ["method", "verifier", *MODELS, "tensor_parallel", "lanes"],
+        "Method and models": ["method", "verifier", *MODELS, "compile", "tensor_parallel", "lanes"],
         "Output": ("record", "level", "rounds", "as_json", "verbose", "timings", "quiet"),
         "Knobs of the methods": [name for name in names if name not in _SHARED],
         "Sampling and length": [name for name in names if name in _SHARED],
@@ -206,7 +206,14 @@ TENSOR_PARALLEL = click.option(
 )
 _THREADS = "Threads [default: 1 for a small target, else torch's choice]."
 model_options = with_options(
-    (TARGET, DRAFT, DEVICE, DTYPE, click.option("--threads", type=click.IntRange(min=1), metavar="N", help=_THREADS))
+    (
+        TARGET,
+        DRAFT,
+        DEVICE,
+        DTYPE,
+        click.option("--threads", type=click.IntRange(min=1), metavar="N", help=_THREADS),
+        COMPILED,
+    )
 )
 VERIFIER = text("--verifier", "NAME", verifier_help())
 CHAT = click.option(

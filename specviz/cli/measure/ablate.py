@@ -23,7 +23,7 @@ from specviz.sources.prompts import load_prompts
 _SECTIONS = {
     "What": ("gamma", "max_new_tokens", "temperature", "knobs", "ratios", "noise"),
     "How much": ("prompts", "limit", "repeats", "minutes", "timed"),
-    "Models": ("target", "draft", "device", "dtype", "threads", "lanes"),
+    "Models": ("target", "draft", "device", "dtype", "threads", "compile", "lanes"),
     "Output": ("html", "as_json", "quiet"),
 }
 

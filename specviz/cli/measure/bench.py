@@ -24,7 +24,7 @@ from specviz.sources.prompts import load_prompts
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
     "How much": ("prompts", "limit", "repeats", "minutes", "memory", "identity", "onto"),
-    "Models": ("target", "draft", "shape", "device", "dtype", "threads", "lanes", "exit_layer"),
+    "Models": ("target", "draft", "shape", "device", "dtype", "threads", "compile", "lanes", "exit_layer"),
     "Output": ("html", "as_json", "quiet"),
 }
 

@@ -32,7 +32,7 @@ _SECTIONS = {
     "What": ("verifiers", "vary", "method", "prompt_number"),
     "How much": ("prompts", "limit", "seeds", "minutes", "onto", "traces"),
     **{name: of for name, of in options.sections().items() if name.startswith(("Knobs", "Sampling"))},
-    "Models": ("target", "draft", "device", "dtype", "threads"),
+    "Models": ("target", "draft", "device", "dtype", "threads", "compile"),
     "Output": ("as_json", "quiet"),
 }
 _FOUR = ("tokenwise", "blockwise", "hsd", "walk")

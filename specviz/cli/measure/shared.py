@@ -55,6 +55,7 @@ def machine(auto: str, show_default: bool = True) -> flags.Option:
             flags.DEVICE,
             flags.DTYPE,
             click.option("--threads", default="auto", show_default=show_default, metavar="N", help=words),
+            flags.COMPILED,
             value("--lanes", click.Choice(LANES), "auto", where),
         )
     )

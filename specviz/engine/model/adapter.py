@@ -90,6 +90,7 @@ class ModelAdapter:
         if not self.n_layers:
             raise ModelError(f"{name}: it has no layers; config.json must name at least 1 (num_hidden_layers)")
         self.head = model.get_output_embeddings()
+        self.compiled_head: Any = None  # the head by another product (`compiled`)
         self.embedding = model.get_input_embeddings()
         self.vocab = min(vocab or self.config.vocab_size, self.config.vocab_size)
         self.context = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
@@ -261,12 +262,13 @@ class ModelAdapter:
         return out if out.dtype == torch.float64 else out.float()
 
     def _scores(self, hidden: Tensor) -> Tensor:
+        head = self.compiled_head or self.head
         if self.widths is None:
-            return self.head(self.norm(hidden))  # type: ignore[no-any-return]
+            return head(self.norm(hidden))  # type: ignore[no-any-return]
         n, most = hidden.shape[1], self.widths.most
         if n > most:
             return torch.cat([self._scores(hidden[:, k : k + most]) for k in range(0, n, most)], 1)
-        return self.head(self.norm(_filled(hidden, self.widths.padding(n))))[:, :n]  # type: ignore[no-any-return]
+        return head(self.norm(_filled(hidden, self.widths.padding(n))))[:, :n]  # type: ignore[no-any-return]
 
 
 def _filled(hidden: Tensor, padding: int) -> Tensor:

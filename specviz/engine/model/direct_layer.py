@@ -8,7 +8,7 @@ near with the weights as they came.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ Tensor = torch.Tensor
 Multiply = Callable[[Tensor], Tensor]
 Make = Callable[[Tensor, Tensor | None], Multiply]  # of a weight `[out, in]` and a bias
 Light = Callable[[Correction], Multiply]
+Linear = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # rows `[.., in]`, weight `[out, in]`, bias
 
 _ATTENTION, _MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
 _MODULES = {
@@ -84,9 +85,15 @@ class DirectLayer:
         self.down = _joined([mlp.down_proj], make, light)
 
     @property
-    def products(self) -> list[tuple[Tensor, Tensor | None]]:
-        """Weight `[out, in]` and bias of those that are joined of several, where they are as they came."""
-        return [(each.weight, each.bias) for each in (self.qkv, self.gate_up) if isinstance(each, Dense)]
+    def dense(self) -> "list[Dense]":
+        """Its products whose weights are as they came."""
+        return [each for each in (self.qkv, self.out, self.gate_up, self.down) if isinstance(each, Dense)]
+
+    def multiply_with(self, multiply: "Linear") -> None:
+        """Another way to multiply, with the same weights."""
+        for name, product in (("qkv", self.qkv), ("out", self.out), ("gate_up", self.gate_up), ("down", self.down)):
+            if isinstance(product, Dense):
+                setattr(self, name, replace(product, multiply=multiply))
 
     def __call__(
         self,
@@ -139,9 +146,10 @@ class Dense:
 
     weight: Tensor
     bias: Tensor | None = None
+    multiply: Linear = nn.functional.linear
 
     def __call__(self, rows: Tensor) -> Tensor:
-        return nn.functional.linear(rows, self.weight, self.bias)
+        return self.multiply(rows, self.weight, self.bias)
 
 
 @torch.no_grad()  # not inference mode: its tensors could never be learnt behind

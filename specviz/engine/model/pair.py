@@ -4,9 +4,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.compiled.linear import as_before, compile_products
 from specviz.engine.model.direct_layer import run_directly
 from specviz.engine.model.dtypes import SMALL_PARAMS
-from specviz.engine.model.exact.proof import exact_here
+from specviz.engine.model.exact.proof import BITWISE, exact_here
 from specviz.engine.model.kinship import made_for
 from specviz.engine.model.loading import Loaded, compare_tokenizers, found, load, pick_device
 from specviz.engine.model.shared_ends import ends_of
@@ -72,7 +74,17 @@ def load_pair(
     for one in (None if parted else first, second):
         if one is not None:
             run_directly(one.adapter)
-    return Pair(first if parted else replace(first, exact=exact_here(first.adapter)), second)
+            compile_products(one.adapter)
+    return Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
+
+
+def _exact(adapter: ModelAdapter) -> str:
+    """What is to be said of its rows; a kernel of ours whose rows are not exact is not used."""
+    said = exact_here(adapter)
+    if said == BITWISE or adapter.compiled_head is None:
+        return said
+    as_before(adapter)
+    return exact_here(adapter)
 
 
 def _drafting(

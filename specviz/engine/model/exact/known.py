@@ -42,5 +42,6 @@ def keep(key: str, widths: PassWidths) -> None:
 @cache
 def _source() -> str:
     here = Path(__file__).parent
-    files = [*sorted(here.glob("*.py")), *(here.parent / name for name in _SOURCES)]
+    ours = (*here.glob("*.py"), *(here.parent / "compiled").glob("*.[pc]*"))
+    files = [*sorted(each for each in ours if each.is_file()), *(here.parent / name for name in _SOURCES)]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

@@ -18,6 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.direct_layer import Dense
 from specviz.engine.model.exact import known
 from specviz.engine.model.exact.attention import exact_attention
 from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
@@ -26,7 +27,7 @@ from specviz.engine.model.rows import Rows
 Tensor = torch.Tensor
 
 BITWISE = "bitwise"
-_LEAST = ((2, 1), (2, 2), (4, 1), (4, 4), (8, 1), (8, 8), (16, 1), (16, 16))  # rows of a pass, and their step
+_LEAST = ((1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 1), (8, 8), (16, 1), (16, 16))  # rows of a pass, and their step
 _HEIGHTS = (1, 2, 3, 5, 6, 7, 9, 12, 17, 24, 33, 48, 64, 100, 200)  # rows that products are tried with
 _MOST = (256, 64, 16)
 _SUMS = ((96, 192), (64, 128), (32, 96))  # keys in a piece, slots over which they are strewn
@@ -51,6 +52,7 @@ def exact_here(adapter: ModelAdapter) -> str:
         str(adapter.dtype),
         str(adapter.device),
         adapter.direct is not None,
+        _compiled(adapter),
         torch.get_num_threads(),
     )
     if facts not in _FOUND:
@@ -119,22 +121,34 @@ def _products_hold(adapter: ModelAdapter) -> bool:
     In 16 bits a result is rounded so far that another order shows once in some 20,000 numbers. So the products here are
     of sums that cancel: what is left of them is the rounding on the way, and shows every other order.
     """
-    parts = (*adapter.layers[0].modules(), *_joined(adapter), adapter.head)
+    parts = (*_joined(adapter), *(() if _compiled(adapter) else (*adapter.layers[0].modules(), adapter.head)))
     found = {_shape(module): module for module in parts if _multiplies(module)}
     return all(_product_holds(adapter, module) for module in found.values())
 
 
-def _joined(adapter: ModelAdapter) -> list[nn.Linear]:
-    """The products of a layer that several modules share, as modules."""
-    out = []
-    for weight, bias in adapter.direct[0].products if adapter.direct is not None else ():
-        linear = nn.Linear(1, 1, device="meta")
-        linear._parameters = {
-            "weight": nn.Parameter(weight, False),
-            "bias": None if bias is None else nn.Parameter(bias, False),
+def _compiled(adapter: ModelAdapter) -> bool:
+    return adapter.compiled_head is not None
+
+
+class _Product(nn.Linear):
+    """A product that is no module, as one."""
+
+    def __init__(self, dense: Dense) -> None:
+        super().__init__(1, 1, device="meta")
+        self.multiply = dense.multiply
+        self._parameters = {
+            "weight": nn.Parameter(dense.weight, False),
+            "bias": None if dense.bias is None else nn.Parameter(dense.bias, False),
         }
-        out.append(linear)
-    return out
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.multiply(rows, self.weight, self.bias)
+
+
+def _joined(adapter: ModelAdapter) -> list[nn.Linear]:
+    """The products of a layer that no module of the library makes so, and the head where it is compiled."""
+    dense = adapter.direct[0].dense if adapter.direct is not None else []
+    return [_Product(each) for each in (*dense, *filter(None, [adapter.compiled_head]))]
 
 
 def _multiplies(module: Any) -> bool:
