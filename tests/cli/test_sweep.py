@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from specviz.cli.measure.sweep import _values, command
 from specviz.commands import Start
 from specviz.cost.exit_replay import ExitKnobs, queries, rounds
-from specviz.engine.model.loading import stop_tokens
+from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, RoundEnd
