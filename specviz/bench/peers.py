@@ -20,8 +20,8 @@ from transformers import GenerationConfig
 
 from specviz.bench.measure import Split, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
-from specviz.engine.model.dtypes import pick_dtype
-from specviz.engine.model.loading import embedded, found, pick_device, plain_model
+from specviz.engine.model.files.dtypes import pick_dtype
+from specviz.engine.model.files.loading import embedded, found, pick_device, plain_model
 from specviz.errors import SpecvizError
 from specviz.local_models.shipped import usual_draft
 from specviz.self_drafts import is_self

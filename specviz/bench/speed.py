@@ -25,9 +25,9 @@ from specviz.bench.roof import roof_of
 from specviz.bench.settings import CLIMBERS, BenchSettings
 from specviz.bench.statistics import check_equal
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.dtypes import pick_dtype
 from specviz.engine.model.exact.proof import make_exact
-from specviz.engine.model.loading import Loaded, embedded, pick_device
+from specviz.engine.model.files.dtypes import pick_dtype
+from specviz.engine.model.files.loading import Loaded, embedded, pick_device
 from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError

@@ -30,7 +30,7 @@ def get(name: str) -> None:
     model = known_model(name)
     there = stored_folder(name)
     if there is None:
-        from specviz.engine.model.get import get as fetched
+        from specviz.engine.model.files.get import get as fetched
 
         narrate(f"{model.what} ({model.licence})")
         try:

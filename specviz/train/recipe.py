@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from specviz.engine.model import loading
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.files import loading
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
 from specviz.train.common import own_text, training_text

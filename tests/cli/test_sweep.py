@@ -12,7 +12,7 @@ from specviz.cli.measure.shared import each_value
 from specviz.cli.measure.sweep import command
 from specviz.commands import Start
 from specviz.cost.exit_replay import ExitKnobs, queries, rounds
-from specviz.engine.model.loading import stop_tokens
+from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, RoundEnd

@@ -8,8 +8,8 @@ import torch
 
 from specviz.cli.options import lacking
 from specviz.commands import Start
-from specviz.engine.model import loading
-from specviz.engine.model.loading import Loaded, load
+from specviz.engine.model.files import loading
+from specviz.engine.model.files.loading import Loaded, load
 from specviz.engine.model.pair import Pair
 from specviz.engine.model.parted.loading import follow, leading, load_parted, ranks
 from specviz.engine.run.local import LocalRun

@@ -8,8 +8,8 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.gpt_oss import modeling_gpt_oss
 
-from specviz.engine.model import attention
-from specviz.engine.model.loading import load
+from specviz.engine.model.files.loading import load
+from specviz.engine.model.layers import attention
 from specviz.engine.model.rows import Rows
 from specviz.errors import ModelError
 from specviz.probability.draft import ROOT

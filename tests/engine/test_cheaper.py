@@ -7,8 +7,8 @@ import torch
 
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.attention import RopeTable
-from specviz.engine.model.norms import fuse_norms
+from specviz.engine.model.layers.attention import RopeTable
+from specviz.engine.model.layers.norms import fuse_norms
 from specviz.engine.record.probe import confidences
 from specviz.events import Knob, Level
 from support.driver import session

@@ -18,8 +18,8 @@ from torch import nn
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled import library
 from specviz.engine.model.compiled.linear import Compiled, as_before, compile_products
-from specviz.engine.model.direct_layer import run_directly
 from specviz.engine.model.exact.proof import BITWISE, make_exact
+from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.names import COMPILE
 from support.models import build
 

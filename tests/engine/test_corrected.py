@@ -13,13 +13,13 @@ from safetensors.torch import load_file, save_file
 from engine.test_layouts import LAYOUTS
 from specviz.bench.peers import Peers
 from specviz.bench.settings import BenchSettings
-from specviz.engine.model import shared_ends
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.corrected import CorrectedLinear, Correction, joined, shortened
-from specviz.engine.model.direct_layer import DirectLayer
-from specviz.engine.model.loading import fingerprint, load
+from specviz.engine.model.drafts import shared_ends
+from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction, joined, shortened
+from specviz.engine.model.few_bits.quantised import QuantisedAdapter
+from specviz.engine.model.files.loading import fingerprint, load
+from specviz.engine.model.layers.direct_layer import DirectLayer
 from specviz.engine.model.pair import Pair, load_pair
-from specviz.engine.model.quantised import QuantisedAdapter
 from specviz.errors import ModelError
 from specviz.train.common.files import save_corrections
 from support.driver import session

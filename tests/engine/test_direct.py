@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from specviz.engine.model import direct_layer
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.direct_layer import run_directly
+from specviz.engine.model.layers import direct_layer
+from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.pair import load_pair
 from specviz.engine.model.rows import Rows
 from support.models import build

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from specviz.engine.model import dtypes, hub
-from specviz.engine.model.dtypes import native_bfloat16, pick_dtype, stored
-from specviz.engine.model.loading import load
+from specviz.engine.model.files import dtypes, hub
+from specviz.engine.model.files.dtypes import native_bfloat16, pick_dtype, stored
+from specviz.engine.model.files.loading import load
 from support.models import build, save
 
 CPU = torch.device("cpu")

@@ -15,12 +15,12 @@ import pytest
 import torch
 
 from specviz.bench.identity import Decided, _steered
-from specviz.engine.model import attention as packed
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.direct_layer import run_directly
 from specviz.engine.model.exact import attention, plan, proof
 from specviz.engine.model.exact.proof import BITWISE, make_exact
+from specviz.engine.model.layers import attention as packed
+from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.rows import Rows
 from support.driver import session
 from support.models import VOCAB, blurred, build
@@ -225,7 +225,7 @@ def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for wrong in (otherwise_by_rows, otherwise_now_and_then):
         with monkeypatch.context() as patched:
-            patched.setattr("specviz.engine.model.attention.exact_attention", wrong)
+            patched.setattr("specviz.engine.model.layers.attention.exact_attention", wrong)
             assert parts(adapter) > 0
             mended = ModelAdapter(build("llama", seed=1, max_position_embeddings=640))
             found = make_exact(mended)

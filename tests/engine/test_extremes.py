@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from specviz.commands import Command, Shutdown, Start, Stop
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model import rows
-from specviz.engine.model.loading import stop_tokens
+from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.worker import WorkerLoop
 from specviz.errors import KnobError, ModelError, SpecvizError

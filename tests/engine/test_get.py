@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from specviz.cli import BAD_INPUT, main
-from specviz.engine.model import get as getting
-from specviz.engine.model import gguf_model
-from specviz.engine.model.loading import fingerprint, load
+from specviz.engine.model.files import get as getting
+from specviz.engine.model.files import gguf_model
+from specviz.engine.model.files.loading import fingerprint, load
 from specviz.errors import ModelError
 from specviz.local_models import catalogue, download, store
 from specviz.local_models.catalogue import KnownModel

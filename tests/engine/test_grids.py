@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from specviz.engine.model.grids import GROUP, TOP, eight_bits, four_bits
-from specviz.engine.model.weight_only import KINDS, Int4Linear, Int8Linear
+from specviz.engine.model.few_bits.grids import GROUP, TOP, eight_bits, four_bits
+from specviz.engine.model.few_bits.weight_only import KINDS, Int4Linear, Int8Linear
 from specviz.errors import ModelError
 
 
@@ -99,7 +99,7 @@ def test_products_are_those_of_the_grid(bits: int, shape: tuple[int, int]) -> No
 def test_a_wrong_kernel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The start-up proof sees a packing that torch would change."""
     packed = Int4Linear(noise(16, 32)).packed
-    monkeypatch.setattr("specviz.engine.model.weight_only._pack", lambda levels: packed.flip(1))
+    monkeypatch.setattr("specviz.engine.model.few_bits.weight_only._pack", lambda levels: packed.flip(1))
     with pytest.raises(ModelError, match="multiplies int4 weights wrongly"):
         Int4Linear(noise(16, 32))
     real = torch._weight_int8pack_mm

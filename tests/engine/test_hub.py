@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.model import hub
-from specviz.engine.model.loading import load
+from specviz.engine.model.files import hub
+from specviz.engine.model.files.loading import load
 from specviz.errors import ModelError
 from support.models import build, save
 

@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 
 from engine.test_session import cached_tokens
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import load
+from specviz.engine.model.files.loading import load
 from specviz.methods import get_method
 from specviz.methods.draft_model.drafter import WIDEST
 from specviz.probability.draft import ROOT

@@ -10,8 +10,8 @@ import torch
 from tokenizers import AddedToken
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.dtypes import pick_dtype
-from specviz.engine.model.loading import compare_tokenizers, load, pick_device, stop_tokens
+from specviz.engine.model.files.dtypes import pick_dtype
+from specviz.engine.model.files.loading import compare_tokenizers, load, pick_device, stop_tokens
 from specviz.engine.model.selftest import reference, self_test
 from specviz.engine.run.local import load_pair
 from specviz.errors import ModelError

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from specviz.cli import group
 from specviz.commands import Start
-from specviz.engine.model.loading import fingerprint
+from specviz.engine.model.files.loading import fingerprint
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.worker import WorkerLoop
 from specviz.errors import ModelError

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 import specviz
 from cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from specviz.cli.request import check_models
-from specviz.engine.model.loading import load, plain_model
+from specviz.engine.model.files.loading import load, plain_model
 from specviz.errors import ModelError
 from support.models import COMMON, build, save
 

@@ -16,7 +16,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from specviz.cli.options import lacking
-from specviz.engine.model.loading import embedded
+from specviz.engine.model.files.loading import embedded
 from specviz.engine.model.parted.loading import Ranks, check_heads, ranks
 from specviz.engine.model.parted.message import FRAME, MessageReader, Pass
 from specviz.errors import ModelError

@@ -14,8 +14,8 @@ import torch
 
 from specviz.commands import Said, Start
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.kinship import made_for
-from specviz.engine.model.loading import plain_model
+from specviz.engine.model.files.kinship import made_for
+from specviz.engine.model.files.loading import plain_model
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.local_models.catalogue import SMOLLM2
 from specviz.local_models.shipped import usual_draft

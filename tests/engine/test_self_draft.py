@@ -9,12 +9,12 @@ import torch
 from engine.test_layouts import LAYOUTS
 from specviz.commands import Start
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.engine.model.direct_layer import DirectLayer, has_direct_form
-from specviz.engine.model.loading import load
+from specviz.engine.model.few_bits.quantised import QuantisedAdapter
+from specviz.engine.model.few_bits.sharp_head import SHARP, SharpHead
+from specviz.engine.model.files.loading import load
+from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.pair import Pair, load_pair
-from specviz.engine.model.quantised import QuantisedAdapter
 from specviz.engine.model.rows import Rows
-from specviz.engine.model.sharp_head import SHARP, SharpHead
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError
 from specviz.methods import all_methods
@@ -179,7 +179,7 @@ def test_other_layers_keep_the_librarys_code(arch: str) -> None:
 def test_a_direct_layer_that_differs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof sees an activation that is computed otherwise."""
     adapter = ModelAdapter(build("llama", seed=1))
-    monkeypatch.setattr("specviz.engine.model.direct_layer.silu", torch.relu)
+    monkeypatch.setattr("specviz.engine.model.layers.direct_layer.silu", torch.relu)
     assert not has_direct_form(adapter, 0)
 
 

@@ -80,7 +80,7 @@ def test_pairs_are_those_that_number_the_same_tokens(home: Path) -> None:
 
 
 def test_a_file_and_a_folder_of_one_vocabulary_are_told_alike(home: Path, tmp_path: Path) -> None:
-    from specviz.engine.model import gguf_model
+    from specviz.engine.model.files import gguf_model
     from specviz.local_models.vocabulary import vocabulary_of
 
     path = write_gguf(tmp_path / "tiny.gguf", build("llama"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.model.kinship import made_for
-from specviz.engine.model.loading import fingerprint
+from specviz.engine.model.files.kinship import made_for
+from specviz.engine.model.files.loading import fingerprint
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
 from specviz.local_models import catalogue, found, shipped, store

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from specviz.engine.model.chat_template import speaks_chat
+from specviz.engine.model.files.chat_template import speaks_chat
 from specviz.errors import SpecvizError
 from specviz.train.common import chat_prompts, corpus, target_text, training_text
 from specviz.train.common.target_text import Writing

@@ -15,7 +15,7 @@ from methods.medusa.test_medusa import made as medusa_made
 from methods.trained.test_published import eagle_folder, medusa_folder
 from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import load
+from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import load
+from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.heads import ExitHead, FinalHead, TrainedHeads, pick
 from specviz.train.cards import page as cards

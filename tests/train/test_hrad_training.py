@@ -13,7 +13,7 @@ from methods.branch.test_hrad import blank
 from specviz.cli.train import command
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import load as load_model
+from specviz.engine.model.files.loading import load as load_model
 from specviz.errors import SpecvizError
 from specviz.methods.branch.hrad import load
 from specviz.probability.draft import Draft

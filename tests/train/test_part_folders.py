@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import fingerprint
+from specviz.engine.model.files.loading import fingerprint
 from specviz.errors import ModelError
 from specviz.methods.branch import hrad
 from specviz.methods.eagle3 import drafter as eagle3

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import load
+from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.heads import FinalHead
 from specviz.methods.kangaroo.adapter import Adapter, AdapterShape, pick

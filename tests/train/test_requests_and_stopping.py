@@ -250,7 +250,8 @@ def test_whoever_interrupts_is_told_how_to_go_on(
     name: str, number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Wherever it happens: here, while the target is loaded."""
-    from specviz.engine.model import loading, pair
+    from specviz.engine.model import pair
+    from specviz.engine.model.files import loading
 
     def interrupt(*_: Any) -> None:
         signal.raise_signal(number)

@@ -17,7 +17,7 @@ from specviz.cli.train import medusa as medusa_command
 from specviz.cli.train import mtp as mtp_command
 from specviz.cli.train import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import load
+from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files

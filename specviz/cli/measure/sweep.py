@@ -111,7 +111,7 @@ def _ask_heads(header: Header, found: list[ReplayQuery], target: str | None, hea
 
     Raises SpecvizError for a model that cannot have written them.
     """
-    from specviz.engine.model.loading import stop_tokens
+    from specviz.engine.model.files.loading import stop_tokens
     from specviz.engine.run.local import load_pair
     from specviz.methods.early_exit.heads import pick
     from specviz.methods.early_exit.recorder import exit_table

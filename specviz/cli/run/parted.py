@@ -18,7 +18,7 @@ from specviz.cli.request import RunRequest, checked_device, checked_dtype
 from specviz.text import running
 
 if TYPE_CHECKING:
-    from specviz.engine.model.loading import Loaded
+    from specviz.engine.model.files.loading import Loaded
 
 Decoded = Callable[[RunRequest, "Loaded"], None]
 

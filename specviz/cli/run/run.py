@@ -29,7 +29,7 @@ from specviz.events import Event, Header
 from specviz.trace.private import STORED
 
 if TYPE_CHECKING:
-    from specviz.engine.model.loading import Loaded
+    from specviz.engine.model.files.loading import Loaded
     from specviz.engine.run.local import LocalRun
     from specviz.trace import Recorder
 

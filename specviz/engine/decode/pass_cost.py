@@ -15,7 +15,7 @@ import torch
 
 from specviz.engine.machine_facts import chip, facts, keep_fact
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.quantised import QuantisedAdapter
+from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.events import MachineRates, PassWork
 
 MIB, SIDE, TRIES = 256, 1024, 5

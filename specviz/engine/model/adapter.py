@@ -12,11 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from specviz.engine.model.attention import RopeTable, use_packed_attention
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import sum_dtype
 from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
-from specviz.engine.model.norms import fuse_norms
+from specviz.engine.model.layers.attention import RopeTable, use_packed_attention
+from specviz.engine.model.layers.norms import fuse_norms
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor

@@ -6,12 +6,12 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.linear import as_before, compile_products
-from specviz.engine.model.direct_layer import run_directly
-from specviz.engine.model.dtypes import SMALL_PARAMS
+from specviz.engine.model.drafts.shared_ends import ends_of
 from specviz.engine.model.exact.proof import BITWISE, exact_here
-from specviz.engine.model.kinship import made_for
-from specviz.engine.model.loading import Loaded, compare_tokenizers, found, load, pick_device
-from specviz.engine.model.shared_ends import ends_of
+from specviz.engine.model.files.dtypes import SMALL_PARAMS
+from specviz.engine.model.files.kinship import made_for
+from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
+from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import usual_draft
@@ -97,7 +97,7 @@ def _drafting(
                 f"--draft {name} is made of the target's weights, and those are parted: name a draft model"
             )
         _stays(target, str(name), draft_device)
-        from specviz.engine.model.self_draft import self_draft
+        from specviz.engine.model.drafts.self_draft import self_draft
 
         return self_draft(target, str(name))
     ends = None if name is None else ends_of(found(name, "--draft"))

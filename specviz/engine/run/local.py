@@ -24,7 +24,7 @@ from specviz.engine.decode.round import QueryStats, RoundResult
 from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.loading import stop_tokens
+from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.model.pair import Pair, load_pair, small
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import prepare

@@ -12,8 +12,8 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.knob_queue import refuse_prompt
 from specviz.engine.memory import MemoryPlan, plan_of, refuse_run
 from specviz.engine.model.adapter import FactoryModels
-from specviz.engine.model.chat_template import rendered, speaks_chat
-from specviz.engine.model.loading import Loaded
+from specviz.engine.model.files.chat_template import rendered, speaks_chat
+from specviz.engine.model.files.loading import Loaded
 from specviz.engine.model.pair import Pair
 from specviz.errors import KnobError, SpecvizError
 from specviz.knobs import LAST_SEED, Knobs, KnobTable

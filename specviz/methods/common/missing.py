@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.kinship import made_for
+from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.pair import Pair
 from specviz.events import Missing
 from specviz.local_models.found import shipped_models

@@ -25,7 +25,7 @@ from torch import nn
 
 from specviz.cost.ledger import head_cost
 from specviz.engine.model.adapter import Model, ModelAdapter
-from specviz.engine.model.loading import fingerprint as fingerprint
+from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.trained.part_kind import PartKind, misshapen, other_sizes

@@ -24,8 +24,8 @@ from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRMSNorm, LlamaRotaryEmbedding
 
 from specviz.engine.model.adapter import Model, ModelAdapter
-from specviz.engine.model.attention import NAME, RopeTable
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.layers.attention import NAME, RopeTable
 from specviz.engine.model.rows import BLOCK, Rows, Tensor
 from specviz.methods import Part
 from specviz.methods.early_exit.heads import FinalHead

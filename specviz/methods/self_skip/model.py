@@ -22,9 +22,9 @@ import torch
 
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.layers.silent import Silent
 from specviz.engine.model.rows import Rows, Tensor
 from specviz.engine.model.selftest import tolerance
-from specviz.engine.model.silent import Silent
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.self_skip.spec import SkipSet

@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from specviz.engine.model.attention import packed_attention
+from specviz.engine.model.layers.attention import packed_attention
 
 RopeMode = Literal["offset", "repeat"]
 

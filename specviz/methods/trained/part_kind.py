@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.kinship import made_for
-from specviz.engine.model.loading import fingerprint
+from specviz.engine.model.files.kinship import made_for
+from specviz.engine.model.files.loading import fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import shipped

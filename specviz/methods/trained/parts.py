@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import fingerprint as fingerprint
+from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import missing_part

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from transformers.utils.logging import disable_progress_bar
 
-from specviz.engine.model.corrected import WEIGHTS
+from specviz.engine.model.drafts.corrected import WEIGHTS
 from specviz.errors import SpecvizError
 
 
@@ -77,7 +77,7 @@ def save_model(
 def save_corrections(
     model: Any, corrections: dict[str, torch.Tensor], folder: Path, facts: Mapping[str, dict[str, Any]]
 ) -> None:
-    """A folder of what corrects another model's layers (`engine/model/corrected`), with the config of the whole."""
+    """A folder of what corrects another model's layers (`model/drafts/corrected`), with the config of the whole."""
     with _replaced(folder, facts) as partial:
         model.config.save_pretrained(partial)
         save_file(corrections, partial / WEIGHTS, metadata={"format": "pt"})

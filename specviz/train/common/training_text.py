@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from specviz.engine.model.chat_template import rendered, speaks_chat
+from specviz.engine.model.files.chat_template import rendered, speaks_chat
 from specviz.errors import SpecvizError
 from specviz.train.common import corpus
 from specviz.train.common.chat_prompts import ChatPrompt, gather

@@ -2,7 +2,7 @@
 
 Layers are left out one after another, each time the one whose absence changes the target's best token at the fewest
 places; so a third of a deep model goes before half of its tokens change, and what is lost comes back with a correction
-of low rank for every weight (`engine/model/corrected`). Nothing else learns.
+of low rank for every weight (`engine/model/drafts/corrected`). Nothing else learns.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.corrected import DOWN, UP, Correction, put, stored
+from specviz.engine.model.drafts.corrected import DOWN, UP, Correction, put, stored
 from specviz.methods.self_skip.model import silenced
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.train.common.files import keep, kept

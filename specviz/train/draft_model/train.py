@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from specviz.engine.model import corrected, loading, shared_ends
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.drafts import corrected, shared_ends
+from specviz.engine.model.files import loading
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
 from specviz.train import recipe

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from specviz.engine.model import loading
+from specviz.engine.model.files import loading
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.methods.branch import hrad

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from specviz.engine.model import loading
+from specviz.engine.model.files import loading
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.trained.parts import OPTION, read_config

@@ -237,7 +237,7 @@ def test_the_fallback(tmp_path: Path) -> None:
 
 def test_those_beside_the_target_are_found(tmp_path: Path) -> None:
     """In the target's own folder, when they are this pair's; of several the one for the nearest gamma."""
-    from specviz.engine.model.loading import load as load_model
+    from specviz.engine.model.files.loading import load as load_model
 
     folder = save(build("llama", seed=2), tmp_path / "target")
     target = load_model(folder, "target", None, None).adapter

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from specviz.engine.model.loading import load
+from specviz.engine.model.files.loading import load
 from specviz.methods.branch.hrad import CLASSES, pick
 from specviz.train.cards.page import page
 from specviz.train.hrad.train import said

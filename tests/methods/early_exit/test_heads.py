@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from methods.early_exit.stage import Sink, early, plain
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import load as load_model
+from specviz.engine.model.files.loading import load as load_model
 from specviz.errors import ModelError
 from specviz.events import Warn
 from specviz.methods.early_exit.heads import (

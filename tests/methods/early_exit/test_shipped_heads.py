@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specviz.commands import Start
-from specviz.engine.model.loading import Loaded, embedded, load, stop_tokens
+from specviz.engine.model.files.loading import Loaded, embedded, load, stop_tokens
 from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, ExitRound, RoundEnd
 from specviz.methods.early_exit.heads import LogitLens, TrainedHeads, pick

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from specviz.commands import Start
-from specviz.engine.model.loading import Loaded, embedded, load
+from specviz.engine.model.files.loading import Loaded, embedded, load
 from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Event, ExitRound, RoundEnd
 from specviz.methods.kangaroo import adapter as adapter_files

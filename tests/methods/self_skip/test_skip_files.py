@@ -8,7 +8,7 @@ import pytest
 
 from methods.early_exit.stage import Sink
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.engine.model.loading import load as load_model
+from specviz.engine.model.files.loading import load as load_model
 from specviz.errors import KnobError, ModelError
 from specviz.events import Warn
 from specviz.methods import get_method

@@ -12,7 +12,7 @@ from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.library import Product, products
-from specviz.engine.model.direct_layer import Dense, DirectLayer
+from specviz.engine.model.layers.direct_layer import Dense, DirectLayer
 
 Tensor = torch.Tensor
 

@@ -19,7 +19,7 @@ from specviz.engine.model.exact.plan import PassWidths
 
 _KIND = "exact"
 _SETTINGS = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "OMP_", "KMP_", "TORCH_")  # how names of variables begin
-_SOURCES = ("adapter.py", "attention.py", "cache.py", "direct_layer.py", "norms.py", "rows.py")  # beside this folder's
+_SOURCES = ("adapter.py", "cache.py", "rows.py", "layers/attention.py", "layers/direct_layer.py", "layers/norms.py")
 
 
 def key_of(device: torch.device, model: Any) -> str:

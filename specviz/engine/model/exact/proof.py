@@ -18,10 +18,10 @@ from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.direct_layer import Dense
 from specviz.engine.model.exact import known
 from specviz.engine.model.exact.attention import exact_attention
 from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
+from specviz.engine.model.layers.direct_layer import Dense
 from specviz.engine.model.rows import Rows
 
 Tensor = torch.Tensor

@@ -12,6 +12,7 @@ import torch
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.plan import RowPlan
+from specviz.engine.model.layers.silent import with_silent
 from specviz.engine.model.parted.message import (
     DROP,
     GATHER,
@@ -24,7 +25,6 @@ from specviz.engine.model.parted.message import (
     receive,
     share,
 )
-from specviz.engine.model.silent import with_silent
 
 
 class Follower:

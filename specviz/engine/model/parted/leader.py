@@ -15,8 +15,8 @@ from torch.distributed.tensor import DTensor
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.layers.silent import silenced_parts
 from specviz.engine.model.parted.message import DROP, GATHER, MAKE, STOP, WIDEN, Pass, send, share
-from specviz.engine.model.silent import silenced_parts
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor

@@ -14,11 +14,19 @@ from typing import Any
 import torch
 
 from specviz import model_folder
-from specviz.engine.model.dtypes import pick_dtype
-from specviz.engine.model.loading import Loaded, embedded, found, pick_device, plain_model, plain_tokenizer, tested
+from specviz.engine.model.files.dtypes import pick_dtype
+from specviz.engine.model.files.loading import (
+    Loaded,
+    embedded,
+    found,
+    pick_device,
+    plain_model,
+    plain_tokenizer,
+    tested,
+)
+from specviz.engine.model.files.quiet import one_line
 from specviz.engine.model.parted.follower import Follower
 from specviz.engine.model.parted.leader import LeadingAdapter
-from specviz.engine.model.quiet import one_line
 from specviz.errors import ModelError, SpecvizError
 
 OPTION = "--tensor-parallel"

@@ -14,9 +14,9 @@ from typing import Any
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.quantised import QuantisedAdapter
-from specviz.engine.model.sharp_head import SharpHead
-from specviz.engine.model.weight_only import DTYPE
+from specviz.engine.model.few_bits.quantised import QuantisedAdapter
+from specviz.engine.model.few_bits.sharp_head import SharpHead
+from specviz.engine.model.few_bits.weight_only import DTYPE
 from specviz.errors import ModelError
 
 FILE = "drafts_for.json"

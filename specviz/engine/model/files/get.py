@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from specviz import model_folder
-from specviz.engine.model import gguf_model, hub
-from specviz.engine.model.quiet import one_line
+from specviz.engine.model.files import gguf_model, hub
+from specviz.engine.model.files.quiet import one_line
 from specviz.errors import ModelError
 from specviz.local_models.catalogue import KnownModel
 from specviz.local_models.download import Progress, Unreachable, fetch_gguf, sha256

@@ -17,9 +17,9 @@ from torch import nn
 from torch.nn.functional import rms_norm, silu
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.attention import packed_attention
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.corrected import CorrectedLinear, Correction, joined
+from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction, joined
+from specviz.engine.model.layers.attention import packed_attention
 from specviz.engine.model.selftest import tolerance
 
 Tensor = torch.Tensor

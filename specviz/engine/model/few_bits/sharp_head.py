@@ -8,7 +8,7 @@ once more, exactly, by rows of the head that the target holds anyway. What comes
 import torch
 from torch import nn
 
-from specviz.engine.model.weight_only import DTYPE, Int4Linear
+from specviz.engine.model.few_bits.weight_only import DTYPE, Int4Linear
 
 Tensor = torch.Tensor
 

@@ -5,9 +5,9 @@ Nothing is loaded twice: what is packed is said in `quantised`.
 
 import msgspec
 
-from specviz.engine.model.loading import Loaded, fingerprint
-from specviz.engine.model.quantised import QuantisedAdapter
-from specviz.engine.model.weight_only import Bits
+from specviz.engine.model.few_bits.quantised import QuantisedAdapter
+from specviz.engine.model.few_bits.weight_only import Bits
+from specviz.engine.model.files.loading import Loaded, fingerprint
 from specviz.self_drafts import BITS
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from specviz.engine.model.grids import GROUP, WeightGrid, eight_bits, four_bits
+from specviz.engine.model.few_bits.grids import GROUP, WeightGrid, eight_bits, four_bits
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor

@@ -5,7 +5,7 @@ a part made for one of them drafts for all, since drafts never change a text.
 """
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.loading import fingerprint
+from specviz.engine.model.files.loading import fingerprint
 from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.shipped import known_name
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from specviz import model_folder
-from specviz.engine.model import hub
+from specviz.engine.model.files import hub
 from specviz.errors import ModelError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}

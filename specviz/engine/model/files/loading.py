@@ -19,11 +19,12 @@ import torch
 
 from specviz import model_folder
 from specviz.engine.memory import refuse_weights
-from specviz.engine.model import corrected, gguf_model, hub, shared_ends
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.dtypes import pick_dtype, stored
-from specviz.engine.model.quantised import QuantisedAdapter
-from specviz.engine.model.quiet import one_line
+from specviz.engine.model.drafts import corrected, shared_ends
+from specviz.engine.model.few_bits.quantised import QuantisedAdapter
+from specviz.engine.model.files import gguf_model, hub
+from specviz.engine.model.files.dtypes import pick_dtype, stored
+from specviz.engine.model.files.quiet import one_line
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError, nearest
 from specviz.events import ModelInfo

@@ -15,10 +15,10 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.corrected import CorrectedLinear, Correction
-from specviz.engine.model.direct_layer import DirectLayer, has_direct_form
-from specviz.engine.model.sharp_head import SharpHead
-from specviz.engine.model.weight_only import DTYPE, KINDS, Bits, Int4Linear, Int8Linear
+from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction
+from specviz.engine.model.few_bits.sharp_head import SharpHead
+from specviz.engine.model.few_bits.weight_only import DTYPE, KINDS, Bits, Int4Linear, Int8Linear
+from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
