@@ -36,6 +36,7 @@ _TABLE = (
     ("measure.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
     ("look.diff", "Say what changed between two recordings, or sets of them; a gate for regressions."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
+    ("look.watch", "Watch the counters of a vLLM, llama.cpp or SGLang server, with nothing installed on it."),
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
     ("models", "Show, list, fetch and remove models."),

@@ -1,0 +1,1 @@
+"""Engines that people run elsewhere, and what can be seen of them from here."""
