@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from specviz import events
-from specviz.engines.watch.exposition import Sample
+from specviz.engines.watch.exposition import MetricSample
 from specviz.errors import SpecvizError
 from specviz.events.base import Event, Real
 
@@ -86,7 +86,7 @@ def kind_of(engine: str) -> EngineKind:
     return next((k for k in ENGINES if k.name == engine), EngineKind(engine, "", "", "not known", ""))
 
 
-def read_counters(samples: Iterable[Sample], wall: float, where: str) -> Counted:
+def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> Counted:
     """The counters among the samples, added up over labels. Raises SpecvizError where there are none of an engine."""
     found = list(samples)
     kind = next((k for k in ENGINES if any(s.name.startswith(k.prefix) for s in found)), None)
@@ -94,7 +94,11 @@ def read_counters(samples: Iterable[Sample], wall: float, where: str) -> Counted
         names = sorted({s.name for s in found})
         seen = f"; it counts {', '.join(names[:3])} .." if names else ", and it counts nothing"
         raise SpecvizError(f"{where} is no vLLM, llama.cpp or SGLang server{seen}; check host and port")
-    own = [Sample(s.name.removeprefix(kind.prefix), s.labels, s.value) for s in found if s.name.startswith(kind.prefix)]
+    own = [
+        MetricSample(s.name.removeprefix(kind.prefix), s.labels, s.value)
+        for s in found
+        if s.name.startswith(kind.prefix)
+    ]
     named = _by_name(own)
     first = "spec_decode_num_"
     rounds = "spec_verify_calls_total" if "spec_verify_calls_total" in named else f"{first}drafts_total"
@@ -112,14 +116,14 @@ def read_counters(samples: Iterable[Sample], wall: float, where: str) -> Counted
     )
 
 
-def _by_name(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    named: dict[str, list[Sample]] = {}
+def _by_name(samples: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:
+    named: dict[str, list[MetricSample]] = {}
     for sample in samples:
         named.setdefault(sample.name, []).append(sample)
     return named
 
 
-def _total(named: dict[str, list[Sample]], name: str) -> int | None:
+def _total(named: dict[str, list[MetricSample]], name: str) -> int | None:
     return _added(s.value for s in named[name]) if name in named else None
 
 
@@ -127,13 +131,13 @@ def _added(values: Iterable[float]) -> int:
     return max(0, min(round(sum(values)), 2**53))
 
 
-def _mean(samples: list[Sample]) -> float | None:
+def _mean(samples: list[MetricSample]) -> float | None:
     """Of several workers the mean of those that speculate: a gauge of 0 has nothing to tell yet."""
     told = [s.value for s in samples if 0 < s.value < 1e9]
     return sum(told) / len(told) if told else None
 
 
-def _positions(samples: list[Sample]) -> list[int]:
+def _positions(samples: list[MetricSample]) -> list[int]:
     placed: dict[int, float] = {}
     for sample in samples:
         at = sample.labels.get("position", "")

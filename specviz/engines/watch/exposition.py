@@ -12,7 +12,7 @@ _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One number under one set of labels."""
 
     name: str
@@ -20,7 +20,7 @@ class Sample:
     value: float
 
 
-def read_samples(text: str, where: str) -> list[Sample]:
+def read_samples(text: str, where: str) -> list[MetricSample]:
     """Every finite sample. Raises SpecvizError, with the line, for what is no Prometheus text or was cut off.
 
     `where`: the address, for the message.
@@ -42,7 +42,7 @@ def read_samples(text: str, where: str) -> list[Sample]:
             raise SpecvizError(f"{where}, line {number}: {line[:60]!r} is no Prometheus sample; is this an engine?")
         if math.isfinite(value):
             labels = {name: _unescaped(words) for name, words in _LABEL.findall(match[2] or "")}
-            found.append(Sample(match[1], labels, value))
+            found.append(MetricSample(match[1], labels, value))
     if text and not text.endswith("\n"):
         raise SpecvizError(f"{where}: the answer broke off behind line {len(text.splitlines())}")
     return found

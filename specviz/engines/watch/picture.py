@@ -40,7 +40,7 @@ class LookPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SeenChange:
     """Acceptance that changed, when and how."""
 
     wall: float
@@ -72,7 +72,7 @@ class WatchPicture:
     tokens_per_s: float | None
     positions: tuple[PositionShare, ...]
     points: tuple[LookPoint, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[SeenChange, ...]
     restarts: tuple[float, ...]
     notes: tuple[str, ...]
     rule: str
@@ -122,7 +122,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     acceptance = accepted / drafted if drafted and accepted is not None else last.accept_rate
     points = tuple(_point(step) for step in steps)
     found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
-    changes = tuple(Change(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
+    changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
     speed = generated / seconds if generated and seconds else None
     return WatchPicture(
         engine=last.engine,
@@ -204,7 +204,7 @@ def _notes(
     return told
 
 
-def _headline(last: Counted, length: float | None, changes: Sequence[Change]) -> str:
+def _headline(last: Counted, length: float | None, changes: Sequence[SeenChange]) -> str:
     """The server in one line."""
     if not last.speculates:
         return f"{last.engine} shows no speculation: {kind_of(last.engine).turn_on or 'it is off'}"
