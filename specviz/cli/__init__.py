@@ -38,6 +38,7 @@ _TABLE = (
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
     ("outside.import", "Turn a log or report of another engine into a trace."),
+    ("look.watch", "Watch the counters of a vLLM, llama.cpp or SGLang server, with nothing installed on it."),
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
     ("models", "Show, list, fetch and remove models."),

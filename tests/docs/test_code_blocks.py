@@ -28,6 +28,7 @@ READ_ONLY = {
     "tui": "waits for keys",
     "web": "serves until it is ended",
     "train": "takes minutes",
+    "watch": "asks a server of the reader",
     "bench": "takes minutes",
     "ablate": "takes minutes",
 }

@@ -1,0 +1,142 @@
+"""`specviz watch`: a server's counters while it runs, or a history of them; a screen, lines, or JSON."""
+
+import dataclasses
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from specviz.cli.flags import flag, text, value
+from specviz.cli.printing import echo_json, narrate
+from specviz.text import running
+
+if TYPE_CHECKING:
+    from specviz.engines.watch import ServerWatcher, WatchPicture
+
+
+@click.command("watch")
+@click.argument("server", metavar="URL|FILE")
+@value("--every", click.FloatRange(0.1, 3600), 2.0, "Seconds between two looks.", metavar="S")
+@click.option("--looks", type=click.IntRange(1), metavar="N", help="End after so many looks.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Keep the history as a trace.")
+@text("--key-env", "NAME", "Variable of the environment that holds the server's key.")
+@flag("--plain", "Lines in place of the screen.")
+@flag("--json as_json", "One JSON object a look on standard output.")
+def command(
+    server: str, every: float, looks: int | None, output: Path | None, key_env: str | None, plain: bool, as_json: bool
+) -> None:
+    """Watch how a server speculates: acceptance by position with 95 % intervals, tokens a round, tokens/s, and when
+    that changed. vLLM, llama.cpp (with --metrics) and SGLang (with --enable-metrics) count it; nothing is installed
+    there. FILE is a history kept with -o.
+
+    \b
+      specviz watch localhost:8000
+      specviz watch localhost:8080 -o history.sv.jsonl
+      specviz watch history.sv.jsonl.gz
+    """
+    from specviz.engines.watch import ServerWatcher, picture_of, read_history
+    from specviz.engines.watch.watcher import key_from
+
+    on_screen = not plain and not as_json and looks is None and _screen_works()
+    if _is_file(server):
+        picture = picture_of(read_history(server))
+        if on_screen:
+            _show(picture, None, every)
+        else:
+            _tell(picture, as_json)
+        return
+    watcher = ServerWatcher(server, key_from(key_env), output)
+    try:
+        watcher.look()
+        if on_screen:
+            _show(None, watcher, every)
+        else:
+            _follow(watcher, every, looks, as_json)
+    finally:
+        watcher.close()
+        if watcher.kept_in is not None:
+            narrate(f"specviz: history kept in {running(str(watcher.kept_in))}")
+
+
+def _is_file(server: str) -> bool:
+    return server.endswith((".jsonl", ".jsonl.gz")) or Path(server).is_file()
+
+
+def _screen_works() -> bool:
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return terminal and importlib.util.find_spec("textual") is not None
+
+
+def _show(picture: "WatchPicture | None", watcher: "ServerWatcher | None", every: float) -> None:
+    from specviz_tui.watch.app import WatchApp
+
+    WatchApp(picture, watcher, every).run()
+
+
+def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: bool) -> None:
+    """A line for the first look and every one behind it; a server that is away for a while is said once."""
+    from specviz.errors import SpecvizError
+
+    done, away = 1, False
+    while True:
+        if not away and watcher.picture is not None:
+            _tell(watcher.picture, as_json, short=not as_json and done > 1)
+        if looks is not None and done >= looks:
+            return
+        time.sleep(every)
+        done += 1
+        try:
+            watcher.look()
+            away = False
+        except SpecvizError as error:
+            if not away:
+                narrate(f"specviz: {running(str(error))}; still looking")
+            away = True
+
+
+def _tell(picture: "WatchPicture", as_json: bool, short: bool = False) -> None:
+    if as_json:
+        echo_json(dataclasses.asdict(picture))
+    else:
+        for line in _now(picture) if short else _lines(picture):
+            click.echo(running(line))
+    sys.stdout.flush()
+
+
+def _now(picture: "WatchPicture") -> list[str]:
+    point = picture.points[-1]
+    said = [
+        f"{point.length:.2f} tokens a round" if point.length is not None else "nothing drafted",
+        f"{point.acceptance:.0%} of drafted kept" if point.acceptance is not None else "",
+        f"{point.tokens_per_s:.1f} tok/s" if point.tokens_per_s is not None else "",
+        "server began again" if point.wall in picture.restarts else "",
+        *(change.words for change in picture.changes if change.wall == point.wall),
+    ]
+    return [f"{_clock(point.wall)}  " + " · ".join(filter(None, said))]
+
+
+def _lines(picture: "WatchPicture") -> list[str]:
+    from specviz.engines.watch.picture import CLOSED
+
+    out = [f"{picture.engine} · {', '.join(picture.models) or 'model not named'} · {picture.headline}"]
+    if picture.length is not None:
+        ends = f" [{picture.length_ends[0]:.2f}, {picture.length_ends[1]:.2f}]" if picture.length_ends else ""
+        kept = f" · {picture.acceptance:.1%} of drafted kept" if picture.acceptance is not None else ""
+        speed = f" · {picture.tokens_per_s:.1f} tok/s" if picture.tokens_per_s is not None else ""
+        out.append(f"{picture.over}: {picture.length:.3f}{ends} tokens a round{kept}{speed}")
+    for at in picture.positions:
+        given = f"  {at.given:6.1%} of those that came so far" if at.given is not None else ""
+        out.append(
+            f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{given}"
+        )
+    out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
+    out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]
+    return [*out, *(f"  {note}" for note in picture.notes), f"  {picture.rule}", f"  {CLOSED}"]
+
+
+def _clock(wall: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(wall))

@@ -1,0 +1,90 @@
+"""When acceptance changed: the moment that parts the looks best, where chance does not explain the difference.
+
+A round keeps a token at position k or does not, so its counts are binomial, but rounds of one request are alike: the
+spread of the looks about their means is measured, and a change must stand out of that (quasi-likelihood).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Twice the log of the likelihood ratio. 99.9 % of one test is 10.8; every moment and position is a test of its own,
+# and one looks on for hours.
+_ENOUGH = 24.0
+_FEWEST = 4  # looks on either side
+_MOST_LOOKS = 400  # searched; older ones are added up in pairs
+
+Hits = tuple[int, int]  # kept, of so many
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """At look `at` (its index) acceptance at `position`, from 0, went from one share to another."""
+
+    at: int
+    position: int
+    before: float
+    after: float
+
+
+def change_points(looks: Sequence[tuple[int, Sequence[int]]], most: int = 5) -> list[ChangePoint]:
+    """Of looks `(rounds, kept by position)`, each since the look before; in order of time."""
+    width = max((len(kept) for _, kept in looks), default=0)
+    columns = [[(kept[k] if k < len(kept) else 0, n) for n, kept in looks] for k in range(width)]
+    found: list[ChangePoint] = []
+    waiting = [(0, len(looks))]
+    while waiting and len(found) < most:
+        first, last = waiting.pop()
+        best = _parted(columns, first, last)
+        if best is not None:
+            found.append(best)
+            waiting += [(first, best.at), (best.at, last)]
+    return sorted(found, key=lambda change: change.at)
+
+
+def _parted(columns: list[list[Hits]], first: int, last: int) -> ChangePoint | None:
+    """The strongest change of that stretch, over all positions."""
+    best: tuple[float, ChangePoint] | None = None
+    for position, column in enumerate(columns):
+        told = _best_cut(column[first:last])
+        if told is not None and (best is None or told[0] > best[0]):
+            gain, cut, before, after = told
+            best = gain, ChangePoint(first + cut, position, before, after)
+    return best[1] if best is not None else None
+
+
+def _best_cut(column: list[Hits]) -> tuple[float, int, float, float] | None:
+    """Gain, index, share before and after; None where no cut says enough."""
+    busy = [k for k, (_, n) in enumerate(column) if n]
+    if len(busy) < 2 * _FEWEST:
+        return None
+    hits, of = sum(h for h, _ in column), sum(n for _, n in column)
+    whole = _fit(hits, of)
+    best, place, left = 0.0, -1, (0, 0)
+    h = n = 0
+    for count, k in enumerate(busy[:-_FEWEST], 1):
+        h, n = h + column[k][0], n + column[k][1]
+        if count >= _FEWEST and (gain := 2 * (_fit(h, n) + _fit(hits - h, of - n) - whole)) > best:
+            best, place, left = gain, count, (h, n)
+    if place < 0:
+        return None
+    cut, right = busy[place], (hits - left[0], of - left[1])
+    spread = _spread([column[k] for k in busy], place, left, right)
+    gain = best / spread
+    return (gain, cut, left[0] / left[1], right[0] / right[1]) if gain >= _ENOUGH else None
+
+
+def _fit(hits: int, of: int) -> float:
+    """The log-likelihood of a binomial at its own share."""
+    miss = of - hits
+    return sum(n * math.log(n / of) for n in (hits, miss) if n > 0)
+
+
+def _spread(column: list[Hits], place: int, left: Hits, right: Hits) -> float:
+    """How many times as far as chance the looks lie about their side's share; at least 1."""
+    total = 0.0
+    for k, (hits, of) in enumerate(column):
+        side = left if k < place else right
+        share = side[0] / side[1]
+        total += (hits - of * share) ** 2 / (of * share * (1 - share)) if 0 < share < 1 else 0.0
+    return max(1.0, total / (len(column) - 2))

@@ -1,0 +1,146 @@
+"""What an engine's counters say of its speculation at one moment: as a record, whatever engine it was.
+
+vLLM and llama.cpp count rounds, drafted and accepted tokens, the latter by position; SGLang tells means.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from specviz import events
+from specviz.engines.watch.exposition import MetricSample
+from specviz.errors import SpecvizError
+from specviz.events.base import Event, Real
+
+Total = Annotated[int, Meta(ge=0, le=2**53)]
+MOST_POSITIONS = 256  # of a draft; what is beyond is no engine's
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKind:
+    """How one engine names its counters, and what they leave open."""
+
+    name: str
+    prefix: str
+    generated: str  # the counter of generated tokens
+    rule: str  # what decides there, as far as an engine's defaults say
+    turn_on: str  # what to start it with when it shows nothing
+
+
+ENGINES = (
+    EngineKind(
+        "vLLM",
+        "vllm:",
+        "generation_tokens_total",
+        "its default drafts greedily and keeps a token with chance p (tokenwise on a one-hot q); the setting "
+        "draft_sample_method or rejection_sample_method may say otherwise",
+        "start it with --speculative-config",
+    ),
+    EngineKind(
+        "llama.cpp",
+        "llamacpp:",
+        "tokens_predicted_total",
+        "its default keeps a drafted token when the target's own sample is the same one (walk); "
+        "draft.probabilistic tests u < p/q instead",
+        "start it with --spec-type, or a draft model",
+    ),
+    EngineKind(
+        "SGLang",
+        "sglang:",
+        "generation_tokens_total",
+        "its default tests against the target alone, with two thresholds; below 1.0 they change the law, and on CPU "
+        "and XPU the most likely token is taken at any temperature",
+        "start it with --speculative-algorithm",
+    ),
+)
+
+
+@events.register
+class Counted(Event, tag="counted", kw_only=True):
+    """Totals of a server since it began; `wall` seconds since 1970 when they were read. Null: it does not say.
+
+    `accept_length`, `accept_rate`: means that the engine worked out itself, over a time it does not name.
+    """
+
+    engine: str
+    wall: Annotated[float, Meta(ge=0, le=2**40)]
+    models: list[str] = []
+    n_generated: Total | None = None
+    n_rounds: Total | None = None
+    n_drafted: Total | None = None
+    n_accepted: Total | None = None
+    per_position: list[Total] = []  # rounds that kept a token at that position
+    accept_length: Real | None = None
+    accept_rate: Real | None = None
+
+    @property
+    def speculates(self) -> bool:
+        """Whether anything of speculation is told."""
+        return any(n is not None for n in (self.n_rounds, self.n_drafted, self.accept_length))
+
+
+def kind_of(engine: str) -> EngineKind:
+    """What is known of an engine; of one that nobody knows nothing."""
+    return next((k for k in ENGINES if k.name == engine), EngineKind(engine, "", "", "not known", ""))
+
+
+def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> Counted:
+    """The counters among the samples, added up over labels. Raises SpecvizError where there are none of an engine."""
+    found = list(samples)
+    kind = next((k for k in ENGINES if any(s.name.startswith(k.prefix) for s in found)), None)
+    if kind is None:
+        names = sorted({s.name for s in found})
+        seen = f"; it counts {', '.join(names[:3])} .." if names else ", and it counts nothing"
+        raise SpecvizError(f"{where} is no vLLM, llama.cpp or SGLang server{seen}; check host and port")
+    own = [
+        MetricSample(s.name.removeprefix(kind.prefix), s.labels, s.value)
+        for s in found
+        if s.name.startswith(kind.prefix)
+    ]
+    named = _by_name(own)
+    first = "spec_decode_num_"
+    rounds = "spec_verify_calls_total" if "spec_verify_calls_total" in named else f"{first}drafts_total"
+    return Counted(
+        engine=kind.name,
+        wall=wall,
+        models=sorted({s.labels["model_name"] for s in own if "model_name" in s.labels})[:8],
+        n_generated=_total(named, kind.generated),
+        n_rounds=_total(named, rounds),
+        n_drafted=_total(named, f"{first}draft_tokens_total"),
+        n_accepted=_total(named, f"{first}accepted_tokens_total"),
+        per_position=_positions(named.get(f"{first}accepted_tokens_per_pos_total", [])),
+        accept_length=_mean(named.get("spec_accept_length", [])),
+        accept_rate=_mean(named.get("spec_accept_rate", [])),
+    )
+
+
+def _by_name(samples: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:
+    named: dict[str, list[MetricSample]] = {}
+    for sample in samples:
+        named.setdefault(sample.name, []).append(sample)
+    return named
+
+
+def _total(named: dict[str, list[MetricSample]], name: str) -> int | None:
+    return _added(s.value for s in named[name]) if name in named else None
+
+
+def _added(values: Iterable[float]) -> int:
+    return max(0, min(round(sum(values)), 2**53))
+
+
+def _mean(samples: list[MetricSample]) -> float | None:
+    """Of several workers the mean of those that speculate: a gauge of 0 has nothing to tell yet."""
+    told = [s.value for s in samples if 0 < s.value < 1e9]
+    return sum(told) / len(told) if told else None
+
+
+def _positions(samples: list[MetricSample]) -> list[int]:
+    placed: dict[int, float] = {}
+    for sample in samples:
+        at = sample.labels.get("position", "")
+        if at.isascii() and at.isdigit() and len(at) < 4 and int(at) < MOST_POSITIONS:
+            placed[int(at)] = placed.get(int(at), 0.0) + sample.value
+    return [_added([placed.get(k, 0.0)]) for k in range(max(placed, default=-1) + 1)]

@@ -1,0 +1,52 @@
+"""What was watched, as a trace: a header and one `counted` record for every look."""
+
+import time
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+
+from specviz import events as ev
+from specviz.engines.watch.counters import Counted
+from specviz.errors import TraceError
+from specviz.trace import Recorder, Trace
+
+
+def begin_history(path: Path | str, first: Counted) -> Recorder:
+    """A recorder with its header and that first look in it. Raises TraceError for a name that is something else's."""
+    recorder = Recorder(path)
+    recorder.write(_header(first))
+    recorder.write(first)
+    return recorder
+
+
+def read_history(path: Path | str) -> list[Counted]:
+    """Every look, in order. Raises TraceError for a trace that is no history of counters."""
+    with Trace(path) as trace:
+        found = [event for event in trace.read() if isinstance(event, Counted)]
+        if not found:
+            raise TraceError(
+                f"{trace.path} holds no counters of a server; specviz tui and specviz stats read traces of runs"
+            )
+        return found
+
+
+def _header(first: Counted) -> ev.Header:
+    return ev.Header(
+        schema=ev.SCHEMA,
+        v=ev.VERSION,
+        run=uuid.uuid4().hex[:12],
+        wall=datetime.fromtimestamp(first.wall, UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        t=time.monotonic_ns(),
+        method="counters",
+        drafter="unknown",
+        verifier="unknown",
+        lanes="serial",
+        lossless=False,  # what decides there is not told
+        keeps_tokens=False,
+        models=ev.Models(target=ev.ModelInfo(name=first.models[0]) if first.models else None),
+        knobs={},
+        knob_specs=[],
+        sampling={},
+        level="none",
+        imported=first.engine,
+    )

@@ -1,0 +1,220 @@
+"""What looks at a server say, ready to be shown: numbers with intervals, curves, changes and what is not known."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from specviz.engines.watch.changes import change_points
+from specviz.engines.watch.counters import Counted, kind_of
+from specviz.metrics import wilson_interval
+
+_Z = 1.959964
+CLOSED = (
+    "closed here: which tokens were drafted, p, q, u, the tree and why a token was refused; counters hold sums alone"
+)
+WHOLE = "since the server began"
+
+
+@dataclass(frozen=True, slots=True)
+class PositionShare:
+    """Rounds that kept a token at a position (from 0), with Wilson's 95 % interval; `given`: of those that kept all
+    before it."""
+
+    position: int
+    kept: float
+    low: float
+    high: float
+    n: int
+    given: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LookPoint:
+    """One look since the one before: its time (seconds since 1970) and what was counted meanwhile. None: nothing."""
+
+    wall: float
+    length: float | None
+    acceptance: float | None
+    tokens_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChange:
+    """Acceptance that changed, when and how."""
+
+    wall: float
+    position: int
+    before: float
+    after: float
+
+    @property
+    def words(self) -> str:
+        way = "fell" if self.after < self.before else "rose"
+        return f"position {self.position + 1} {way} from {self.before:.0%} to {self.after:.0%}"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPicture:
+    """`over`: what the totals cover. `length_ends`: 95 % interval of the mean, None where no sum tells it."""
+
+    engine: str
+    models: tuple[str, ...]
+    over: str
+    seconds: float
+    n_looks: int
+    n_rounds: int | None
+    n_drafted: int | None
+    n_accepted: int | None
+    length: float | None
+    length_ends: tuple[float, float] | None
+    acceptance: float | None
+    tokens_per_s: float | None
+    positions: tuple[PositionShare, ...]
+    points: tuple[LookPoint, ...]
+    changes: tuple[SeenChange, ...]
+    restarts: tuple[float, ...]
+    notes: tuple[str, ...]
+    rule: str
+    headline: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What was counted between two looks. `anew`: the server began again in between, so it counts from 0."""
+
+    before: Counted
+    after: Counted
+
+    @property
+    def anew(self) -> bool:
+        return any(a is not None and b is not None and a < b for a, b in self._totals)
+
+    @property
+    def _totals(self) -> list[tuple[int | None, int | None]]:
+        a, b = self.after, self.before
+        sums = [(a.n_rounds, b.n_rounds), (a.n_drafted, b.n_drafted), (a.n_accepted, b.n_accepted)]
+        return [*sums, (a.n_generated, b.n_generated)]
+
+    @property
+    def counts(self) -> tuple[int | None, ...]:
+        """Rounds, drafted, accepted, generated."""
+        return tuple(None if a is None else a - (0 if self.anew or b is None else b) for a, b in self._totals)
+
+    @property
+    def kept(self) -> list[int]:
+        old = [] if self.anew else self.before.per_position
+        return [max(0, n - (old[k] if k < len(old) else 0)) for k, n in enumerate(self.after.per_position)]
+
+
+def picture_of(looks: Sequence[Counted]) -> WatchPicture:
+    """The looks, at least one, oldest first. Before anything was counted between them, the totals of the server."""
+    first, last = looks[0], looks[-1]
+    steps = [_Step(before, after) for before, after in pairwise(looks)]
+    rounds, drafted, accepted, generated = (_sum([step.counts[k] for step in steps]) for k in range(4))
+    kept = [sum(step.kept[k] if k < len(step.kept) else 0 for step in steps) for k in range(_width(looks))]
+    seconds = sum(max(0.0, s.after.wall - s.before.wall) for s in steps)
+    whole = not rounds
+    if whole:
+        rounds, drafted, accepted, kept = last.n_rounds, last.n_drafted, last.n_accepted, list(last.per_position)
+    counted = bool(rounds and accepted is not None)
+    length = 1 + (accepted or 0) / rounds if rounds and counted else last.accept_length
+    acceptance = accepted / drafted if drafted and accepted is not None else last.accept_rate
+    points = tuple(_point(step) for step in steps)
+    found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
+    changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
+    speed = generated / seconds if generated and seconds else None
+    return WatchPicture(
+        engine=last.engine,
+        models=tuple(last.models),
+        over=WHOLE if whole else "since we look",
+        seconds=last.wall - first.wall,
+        n_looks=len(looks),
+        n_rounds=rounds,
+        n_drafted=drafted,
+        n_accepted=accepted,
+        length=length,
+        length_ends=_length_ends(rounds, accepted, kept) if rounds and counted else None,
+        acceptance=acceptance,
+        tokens_per_s=speed,
+        positions=_positions(rounds, kept) if rounds else (),
+        points=points,
+        changes=changes,
+        restarts=tuple(step.after.wall for step in steps if step.anew),
+        notes=tuple(_notes(last, rounds, drafted, accepted, kept)),
+        rule=f"rule in force: not told by counters; {kind_of(last.engine).rule}",
+        headline=_headline(last, length, changes),
+    )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    told = [n for n in counts if n is not None]
+    return sum(told) if told else None
+
+
+def _width(looks: Sequence[Counted]) -> int:
+    return max(len(look.per_position) for look in looks)
+
+
+def _point(step: _Step) -> LookPoint:
+    rounds, drafted, accepted, generated = step.counts
+    seconds = step.after.wall - step.before.wall
+    told = step.after.n_accepted is not None
+    return LookPoint(
+        step.after.wall,
+        (1 + (accepted or 0) / rounds if rounds else None) if told else step.after.accept_length,
+        (accepted / drafted if drafted and accepted is not None else None) if told else step.after.accept_rate,
+        generated / seconds if generated is not None and seconds > 0 else None,
+    )
+
+
+def _positions(rounds: int, kept: Sequence[int]) -> tuple[PositionShare, ...]:
+    out = []
+    for k, n in enumerate(kept):
+        n = min(n, rounds)
+        low, high = wilson_interval(n, rounds)
+        above = rounds if k == 0 else kept[k - 1]
+        out.append(PositionShare(k, n / rounds, low, high, rounds, n / above if above else None))
+    return tuple(out)
+
+
+def _length_ends(rounds: int, accepted: int | None, kept: Sequence[int]) -> tuple[float, float] | None:
+    """Positions count the rounds that got beyond them, so they give the second moment too: E a^2 = sum (2k+1) s_k."""
+    if rounds < 2 or sum(kept) != accepted:
+        return None
+    mean = sum(kept) / rounds
+    variance = sum((2 * k + 1) * n for k, n in enumerate(kept)) / rounds - mean * mean
+    half = _Z * math.sqrt(max(0.0, variance) / (rounds - 1))
+    return 1 + mean - half, 1 + mean + half
+
+
+def _notes(
+    last: Counted, rounds: int | None, drafted: int | None, accepted: int | None, kept: Sequence[int]
+) -> list[str]:
+    """What does not add up, and what a reader would take for more than it is."""
+    told = []
+    if kept and accepted is not None and sum(kept) != accepted:
+        told.append(f"does not add up: positions keep {sum(kept)} tokens, the sum says {accepted}")
+    if drafted is not None and accepted is not None and accepted > drafted:
+        told.append(f"does not add up: {accepted} accepted of {drafted} drafted")
+    if any(after > before for before, after in pairwise(kept)):
+        told.append("does not add up: more rounds keep a later position than one before it")
+    if last.n_accepted is None and last.accept_length is not None:
+        told.append(f"{last.engine} tells means without counts: no intervals, no positions, no search for changes")
+    return told
+
+
+def _headline(last: Counted, length: float | None, changes: Sequence[SeenChange]) -> str:
+    """The server in one line."""
+    if not last.speculates:
+        return f"{last.engine} shows no speculation: {kind_of(last.engine).turn_on or 'it is off'}"
+    if length is None and last.n_generated:
+        return "text is generated, but no round has drafted: where a lookup drafts, it found no match"
+    if length is None:
+        return "nothing was drafted yet: send it a prompt"
+    if last.n_drafted == 0:
+        return "rounds run, but nothing is drafted"
+    said = f"{length:.2f} tokens a round"
+    if length < 1.1:
+        said += ": next to nothing is kept, so drafting costs more than it brings"
+    return f"{said}; {changes[-1].words}" if changes else said

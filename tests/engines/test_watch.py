@@ -1,0 +1,194 @@
+"""Counters of a server: read from three engines' own words, followed over restarts, and refused where they are none."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from specviz.cli import main
+from specviz.engines.watch import Counted, ServerWatcher, picture_of, read_history
+from specviz.engines.watch.changes import change_points
+from specviz.engines.watch.counters import read_counters
+from specviz.engines.watch.exposition import read_samples
+from specviz.engines.watch.fetch import metrics_address
+from specviz.errors import SpecvizError
+from specviz.metrics import wilson_interval
+
+LABELS = '{engine="0",model_name="a \\"b\\"\\\\c"}'
+
+
+def vllm(rounds: int, kept: list[int], generated: int) -> str:
+    first = "vllm:spec_decode_num_"
+    lines = [f'{first}accepted_tokens_per_pos_total{{engine="0",position="{k}"}} {n}.0' for k, n in enumerate(kept)]
+    return "\n".join(
+        [
+            f"# TYPE {first}drafts counter",
+            f"{first}drafts_total{LABELS} {rounds}.0",
+            f"{first}drafts_created{LABELS} 1.75e+09",
+            f"{first}draft_tokens_total{LABELS} {rounds * len(kept)}.0",
+            f"{first}accepted_tokens_total{LABELS} {sum(kept)}.0",
+            *lines,
+            f"vllm:generation_tokens_total{LABELS} {generated}.0",
+            "vllm:e2e_latency_seconds_sum NaN",
+            "",
+        ]
+    )
+
+
+def counted(rounds: int, kept: list[int], wall: float = 0.0) -> Counted:
+    return Counted(
+        engine="vLLM",
+        wall=wall,
+        n_rounds=rounds,
+        n_drafted=rounds * len(kept),
+        n_accepted=sum(kept),
+        n_generated=rounds + sum(kept),
+        per_position=kept,
+    )
+
+
+Answer = tuple[int, str]
+
+
+@pytest.fixture
+def served() -> Iterator[Callable[[list[Answer]], str]]:
+    """Serves the answers one after another, the last one again and again; gives the address."""
+    made: list[ThreadingHTTPServer] = []
+
+    def serve(answers: list[Answer]) -> str:
+        waiting = list(answers)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                code, body = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+                self.send_response(code)
+                self.send_header("Content-Length", str(len(body.encode())))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        made.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=made[-1].serve_forever, args=(0.01,), daemon=True).start()
+        return f"127.0.0.1:{made[-1].server_port}"
+
+    yield serve
+    for each in made:
+        each.shutdown()
+        each.server_close()
+
+
+def test_vllm_counts_are_read_with_their_labels() -> None:
+    seen = read_counters(read_samples(vllm(10, [8, 5, 1], 24), "x"), 0.0, "x")
+    assert (seen.engine, seen.models) == ("vLLM", ['a "b"\\c'])
+    assert (seen.n_rounds, seen.n_drafted, seen.n_accepted, seen.per_position) == (10, 30, 14, [8, 5, 1])
+
+
+def test_llama_cpp_counts_under_vllms_names() -> None:
+    text = vllm(10, [8, 5, 1], 24).replace("vllm:generation_tokens_total", "llamacpp:tokens_predicted_total")
+    seen = read_counters(read_samples(text.replace("vllm:", "llamacpp:"), "x"), 0.0, "x")
+    assert (seen.engine, seen.n_rounds, seen.n_generated) == ("llama.cpp", 10, 24)
+
+
+def test_sglang_tells_means_and_the_picture_says_that_nothing_else_is_known() -> None:
+    text = 'sglang:spec_accept_length{tp_rank="0"} 2.5\nsglang:spec_accept_rate{tp_rank="0"} 0.5\n'
+    picture = picture_of([read_counters(read_samples(text, "x"), 0.0, "x")])
+    assert (picture.length, picture.acceptance, picture.length_ends, picture.positions) == (2.5, 0.5, None, ())
+    assert any("means without counts" in note for note in picture.notes)
+
+
+def test_totals_are_what_was_counted_between_looks_and_over_a_restart() -> None:
+    looks = [counted(100, [80, 40], 0.0), counted(110, [85, 42], 1.0), counted(5, [4, 1], 2.0), counted(9, [7, 2], 3.0)]
+    picture = picture_of(looks)
+    assert (picture.n_rounds, picture.n_accepted) == (19, 5 + 2 + 7 + 2)
+    assert picture.restarts == (2.0,)
+    first = picture.positions[0]
+    assert (first.low, first.high) == wilson_interval(12, 19)
+    assert picture_of(looks[:1]).over == "since the server began"
+
+
+def test_the_interval_of_the_mean_is_that_of_the_rounds_themselves() -> None:
+    accepted = np.array([0, 0, 1, 3, 3, 2, 0, 1])
+    kept = [int((accepted > k).sum()) for k in range(3)]
+    ends = picture_of([counted(8, kept)]).length_ends
+    half = 1.959964 * accepted.std(ddof=1) / np.sqrt(8)
+    assert ends == pytest.approx((1 + accepted.mean() - half, 1 + accepted.mean() + half))
+
+
+def test_a_change_is_found_where_it_was_and_chance_is_none() -> None:
+    draw = np.random.default_rng(7)
+    steady = [(50, [int(draw.binomial(50, 0.7)), 10]) for _ in range(120)]
+    assert change_points(steady) == []
+    fallen = [(50, [int(draw.binomial(50, 0.7 if k < 60 else 0.3))]) for k in range(120)]
+    (found,) = change_points(fallen)
+    assert abs(found.at - 60) <= 1
+    assert found.before > 0.6 > 0.4 > found.after
+
+
+def test_sums_that_do_not_add_up_are_said() -> None:
+    seen = counted(10, [8, 5])
+    seen.n_accepted = 20
+    assert any("13" in note and "20" in note for note in picture_of([seen]).notes)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((401, ""), "--key-env"),
+        ((404, ""), "--metrics"),
+        ((302, ""), "points to"),
+        ((200, "<!doctype html>\n"), "web page"),
+        ((200, '{"object": "list"}\n'), "JSON"),
+        ((200, "go_threads 7\n"), "no vLLM, llama.cpp or SGLang"),
+        ((200, "vllm:spec_decode_num_drafts_total 1"), "broke off"),
+        ((200, "vllm:spec_decode_num_dr\n"), "no Prometheus sample"),
+    ],
+)
+def test_what_is_no_engine_is_told_in_one_line(
+    answer: Answer, words: str, served: Callable[[list[Answer]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", served([answer]), "--looks", "1"]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_a_key_is_sent_from_a_variable_that_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", "127.0.0.1:1", "--key-env", "NO_SUCH_KEY_HERE"]) == 2
+    assert "NO_SUCH_KEY_HERE is not set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["h:8000", "http://h:8000", "http://h:8000/v1", "http://h:8000/metrics/"])
+def test_an_address_is_taken_as_it_is_at_hand(given: str) -> None:
+    assert metrics_address(given) == "http://h:8000/metrics"
+
+
+def test_a_history_opens_again_and_says_the_same(
+    served: Callable[[list[Answer]], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = served([(200, vllm(10, [8, 5], 23)), (200, vllm(30, [20, 9], 59))])
+    file = tmp_path / "history.sv.jsonl"
+    assert main(["watch", address, "--every", "0.1", "--looks", "2", "--json", "-o", str(file)]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["n_rounds"] for each in told] == [10, 20]
+    (kept,) = tmp_path.iterdir()
+    assert [look.n_rounds for look in read_history(kept)] == [10, 30]
+    assert main(["watch", str(kept), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == told[-1]
+
+
+def test_a_server_that_is_away_keeps_what_was_seen(served: Callable[[list[Answer]], str]) -> None:
+    watcher = ServerWatcher(served([(200, vllm(10, [8, 5], 23)), (503, ""), (200, vllm(12, [9, 5], 27))]))
+    watcher.look()
+    with pytest.raises(SpecvizError, match="503"):
+        watcher.look()
+    assert watcher.problem
+    assert watcher.picture is not None
+    watcher.look()
+    assert watcher.problem is None
+    assert watcher.picture.n_rounds == 2
