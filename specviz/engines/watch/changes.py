@@ -12,7 +12,6 @@ from dataclasses import dataclass
 # and one looks on for hours.
 _ENOUGH = 24.0
 _FEWEST = 4  # looks on either side
-_MOST_LOOKS = 400  # searched; older ones are added up in pairs
 
 Hits = tuple[int, int]  # kept, of so many
 
