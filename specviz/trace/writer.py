@@ -67,6 +67,7 @@ class Writer:
         self._q, self._r, self._n, self._root, self._next = -1, 0, 0, -1, 0
         self._open: _Open | None = None
         self._temperature = temperature
+        self._told = 0  # when the last record was written
         knobs = {} if temperature is None else {"temperature": temperature}
         given = {"sampling": {**knobs, **(sampling or {})}, "knobs": dict(knobs), "method": method}
         outside = Outside(
@@ -128,11 +129,13 @@ class Writer:
         finish: Finish | None = None,
         p: float | None = None,
         u: float | None = None,
+        took_ns: int | None = None,
     ) -> None:
         """The round's end: tokens that became text, the one that closed it last. `p`, `u`: of that one.
 
         `n_accepted`: how many of them were drafted, where that is not told by the drafted tokens. Where all of them
-        were, nothing was drawn behind the draft: the text ended there.
+        were, nothing was drawn behind the draft: the text ended there. `took_ns`: how long the round took, 0 where
+        nobody knows; without it by the clock since `round`.
         """
         if self._open is None:
             raise TraceError("tokens were committed outside a round: call round() first")
@@ -140,7 +143,8 @@ class Writer:
         shown = [self._shown(token, text) for token, text in zip(tokens, given, strict=True)]
         done = judge_round(self._open.tokens, list(tokens), shown, self.rule, n_accepted, self._open.n_drafted, finish)
         self._r += 1
-        self._emit(self._open, done, p, u, finish)
+        now = self._clock()
+        self._emit(done, p, u, finish, now, now - self._open.began if took_ns is None else took_ns)
         self._open = None
 
     # What is round about them ----------------------------------------------------------------------------------------
@@ -221,25 +225,27 @@ class Writer:
 
     def _write(self, event: ev.Event) -> None:
         event.q, event.r = max(self._q, 0), self._r
-        if not event.t:
-            event.t = self._clock()
+        event.t = event.t or max(self._told, self._clock())
+        self._told = event.t
         self._recorder.write(event)
 
-    def _emit(self, begun: _Open, done: JudgedRound, p: float | None, u: float | None, finish: Finish | None) -> None:
+    def _emit(
+        self, done: JudgedRound, p: float | None, u: float | None, finish: Finish | None, now: int, took_ns: int
+    ) -> None:
         started = self._n
         start = ev.RoundStart(n=started, root=self._root, knob_version=0)
-        start.t = begun.began
+        start.t = max(self._told, now - took_ns)  # no record is older than the one before it
         self._write(start)
+        records: list[ev.Event] = []
         if self.known != "counts":
-            for record in done.records(started, self.rule, p, u):
-                self._write(record)
+            records += done.records(started, self.rule, p, u)
         self._n += len(done.tokens)
         self._root = done.tokens[-1] if done.tokens else self._root
-        commit = ev.Commit(tokens=done.tokens, texts=done.texts, kinds=done.kinds, n=self._n, finish=finish)
-        self._write(commit)
-        for message in done.contradictions:
-            self.warn("rule_violated", message)
-        self._write(done.end(finish, self._clock() - begun.began))
+        records.append(ev.Commit(tokens=done.tokens, texts=done.texts, kinds=done.kinds, n=self._n, finish=finish))
+        records += [ev.Warn(code="rule_violated", message=message) for message in done.contradictions]
+        for record in (*records, done.end(finish, took_ns)):
+            record.t = now  # all at once: between them nothing was timed
+            self._write(record)
 
 
 def _models(target: str | None, draft: str | None) -> ev.Models:

@@ -69,6 +69,7 @@ def write_steps(
             list(texts[at : at + kept + 1]),
             n_accepted=min(kept, len(new)),
             finish=finish if last else None,  # type: ignore[arg-type]
+            took_ns=0,
         )
         at += len(new)
 

@@ -16,9 +16,10 @@ _FINISH = {"eos": "eos", "limit": "length", "word": "stop"}
 
 @dataclass(slots=True)
 class _Seen:
-    """A round that a chunk told of. `at`: the clock of the server when it ended."""
+    """A round that a chunk told of. `at`: milliseconds of the server's clock when it ended; `ms`: that it took."""
 
     at: float
+    ms: float
     drafted: int
     accepted: int
 
@@ -76,7 +77,14 @@ class LlamaStream:
         drafted, accepted = int(timings.get("draft_n", 0)), int(timings.get("draft_n_accepted", 0))
         if (at, drafted) != (self._at, self._drafted):
             self._settle()
-            self._rounds.append(_Seen(at, max(0, drafted - self._drafted), max(0, accepted - self._accepted)))
+            self._rounds.append(
+                _Seen(
+                    at,
+                    0.0 if self._at is None else at - self._at,
+                    max(0, drafted - self._drafted),
+                    max(0, accepted - self._accepted),
+                )
+            )
         self._at, self._drafted, self._accepted = at, drafted, accepted
         shown = [(int(token), "") for token in ids][-new:]
         shown = [(-1, "")] * (new - len(shown)) + shown
@@ -104,6 +112,7 @@ class LlamaStream:
                 [text for _, text in new],
                 n_accepted=kept,
                 finish=finish if last else None,  # type: ignore[arg-type]
+                took_ns=round(1e6 * max(0.0, each.ms)),
             )
             if kept < each.accepted:
                 behind = each.accepted - kept
@@ -120,7 +129,7 @@ class LlamaStream:
         shares = [most.drafted // n + (k < most.drafted % n) for k in range(n)]
         kept, rounds = most.accepted, []
         for share in reversed(shares):
-            rounds.append(_Seen(most.at, share, min(kept, share)))
+            rounds.append(_Seen(most.at, most.ms / n, share, min(kept, share)))
             kept -= rounds[-1].accepted
         self._trace.warn(
             "rounds_merged",

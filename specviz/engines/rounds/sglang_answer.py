@@ -80,5 +80,5 @@ class SglangAnswer:
             self._trace.round(n_drafted=0 if k < plain else drafted // steps)
             texts = [""] * (n - 1) + [self._ends[k][1]]
             finish = _FINISH.get(str(reason)) if last else None
-            self._trace.committed(ids, texts, n_accepted=n - 1, finish=finish)  # type: ignore[arg-type]
+            self._trace.committed(ids, texts, n_accepted=n - 1, finish=finish, took_ns=0)  # type: ignore[arg-type]
             at += n
