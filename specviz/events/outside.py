@@ -20,7 +20,8 @@ Total = Annotated[int, Meta(ge=0, le=2**53)]
 class Outside(msgspec.Struct, kw_only=True, frozen=True):
     """Who made a run, by what rule drafted tokens were kept, and how much of it is known.
 
-    `setting`: what chose the rule there; `how`: what it does, in a sentence; `source`: where rounds were read.
+    `setting`: what chose the rule there; `how`: what it does, in a sentence; `source`: where rounds were read;
+    `chains`: every draft is one line of tokens, so that counts alone say which positions were tested.
     """
 
     engine: str
@@ -30,6 +31,7 @@ class Outside(msgspec.Struct, kw_only=True, frozen=True):
     promise: Promise = "unknown"
     known: Known = "counts"
     source: str = ""
+    chains: bool = False
 
 
 class Reported(Event, tag="reported", kw_only=True):

@@ -61,7 +61,7 @@ class RunSums:
         self.ratios: defaultdict[str, Ratio] = defaultdict(Ratio)  # by the name of the metric
         self.blocks: Counter[Block] = Counter()  # those that are over
         self.open_block: Block = (0, 0, 0)
-        self.has_trees = self.has_nodes = False
+        self.has_trees = self.has_nodes = self.counted = False
         self.round_ns = Median()
         self.stage_ns: dict[str, Median] = {}
         self.lost_ns: Counter[int] = Counter()  # n_drafted -> draft stage ns x drafted tokens that were not kept

@@ -90,7 +90,8 @@ class Tally(RunSums):
         """What is written once, before the first round."""
         if header is not self.header:
             self.header = header
-            self.has_nodes = header.level != "none"
+            self.counted = header.outside is not None and header.outside.known == "counts" and header.outside.chains
+            self.has_nodes = header.level != "none" or self.counted
             self.pipeline.begin(header)
             self.exits.begin(header)
         self.modelled.calibration = calibration or self.modelled.calibration
@@ -123,7 +124,8 @@ class Tally(RunSums):
             self.blocks[self.open_block] += self.n_blocks > 0
             self.n_blocks, self.open_block = self.n_blocks + 1, (0, 0, 0)
         accepted, emitted, deep = self.open_block
-        self.open_block = (accepted + end.n_accepted, emitted + end.n_emitted, deep + self._note_spots(record))
+        deepest = self._note_counts(end) if self.counted else self._note_spots(record)
+        self.open_block = (accepted + end.n_accepted, emitted + end.n_emitted, deep + deepest)
         nodes = [node for node in record.nodes.values() if node.kept]
         parents = [node.parent for node in nodes if not node.filler]
         self.has_trees = self.has_trees or len(set(parents)) < len(parents)
@@ -210,6 +212,15 @@ class Tally(RunSums):
         self.drafts.add(found)
         if self._on_draft is not None:
             self._on_draft(found)
+
+    def _note_counts(self, end: RoundEnd) -> int:
+        """The same of a chain of which only counts are known: each token is tested if all before it were kept."""
+        for depth in range(1, min(end.n_drafted, end.n_accepted + 1) + 1):
+            spot = self.spots.setdefault(depth, DepthCounts())
+            kept = depth <= end.n_accepted
+            spot.tested, spot.accepted = spot.tested + 1, spot.accepted + kept
+            spot.rounds_tested, spot.rounds_accepted = spot.rounds_tested + 1, spot.rounds_accepted + kept
+        return end.n_drafted
 
     def _note_spots(self, record: RoundRecord) -> int:
         """Counts verdicts by their depth below this round's root; returns the deepest."""

@@ -36,8 +36,9 @@ class Writer:
     """Writes the trace of a loop that is not specviz's.
 
     `rule`: one of `specviz.trace.RULES`, or the name of a verifier. `known`: how much the loop can tell; "counts" where
-    only numbers of tokens are known. `text`: turns one token id into text, where texts are not given. `clock`: of
-    monotonic nanoseconds; a loop that is read from a file without times gives one that stands still.
+    only numbers of tokens are known, and `chains` then says that every draft is one line of tokens. `text`: turns one
+    token id into text, where texts are not given. `clock`: of monotonic nanoseconds; a loop that is read from a file
+    without times gives one that stands still.
 
     Raises TraceError where the calls contradict each other; what was written stays.
     """
@@ -52,6 +53,7 @@ class Writer:
         version: str | None = None,
         setting: str = "",
         source: str = "",
+        chains: bool = False,
         method: str = "draft",
         target: str | None = None,
         draft: str | None = None,
@@ -78,6 +80,7 @@ class Writer:
             promise=self.rule.promise,
             known=known,
             source=source,
+            chains=chains,
         )
         self._write(_header(outside, self.rule, _models(target, draft), given))
 

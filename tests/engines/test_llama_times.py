@@ -4,6 +4,7 @@ from pathlib import Path
 
 from specviz import events as ev
 from specviz.engines.rounds.llama_stream import LlamaStream
+from specviz.metrics import measure
 from specviz.trace import Writer, read_events
 
 
@@ -19,7 +20,7 @@ def _chunk(predicted: int, ms: float, drafted: int, accepted: int, stop: bool = 
 
 
 def test_rounds_took_what_the_server_says(tmp_path: Path) -> None:
-    with Writer(tmp_path / "a.sv.jsonl", "draft", rule="exact match", known="counts") as trace:
+    with Writer(tmp_path / "a.sv.jsonl", "draft", rule="exact match", known="counts", chains=True) as trace:
         stream = LlamaStream(trace)
         for chunk in (
             _chunk(1, 0.002, 0, 0),  # of the prompt's own pass: no round of decoding
@@ -34,5 +35,8 @@ def test_rounds_took_what_the_server_says(tmp_path: Path) -> None:
     assert [end.n_emitted for end in ends] == [1, 2, 1]
     assert [round(sum(end.stage_ns.values()) / 1e6, 1) for end in ends] == [0, 10.5, 20.5]
     assert ends[0].t == starts[0].t, "nobody knows how long"
+    by_position = measure(events).position_acceptance
+    assert by_position is not None
+    assert {t: (share.value, share.n) for t, share in by_position.items()} == {1: (0.5, 2), 2: (0, 1)}
     times = [event.t for event in events]
     assert times == sorted(times)

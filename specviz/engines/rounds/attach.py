@@ -52,6 +52,7 @@ def open_trace(server: EngineServer, path: Path, asked: ServerRequest, rule: str
         setting=setting,
         known="counts",
         source="streamed answers",
+        chains=server.kind != "SGLang",  # whose drafts may be trees
         target=server.model,
         temperature=asked.temperature,
     )

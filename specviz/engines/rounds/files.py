@@ -92,7 +92,9 @@ def _json(
         reader.finish()
         return made
     if json_lines.is_counts(whole):
-        made = Imported(out, engine="vLLM", rule=rule or "unknown", known="counts", source="counts of requests")
+        made = Imported(
+            out, engine="vLLM", rule=rule or "unknown", known="counts", source="counts of requests", chains=True
+        )
         _each(made, path, lines, json_lines.is_counts, lambda line: json_lines.write_record(made, line))
         return made
     raise TraceError(f"{path} is none of the files that are read: {READ}")
