@@ -26,7 +26,7 @@ from specviz.events.branch import (
     TokenFate,
 )
 from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
-from specviz.events.outside import Known, Outside, Promise, Reported
+from specviz.events.outside import Counted, Known, Outside, Promise, Reported
 from specviz.events.pass_work import MachineRates, PassParts, PassWork
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
@@ -85,6 +85,7 @@ FILE_RECORDS: tuple[type[Event], ...] = (
     TreeMade,
     Adapt,
     Reported,
+    Counted,
 )
 WIRE_RECORDS: tuple[type[Event], ...] = (Beat, Catalogue, Gap, Refused, State)
 
@@ -178,6 +179,7 @@ __all__ = [
     "Climb",
     "Closing",
     "Commit",
+    "Counted",
     "DraftStep",
     "End",
     "Event",

@@ -51,3 +51,26 @@ class Reported(Event, tag="reported", kw_only=True):
     draft_acceptance_rate: Prob | None = None
     accepted_per_position: list[Total] | None = None
     histogram: list[Total] | None = None  # rounds by accepted tokens
+
+
+class Counted(Event, tag="counted", kw_only=True):
+    """Totals of a server since it began; `wall` seconds since 1970 when they were read. Null: it does not say.
+
+    `accept_length`, `accept_rate`: means that the engine worked out itself, over a time it does not name.
+    """
+
+    engine: str
+    wall: Annotated[float, Meta(ge=0, le=2**40)]
+    models: list[str] = []
+    n_generated: Total | None = None
+    n_rounds: Total | None = None
+    n_drafted: Total | None = None
+    n_accepted: Total | None = None
+    per_position: list[Total] = []  # rounds that kept a token at that position
+    accept_length: Real | None = None
+    accept_rate: Real | None = None
+
+    @property
+    def speculates(self) -> bool:
+        """Whether anything of speculation is told."""
+        return any(n is not None for n in (self.n_rounds, self.n_drafted, self.accept_length))

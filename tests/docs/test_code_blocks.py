@@ -171,7 +171,12 @@ def test_every_block_names_its_language(page: Path) -> None:
 def test_no_block_is_left_out_without_a_reason() -> None:
     """The markers are these; a new one is a decision, and one that stands above no block leaves nothing out."""
     left_out = [block for page in WITH_BLOCKS for block in blocks(page) if block.not_run]
-    assert [(block.page.name, block.text.splitlines()[0]) for block in left_out] == [("proofs.md", "$ specviz prove")]
+    assert [(block.page.name, block.text.splitlines()[0]) for block in left_out] == [
+        ("outside.md", "from transformers import AutoModelForCausalLM, AutoTokenizer"),
+        ("outside.md", 'specviz attach http://127.0.0.1:8080 "def add(a, b):"'),
+        ("outside.md", "specviz import server.log"),
+        ("proofs.md", "$ specviz prove"),
+    ]
     markers = [line for page in PAGES for line in _outside_blocks(page) if line.startswith("<!--")]
     assert len(markers) == len(left_out)
 
@@ -218,7 +223,7 @@ def _begins_one(flag: str, every: set[str]) -> bool:
         "```sh\nspecviz train pairs\n```",
         "```console\n$ specviz stats run.sv.jsonl.gz\nnothing of this\n```",
         "```sh\nmake dmeo\n```",
-        "```sh\npip install 'specviz-llm[engines]'\n```",
+        "```sh\npip install 'specviz-llm[enginez]'\n```",
         "```sh\ncurl example\n```",
         "```sh\nspecviz stats run.sv.jsonl.gz --json | jq .no_such_field\n```",
         "```python\nfrom specviz import Sessions\n```",

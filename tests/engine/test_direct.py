@@ -60,7 +60,7 @@ def test_weights_lie_in_memory_once_and_are_saved_as_they_were(tmp_path: Path) -
     wanted = {name: each.clone() for name, each in adapter.model.state_dict().items()}
     assert run_directly(adapter)
     direct, attention = (adapter.direct or ())[0], adapter.layers[0].self_attn
-    joined = direct.products[0][0].untyped_storage().data_ptr()
+    joined = direct.dense[0].weight.untyped_storage().data_ptr()
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
     assert {part.weight.untyped_storage().data_ptr() for part in parts} == {joined}
     save_file({name: each.contiguous() for name, each in adapter.model.state_dict().items()}, tmp_path / "weights")

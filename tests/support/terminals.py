@@ -49,10 +49,10 @@ def real_terminal() -> type[Terminal]:
     return InTmux if shutil.which("tmux") else OnPty
 
 
-def wait_for(terminal: Terminal, *words: str) -> None:
-    """Until all of these were drawn at some time, in any order."""
+def wait_for(terminal: Terminal, *words: str, since: int = 0) -> None:
+    """Until all of these were drawn at some time, in any order; `since`: bytes that had been sent before."""
     deadline = time.monotonic() + PATIENCE
-    while missing := [word for word in words if word.encode() not in terminal.sent()]:
+    while missing := [word for word in words if word.encode() not in terminal.sent()[since:]]:
         assert not terminal.ended, f"never drawn, and the program has ended: {missing}; {terminal.screen()}"
         assert time.monotonic() < deadline, f"never drawn: {missing}; {terminal.screen()}"
         time.sleep(0.1)

@@ -34,6 +34,9 @@ _OURS = {
     "by",
     "code",
     "reason",
+    "of",  # an engine
+    "models",  # as a server names them
+    "engine",
     "sha256",
     "level",
     "mode",

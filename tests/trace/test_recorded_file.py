@@ -228,6 +228,7 @@ def test_a_round_is_one_write(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 # At once, because whoever follows the file waits for it; all others are part of a round and wait for its end.
 AT_ONCE = {"Header", "Prefill", "RoundEnd", "Adapt", "Knob", "Warn", "Note", "Finding", "Calibration", "End"}
+AT_ONCE |= {"Reported", "Counted"}  # of other engines
 
 
 def test_every_kind_of_record_waits_for_the_end_of_its_round_or_not() -> None:

@@ -110,7 +110,7 @@ async def test_the_palette_has_every_key_and_runs_those_of_other_screens(chain_t
 async def test_the_help_page_explains_what_stands_on_top(word: str, chain_trace: Path) -> None:
     library = Library(animate=False, look=list)
     app = SpecvizApp(library, library.trace(chain_trace))
-    async with app.run_test(size=(120, 120)) as pilot:
+    async with app.run_test(size=(120, 160)) as pilot:
         await pilot.press("question_mark")
         await pilot.pause()
         page = [line for line in lines(app)[6:] if f" {word} " in line]  # behind it stands the header

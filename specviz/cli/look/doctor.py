@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "web": ("streamlit", "plotly"),
     "export": ("pillow", "pyarrow"),
     "scale": ("duckdb", "pyarrow"),
+    "engines": ("xllamacpp",),
     "docs": ("mkdocs", "mkdocs-material", "mkdocstrings"),
     "dev": ("pytest", "hypothesis", "mypy", "ruff", "import-linter"),
 }

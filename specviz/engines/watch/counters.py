@@ -5,16 +5,11 @@ vLLM and llama.cpp count rounds, drafted and accepted tokens, the latter by posi
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
 
-from msgspec import Meta
-
-from specviz import events
 from specviz.engines.watch.exposition import MetricSample
 from specviz.errors import SpecvizError
-from specviz.events.base import Event, Real
+from specviz.events import Counted
 
-Total = Annotated[int, Meta(ge=0, le=2**53)]
 MOST_POSITIONS = 256  # of a draft; what is beyond is no engine's
 
 
@@ -55,30 +50,6 @@ ENGINES = (
         "start it with --speculative-algorithm",
     ),
 )
-
-
-@events.register
-class Counted(Event, tag="counted", kw_only=True):
-    """Totals of a server since it began; `wall` seconds since 1970 when they were read. Null: it does not say.
-
-    `accept_length`, `accept_rate`: means that the engine worked out itself, over a time it does not name.
-    """
-
-    engine: str
-    wall: Annotated[float, Meta(ge=0, le=2**40)]
-    models: list[str] = []
-    n_generated: Total | None = None
-    n_rounds: Total | None = None
-    n_drafted: Total | None = None
-    n_accepted: Total | None = None
-    per_position: list[Total] = []  # rounds that kept a token at that position
-    accept_length: Real | None = None
-    accept_rate: Real | None = None
-
-    @property
-    def speculates(self) -> bool:
-        """Whether anything of speculation is told."""
-        return any(n is not None for n in (self.n_rounds, self.n_drafted, self.accept_length))
 
 
 def kind_of(engine: str) -> EngineKind:
