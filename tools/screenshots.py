@@ -222,7 +222,7 @@ def _panel(browser: Any, path: Path, url: str) -> None:
 def _stage_live(browser: Any, path: Path, url: str) -> None:
     """An answer on the stage, some rounds after a knob was moved."""
     page = _open(browser, f"{url}/stage?src=live+run", (1440, 900), False)
-    example = page.get_by_role("button", name="explain", exact=True)
+    example = page.get_by_role("button", name="explain")
     example.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
     example.click()
@@ -241,7 +241,7 @@ def _stage_live(browser: Any, path: Path, url: str) -> None:
 
 def _live(browser: Any, path: Path, url: str) -> None:
     page = _open(browser, f"{url}/live", DESK, False)
-    example = page.get_by_role("button", name="explain", exact=True)
+    example = page.get_by_role("button", name="explain")
     example.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
     example.click()

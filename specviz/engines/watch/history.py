@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from specviz import events as ev
-from specviz.engines.watch.counters import Counted
 from specviz.errors import TraceError
+from specviz.events import Counted
 from specviz.trace import Recorder, Trace
 
 

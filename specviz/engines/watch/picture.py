@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from specviz.engines.watch.changes import change_points
-from specviz.engines.watch.counters import Counted, kind_of
+from specviz.engines.watch.counters import kind_of
+from specviz.events import Counted
 from specviz.metrics import wilson_interval
 
 _Z = 1.959964

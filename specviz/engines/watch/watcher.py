@@ -5,12 +5,13 @@ import threading
 import time
 from pathlib import Path
 
-from specviz.engines.watch.counters import Counted, read_counters
+from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
 from specviz.engines.watch.fetch import fetch, metrics_address
 from specviz.engines.watch.history import begin_history
 from specviz.engines.watch.picture import WatchPicture, picture_of
 from specviz.errors import SpecvizError
+from specviz.events import Counted
 from specviz.trace import Recorder
 
 MOST_LOOKS = 3600  # kept in memory; beyond that every second one of the older half goes, the history keeps all
