@@ -25,9 +25,9 @@ from specviz.bench.roof import roof_of
 from specviz.bench.settings import CLIMBERS, BenchSettings
 from specviz.bench.statistics import check_equal
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.exact.proof import make_exact
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import Loaded, embedded, pick_device
+from specviz.engine.model.pair import suit_threads
 from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError
@@ -52,7 +52,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
             PeerArm(arm, settings, peers) if arm.peer else OurArm(arm, settings, pair) for arm in settings.arms
         ]
         probed = _threads(settings, arms, ids, tell)
-        make_exact(pair.target.adapter)  # of so many threads
+        suit_threads(pair)
         seconds = settings.minutes * 60 if settings.minutes else None
         measured = measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds), tell)
         names = [arm.name for arm in arms]

@@ -78,6 +78,15 @@ def load_pair(
     return Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
 
 
+def suit_threads(pair: Pair) -> str:
+    """Choose products, and try rows, for as many threads as are in force now; what to say of the target's rows."""
+    for one in (pair.target, pair.draft):
+        if one is not None:
+            as_before(one.adapter)
+            compile_products(one.adapter)
+    return _exact(pair.target.adapter)
+
+
 def _exact(adapter: ModelAdapter) -> str:
     """What is to be said of its rows; a kernel of ours whose rows are not exact is not used."""
     said = exact_here(adapter)
