@@ -127,6 +127,9 @@ max_mb_option = click.option(
     callback=_hold,
     help=f"Most megabytes of a trace to read [default: {STREAMED_MB}, {KEPT_MB} where all records are kept].",
 )
+SERVER_KEY = text(
+    "--key-env", "NAME", "Variable of the environment that holds the server's key [default: SPECVIZ_SERVER_KEY]."
+)
 
 
 def _compile(context: click.Context, option: click.Parameter, value: str | None) -> None:

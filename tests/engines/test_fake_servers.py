@@ -29,11 +29,19 @@ def _stream(*chunks: Any) -> Page:
 
 
 @contextmanager
-def served(pages: dict[str, Page], otherwise: Page = (404, "text/plain", "no")) -> Iterator[str]:
+def served(
+    pages: dict[str, Page], otherwise: Page = (404, "text/plain", "no"), asked: list[Any] | None = None
+) -> Iterator[str]:
+    """A server of these pages; a status of 300 and more goes on to the address in the body. `asked`: who asked what."""
+    asked = [] if asked is None else asked
+
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            asked.append((self.path, self.headers.get("Authorization")))
             status, kind, body = pages.get(self.path, otherwise)
             self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", body)
             self.send_header("Content-Type", kind)
             self.end_headers()
             self.wfile.write(body.encode())
@@ -149,7 +157,7 @@ def test_merged_chunks_are_no_rounds(tmp_path: Path) -> None:
     ("pages", "otherwise", "words"),
     [
         ({}, (404, "text/plain", "no"), "is no server of llama.cpp, vLLM or SGLang"),
-        ({}, (401, "text/plain", "no"), "asks for a key"),
+        ({}, (401, "text/plain", "no"), "wants a key (401)"),
         ({}, (200, "text/html", "<html>hello</html>"), "is no server of llama.cpp, vLLM or SGLang"),
         ({"/version": _json({"version": "1"}), "/v1/completions": (200, "text/html", "<p>")}, None, "a page (HTML)"),
         (
@@ -173,6 +181,24 @@ def test_no_address_and_nobody_there(tmp_path: Path, capsys: Captured) -> None:
     for url in ("ftp://x", "http://127.0.0.1:1"):
         assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
     assert capsys.readouterr().err.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "command", [["attach", "hello"], ["watch", "--plain", "--looks", "1"]], ids=lambda words: words[0]
+)
+def test_a_key_goes_to_the_named_server_alone(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("SPECVIZ_SERVER_KEY", "secret")
+    elsewhere: list[Any] = []
+    named: list[Any] = []
+    with served({}, asked=elsewhere) as other, served({}, (307, "text/plain", other), named) as url:
+        assert main([command[0], url, *command[1:], "-o", str(tmp_path / "a")]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert named
+    assert {key for _, key in named} == {"Bearer secret"}
+    assert not elsewhere
+    assert f"points to {other}: give that address" in error
 
 
 def test_half_a_stream_keeps_what_was_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from specviz.cli.flags import flag, text, value
+from specviz.cli.flags import SERVER_KEY, flag, value
 from specviz.cli.printing import echo_json, narrate
 from specviz.text import running
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @value("--every", click.FloatRange(0.1, 3600), 2.0, "Seconds between two looks.", metavar="S")
 @click.option("--looks", type=click.IntRange(1), metavar="N", help="End after so many looks.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Keep the history as a trace.")
-@text("--key-env", "NAME", "Variable of the environment that holds the server's key.")
+@SERVER_KEY
 @flag("--plain", "Lines in place of the screen.")
 @flag("--json as_json", "One JSON object a look on standard output.")
 def command(
@@ -38,8 +38,8 @@ def command(
       specviz watch localhost:8080 -o history.sv.jsonl
       specviz watch history.sv.jsonl.gz
     """
+    from specviz.engines.asking import key_of
     from specviz.engines.watch import ServerWatcher, picture_of, read_history
-    from specviz.engines.watch.watcher import key_from
 
     on_screen = not plain and not as_json and looks is None and _screen_works()
     if _is_file(server):
@@ -49,7 +49,7 @@ def command(
         else:
             _tell(picture, as_json)
         return
-    watcher = ServerWatcher(server, key_from(key_env), output)
+    watcher = ServerWatcher(server, key_of(key_env), output)
     try:
         watcher.look()
         if on_screen:

@@ -1,17 +1,14 @@
 """`specviz attach`: a prompt to a running server, its rounds as a trace."""
 
-import os
 from pathlib import Path
 
 import click
 
-from specviz.cli.flags import flag
+from specviz.cli.flags import SERVER_KEY, flag
 from specviz.cli.printing import narrate, terminal_text
 from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz.trace.recorder import existing
-
-KEY_VARIABLE = "SPECVIZ_SERVER_KEY"
 
 
 @click.command("attach")
@@ -24,7 +21,7 @@ KEY_VARIABLE = "SPECVIZ_SERVER_KEY"
 @click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, show_default=True, metavar="T")
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 2), metavar="N", help="Of the server's own draws.")
 @click.option("--rule", metavar="NAME", help="The rule in force, where the server was told another than its default.")
-@click.option("--key", metavar="TEXT", help=f"Key of the server [default: the variable {KEY_VARIABLE}].")
+@SERVER_KEY
 @flag("--force", "Record over an older trace.")
 def command(
     url: str,
@@ -34,7 +31,7 @@ def command(
     temperature: float,
     seed: int | None,
     rule: str | None,
-    key: str | None,
+    key_env: str | None,
     force: bool,
 ) -> None:
     """Send PROMPT to a server of llama.cpp, vLLM or SGLang and rebuild its rounds from the answer.
@@ -46,13 +43,14 @@ def command(
       specviz attach http://127.0.0.1:8080 "def add(a, b):"
       specviz stats attach
     """
+    from specviz.engines.asking import key_of
     from specviz.engines.rounds.attach import ServerRequest, answer, open_trace
     from specviz.engines.rounds.server import find_server
 
     older = existing(out)
     if older is not None and not force:
         raise SpecvizError(f"{older} is there already; give --force to record over it, or another -o")
-    server = find_server(url, key or os.environ.get(KEY_VARIABLE))
+    server = find_server(url, key_of(key_env))
     asked = ServerRequest(prompt, max_new_tokens, temperature, seed)
     said = " ".join(filter(None, (server.kind, server.version, server.model)))
     trace = open_trace(server, out, asked, rule)

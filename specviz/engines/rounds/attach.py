@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from specviz.engines.asking import ServerError
 from specviz.engines.rounds import server as servers
 from specviz.engines.rounds.llama_stream import LlamaStream
-from specviz.engines.rounds.server import EngineServer, ServerError
+from specviz.engines.rounds.server import EngineServer
 from specviz.engines.rounds.sglang_answer import SglangAnswer
 from specviz.engines.rounds.vllm_answer import VllmAnswer
 from specviz.trace import Writer

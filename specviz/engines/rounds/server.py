@@ -1,24 +1,17 @@
-"""Asking a server: what it is, and its answer as it comes. Every way that fails is one line."""
+"""What a server is, and its answer as it comes."""
 
 import http.client
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-from specviz.errors import SpecvizError
+from specviz.engines.asking import AnswerRefused, ServerError, ask, server_address
 from specviz.text import running
 
 Kind = Literal["llama.cpp", "vLLM", "SGLang"]
 LONGEST = 16 << 20  # bytes of an answer that is read in one piece, and of a line of a stream
 _QUIET_S = 120.0
-
-
-class ServerError(SpecvizError):
-    """A server cannot be asked, or its answer not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,7 @@ class EngineServer:
 
 def find_server(url: str, key: str | None = None) -> EngineServer:
     """What runs at an address. Raises ServerError."""
-    url = _checked(url)
+    url = server_address(url)
     props = _asked(url, "/props", key)
     if isinstance(props, Mapping) and "default_generation_settings" in props:
         file = str(props.get("model_alias") or props.get("model_path") or "").rpartition("/")[2]
@@ -53,13 +46,6 @@ def find_server(url: str, key: str | None = None) -> EngineServer:
     raise ServerError(f"{url} answers, but is no server of llama.cpp, vLLM or SGLang that is known here")
 
 
-def _checked(url: str) -> str:
-    parts = urlsplit(url if "//" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ServerError(f"{running(url)} is no address of a server; give one like http://127.0.0.1:8080")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
-
-
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)[:200]
 
@@ -67,55 +53,19 @@ def _text(value: Any) -> str | None:
 def _asked(url: str, path: str, key: str | None) -> Any:
     """The JSON of a path; None where the server has no such path. Raises ServerError."""
     try:
-        with _open(url, path, key, None) as answer:
-            body = answer.read(LONGEST)
-    except _Absent:
+        with ask(url + path, key, _QUIET_S) as answer:
+            return json.loads(answer.read(LONGEST))
+    except AnswerRefused as error:
+        if error.code not in (404, 405, 501):
+            raise
         return None
-    try:
-        return json.loads(body)
-    except ValueError:
+    except (ValueError, http.client.HTTPException):
         return None
-
-
-class _Absent(Exception):
-    """The server has no such path."""
-
-
-def _open(url: str, path: str, key: str | None, body: Mapping[str, Any] | None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    try:
-        return urllib.request.urlopen(urllib.request.Request(url + path, data, headers), timeout=_QUIET_S)
-    except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
-            raise ServerError(
-                f"{url} asks for a key (HTTP {error.code}); give it as --key, or in SPECVIZ_SERVER_KEY"
-            ) from None
-        if error.code in (404, 405, 501) and body is None:
-            raise _Absent from None
-        raise ServerError(f"{url}{path}: HTTP {error.code}: {_said(error)}") from None
-    except (urllib.error.URLError, OSError, http.client.HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise ServerError(f"nothing answers at {url}: {running(str(reason) or type(reason).__name__)}") from None
-
-
-def _said(error: urllib.error.HTTPError) -> str:
-    try:
-        text = error.read(2000).decode("utf-8", "replace")
-    except OSError:
-        return error.reason
-    try:
-        found = json.loads(text)
-        message = found.get("error", found)
-        text = message.get("message", text) if isinstance(message, Mapping) else str(message)
-    except (ValueError, AttributeError):
-        text = error.reason if text.lstrip().startswith("<") else text
-    return running(" ".join(text.split()))[:200]
 
 
 def stream(server: EngineServer, path: str, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The chunks of a streamed answer; ends early where the connection does. Raises ServerError."""
-    with _open(server.url, path, server.key, body) as answer:
+    with ask(server.url + path, server.key, _QUIET_S, body) as answer:
         kind = str(answer.headers.get("Content-Type", ""))
         if "html" in kind:
             raise ServerError(f"{server.url}{path} answers with a page (HTML) and no stream: a proxy in between?")

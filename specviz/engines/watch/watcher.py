@@ -1,6 +1,5 @@
 """Looks at one server again and again, and keeps what was seen."""
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -75,13 +74,3 @@ class ServerWatcher:
         """Ends the history."""
         if self._recorder is not None:
             self._recorder.close("stopped")
-
-
-def key_from(variable: str | None) -> str | None:
-    """The key that a variable of the environment holds. Raises SpecvizError for one that is not set."""
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise SpecvizError(f"the variable {variable} is not set: export {variable}=... and watch again")
-    return key
