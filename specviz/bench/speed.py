@@ -188,8 +188,7 @@ def machine_of(pair: Pair, before: float | None) -> machine.Machine:
         system=f"{platform.system()} {platform.machine()}",
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         threads=torch.get_num_threads(),
-        versions=machine.versions()
-        | {"products": "compiled" if pair.target.adapter.compiled_head is not None else "torch"},
+        versions=machine.versions() | {"products": "compiled" if pair.target.adapter.compiled is not None else "torch"},
         commit=machine.commit(),
         load_before=before,
         load_after=machine.load(),

@@ -1,25 +1,31 @@
-"""Products from the kernel that is built here: each row the same whatever else is in the call, and near torch's.
+"""Passes in the kernel that is built here: each row the same whatever else is in the call, and near torch's.
 
 A machine without a C compiler has no kernel: there every test holds what is said and done instead.
 """
 
+import itertools
 import shutil
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
+from random import Random
+from typing import cast
 
 import platformdirs
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled import library
-from specviz.engine.model.compiled.linear import Compiled, as_before, compile_products
+from specviz.engine.model.compiled.passes import CompiledPasses, compile_passes
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.rows import Rows
+from specviz.engine.model.selftest import tolerance
+from specviz.methods.self_skip.model import SkippedModel
+from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import COMPILE
 from support.models import build
 
@@ -31,16 +37,38 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(COMPILE, "auto")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    library.products.cache_clear()
+    library.functions.cache_clear()
     yield
     torch.set_num_threads(threads)
-    library.products.cache_clear()
+    library.functions.cache_clear()
 
 
-def _kernel(dtype: torch.dtype) -> Compiled | None:
-    with suppress(OSError):
-        return Compiled(library.products()[dtype])
-    return None
+def _adapter(dtype: torch.dtype = torch.float32, kind: str = "llama", layers: int = 2) -> ModelAdapter:
+    model = build(
+        kind,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        max_position_embeddings=1024,
+    )
+    adapter = ModelAdapter(model.to(dtype).requires_grad_(False))
+    run_directly(adapter)
+    return adapter
+
+
+def _compiled(adapter: ModelAdapter) -> CompiledPasses | None:
+    """None where no compiler is at hand; every other reason fails."""
+    why = compile_passes(adapter)
+    assert not why or "compiler" in why
+    return cast(CompiledPasses, adapter.compiled) if not why else None
+
+
+def _kernel(dtype: torch.dtype) -> Callable[..., torch.Tensor] | None:
+    compiled = _compiled(_adapter(dtype))
+    return compiled and compiled.product
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -73,30 +101,91 @@ def test_numbers_that_are_none_stay_so() -> None:
             assert multiply(rows, torch.ones(5, 32, dtype=dtype)).isposinf().all()
 
 
-def _adapter(dtype: torch.dtype = torch.float32) -> ModelAdapter:
-    adapter = ModelAdapter(
-        build("llama", hidden_size=64, intermediate_size=128, head_dim=16).to(dtype).requires_grad_(False)
+def _fed(adapter: ModelAdapter, text: list[int], widths: list[int]) -> torch.Tensor:
+    """Logits `[len(text), V]` of a text that is fed in passes of some widths, again and again."""
+    cache, out, fed = adapter.new_cache(len(text)), [], 0
+    for width in itertools.cycle(widths):
+        if fed == len(text):
+            break
+        rows = Rows(adapter, cache)
+        rows.add_line(text[fed : fed + width])
+        out.append(rows.take())
+        fed = min(len(text), fed + width)
+        assert not cache.follow(text[:fed])
+    return torch.cat(out)
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen3"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@torch.inference_mode()
+def test_a_long_text_has_the_same_bits_in_passes_of_any_width(dtype: torch.dtype, kind: str) -> None:
+    adapter = _adapter(dtype, kind)
+    wanted = _fed(adapter, text := [(7 * k * k + 3 * k + 5) % adapter.vocab for k in range(700)], [700])
+    if _compiled(adapter) is None:
+        return
+    whole = _fed(adapter, text, [700])
+    assert float((whole - wanted).abs().max() / wanted.std()) < tolerance(dtype)
+    for widths in ([1, 5, 2, 40, 7], [99, 13, 6, 4, 3]):
+        assert torch.equal(_fed(adapter, text, widths), whole)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@given(seed=st.integers(0, 999))
+@torch.inference_mode()
+def test_a_path_has_the_bits_of_its_text_in_any_tree(dtype: torch.dtype, seed: int) -> None:
+    adapter, rng = _adapter(dtype), Random(seed)
+    if _compiled(adapter) is None:
+        return
+    text = [rng.randrange(adapter.vocab) for _ in range(rng.randrange(30, 90))]
+    depth = rng.randrange(1, 20)
+    cache = adapter.new_cache(len(text) + 60)
+    rows = Rows(adapter, cache)
+    rows.add_line(text[:-depth])
+    rows.take()
+    assert not cache.follow(text[:-depth])
+    rows, path = Rows(adapter, cache), []
+    for token in text[-depth:]:
+        for _ in range(rng.randrange(3)):
+            rows.add(rng.randrange(adapter.vocab), rng.randrange(-1, len(rows)))
+        path.append(rows.add(token, path[-1] if path else -1))
+    found = rows.take()[path]
+    assert torch.equal(found, _fed(adapter, text, [1])[-depth:])
+
+
+@torch.inference_mode()
+def test_parts_that_are_left_out_add_nothing() -> None:
+    adapter = _adapter(layers=4)
+    plain = copy(adapter)
+    if _compiled(adapter) is None:
+        return
+    skips = SkipSet(frozenset({2, 4}), frozenset({3, 4}))
+    text = [9, 3, 7, 200, 41]
+    found, wanted = (
+        Rows(model, model.new_cache(8)) for model in (SkippedModel(adapter, skips), SkippedModel(plain, skips))
     )
-    run_directly(adapter)
-    return adapter
+    for rows in (found, wanted):
+        rows.add_line(text)
+    assert torch.allclose(found.take(), wanted.take(), atol=1e-4)
 
 
 def test_a_model_is_exact_with_it_and_its_own_modules_are_left_as_they_are() -> None:
     adapter = _adapter()
     ids = torch.tensor([[5, 80, 33, 7]])
     before = adapter.model(ids).logits
-    why = compile_products(adapter)
+    compiled = _compiled(adapter)
     assert torch.equal(adapter.model(ids).logits, before), "the library's own pass is what it is compared with"
-    if why:
-        assert adapter.compiled_head is None
-        assert "compiler" in why
-        return
-    assert make_exact(adapter) == BITWISE
-    hidden = adapter.embed([5, 80, 33, 7], [0, 1, 2, 3])
-    logits = adapter.logits(hidden)
-    as_before(adapter)
-    assert adapter.compiled_head is None
-    assert torch.allclose(adapter.logits(hidden), logits, atol=1e-4)
+    if compiled is not None:
+        assert make_exact(adapter) == BITWISE
+        assert adapter.widths is not None
+        assert adapter.widths.least == 1
+
+
+@pytest.mark.parametrize("kind", ["mistral", "gpt2", "gemma2"])
+def test_what_it_does_not_know_stays_torchs(kind: str) -> None:
+    adapter = ModelAdapter(build(kind).requires_grad_(False))
+    run_directly(adapter)
+    assert compile_passes(adapter) != ""
+    assert adapter.compiled is None
 
 
 def test_without_a_compiler_torch_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,25 +193,24 @@ def test_without_a_compiler_torch_multiplies(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(shutil, "which", lambda name: None)
     adapter = _adapter()
     assert adapter.direct
-    assert compile_products(adapter) == "no C compiler here"
-    assert adapter.compiled_head is None
-    assert all(each.multiply is nn.functional.linear for layer in adapter.direct for each in layer.dense)
+    assert compile_passes(adapter) == "no C compiler here"
+    assert adapter.compiled is None
 
 
 def test_a_compiler_that_fails_is_named_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
-    assert compile_products(_adapter()) == "/bin/false failed: no word"
+    assert compile_passes(_adapter()) == "/bin/false failed: no word"
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
 def test_other_numbers_are_torchs(dtype: torch.dtype) -> None:
     adapter = _adapter(dtype)
-    assert compile_products(adapter) != ""
-    assert adapter.compiled_head is None
+    assert compile_passes(adapter) != ""
+    assert adapter.compiled is None
 
 
 def test_it_is_off_where_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(COMPILE)
-    assert compile_products(_adapter()) == "--compile off"
+    assert compile_passes(_adapter()) == "--compile off"

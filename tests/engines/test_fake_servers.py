@@ -33,11 +33,11 @@ def served(
     pages: dict[str, Page], otherwise: Page = (404, "text/plain", "no"), asked: list[Any] | None = None
 ) -> Iterator[str]:
     """A server of these pages; a status of 300 and more goes on to the address in the body. `asked`: who asked what."""
-    asked = [] if asked is None else asked
+    seen: list[Any] = [] if asked is None else asked
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append((self.path, self.headers.get("Authorization")))
+            seen.append((self.path, self.headers.get("Authorization")))
             status, kind, body = pages.get(self.path, otherwise)
             self.send_response(status)
             if 300 <= status < 400:

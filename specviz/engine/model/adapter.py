@@ -6,6 +6,7 @@ layers, norms, rotary tables, head and soft cap are the library's (engine.md 1.4
 """
 
 import inspect
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ class ForwardInputs:
     padding: int = 0  # rows to be added, for exact passes
     reach: int | None = None  # slots that they read
     rest: "ForwardInputs | None" = None  # of the rows behind, where these are as many as go through together
+    paths: Any = None  # what compiled passes are told in place of masks
 
 
 class Model(Protocol):
@@ -54,6 +56,16 @@ class Model(Protocol):
     def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor: ...
     def normed(self, hidden: Tensor) -> Tensor: ...
     def logits(self, hidden: Tensor) -> Tensor: ...
+
+
+class Passes(Protocol):
+    """Another way through the layers of a model and its head (`compiled`)."""
+
+    head: Any
+
+    def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> Any: ...
+    def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor: ...
+    def part(self, attention: Collection[int], mlp: Collection[int]) -> "Passes": ...
 
 
 def _first(owner: Any, *names: str) -> Any:
@@ -90,7 +102,7 @@ class ModelAdapter:
         if not self.n_layers:
             raise ModelError(f"{name}: it has no layers; config.json must name at least 1 (num_hidden_layers)")
         self.head = model.get_output_embeddings()
-        self.compiled_head: Any = None  # the head by another product (`compiled`)
+        self.compiled: Passes | None = None
         self.embedding = model.get_input_embeddings()
         self.vocab = min(vocab or self.config.vocab_size, self.config.vocab_size)
         self.context = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
@@ -149,7 +161,7 @@ class ModelAdapter:
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots."""
-        return KVCache(self.n_layers, capacity, 0 if self.widths is None else SPARE)
+        return KVCache(self.n_layers, capacity, 0 if self.widths is None or self.compiled else SPARE)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Input embeddings `[1, n, width]`, learned positions included."""
@@ -162,6 +174,9 @@ class ModelAdapter:
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> ForwardInputs:
         """Prepare a forward of n rows. `visible`: bool numpy `[n, kv]` or None when every row sees everything."""
+        if self.compiled is not None:
+            where, rope = self._places(hidden, positions)
+            return ForwardInputs(where, {}, rope, paths=self.compiled.paths(positions, visible, kv_positions))
         if self.widths is not None:
             return self._exact_block(self.widths, hidden, positions, visible, kv_positions)
         masks: dict[str, Tensor | RowPlan | None] = {
@@ -219,6 +234,8 @@ class ModelAdapter:
 
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         """Rows through layers `lo..hi`, writing their keys and values to the cache."""
+        if block.paths is not None and self.compiled is not None:
+            return self.compiled.run(hidden, block, cache, lo, hi)
         if block.reach is None:
             return self._layers(hidden, block, cache, lo, hi)
         out: list[Tensor] = []
@@ -262,13 +279,14 @@ class ModelAdapter:
         return out if out.dtype == torch.float64 else out.float()
 
     def _scores(self, hidden: Tensor) -> Tensor:
-        head = self.compiled_head or self.head
+        if self.compiled is not None:
+            return self.compiled.head(self.norm(hidden))  # type: ignore[no-any-return]
         if self.widths is None:
-            return head(self.norm(hidden))  # type: ignore[no-any-return]
+            return self.head(self.norm(hidden))  # type: ignore[no-any-return]
         n, most = hidden.shape[1], self.widths.most
         if n > most:
             return torch.cat([self._scores(hidden[:, k : k + most]) for k in range(0, n, most)], 1)
-        return head(self.norm(_filled(hidden, self.widths.padding(n))))[:, :n]  # type: ignore[no-any-return]
+        return self.head(self.norm(_filled(hidden, self.widths.padding(n))))[:, :n]  # type: ignore[no-any-return]
 
 
 def _filled(hidden: Tensor, padding: int) -> Tensor:

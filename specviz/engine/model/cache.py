@@ -60,8 +60,7 @@ class KVCache:
     def update(self, key: Any, value: Any, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Append rows `[1, heads, n, head_dim]` to a layer; returns all it holds. Called by the library's layers."""
         start, n = self.filled[layer_idx], key.shape[2]
-        if self._buffer is None:
-            self._allocate(key)
+        self.memory(key)
         keys, values = self._layers[layer_idx]
         # Narrow views cost half of what subscripts do, and this runs in every layer of every pass.
         keys.narrow(2, start, n).copy_(key)
@@ -69,6 +68,13 @@ class KVCache:
         self.filled[layer_idx] = end = start + n - self.padding
         end = self.reach or end
         return keys.narrow(2, 0, end), values.narrow(2, 0, end)
+
+    def memory(self, key: torch.Tensor) -> torch.Tensor:
+        """Where it holds keys and values of heads like these, `[2, L, 1, heads, slots, head_dim]`."""
+        if self._buffer is None:
+            self._allocate(key)
+        assert self._buffer is not None
+        return self._buffer
 
     def _allocate(self, key: torch.Tensor) -> None:
         # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.compiled.linear import as_before, compile_products
+from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.model.drafts.shared_ends import ends_of
 from specviz.engine.model.exact.proof import BITWISE, exact_here
 from specviz.engine.model.files.dtypes import SMALL_PARAMS
@@ -74,7 +74,7 @@ def load_pair(
     for one in (None if parted else first, second):
         if one is not None:
             run_directly(one.adapter)
-            compile_products(one.adapter)
+            compile_passes(one.adapter)
     return Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
 
 
@@ -82,17 +82,16 @@ def suit_threads(pair: Pair) -> str:
     """Choose products, and try rows, for as many threads as are in force now; what to say of the target's rows."""
     for one in (pair.target, pair.draft):
         if one is not None:
-            as_before(one.adapter)
-            compile_products(one.adapter)
+            compile_passes(one.adapter)
     return _exact(pair.target.adapter)
 
 
 def _exact(adapter: ModelAdapter) -> str:
     """What is to be said of its rows; a kernel of ours whose rows are not exact is not used."""
     said = exact_here(adapter)
-    if said == BITWISE or adapter.compiled_head is None:
+    if said == BITWISE or adapter.compiled is None:
         return said
-    as_before(adapter)
+    adapter.compiled = None
     return exact_here(adapter)
 
 

@@ -152,6 +152,9 @@ class SkippedModel:
         kept = [k for k in range(target.n_layers) if not {k + 1} <= skips.attention & skips.mlp]
         self._run.layers, self._run.direct = tuple(self._twin(k) for k in kept), None
         self._run.types = [target.types[k] for k in kept]
+        if target.compiled is not None:
+            without = ({number - 1 for number in left_out} for left_out in (skips.attention, skips.mlp))
+            self._run.compiled = target.compiled.part(*without)
         self.n_layers = self._run.n_layers = len(kept)
         self.embed, self.block, self.normed, self.logits = target.embed, target.block, target.normed, target.logits
         self._prove()

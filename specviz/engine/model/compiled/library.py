@@ -1,4 +1,4 @@
-"""`products.c` as a library of this machine, built once with the compiler that is at hand and kept on disk.
+"""`passes.c` as a library of this machine, built once with the compiler that is at hand and kept on disk.
 
 Built for this very processor, so an entry is named by the source, the compiler's version and the processor. Nothing of
 it is ever needed: where there is no compiler, torch's own products are used.
@@ -9,9 +9,10 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import torch
@@ -19,43 +20,91 @@ import torch
 from specviz.engine.machine_facts import chip
 from specviz.names import COMPILE
 
-_SOURCE = Path(__file__).with_name("products.c")
+_SOURCES = (Path(__file__).with_name("passes.c"), Path(__file__).with_name("passes_of_type.h"))
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC")
-_LONGEST = 60.0  # seconds a compiler may take
-_NAMES = {torch.float32: "product_float", torch.bfloat16: "product_bf16"}
+_LONGEST = 120.0  # seconds a compiler may take
+_NAMES = {torch.float32: "float", torch.bfloat16: "bf16"}
 
-Product = Callable[[int, int, int, int, int, int], None]  # addresses of rows, weights, results; n, in, out
+_long, _float, _pointer = ctypes.c_long, ctypes.c_float, ctypes.c_void_p
+
+
+class Shape(ctypes.Structure):
+    """`shape` of the source."""
+
+    _fields_ = [
+        *((name, _long) for name in ("width", "inner", "heads", "shared", "dim")),
+        *((name, _float) for name in ("eps", "scale")),
+    ]
+
+
+class Layer(ctypes.Structure):
+    """`layer` of the source: addresses of its weights."""
+
+    _fields_ = [
+        (name, _pointer)
+        for name in (
+            *("before", "qkv", "qkv_bias", "of_query", "of_key", "out", "out_bias"),
+            *("behind", "gate_up", "gate_up_bias", "down", "down_bias"),
+        )
+    ]
+
+
+class Paths(ctypes.Structure):
+    """`paths` of the source."""
+
+    _fields_ = [
+        *((name, _pointer) for name in ("lines", "counts", "tails")),
+        *((name, _long) for name in ("n", "most", "start", "stride", "apart")),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """What the library has for a type of numbers. Calls of it let other threads of Python go on."""
+
+    product: Any  # addresses of rows, weights, results; how many rows, numbers in and out
+    through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values; where to work
+    working: Any  # shape, paths, bytes of a number: bytes to work in
 
 
 @cache
-def products() -> dict[torch.dtype, Product]:
-    """The functions of the library by the dtype of their numbers. Raises OSError, in words, where there is none."""
+def functions() -> dict[torch.dtype, Functions]:
+    """The library by the dtype of its numbers. Raises OSError, in words, where there is none."""
     if os.environ.get(COMPILE, "off") == "off":
         raise OSError("--compile off")
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
         raise OSError("no C compiler here")
-    library = ctypes.CDLL(str(_built(compiler)))  # calls of it let other threads of Python go on
-    out: dict[torch.dtype, Product] = {}
-    for dtype, name in _NAMES.items():
-        function = library[name]
-        function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long] * 3
-        function.restype = None
-        out[dtype] = function
-    return out
+    library = ctypes.CDLL(str(_built(compiler)))
+    shape, paths = map(ctypes.POINTER, (Shape, Paths))
+    working = _typed(library["working"], [shape, paths, _long], ctypes.c_size_t)
+    return {
+        dtype: Functions(
+            _typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 3),
+            _typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 6]),
+            working,
+        )
+        for dtype, name in _NAMES.items()
+    }
+
+
+def _typed(function: Any, takes: list[Any], gives: Any = None) -> Any:
+    function.argtypes, function.restype = takes, gives
+    return function
 
 
 def _built(compiler: str) -> Path:
     """The library's file, built where it is not there yet. Raises OSError."""
     words = [compiler, _version(compiler), *_FLAGS, chip(torch.device("cpu"))]
-    key = hashlib.sha256("\0".join(words).encode() + _SOURCE.read_bytes()).hexdigest()[:24]
-    place = Path(platformdirs.user_cache_dir("specviz")) / "compiled" / f"products-{key}.so"
+    source = b"\0".join(source.read_bytes() for source in _SOURCES)
+    key = hashlib.sha256("\0".join(words).encode() + source).hexdigest()[:24]
+    place = Path(platformdirs.user_cache_dir("specviz")) / "compiled" / f"passes-{key}.so"
     if place.exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = place.with_suffix(f".{os.getpid()}")
     try:
-        told = _said([compiler, *_FLAGS, "-o", str(new), str(_SOURCE)])
+        told = _said([compiler, *_FLAGS, "-o", str(new), str(_SOURCES[0]), "-lm"])
         if not new.exists():
             raise OSError(f"{compiler} failed: {told.strip().splitlines()[0] if told.strip() else 'no word'}")
         new.replace(place)

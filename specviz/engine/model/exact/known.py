@@ -42,6 +42,6 @@ def keep(key: str, widths: PassWidths) -> None:
 @cache
 def _source() -> str:
     here = Path(__file__).parent
-    ours = (*here.glob("*.py"), *(here.parent / "compiled").glob("*.[pc]*"))
+    ours = (*here.glob("*.py"), *(here.parent / "compiled").glob("*.[chp]*"))
     files = [*sorted(each for each in ours if each.is_file()), *(here.parent / name for name in _SOURCES)]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

@@ -104,7 +104,7 @@ def together(visible: Any, positions: Sequence[int], own: Any, widths: PassWidth
     while n > 1:
         end = len(own) - len(positions) + n
         seen, at = visible[:n, :end], np.asarray(own)[:end]
-        base = _line(seen, np.asarray(positions)[:n], at)
+        base = line_of(seen, np.asarray(positions)[:n], at)
         if base == end or base % widths.piece + int(seen[:, base:].any(0).sum()) <= widths.longest - LANES:
             break
         n = (n + 1) // 2
@@ -122,7 +122,7 @@ def order_of(
     rows, wide = n + padding, -(-(kv + padding + 1) // LANES) * LANES
     where, at = np.asarray(positions), np.full(wide, -1)
     at[:kv] = own
-    base = _line(visible, where, at[:kv])
+    base = line_of(visible, where, at[:kv])
     long = LONG * widths.piece
     far = np.full(rows, max(0, positions[0] - FAR) // long * long)
     far[:n] = (where - FAR).clip(0) // long * long
@@ -174,7 +174,7 @@ class _Pieces:
         return np.concatenate([some, np.full(-len(some) % LANES, self.wide - 1)])
 
 
-def _line(visible: Any, positions: Any, own: Any) -> int:
+def line_of(visible: Any, positions: Any, own: Any) -> int:
     """How many leading slots hold the token of their position and are seen by all rows from there on."""
     where = np.arange(len(own))
     plain = (own == where) & (visible == (where <= positions[:, None])).all(0)

@@ -22,7 +22,7 @@ from specviz.engine.model.exact import known
 from specviz.engine.model.exact.attention import exact_attention
 from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
 from specviz.engine.model.layers.direct_layer import Dense
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import BLOCK, Rows
 
 Tensor = torch.Tensor
 
@@ -52,7 +52,7 @@ def exact_here(adapter: ModelAdapter) -> str:
         str(adapter.dtype),
         str(adapter.device),
         adapter.direct is not None,
-        _compiled(adapter),
+        adapter.compiled is not None,
         torch.get_num_threads(),
     )
     if facts not in _FOUND:
@@ -90,6 +90,8 @@ def make_exact(adapter: ModelAdapter) -> str:
         return _not("its rotary angles depend on the longest position of a pass")
     if adapter.context < _TEXT:
         return _not(f"its context of {adapter.context} tokens is too short to be tried")
+    if adapter.compiled is not None:
+        return _compiled_exact(adapter)
     tried, inner, threads = copy(adapter), adapter.inner, torch.get_num_threads()
     for piece, longest in _SUMS:
         sums = (PassWidths(least, step, piece=piece, longest=longest) for least, step in _LEAST)
@@ -111,6 +113,16 @@ def make_exact(adapter: ModelAdapter) -> str:
     return _not("sums over keys depend on the slots between")
 
 
+def _compiled_exact(adapter: ModelAdapter) -> str:
+    """As `make_exact`, of a kernel that needs no rows beside one."""
+    tried = copy(adapter)
+    tried.widths = PassWidths(1, most=BLOCK)
+    if not (_products_hold(tried) and _rows_hold(tried) and _many_hold(tried)):
+        return _not("the compiled kernel rounds otherwise with other rows beside")
+    adapter.widths = tried.widths
+    return BITWISE
+
+
 def _not(why: str) -> str:
     return f"up to rounding ({why})"
 
@@ -121,13 +133,9 @@ def _products_hold(adapter: ModelAdapter) -> bool:
     In 16 bits a result is rounded so far that another order shows once in some 20,000 numbers. So the products here are
     of sums that cancel: what is left of them is the rounding on the way, and shows every other order.
     """
-    parts = (*_joined(adapter), *(() if _compiled(adapter) else (*adapter.layers[0].modules(), adapter.head)))
+    parts = (*_joined(adapter), *(() if adapter.compiled else (*adapter.layers[0].modules(), adapter.head)))
     found = {_shape(module): module for module in parts if _multiplies(module)}
     return all(_product_holds(adapter, module) for module in found.values())
-
-
-def _compiled(adapter: ModelAdapter) -> bool:
-    return adapter.compiled_head is not None
 
 
 class _Product(nn.Linear):
@@ -147,8 +155,10 @@ class _Product(nn.Linear):
 
 def _joined(adapter: ModelAdapter) -> list[nn.Linear]:
     """The products of a layer that no module of the library makes so, and the head where it is compiled."""
-    dense = adapter.direct[0].dense if adapter.direct is not None else []
-    return [_Product(each) for each in (*dense, *filter(None, [adapter.compiled_head]))]
+    dense = list(adapter.direct[0].dense) if adapter.direct is not None else []
+    if (compiled := adapter.compiled) is not None:
+        dense = [*(replace(each, multiply=compiled.head.multiply) for each in dense), compiled.head]
+    return [_Product(each) for each in dense]
 
 
 def _multiplies(module: Any) -> bool:

@@ -8,7 +8,7 @@ near with the weights as they came.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,10 @@ class DirectLayer:
         self.before = norm(layer.input_layernorm, dtype)
         self.behind = norm(layer.post_attention_layernorm, dtype)
         normed = "q_norm" in attention._modules
+        self.norms = (
+            *(layer.input_layernorm, layer.post_attention_layernorm),
+            *((attention.q_norm, attention.k_norm) if normed else (None, None)),
+        )
         self.of_query = norm(attention.q_norm, dtype) if normed else None
         self.of_key = norm(attention.k_norm, dtype) if normed else None
         self.qkv = _joined([attention.q_proj, attention.k_proj, attention.v_proj], make, light)
@@ -88,12 +92,6 @@ class DirectLayer:
     def dense(self) -> "list[Dense]":
         """Its products whose weights are as they came."""
         return [each for each in (self.qkv, self.out, self.gate_up, self.down) if isinstance(each, Dense)]
-
-    def multiply_with(self, multiply: "Linear") -> None:
-        """Another way to multiply, with the same weights."""
-        for name, product in (("qkv", self.qkv), ("out", self.out), ("gate_up", self.gate_up), ("down", self.down)):
-            if isinstance(product, Dense):
-                setattr(self, name, replace(product, multiply=multiply))
 
     def __call__(
         self,

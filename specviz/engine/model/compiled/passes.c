@@ -1,0 +1,194 @@
+/* Rows through decoder layers of the Llama kind.
+ *
+ * A row's numbers depend on its own path alone: every sum over numbers of a row, and every sum over the keys that it
+ * sees, is taken in one order, whatever other rows are in the pass and in whatever slots the keys lie. Weights are read
+ * once for all rows. Numbers are rounded to their type where the library rounds them.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v8 __attribute__((vector_size(32)));
+typedef float v16 __attribute__((vector_size(64)));
+typedef int i4 __attribute__((vector_size(16)));
+typedef int i16 __attribute__((vector_size(64)));
+typedef unsigned u16 __attribute__((vector_size(64)));
+typedef unsigned short h16 __attribute__((vector_size(32)));
+typedef unsigned short bf16;
+
+#define INLINE static inline __attribute__((always_inline))
+#define ROWS 6    /* rows and outputs of a product whose sums are held in registers */
+#define OUTPUTS 4
+#define TILE 96   /* rows that stay in the cache while the weights go by */
+#define AHEAD 8192 /* bytes that are asked for before they are needed */
+#define SIDE 32   /* rows of a pass whose scores are held at once */
+
+typedef struct {
+    long width, inner, heads, shared, dim; /* `shared`: heads of keys and values */
+    float eps, scale;
+} shape;
+
+typedef struct { /* biases, and norms of queries and keys: 0 where there are none */
+    const void *before, *qkv, *qkv_bias, *of_query, *of_key, *out, *out_bias;
+    const void *behind, *gate_up, *gate_up_bias, *down, *down_bias;
+} layer;
+
+typedef struct { /* row r sees the slots 0 .. lines[r], then tails[r * most] .. of which it has counts[r] */
+    const int *lines, *counts, *tails;
+    long n, most, start; /* keys and values of row r go to slot start + r */
+    long stride, apart;  /* numbers between the heads of a layer's keys, and between layers */
+} paths;
+
+INLINE v16 spread(float x) { return (v16){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+INLINE v16 pick(i16 mask, v16 a, v16 b) { return (v16)(((i16)a & mask) | ((i16)b & ~mask)); }
+INLINE v16 load(const float *p) { v16 v; memcpy(&v, p, sizeof v); return v; }
+INLINE void store(float *p, v16 v) { memcpy(p, &v, sizeof v); }
+
+INLINE v4 halved(v16 a) {
+    v8 b[2];
+    v4 c[2];
+    memcpy(b, &a, sizeof b);
+    b[0] += b[1];
+    memcpy(c, b, sizeof c);
+    return c[0] + c[1];
+}
+
+INLINE float total(v16 a) {
+    v4 c = halved(a);
+    return (c[0] + c[2]) + (c[1] + c[3]);
+}
+
+#ifdef __clang__
+#define PICK(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define PICK(a, b, i, j, k, l) __builtin_shuffle(a, b, (i4){i, j, k, l})
+#endif
+
+INLINE v4 totals(const v16 *a) { /* of four, each added up as `total` does */
+    v4 c[4];
+    for (int k = 0; k < 4; k++) c[k] = halved(a[k]);
+    v4 p = PICK(c[0], c[1], 0, 4, 1, 5), q = PICK(c[0], c[1], 2, 6, 3, 7);
+    v4 r = PICK(c[2], c[3], 0, 4, 1, 5), s = PICK(c[2], c[3], 2, 6, 3, 7);
+    v4 x = p + q, y = r + s; /* lanes 0 and 2, of both, then 1 and 3 */
+    return PICK(x, y, 0, 1, 4, 5) + PICK(x, y, 2, 3, 6, 7);
+}
+
+INLINE v16 exponential(v16 x) { /* as Cephes' expf, within two units of the last place */
+    const v16 magic = spread(12582912.0f);
+    x = pick(x < spread(-87.3f), spread(-87.3f), x);
+    x = pick(x > spread(88.3f), spread(88.3f), x);
+    v16 t = x * spread(1.44269504088896341f) + magic;
+    i16 n = (i16)t - (i16)magic;
+    t -= magic;
+    v16 r = x - t * spread(0.693359375f) - t * spread(-2.12194440e-4f);
+    v16 p = spread(1.9875691500e-4f);
+    p = p * r + spread(1.3981999507e-3f);
+    p = p * r + spread(8.3334519073e-3f);
+    p = p * r + spread(4.1665795894e-2f);
+    p = p * r + spread(1.6666665459e-1f);
+    p = p * r + spread(5.0000001201e-1f);
+    p = p * (r * r) + r + spread(1.0f);
+    return p * (v16)((n + 127) << 23);
+}
+
+/* Scores [0 .. len) to weights, zeros up to the next whole vector; their sum. */
+static float weigh(float *s, long len, float scale) {
+    long whole = (len + 15) / 16 * 16;
+    for (long j = len; j < whole; j++) s[j] = s[0];
+    v16 most = load(s), sum = spread(0);
+    for (long j = 16; j < whole; j += 16) most = pick(load(s + j) > most, load(s + j), most);
+    float top = most[0];
+    for (int k = 1; k < 16; k++) top = most[k] > top ? most[k] : top;
+    for (long j = 0; j < whole; j += 16) store(s + j, exponential((load(s + j) - spread(top)) * spread(scale)));
+    for (long j = len; j < whole; j++) s[j] = 0;
+    for (long j = 0; j < whole; j += 16) sum += load(s + j);
+    return total(sum);
+}
+
+static long longest(const paths *p, long from, long to) { /* a path of these rows, in whole vectors */
+    long most = 0;
+    for (long r = from; r < to; r++)
+        if (p->lines[r] + p->counts[r] > most) most = p->lines[r] + p->counts[r];
+    return (most + 15) / 16 * 16;
+}
+
+typedef struct { /* bytes of the pieces of memory that a pass works in, one behind another */
+    size_t rows, wide, added, query, scores, sums, totals;
+} room;
+
+static size_t lines_of(size_t n) { return (n + 63) / 64 * 64; }
+
+static room room_of(const shape *s, const paths *p, long item) {
+    long mixed = s->heads * s->dim, all = mixed + 2 * s->shared * s->dim;
+    long side = (p->n < SIDE ? p->n : SIDE) * (s->heads / s->shared);
+    return (room){
+        lines_of(p->n * (s->width > mixed ? s->width : mixed) * item),
+        lines_of(p->n * (all > 2 * s->inner ? all : 2 * s->inner) * item),
+        lines_of(p->n * s->width * item),
+        lines_of(side * s->dim * item),
+        lines_of(side * longest(p, 0, p->n) * sizeof(float)),
+        lines_of(side * s->dim * sizeof(float)),
+        lines_of(side * sizeof(float)),
+    };
+}
+
+size_t working(const shape *s, const paths *p, long item) { /* bytes, for numbers of `item` bytes */
+    room r = room_of(s, p, item);
+    return r.rows + r.wide + r.added + r.query + r.scores + r.sums + r.totals + 64;
+}
+
+#define T float
+#define OF(name) name##_float
+#define LANES 16
+typedef v16 OF(lanes);
+INLINE v16 OF(lanes_at)(const float *p) { return load(p); }
+INLINE v16 OF(onto)(v16 sum, v16 x, v16 w) { return sum + x * w; }
+INLINE v16 OF(wide)(const float *p) { return load(p); }
+INLINE v16 OF(near)(v16 v) { return v; }
+INLINE void OF(put)(float *p, v16 v) { store(p, v); }
+INLINE void OF(put_four)(float *p, v4 v) { memcpy(p, &v, sizeof v); }
+INLINE void OF(put_one)(float *p, float v) { *p = v; }
+#include "passes_of_type.h"
+#undef T
+#undef OF
+#undef LANES
+
+#define T bf16
+#define OF(name) name##_bf16
+INLINE v16 OF(wide)(const bf16 *p) {
+    h16 h;
+    memcpy(&h, p, sizeof h);
+    return (v16)(__builtin_convertvector(h, u16) << 16);
+}
+INLINE v16 OF(near)(v16 v) { /* to the nearest, ties to even; what is no number stays none */
+    u16 bits = (u16)v, up = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
+    return pick(v == v, (v16)up, (v16)((u16)v | 0x7fc00000u));
+}
+INLINE void OF(put)(bf16 *p, v16 v) {
+    h16 h = __builtin_convertvector((u16)OF(near)(v) >> 16, h16);
+    memcpy(p, &h, sizeof h);
+}
+INLINE void OF(put_one)(bf16 *p, float v) {
+    unsigned bits;
+    memcpy(&bits, &v, sizeof bits);
+    *p = v != v ? 0x7fc0 : (bf16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+INLINE void OF(put_four)(bf16 *p, v4 v) {
+    for (int k = 0; k < 4; k++) OF(put_one)(p + k, v[k]);
+}
+#ifdef __AVX512BF16__
+#define LANES 32
+typedef __m512bh OF(lanes);
+INLINE __m512bh OF(lanes_at)(const bf16 *p) { return (__m512bh)_mm512_loadu_si512(p); }
+INLINE v16 OF(onto)(v16 sum, __m512bh x, __m512bh w) { return (v16)_mm512_dpbf16_ps((__m512)sum, x, w); }
+#else
+#define LANES 16
+typedef v16 OF(lanes);
+INLINE v16 OF(lanes_at)(const bf16 *p) { return OF(wide)(p); }
+INLINE v16 OF(onto)(v16 sum, v16 x, v16 w) { return sum + x * w; }
+#endif
+#include "passes_of_type.h"

@@ -1,0 +1,203 @@
+"""Passes over a few rows in one call of a kernel of our own, where a C compiler is at hand.
+
+Between small products most of a pass is calls: the thirty layers of SmolLM2 are some nine hundred of them, which take
+longer than reading its weights. The kernel takes rows through all layers with none (`passes.c`). It reads weights once
+for any number of rows and adds every sum up in one order, so a row is as exact alone as among many, and none is padded.
+The library's own modules are left as they are.
+"""
+
+from collections.abc import Collection, Sequence
+from copy import copy
+from ctypes import addressof, byref, sizeof
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
+from specviz.engine.model.cache import KVCache
+from specviz.engine.model.compiled.library import Functions, Layer, Paths, Shape, functions
+from specviz.engine.model.exact.plan import line_of
+from specviz.engine.model.layers.direct_layer import Dense, DirectLayer, Norm
+from specviz.engine.model.selftest import tolerance
+
+Tensor = torch.Tensor
+
+_LANES = 32  # numbers of a row that are taken at once, at most
+
+
+def compile_passes(adapter: ModelAdapter) -> str:
+    """Take rows through an adapter's layers and its head in the compiled kernel; "" or why it does not.
+
+    Only in one thread: the kernel has no more.
+    """
+    adapter.compiled = None
+    if adapter.direct is None:
+        return "its layers have no direct form"
+    if adapter.device.type != "cpu" or torch.get_num_threads() != 1:
+        return "it computes on one thread of a CPU alone"
+    if "sliding_attention" in adapter.types and (adapter.window or 0) < adapter.context:
+        return "its layers see a window"
+    if type(adapter.head) is not nn.Linear:
+        return f"its head is a {type(adapter.head).__name__}"
+    try:
+        found = functions().get(adapter.dtype)
+        if found is None:
+            return f"no kernel for {str(adapter.dtype).removeprefix('torch.')}"
+        compiled = CompiledPasses(adapter, found)
+    except (OSError, ValueError) as error:
+        return str(error)
+    if not compiled.is_near(adapter):
+        return "its numbers are not those of the library's layers"
+    adapter.compiled = compiled
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowPaths:
+    """What rows see, in the order of their positions: the slots `0..lines[r]`, then `tails[r, :counts[r]]`. int32."""
+
+    lines: Any
+    counts: Any
+    tails: Any
+
+    def told(self, start: int, stride: int, apart: int) -> Paths:
+        """The same for the kernel, which writes their keys from slot `start` on."""
+        addresses = (each.ctypes.data for each in (self.lines, self.counts, self.tails))
+        return Paths(*addresses, len(self.lines), self.tails.shape[1], start, stride, apart)
+
+
+class CompiledPasses:
+    """The layers and the head of an adapter in the kernel. Raises ValueError for what it does not know."""
+
+    def __init__(self, adapter: ModelAdapter, functions: Functions) -> None:
+        self._functions, self._item = functions, adapter.dtype.itemsize
+        layers = [cast(DirectLayer, layer) for layer in adapter.direct or ()]
+        norms = [[each and Norm.of(each, adapter.dtype) for each in layer.norms] for layer in layers]
+        shapes = [_shape(*each) for each in zip(layers, norms, strict=True)]
+        if len({bytes(shape) for shape in shapes}) > 1:
+            raise ValueError("layers of several kinds")
+        self.shape = shapes[0]
+        self._held = [_weights(*each) for each in zip(layers, norms, strict=True)]  # the kernel knows their addresses
+        told = ([0 if each is None else each.data_ptr() for each in weights] for weights in self._held)
+        self._layers = (Layer * len(layers))(*(Layer(*addresses) for addresses in told))
+        self._places: Sequence[int] = range(len(layers))  # of the layers in a cache
+        self.head = Dense(adapter.head.weight, adapter.head.bias, self.product)
+        given = [each for weights in self._held for each in weights if each is not None]
+        if not all(each.is_contiguous() and each.dtype == adapter.dtype for each in (*given, self.head.weight)):
+            raise ValueError("weights of several dtypes or strewn")
+        if self.head.weight.shape[1] % _LANES:
+            raise ValueError(f"rows that are no multiple of {_LANES} wide")
+
+    def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> RowPaths:
+        """What rows at some positions see; arguments as in `ModelAdapter.block`."""
+        n, kv = len(positions), len(kv_positions)
+        where = np.asarray(positions, np.int32)
+        none = np.zeros((n, 1), np.int32)
+        if visible is None:
+            return RowPaths(np.full(n, kv, np.int32), none[:, 0], none)
+        line = line_of(visible, where, np.asarray(kv_positions))
+        lines = np.minimum(line, where + 1).astype(np.int32)
+        if line == kv:
+            return RowPaths(lines, none[:, 0], none)
+        own = visible[:, line:]
+        counts = own.sum(1, dtype=np.int32)
+        tails = np.zeros((n, int(counts.max())), np.int32)
+        row, slot = own.nonzero()
+        tails[row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)] = line + slot
+        return RowPaths(lines, counts, tails)
+
+    def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
+        """Rows `[1, n, width]` through layers `lo..hi`; keys and values go to the cache."""
+        out = hidden.clone(memory_format=torch.contiguous_format)
+        cos, sin = (each.contiguous() for each in next(iter(block.rope.values())))
+        held = cache.memory(hidden.new_empty(1, self.shape.shared, 0, self.shape.dim))
+        n, (_, _, _, _, slots, dim) = hidden.shape[1], held.shape
+        stride = slots * dim
+        apart = stride * self.shape.shared
+        while lo < hi:
+            place, start = self._places[lo], cache.filled[self._places[lo]]
+            end = lo + 1
+            while end < hi and self._places[end] == place + end - lo and cache.filled[self._places[end]] == start:
+                end += 1
+            paths = byref(block.paths.told(start, stride, apart))
+            space = torch.empty(self._functions.working(byref(self.shape), paths, self._item), dtype=torch.uint8)
+            self._functions.through(
+                byref(self.shape),
+                addressof(self._layers) + lo * _ENTRY,
+                end - lo,
+                paths,
+                *(each.data_ptr() for each in (out, cos, sin, held[0, place], held[1, place], space)),
+            )
+            cache.filled[place : place + end - lo] = [start + n] * (end - lo)
+            lo = end
+        return out
+
+    def part(self, attention: Collection[int], mlp: Collection[int]) -> "CompiledPasses":
+        """The same without the attention of some layers and the MLP of some, counted from 0; a layer without either is
+        not there."""
+        out = copy(self)
+        both = {*attention} & {*mlp}
+        out._places = [place for place in self._places if place not in both]
+        out._layers = (Layer * len(out._places))(*(self._layers[place] for place in out._places))
+        for place, layer in zip(out._places, out._layers, strict=True):
+            if place in attention:
+                layer.before = None
+            if place in mlp:
+                layer.behind = None
+        return out
+
+    def product(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """`rows [.., in]` times `weight [out, in]` and a bias, as `nn.functional.linear`."""
+        if rows.requires_grad:  # somebody learns through it
+            return nn.functional.linear(rows, weight, bias)
+        rows = rows.contiguous()
+        n_out, n_in = weight.shape
+        out = rows.new_empty((*rows.shape[:-1], n_out))
+        self._functions.product(rows.data_ptr(), weight.data_ptr(), out.data_ptr(), rows.numel() // n_in, n_in, n_out)
+        return out if bias is None else out + bias
+
+    @torch.inference_mode()
+    def is_near(self, adapter: ModelAdapter) -> bool:
+        """Whether every layer adds to a few rows, the last two of them a branch, what the library's layer adds."""
+        plain, compiled = copy(adapter), copy(adapter)
+        plain.widths = plain.compiled = None
+        compiled.compiled = self
+        positions = [0, 1, 2, 3, 2, 3]
+        n = len(positions)
+        visible = np.tri(n, dtype=np.bool_)
+        visible[4:, 2:4] = False
+        hidden = plain.embed([(7 * k + 3) % plain.vocab for k in range(n)], positions)
+        blocks = [(each, each.block(hidden, positions, visible, positions)) for each in (plain, compiled)]
+        for layer in range(plain.n_layers):
+            wanted, found = (
+                (each.run(hidden, block, KVCache(plain.n_layers, n), layer, layer + 1) - hidden).double()
+                for each, block in blocks
+            )
+            if not (found - wanted).norm() / wanted.norm().clamp(min=1e-6) < tolerance(plain.dtype) / 3:
+                return False
+        return True
+
+
+_ENTRY = sizeof(Layer)
+
+
+def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> Shape:
+    """Raises ValueError for a layer that the kernel does not know."""
+    if len(layer.dense) != 4:
+        raise ValueError("products of another kind")
+    width, inner = layer.dense[-1].weight.shape
+    eps = {each.eps for each in norms if each is not None}
+    if len(eps) > 1 or layer.dim % _LANES or width % _LANES or inner % _LANES:
+        raise ValueError(f"rows or heads that are no multiple of {_LANES} wide")
+    return Shape(width, inner, layer.n_heads, layer.n_turned - layer.n_heads, layer.dim, eps.pop(), layer.scale)
+
+
+def _weights(layer: DirectLayer, norms: Sequence[Norm | None]) -> list[Tensor | None]:
+    """What the kernel is told of a layer, in its order."""
+    before, behind, of_query, of_key = (None if each is None else each.weight for each in norms)
+    qkv, out, gate_up, down = layer.dense
+    first = [before, qkv.weight, qkv.bias, of_query, of_key, out.weight, out.bias]
+    return [*first, behind, gate_up.weight, gate_up.bias, down.weight, down.bias]
