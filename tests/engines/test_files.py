@@ -99,7 +99,7 @@ _ENDS = "\nencoded    7 tokens in    0.1 seconds, speed: 70 t/s\nn_drafted = 6\n
 def test_tests_of_llama_speculative_are_decided_again(tmp_path: Path) -> None:
     rounds = [
         _closed(5),
-        _draft([" a\n", " b"]) + _test(0, 3, 0.5, 0.6, " a\n", "accepted") + _test(1, 13, 0.9, 0.4, " b", "rejected"),
+        _draft(["\na\n", " b"]) + _test(0, 3, 0.5, 0.6, "\na\n", "accepted") + _test(1, 13, 0.9, 0.4, " b", "rejected"),
         _closed(6),
         _draft([" c", " d"]) + _test(0, 3, 0.75, 0.6, " c", "rejected") + _closed(7),  # u = p/q: rounding decides
         _draft(["', '", " f"]) + _test(0, 3, 0.1, 0.9, "', '", "accepted") + _test(1, 13, 0.7, 0.2, " f", "rejected"),
@@ -118,7 +118,7 @@ def test_tests_of_llama_speculative_are_decided_again(tmp_path: Path) -> None:
         ("rejected", 0.7),
     ]
     assert all(e.kind == "test" and e.logp is not None and e.thr is not None for e in tests)
-    assert [e.text for e in events if isinstance(e, Node)][:2] == [" a\n", " b"]
+    assert [e.text for e in events if isinstance(e, Node)][:2] == ["\na\n", " b"]
     card = measure_file(tmp_path / "a").judgement.card
     assert card is not None
     assert not card.violations

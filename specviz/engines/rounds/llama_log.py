@@ -22,6 +22,7 @@ _NEXT = re.compile(r"n_gen = (\d+), n_remaining = -?\d+, next token: *(\d+) '(.*
 _PROMPT = re.compile(r"new prompt, .*task\.n_tokens = (\d+)")
 _TOTAL = re.compile(r"draft acceptance = [\d.]+ \( *(\d+) accepted / *(\d+) generated\)")
 _TEMPERATURE = re.compile(r"\btemp = ([\d.]+)")
+_OPENED = re.compile(r"(?:draft candidate|next token:)[^']*'?")
 _LONGEST = 4096  # characters of a line that is waited for
 _BUILD = re.compile(r"build_info: (\S+)|build: (\d+ \(\w+\))")
 _TARGET, _DRAFT_MODEL = re.compile(r"loaded meta data .* from (\S+) \("), re.compile(r"loading draft model '([^']+)'")
@@ -217,4 +218,5 @@ def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
 
 def _quoting(line: str) -> bool:
     """Whether a line breaks off inside the text of a token."""
-    return ("draft candidate" in line or "next token:" in line) and not line.rstrip("\n").endswith("'")
+    opened = _OPENED.search(line)
+    return opened is not None and not line.rstrip("\n").endswith("'", opened.end())

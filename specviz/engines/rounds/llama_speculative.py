@@ -24,7 +24,9 @@ _SPLIT = re.compile(r"splitting seq +\d+ into +\d+")
 _PROMPT = re.compile(r"encoded +(\d+) tokens in")
 _TOTAL = re.compile(r"n_(drafted|accept) += (\d+)\s*$")
 _TEMPERATURE = re.compile(r"\btemp = ([\d.]+)")
-_OPENED = re.compile(r"(draft candidate +\d+ for seq .*|(?:of sequence \d+ |sampled target token )\(\d+, )'", re.DOTALL)
+_OPENED = re.compile(
+    r"(draft candidate +\d+ for seq .*?|(?:of sequence \d+ |sampled target token )\(\d+, )'", re.DOTALL
+)
 _ENDED = re.compile(r"'\)? *(accepted|rejected|- accepted|did not match, or we ran out of drafted tokens)?\s*$")
 _LONGEST = 4096  # characters of a line that is waited for
 _DIGITS = 5e-7  # numbers are printed with six digits behind the point
@@ -169,7 +171,8 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
     torn = ""
     for line in lines:
         torn += line
-        if not (_OPENED.search(torn) and not _ENDED.search(torn)) or len(torn) >= _LONGEST:
+        opened = _OPENED.search(torn)
+        if opened is None or _ENDED.search(torn, opened.end()) or len(torn) >= _LONGEST:
             yield torn
             torn = ""
     if torn:
