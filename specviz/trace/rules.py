@@ -26,6 +26,12 @@ class RuleInForce:
     mode: Mode = "sampled"
     point_mass: bool = False  # q is 1 at the drafted token, whatever the draft model gave it
     traits: VerifierTraits = _PLAIN  # of that verifier
+    ratio: bool = False  # tests u < p/q, though no verifier here decides alike
+
+    @property
+    def tests_by_ratio(self) -> bool:
+        """Whether every drafted token is tested on its own, with u < p/q."""
+        return self.ratio or self.traits.replays_as == TOKENWISE
 
 
 _ALL = (
@@ -43,6 +49,9 @@ _ALL = (
     RuleInForce("thresholds", "", "lossy", "kept with a chance above p, by a threshold below 1", "argmax", True),
     RuleInForce(
         "argmax", "", "changed", "kept if it is the target's likeliest token, at any temperature", "argmax", True
+    ),
+    RuleInForce(
+        "argmax p/q", "", "changed", "the draft's argmax, kept if u < p/q as if it were drawn", "argmax", ratio=True
     ),
     RuleInForce("coin", "", "invalid", "a coin decides: acceptance is made up, and the text is no text of the model"),
     RuleInForce("ensemble", "", "lossy", "kept if u < 1 - w + w p/q, with a weight w below 1"),

@@ -9,7 +9,6 @@ from specviz.errors import TraceError
 from specviz.events import log6
 from specviz.events.round import Finish, WalkEnd, Why
 from specviz.trace.rules import RuleInForce
-from specviz.traits import TOKENWISE
 
 Verdict = Literal["accepted", "rejected", "untested"]
 
@@ -209,12 +208,12 @@ def _verdicts(drafted: Sequence[DraftedToken], path: list[DraftedToken], closed:
 
 def _tested(rule: RuleInForce) -> bool:
     """Whether the rule tests drafted tokens with a number each; else the target draws."""
-    return not rule.traits.draws and rule.promise != "changed"
+    return rule.tests_by_ratio or (not rule.traits.draws and rule.promise != "changed")
 
 
 def threshold_of(each: DraftedToken, rule: RuleInForce) -> float | None:
     """What u had to lie below, where the rule and the numbers say so."""
-    if rule.traits.replays_as != TOKENWISE or each.p is None:
+    if not rule.tests_by_ratio or each.p is None:
         return None
     if rule.point_mass:
         return min(1.0, each.p)

@@ -1,21 +1,23 @@
 """A file of another program as a trace: what it is is told from what stands in it, not from its name."""
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from specviz.engines.rounds import json_lines, llama_log
-from specviz.engines.rounds.importing import Imported
+from specviz.engines.rounds import json_lines, llama_log, llama_speculative
+from specviz.engines.rounds.importing import Imported, Opened
 from specviz.errors import TraceError
 
 READ = (
-    "llama.cpp's server log at debug verbosity (-lv 10), MLX-LM responses (JSON lines with from_draft), AIPerf's "
-    "profile_export.jsonl, vLLM answers with per-request counts, the JSON of 'vllm bench serve'"
+    "llama.cpp's server log at debug verbosity (-lv 10), that of llama-speculative, MLX-LM responses (JSON lines with "
+    "from_draft), AIPerf's profile_export.jsonl, vLLM answers with per-request counts, the JSON of 'vllm bench serve'"
 )
 _FIRST = 400  # lines that are looked at to tell what a file is
+_LOADING = 50_000  # lines that llama.cpp writes at most about its two models before it decodes
 
 
 def import_file(path: Path, out: Path, rule: str | None, n_drafted: int | None) -> Imported:
@@ -24,9 +26,14 @@ def import_file(path: Path, out: Path, rule: str | None, n_drafted: int | None) 
     head = [line for line, _ in zip(lines, range(_FIRST), strict=False)]
     if not any(line.strip() for line in head):
         raise TraceError(f"{path} is empty")
+    if llama_log.LOADING in "".join(head):  # both programs begin with what they say of the models
+        head += _until_told(lines)
     rest = _chained(head, lines)
-    if llama_log.recognised("".join(head)):
-        return _llama(path, out, rule, rest)
+    text = "".join(head)
+    if llama_speculative.recognised(text):
+        return _llama(path, out, rule, rest, llama_speculative.read)
+    if llama_log.recognised(text):
+        return _llama(path, out, rule, rest, llama_log.read)
     return _json(path, out, rule, n_drafted, head, rest)
 
 
@@ -44,25 +51,41 @@ def _lines(path: Path) -> Iterator[str]:
         raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
 
 
+def _until_told(lines: Iterator[str]) -> Iterator[str]:
+    """The lines up to the first one that only one program of llama.cpp writes."""
+    for line in islice(lines, _LOADING):
+        yield line
+        if llama_speculative.recognised(line) or llama_log.serves(line):
+            return
+
+
 def _chained(head: list[str], rest: Iterator[str]) -> Iterator[str]:
     yield from head
     yield from rest
 
 
-def _llama(path: Path, out: Path, rule: str | None, lines: Iterator[str]) -> Imported:
+def _llama(
+    path: Path, out: Path, rule: str | None, lines: Iterator[str], read: Callable[[Iterator[str], Opened], Any]
+) -> Imported:
     made: list[Imported] = []
 
-    def begin(log: llama_log.LlamaLog) -> Imported:
+    def begin(log: Any) -> Imported:
         header = dict(log.header)
         if rule is not None:
             header["rule"], header["setting"] = rule, "as told"
         made.append(Imported(out, **header))
         return made[0]
 
-    llama_log.read(lines, begin)
+    try:
+        read(lines, begin)
+    except TraceError as error:
+        if not made:
+            raise TraceError(f"{path}: {error}") from None
+        made[0].trace.close("error", str(error))
+        raise TraceError(f"{path}: {error}; what stands before it is in {made[0].trace.path}") from None
     if not made:
         raise TraceError(
-            f"{path} is a log of llama.cpp without any request in it: serve with -lv 10 and ask it something"
+            f"{path} is a log of llama.cpp without any request in it: run the program with -lv 10 and ask it something"
         )
     return made[0]
 

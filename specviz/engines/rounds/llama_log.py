@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from specviz.engines.rounds.importing import Imported, Opened
 
+LOADING = "llama_model_loader: loaded meta data"
 _TIME = re.compile(r"(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
 _SLOT = re.compile(r"id +(\d+) \| task (-?\d+) \| (.*)", re.DOTALL)
 _CANDIDATE = re.compile(
@@ -21,16 +22,29 @@ _NEXT = re.compile(r"n_gen = (\d+), n_remaining = -?\d+, next token: *(\d+) '(.*
 _PROMPT = re.compile(r"new prompt, .*task\.n_tokens = (\d+)")
 _TOTAL = re.compile(r"draft acceptance = [\d.]+ \( *(\d+) accepted / *(\d+) generated\)")
 _TEMPERATURE = re.compile(r"\btemp = ([\d.]+)")
+_OPENED = re.compile(r"(?:draft candidate|next token:)[^']*'?")
 _LONGEST = 4096  # characters of a line that is waited for
 _BUILD = re.compile(r"build_info: (\S+)|build: (\d+ \(\w+\))")
 _TARGET, _DRAFT_MODEL = re.compile(r"loaded meta data .* from (\S+) \("), re.compile(r"loading draft model '([^']+)'")
 
 
+def serves(text: str) -> bool:
+    """Whether a request stands in these lines."""
+    return re.search(r"slot +\S+: id +\d+ \| task", text) is not None
+
+
 def recognised(text: str) -> bool:
     """Whether these lines are of such a log."""
-    return bool(
-        re.search(r"slot +\S+: id +\d+ \| task|llama_model_loader: loaded meta data", text) and _TIME.search(text)
-    )
+    return (serves(text) or LOADING in text) and _TIME.search(text) is not None
+
+
+def timed(line: str, now: int) -> tuple[int, str]:
+    """The line's time in nanoseconds (`now` where it has none), and what stands behind its last stamp."""
+    times = list(_TIME.finditer(line))
+    if not times:
+        return now, line
+    minutes, seconds, ms, us = map(int, times[-1].groups())
+    return ((minutes * 60 + seconds) * 1000 + ms) * 1_000_000 + us * 1000, line[times[-1].end() :]
 
 
 @dataclass(slots=True)
@@ -74,11 +88,7 @@ class LlamaLog:
 
     def take(self, line: str) -> None:
         """One line, with anything before its time stamp left out."""
-        times = list(_TIME.finditer(line))
-        if times:
-            minutes, seconds, ms, us = map(int, times[-1].groups())
-            self._now = ((minutes * 60 + seconds) * 1000 + ms) * 1_000_000 + us * 1000
-            line = line[times[-1].end() :]
+        self._now, line = timed(line, self._now)
         self._settings(line)
         if found := _CANDIDATE.search(line):
             slot, _, pos, token, q, text = found.groups()
@@ -208,4 +218,5 @@ def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
 
 def _quoting(line: str) -> bool:
     """Whether a line breaks off inside the text of a token."""
-    return ("draft candidate" in line or "next token:" in line) and not line.rstrip("\n").endswith("'")
+    opened = _OPENED.search(line)
+    return opened is not None and not line.rstrip("\n").endswith("'", opened.end())
