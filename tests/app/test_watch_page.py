@@ -80,7 +80,7 @@ def test_a_wrong_address_is_said_and_the_form_stays(open_page: Open, history: Pa
     at.text_input(key="watch-url").set_value("ftp://x")
     next(each for each in at.button if each.label == "Watch").click().run()
     assert not at.exception
-    assert any("no address" in each.value for each in at.error)
+    assert "no address" in at.session_state["problem"]  # which the page says next
 
 
 def test_a_server_is_looked_at_beside_the_page_until_it_is_closed(address: str) -> None:
