@@ -106,3 +106,15 @@ def test_fields_are_added_only_where_that_was_asked(tmp_path: Path) -> None:
     assert got == [b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno"]
     body = json.loads(asked[0].partition(b"\r\n\r\n")[2])
     assert body == {"prompt": "a", "stream": True, "timings_per_token": True, "return_tokens": True}
+
+
+def test_an_answer_without_counts_says_what_the_client_must_send(tmp_path: Path) -> None:
+    told = {"content": "abc", "stop": True, "timings": {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}}
+    body = json.dumps(told).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with odd_server(answer, 5) as (url, _):
+        got, run, _ = _through(url, [b"{}"], tmp_path)
+    assert got == [answer]
+    assert not run.rounds
+    assert "timings_per_token" in run.warnings[0].message
+    assert (run.reported[0].n_drafted, run.reported[0].n_accepted) == (8, 5)

@@ -54,10 +54,10 @@ class ClientGone(ServerError):
 class _Read:
     """As a socket for `HTTPResponse`, which wants a file of it."""
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: "io.BufferedReader[Any]") -> None:
         self._file = file
 
-    def makefile(self, *_: Any) -> io.BufferedReader:
+    def makefile(self, *_: Any) -> "io.BufferedReader[Any]":
         return self._file
 
 
@@ -98,6 +98,7 @@ class _Client(socketserver.StreamRequestHandler):
     """One connection of a client: its requests one after another."""
 
     server: ProxyDoor
+    rfile: "io.BufferedReader[Any]"
 
     def handle(self) -> None:
         with suppress(ConnectionError):
@@ -134,7 +135,7 @@ class _Client(socketserver.StreamRequestHandler):
                 return lines
         return []
 
-    def _passed(self, head: list[bytes], upstream: socket.socket, answers: io.BufferedReader) -> bool:
+    def _passed(self, head: list[bytes], upstream: socket.socket, answers: "io.BufferedReader[Any]") -> bool:
         """One request and its answer; whether another may follow."""
         method, _, rest = head[0].partition(b" ")
         path = rest.split(b" ")[0].partition(b"?")[0].decode("latin-1")
@@ -187,7 +188,7 @@ class _Client(socketserver.StreamRequestHandler):
             return body
         return json.dumps({**found, **ASKED[self.server.engine.kind]}).encode() if isinstance(found, dict) else body
 
-    def _answer(self, method: str, answers: io.BufferedReader, reads: bool) -> bool:
+    def _answer(self, method: str, answers: "io.BufferedReader[Any]", reads: bool) -> bool:
         answer = http.client.HTTPResponse(_Read(answers), method=method)  # type: ignore[arg-type]
         answer.begin()
         plain = answer.headers.get("Content-Encoding", "identity") == "identity"

@@ -32,6 +32,8 @@ class AnswerSide:
         self._waiting: list[Mapping[str, Any]] = []
         self._rest = b""
         self._lost = False
+        self._counted = False  # whether a chunk of llama.cpp brought counts before the last one
+        self._sums: Mapping[str, Any] | None = None  # of the whole answer, where nothing told of single rounds
 
     def take(self, data: bytes) -> None:
         """Some bytes of the body, without its framing."""
@@ -89,7 +91,8 @@ class AnswerSide:
         for chunk in chunks:
             try:
                 assert self._taken is not None
-                self._taken.take(chunk)
+                if not self._is_sum(chunk):
+                    self._taken.take(chunk)
             except (SpecvizError, ValueError, TypeError, KeyError, AttributeError) as error:
                 if not self._lost:
                     self._say(f"an answer cannot be read ({type(error).__name__}); it was passed on as it is")
@@ -97,13 +100,39 @@ class AnswerSide:
 
     def _finish(self, whole: bool) -> None:
         if isinstance(self._taken, LlamaStream):
-            if not (self._taken.done and whole):
+            if self._sums is not None:
+                self._write_sums(self._sums)
+            elif not (self._taken.done and whole):
                 self._taken.cut()
             return
         assert self._taken is not None
         self._taken.end()
         if not whole:
             self._trace.warn("cut_short", "the answer ended before its end: its rounds so far are shown")
+
+    def _is_sum(self, chunk: Mapping[str, Any]) -> bool:
+        """Whether the last chunk of llama.cpp tells of many tokens of which no chunk before it told anything."""
+        timings = chunk.get("timings")
+        if not isinstance(timings, Mapping):
+            return False
+        if chunk.get("stop") is True and not self._counted and timings.get("predicted_n", 0) > 1:
+            self._sums = timings
+            return True
+        self._counted = True
+        return False
+
+    def _write_sums(self, timings: Mapping[str, Any]) -> None:
+        self._trace.request(n_prompt=int(timings.get("prompt_n", 1)) + int(timings.get("cache_n", 0)))
+        fields = ", ".join(ASKED["llama.cpp"])
+        self._trace.warn(
+            "no_rounds", f"only the sums of this answer are known: let the client send {fields}, or give --ask"
+        )
+        self._trace.reported(
+            "llama.cpp",
+            n_drafted=int(timings.get("draft_n", 0)),
+            n_accepted=int(timings.get("draft_n_accepted", 0)),
+            n_emitted=int(timings.get("predicted_n", 0)),
+        )
 
 
 def _as_completion(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
