@@ -1,5 +1,7 @@
 """`specviz attach`: a prompt to a running server, its rounds as a trace."""
 
+import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ from specviz.trace.recorder import existing
 
 if TYPE_CHECKING:
     from specviz.engines.rounds.server import EngineServer
+    from specviz.trace import Writer
 
 
 @click.command("attach")
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     help="In place of PROMPT: listen there on this machine, pass on your client's requests, read the answers.",
 )
 @flag("--ask", "With --proxy: add the fields to requests that make rounds visible, which changes them.")
+@flag("--tui", "Watch the answer's rounds in the terminal, at once.")
 @SERVER_KEY
 @flag("--force", "Record over an older trace.")
 def command(
@@ -45,6 +49,7 @@ def command(
     rule: str | None,
     proxy: int | None,
     ask: bool,
+    tui: bool,
     key_env: str | None,
     force: bool,
 ) -> None:
@@ -69,6 +74,8 @@ def command(
         raise SpecvizError("give a PROMPT to send, or --proxy PORT to pass on what your client sends; one of them")
     if ask and proxy is None:
         raise SpecvizError("--ask changes the requests of a client: give --proxy PORT with it")
+    if tui and proxy is not None:
+        raise SpecvizError(f"--tui goes with a PROMPT; beside --proxy, watch with: specviz tui {running(str(out))}")
     older = existing(out)
     if older is not None and not force:
         raise SpecvizError(f"{older} is there already; give --force to record over it, or another -o")
@@ -79,6 +86,10 @@ def command(
     asked = ServerRequest(prompt, max_new_tokens, temperature, seed)
     said = " ".join(filter(None, (server.kind, server.version, server.model)))
     trace = open_trace(server, out, asked, rule)
+    if tui:
+        _watched(answer(server, asked, trace), trace)
+        narrate(f"specviz: {trace.n_rounds} rounds in {running(str(trace.path))}")
+        return
     narrate(f"specviz: {running(said)} at {running(server.url)}; to watch: specviz tui {running(str(out))}")
     try:
         for text in answer(server, asked, trace):
@@ -89,6 +100,33 @@ def command(
     click.echo()
     trace.close()
     narrate(f"specviz: {trace.n_rounds} rounds in {running(str(trace.path))}")
+
+
+def _watched(texts: Iterator[str], trace: "Writer") -> None:
+    """The answer is read beside the screen, which follows its trace; who leaves ends it. Raises SpecvizError."""
+    from specviz.cli.look.tui import command as tui
+
+    left, failed = threading.Event(), []
+
+    def read() -> None:
+        try:
+            for _ in texts:
+                if left.is_set():
+                    break
+        except SpecvizError as error:
+            failed.append(error)
+        trace.close("error" if failed else "stopped" if left.is_set() else "done", str(failed[0]) if failed else None)
+
+    reader = threading.Thread(target=read, name="answer", daemon=True)
+    path = str(trace.path)
+    reader.start()
+    try:
+        tui.main([path], standalone_mode=False)
+    finally:
+        left.set()
+        reader.join(2.0)  # a server that says nothing more is not waited for
+    if failed:
+        raise failed[0]
 
 
 def _pass_on(server: "EngineServer", out: Path, port: int, ask: bool, rule: str | None) -> None:
