@@ -217,3 +217,32 @@ def test_half_a_stream_keeps_what_was_told(tmp_path: Path) -> None:
     run, counts = _rounds(tmp_path / "a")
     assert counts == [(0, 0, 1), (4, 0, 1)]
     assert [warning.code for warning in run.warnings] == ["cut_short"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "give a PROMPT to send, or --proxy PORT"),
+        (["hello", "--proxy", "0"], "one of them"),
+        (["hello", "--ask"], "--ask changes the requests"),
+        (["--proxy", "0", "--tui"], "--tui goes with a PROMPT"),
+    ],
+)
+def test_what_does_not_go_together_is_said_before_anybody_is_asked(
+    capsys: Captured, words: list[str], said: str
+) -> None:
+    assert main(["attach", "127.0.0.1:1", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_screen_that_cannot_open_leaves_a_whole_trace(tmp_path: Path, capsys: Captured) -> None:
+    timings = {"prompt_n": 4, "predicted_n": 1, "predicted_ms": 0.1}
+    pages = {
+        "/props": _json({"default_generation_settings": {}}),
+        "/completion": _stream({"content": " a", "tokens": [7], "timings": timings, "stop": True}),
+    }
+    with served(pages) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a"), "--tui"]) == 2
+    assert "no terminal" in capsys.readouterr().err
+    run, _ = _rounds(tmp_path / "a")
+    assert run.end is not None

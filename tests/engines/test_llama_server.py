@@ -1,6 +1,8 @@
 """A real server of llama.cpp: its rounds from its answers, from its log and from its counters are the same."""
 
+import json
 import re
+import threading
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,9 @@ from typing import Any
 import pytest
 
 from specviz.cli import main
+from specviz.engines.proxy import ProxyDoor
+from specviz.engines.rounds.attach import ServerRequest, open_trace
+from specviz.engines.rounds.server import find_server
 from specviz.events import Commit, Node, RoundEnd
 from specviz.runlog.fold import Run, fold
 from specviz.trace import read_events
@@ -79,3 +84,22 @@ def test_a_log_that_was_cut_keeps_what_was_read(llama: LlamaServer, answered: An
     run = fold(read_events(tmp_path / "cut"))
     assert run.warnings[-1].code == "cut_short"
     assert _counts(run) == _counts(answered[1])[: len(run.rounds)]
+
+
+@pytest.mark.parametrize("path", ["/completion", "/v1/completions"])
+def test_a_client_behind_the_proxy_leaves_the_same_rounds(
+    llama: LlamaServer, answered: tuple[Run, Run], tmp_path: Path, path: str
+) -> None:
+    server = find_server(llama.url)
+    trace = open_trace(server, tmp_path / "proxied", ServerRequest(PROMPT), None)
+    asked = json.dumps({"prompt": PROMPT, "n_predict": N, "max_tokens": N, "temperature": 0.0}).encode()
+    said: list[str] = []
+    with ProxyDoor(server, trace, 0, True, said.append) as door:
+        threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
+        request = urllib.request.Request(door.url + path, asked, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            assert answer.read()
+        door.shutdown()
+    trace.close()
+    assert not said
+    assert _counts(fold(read_events(trace.path))) == _counts(answered[0])

@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.screens import first_minute, live_models, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
-from specviz_app.ui import around, below, guard, parts, state, together
+from specviz_app.ui import around, below, counters, guard, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
@@ -69,7 +69,8 @@ def _recorded(server: Server, name: str) -> None:
     key = played_key(server, name)
     held = state.viewer(server)
     if not held.player.run.rounds:
-        st.info(_NOTHING)
+        if not counters.show_history():
+            st.info(_NOTHING)
         return
     _mount(server, held, key)
 

@@ -9,7 +9,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.figures.overview import fig_stretches, fig_timeline, stretch, window
 from specviz_app.server.server import current
-from specviz_app.ui import below, guard, parts, state
+from specviz_app.ui import below, counters, guard, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import NOTHING
 from specviz_app.ui.viewer import FILTERS, Viewer
@@ -31,7 +31,8 @@ def opened(nothing: str = NOTHING) -> Viewer | None:
         st.error(parts.plain(str(error)))
         return None
     if not held.player.run.rounds:
-        st.info(nothing)
+        if not counters.show_history():
+            st.info(nothing)
         return None
     return held
 

@@ -19,6 +19,7 @@ from specviz.view.words.palette import STYLES, colour
 from specviz_app.figures.tree import fig_residual
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
+_BAD = ' class="sv-badge bad"'
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
 
 
@@ -108,14 +109,23 @@ def run_header(info: RunInfo, n_rounds: int) -> None:
 
 def run_card(card: RunCard) -> None:
     """Who made a run that is not ours, by what rule, and what does not add up."""
-    bad = ' class="sv-badge bad"'
-    rows = "".join(
-        f"<tr><th scope=row>{escape(label)}</th>"
-        f"<td><span{bad if label == 'promise' and not card.sound else ''}>{escape(words)}</span></td></tr>"
-        for label, words in card.rows
+    told = [(label, words, label == "promise" and not card.sound) for label, words in card.rows]
+    wrong = "".join(f"<p><span{_BAD}>{escape(words)}</span></p>" for words in card.violations)
+    _card(card.title, told, wrong)
+
+
+def server_card(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """What a server is and what is not known of it."""
+    _card(title, [(label, words, False) for label, words in rows])
+
+
+def _card(title: str, rows: Iterable[tuple[str, str, bool]], below: str = "") -> None:
+    """Label, words, whether they are bad; `below`: HTML."""
+    told = "".join(
+        f"<tr><th scope=row>{escape(label)}</th><td><span{_BAD if bad else ''}>{escape(words)}</span></td></tr>"
+        for label, words, bad in rows
     )
-    wrong = "".join(f"<p><span{bad}>{escape(words)}</span></p>" for words in card.violations)
-    st.html(f'<div class="sv-why sv-card"><h4>{escape(card.title)}</h4><table>{rows}</table>{wrong}</div>')
+    st.html(f'<div class="sv-why sv-card"><h4>{escape(title)}</h4><table>{told}</table>{below}</div>')
 
 
 def legend(dark: bool) -> None:

@@ -60,10 +60,14 @@ def command(**given: Any) -> int:
 
     _name_trace(given)
     wanted = live.wants_run(given)
+    from specviz.cli.look.watch import show_history
+    from specviz.engines.watch.history import is_history
     from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
     from specviz_tui.common.remapped import own_keys
 
     core = _core(given) if wanted else WorkerStart()
+    if given["replay"] is not None and not given["serve"] and is_history(given["replay"]):
+        return show_history(given["replay"])
     library = Library(wants_animation(), given["ascii_only"], core, keys=own_keys(), methods=methods_for)
     if given["serve"]:
         return _serve(given)

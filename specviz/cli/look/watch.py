@@ -62,6 +62,18 @@ def command(
             narrate(f"specviz: history kept in {running(str(watcher.kept_in))}")
 
 
+def show_history(file: str) -> int:
+    """A history on the screen; as lines where there is none."""
+    from specviz.engines.watch import picture_of, read_history
+
+    picture = picture_of(read_history(file))
+    if _screen_works():
+        _show(picture, None, 0.0)
+    else:
+        _tell(picture, as_json=False)
+    return 0
+
+
 def _is_file(server: str) -> bool:
     return server.endswith((".jsonl", ".jsonl.gz")) or Path(server).is_file()
 
@@ -133,6 +145,7 @@ def _lines(picture: "WatchPicture") -> list[str]:
         out.append(
             f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{given}"
         )
+    out += [f"  {picture.finding}"] if picture.finding else []
     out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
     out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]
     return [*out, *(f"  {note}" for note in picture.notes), f"  {picture.rule}", f"  {CLOSED}"]

@@ -3,6 +3,7 @@
 import time
 import uuid
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from specviz import events as ev
@@ -28,6 +29,15 @@ def read_history(path: Path | str) -> list[Counted]:
                 f"{trace.path} holds no counters of a server; specviz tui and specviz stats read traces of runs"
             )
         return found
+
+
+def is_history(path: Path | str) -> bool:
+    """Whether a file is a history of counters, told by its first records; what cannot be read is none."""
+    try:
+        with Trace(path) as trace:
+            return any(isinstance(event, Counted) for event in islice(trace.read(), 2))
+    except (TraceError, OSError):
+        return False
 
 
 def _header(first: Counted) -> ev.Header:

@@ -11,6 +11,7 @@ from specviz.events import Counted
 from specviz.metrics import wilson_interval
 
 _Z = 1.959964
+_LITTLE = 0.02  # of the tokens of a round
 CLOSED = (
     "closed here: which tokens were drafted, p, q, u, the tree and why a token was refused; counters hold sums alone"
 )
@@ -57,7 +58,10 @@ class SeenChange:
 
 @dataclass(frozen=True, slots=True)
 class WatchPicture:
-    """`over`: what the totals cover. `length_ends`: 95 % interval of the mean, None where no sum tells it."""
+    """`over`: what the totals cover. `length_ends`: 95 % interval of the mean, None where no sum tells it.
+
+    `finding`: how many drafted tokens bring next to nothing; "" where the counts do not carry that.
+    """
 
     engine: str
     models: tuple[str, ...]
@@ -78,6 +82,7 @@ class WatchPicture:
     notes: tuple[str, ...]
     rule: str
     headline: str
+    finding: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +150,33 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         notes=tuple(_notes(last, rounds, drafted, accepted, kept)),
         rule=f"rule in force: not told by counters; {kind_of(last.engine).rule}",
         headline=_headline(last, length, changes),
+        finding=_finding(_positions(rounds, kept), length) if rounds and length else "",
     )
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
     told = [n for n in counts if n is not None]
     return sum(told) if told else None
+
+
+def _finding(positions: Sequence[PositionShare], length: float) -> str:
+    """Which last positions bring less than 2 % of a round's tokens even at the upper ends of their intervals.
+
+    A position brings the share of rounds that keep it: without it a round has so many tokens less.
+    """
+    most = 0.0
+    first = len(positions)
+    while first > 1 and most + positions[first - 1].high <= _LITTLE * length:
+        first -= 1
+        most += positions[first].high
+    if first == len(positions):
+        return ""
+    gone = positions[first:]
+    which = f"position {first + 1} brings" if len(gone) == 1 else f"positions {first + 1} to {len(positions)} bring"
+    return (
+        f"{which} {sum(at.kept for at in gone):.3f} tokens a round (at most {most:.3f}): drafting {first} in place of "
+        f"{len(positions)} would lose next to nothing; what drafting costs is not counted"
+    )
 
 
 def _width(looks: Sequence[Counted]) -> int:

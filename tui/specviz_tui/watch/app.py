@@ -37,7 +37,7 @@ class WatchScreen(Screen[None]):
     """
     BINDINGS = [
         Binding("q,escape,ctrl+c", "leave", "leave", show=False, priority=True),
-        Binding("space", "hold", "hold", show=False),
+        Binding("space,p", "hold", "hold", show=False),
         Binding("question_mark,f1", "explain", "help", show=False),
     ]
 

@@ -15,7 +15,8 @@ _LABEL = 15
 
 def whole(picture: WatchPicture, cells: int, painter: Painter) -> list[Text]:
     """Everything, the judged line first."""
-    lines = [*sentence(running(picture.headline), cells, STRONG), *_numbers(picture, cells), Text()]
+    lines = [*sentence(running(picture.headline), cells, STRONG), *_numbers(picture, cells)]
+    lines += [*sentence(running(picture.finding), cells), Text()] if picture.finding else [Text()]
     lines += _acceptance(picture.positions, cells, painter)
     lines += _curve("tokens a round", [p.length for p in picture.points], cells, painter, least=1.0)
     lines += _curve("tokens/s", [p.tokens_per_s for p in picture.points], cells, painter)

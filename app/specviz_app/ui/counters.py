@@ -1,0 +1,91 @@
+"""What a server's counters say, on a page: live, or of a history that was kept."""
+
+import time
+from pathlib import Path
+
+import streamlit as st
+
+from specviz.engines.watch import WatchPicture, picture_of, read_history
+from specviz.engines.watch.history import is_history
+from specviz.engines.watch.picture import CLOSED
+from specviz.text import running
+from specviz.view.words.numbers import number
+from specviz_app.figures import watch as draw
+from specviz_app.server.server import current
+from specviz_app.ui import parts, state
+from specviz_app.ui.library import choices
+
+
+def show_history() -> bool:
+    """The picture of the run that is chosen at the top, where that is a history of counters. Raises SpecvizError."""
+    path = _chosen()
+    if path is None:
+        return False
+    picture = picture_of(read_history(path))
+    parts.say(f"history of a watched server: {picture.n_looks} looks in {picture.seconds:.0f} s; no single rounds")
+    show(picture)
+    return True
+
+
+def _chosen() -> Path | None:
+    server = current()
+    path = choices(server, state.uploads()).get(state.source_name(server))
+    return path if path is not None and is_history(path) else None
+
+
+def show(picture: WatchPicture) -> None:
+    """Everything, the judged line first."""
+    dark = state.dark()
+    parts.lead(f"{running(picture.headline)}.", running(picture.finding))
+    parts.metrics(_numbers(picture), "watch")
+    parts.say(f"{picture.over}, {picture.n_looks} looks")
+    for note in picture.notes:
+        st.warning(parts.plain(running(note)))
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Kept by position", help="of all rounds, with Wilson's 95 % interval; ◆ of those that came so far")
+        alt = ", ".join(f"position {at.position + 1} {at.kept:.0%}" for at in picture.positions) or "no positions"
+        parts.plot(draw.fig_kept(picture.positions, dark), "watch-kept", alt, draw.kept_rows(picture.positions))
+    with right:
+        st.subheader("Tokens a round", help="dashed: acceptance changed beyond chance; dotted: the server began again")
+        parts.plot(draw.fig_length(picture, dark), "watch-length", picture.headline, draw.look_rows(picture))
+        _events(picture)
+    with left:
+        st.subheader("Tokens a second", help="by the engine's own counter of generated tokens")
+        speed = f"{picture.tokens_per_s:.1f} on the whole" if picture.tokens_per_s is not None else "not known yet"
+        parts.plot(draw.fig_speed(picture, dark), "watch-speed", f"Tokens a second: {speed}.")
+    _card(picture)
+
+
+def _card(picture: WatchPicture) -> None:
+    models = ", ".join(picture.models) or "not named"
+    rows = [
+        ("model", models),
+        ("rule in force", picture.rule.removeprefix("rule in force: ")),
+        ("closed", CLOSED.partition(": ")[2]),
+    ]
+    parts.server_card(picture.engine, [(label, running(words)) for label, words in rows])
+
+
+def _numbers(picture: WatchPicture) -> list[tuple[str, str, str | None]]:
+    ends = picture.length_ends
+    span = f"95 % interval [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "no interval: the counters do not carry one"
+    told = [
+        ("tokens a round", None if picture.length is None else f"{picture.length:.2f}", span),
+        ("kept of drafted", None if picture.acceptance is None else f"{picture.acceptance:.1%}", "pooled"),
+        ("tokens/s", None if picture.tokens_per_s is None else number(picture.tokens_per_s), None),
+        ("rounds", None if picture.n_rounds is None else f"{picture.n_rounds:,}", None),
+        ("drafted", None if picture.n_drafted is None else f"{picture.n_drafted:,}", None),
+        ("accepted", None if picture.n_accepted is None else f"{picture.n_accepted:,}", None),
+    ]
+    return [(label, text or "—", help_) for label, text, help_ in told]
+
+
+def _events(picture: WatchPicture) -> None:
+    """What changed, in words."""
+    found = [(change.wall, change.words) for change in picture.changes]
+    found += [(wall, "the server began again; its counts are added up") for wall in picture.restarts]
+    for wall, words in sorted(found)[-6:]:
+        parts.say(f"{time.strftime('%H:%M:%S', time.localtime(wall))} {words}")
+    if not found and picture.points:
+        parts.say(f"No change beyond chance in {picture.n_looks} looks.")

@@ -1,0 +1,94 @@
+"""The page Watch: a server by its counters, what is said where there is none, and a history that was kept."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from app.conftest import Open
+from app.fakes import until
+from specviz.cli import main
+from specviz.engines.watch.history import begin_history
+from specviz.events import Counted
+from specviz_app.server.core import Settings
+from specviz_app.server.watching import WatchedServer
+
+
+def _counted(k: int) -> Counted:
+    kept = [80 * k, 30 * k, 0]
+    return Counted(
+        engine="vLLM",
+        wall=1e9 + k,
+        models=["<b>m"],
+        n_rounds=100 * k,
+        n_drafted=300 * k,
+        n_accepted=sum(kept),
+        n_generated=100 * k + sum(kept),
+        per_position=kept,
+    )
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    recorder = begin_history(tmp_path_factory.mktemp("watched") / "watched.sv.jsonl", _counted(1))
+    for k in range(2, 6):
+        recorder.write(_counted(k))
+    recorder.close("stopped")
+    return recorder.path
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    class Counters(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"vllm:spec_decode_num_drafts_total 7\nvllm:spec_decode_num_accepted_tokens_total 14\n")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Counters)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("page", ["watch", "stage", "overview"])
+def test_a_history_is_shown_where_there_are_no_rounds(open_page: Open, history: Path, page: str) -> None:
+    at = open_page(Settings(replay=history), page)
+    assert not at.exception
+    assert not at.error
+    shown = {metric.label: metric.value for metric in at.metric}
+    assert (shown["tokens a round"], shown["rounds"], shown["accepted"]) == ("2.10", "400", "440")
+
+
+def test_a_history_opens_in_the_terminal_with_the_same_numbers(
+    history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tui", str(history)]) == 0
+    said = capsys.readouterr().out
+    assert "2.100" in said
+    assert "position 3 brings 0.000 tokens a round" in said
+
+
+def test_a_wrong_address_is_said_and_the_form_stays(open_page: Open, history: Path) -> None:
+    at = open_page(Settings(replay=history), "watch")
+    at.text_input(key="watch-url").set_value("ftp://x")
+    next(each for each in at.button if each.label == "Watch").click().run()
+    assert not at.exception
+    assert "no address" in at.session_state["problem"]  # which the page says next
+
+
+def test_a_server_is_looked_at_beside_the_page_until_it_is_closed(address: str) -> None:
+    watched = WatchedServer(address, None, 0.01)
+    until(lambda: watched.picture is not None and watched.picture.n_looks > 1, "it is not looked at")
+    assert watched.problem is None
+    watched.close()
+    nobody = WatchedServer("127.0.0.1:1", None, 0.01)
+    until(lambda: nobody.problem is not None, "nothing is said")
+    assert nobody.picture is None
+    nobody.close()

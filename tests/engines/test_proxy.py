@@ -1,0 +1,120 @@
+"""The proxy: what passes is the same to the byte, however it was cut, and its rounds are in the trace."""
+
+import json
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from specviz.engines.proxy import ProxyDoor
+from specviz.engines.rounds.attach import ServerRequest, open_trace
+from specviz.engines.rounds.server import EngineServer
+from specviz.events import RoundEnd
+from specviz.runlog.fold import Run, fold
+from specviz.trace import read_events
+
+
+def _chunk(n: int, drafted: int, accepted: int, stop: bool = False) -> bytes:
+    timings = {"prompt_n": 4, "predicted_n": n, "predicted_ms": float(drafted), "draft_n": drafted}
+    told = {"content": "é", "tokens": [7], "timings": {**timings, "draft_n_accepted": accepted}, "stop": stop}
+    return f"data: {json.dumps(told)}\n\n".encode()
+
+
+STREAM = [_chunk(1, 0, 0), _chunk(2, 4, 1), _chunk(3, 4, 1), _chunk(4, 8, 1, stop=True)]
+ANSWER = b"HTTP/1.1 200 Fine\r\nx-ODD:  a \r\nTransfer-Encoding: chunked\r\n\r\n" + b"".join(
+    b"%x;ext\r\n%s\r\n" % (len(piece), piece) for piece in STREAM
+)
+
+
+@contextmanager
+def odd_server(answer: bytes, cut: int) -> Iterator[tuple[str, list[bytes]]]:
+    """Sends `answer` in pieces of `cut` bytes and goes; what it was asked."""
+    asked: list[bytes] = []
+
+    class Odd(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += self.rfile.readline()
+            n = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            asked.append(head + self.rfile.read(n))
+            for first in range(0, len(answer), cut):
+                self.wfile.write(answer[first : first + cut])
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Odd) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
+
+
+def _request(host: str, body: bytes) -> bytes:
+    head = f"POST /completion HTTP/1.1\r\nHOST: {host}\r\nauthorization: Bearer secret\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n".encode() + body
+
+
+def _through(url: str, bodies: list[bytes], folder: Path, ask: bool = False) -> tuple[list[bytes], Run, list[str]]:
+    """What came back for each body, all of them sent at once; the trace; what was said."""
+    said: list[str] = []
+    trace = open_trace(EngineServer(url, "llama.cpp", None, None), folder / "p", ServerRequest(""), None)
+    with ProxyDoor(EngineServer(url, "llama.cpp", None, None), trace, 0, ask, said.append) as door:
+        threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
+        lines = [socket.create_connection(("127.0.0.1", int(door.server_address[1])), 30) for _ in bodies]
+        for line, body in zip(lines, bodies, strict=True):
+            line.sendall(_request("door", body))
+        got = []
+        for line in lines:
+            with line, line.makefile("rb") as file:
+                got.append(file.read())
+        door.shutdown()
+    trace.close()
+    return got, fold(read_events(trace.path)), said
+
+
+def _rounds(run: Run) -> list[tuple[int, int]]:
+    return [(end.n_drafted, end.n_accepted) for record in run.rounds for end in record.every(RoundEnd)]
+
+
+@pytest.mark.parametrize("cut", [1, 7, 10_000])
+def test_two_clients_get_every_byte_and_the_trace_both_answers(tmp_path: Path, cut: int) -> None:
+    whole = ANSWER + b"0\r\n\r\n"
+    with odd_server(whole, cut) as (url, asked):
+        got, run, said = _through(url, [b'{"prompt": "a" }', b"{ }"], tmp_path)
+    assert got == [whole, whole]
+    host = url.removeprefix("http://")
+    assert sorted(asked) == sorted(_request(host, body) for body in (b'{"prompt": "a" }', b"{ }"))
+    assert _rounds(run) == [(0, 0), (4, 1), (4, 0)] * 2
+    assert not said
+    assert all(b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_a_server_that_dies_in_mid_stream_leaves_what_it_said(tmp_path: Path) -> None:
+    with odd_server(ANSWER, 50) as (url, _):
+        got, run, said = _through(url, [b"{}"], tmp_path)
+    assert got == [ANSWER]
+    assert run.rounds
+    assert len(said) == 1
+    assert "broke off" in said[0]
+
+
+def test_fields_are_added_only_where_that_was_asked(tmp_path: Path) -> None:
+    with odd_server(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", 50) as (url, asked):
+        got, _, _ = _through(url, [b'{"prompt": "a"}'], tmp_path, ask=True)
+    assert got == [b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno"]
+    body = json.loads(asked[0].partition(b"\r\n\r\n")[2])
+    assert body == {"prompt": "a", "stream": True, "timings_per_token": True, "return_tokens": True}
+
+
+def test_an_answer_without_counts_says_what_the_client_must_send(tmp_path: Path) -> None:
+    told = {"content": "abc", "stop": True, "timings": {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}}
+    body = json.dumps(told).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with odd_server(answer, 5) as (url, _):
+        got, run, _ = _through(url, [b"{}"], tmp_path)
+    assert got == [answer]
+    assert not run.rounds
+    assert "timings_per_token" in run.warnings[0].message
+    assert (run.reported[0].n_drafted, run.reported[0].n_accepted) == (8, 5)
