@@ -28,7 +28,7 @@ _NAMES = {torch.float32: "float", torch.bfloat16: "bf16"}
 _long, _float, _pointer = ctypes.c_long, ctypes.c_float, ctypes.c_void_p
 
 
-class Shape(ctypes.Structure):
+class KernelShape(ctypes.Structure):
     """`shape` of the source."""
 
     _fields_ = [
@@ -37,7 +37,7 @@ class Shape(ctypes.Structure):
     ]
 
 
-class Layer(ctypes.Structure):
+class KernelLayer(ctypes.Structure):
     """`layer` of the source: addresses of its weights."""
 
     _fields_ = [
@@ -49,7 +49,7 @@ class Layer(ctypes.Structure):
     ]
 
 
-class Paths(ctypes.Structure):
+class KernelPaths(ctypes.Structure):
     """`paths` of the source."""
 
     _fields_ = [
@@ -76,7 +76,7 @@ def functions() -> dict[torch.dtype, Functions]:
     if compiler is None:
         raise OSError("no C compiler here")
     library = ctypes.CDLL(str(_built(compiler)))
-    shape, paths = map(ctypes.POINTER, (Shape, Paths))
+    shape, paths = map(ctypes.POINTER, (KernelShape, KernelPaths))
     working = _typed(library["working"], [shape, paths, _long], ctypes.c_size_t)
     return {
         dtype: Functions(

@@ -18,7 +18,7 @@ from torch import nn
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.compiled.library import Functions, Layer, Paths, Shape, functions
+from specviz.engine.model.compiled.library import Functions, KernelLayer, KernelPaths, KernelShape, functions
 from specviz.engine.model.exact.plan import line_of
 from specviz.engine.model.layers.direct_layer import Dense, DirectLayer, Norm
 from specviz.engine.model.selftest import tolerance
@@ -63,10 +63,10 @@ class RowPaths:
     counts: Any
     tails: Any
 
-    def told(self, start: int, stride: int, apart: int) -> Paths:
+    def told(self, start: int, stride: int, apart: int) -> KernelPaths:
         """The same for the kernel, which writes their keys from slot `start` on."""
         addresses = (each.ctypes.data for each in (self.lines, self.counts, self.tails))
-        return Paths(*addresses, len(self.lines), self.tails.shape[1], start, stride, apart)
+        return KernelPaths(*addresses, len(self.lines), self.tails.shape[1], start, stride, apart)
 
 
 class CompiledPasses:
@@ -82,7 +82,7 @@ class CompiledPasses:
         self.shape = shapes[0]
         self._held = [_weights(*each) for each in zip(layers, norms, strict=True)]  # the kernel knows their addresses
         told = ([0 if each is None else each.data_ptr() for each in weights] for weights in self._held)
-        self._layers = (Layer * len(layers))(*(Layer(*addresses) for addresses in told))
+        self._layers = (KernelLayer * len(layers))(*(KernelLayer(*addresses) for addresses in told))
         self._places: Sequence[int] = range(len(layers))  # of the layers in a cache
         self.head = Dense(adapter.head.weight, adapter.head.bias, self.product)
         given = [each for weights in self._held for each in weights if each is not None]
@@ -141,7 +141,7 @@ class CompiledPasses:
         out = copy(self)
         both = {*attention} & {*mlp}
         out._places = [place for place in self._places if place not in both]
-        out._layers = (Layer * len(out._places))(*(self._layers[place] for place in out._places))
+        out._layers = (KernelLayer * len(out._places))(*(self._layers[place] for place in out._places))
         for place, layer in zip(out._places, out._layers, strict=True):
             if place in attention:
                 layer.before = None
@@ -181,10 +181,10 @@ class CompiledPasses:
         return True
 
 
-_ENTRY = sizeof(Layer)
+_ENTRY = sizeof(KernelLayer)
 
 
-def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> Shape:
+def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
     """Raises ValueError for a layer that the kernel does not know."""
     if len(layer.dense) != 4:
         raise ValueError("products of another kind")
@@ -192,7 +192,7 @@ def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> Shape:
     eps = {each.eps for each in norms if each is not None}
     if len(eps) > 1 or layer.dim % _LANES or width % _LANES or inner % _LANES:
         raise ValueError(f"rows or heads that are no multiple of {_LANES} wide")
-    return Shape(width, inner, layer.n_heads, layer.n_turned - layer.n_heads, layer.dim, eps.pop(), layer.scale)
+    return KernelShape(width, inner, layer.n_heads, layer.n_turned - layer.n_heads, layer.dim, eps.pop(), layer.scale)
 
 
 def _weights(layer: DirectLayer, norms: Sequence[Norm | None]) -> list[Tensor | None]:
