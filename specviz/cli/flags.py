@@ -143,6 +143,6 @@ COMPILED = click.option(
     type=click.Choice(["auto", "off"]),
     callback=_compile,
     expose_value=False,
-    help="auto: on one thread of a CPU, take rows through the layers in a kernel that is built here once, where a C "
-    f"compiler is at hand and its rows are exact. off: by torch [default: off, or the variable {COMPILE}].",
+    help="auto: on a CPU, take rows through the layers in a kernel that is built here once, where a C compiler is at "
+    f"hand and its rows are exact. off: by torch [default: auto, or the variable {COMPILE}].",
 )

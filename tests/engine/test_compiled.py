@@ -4,8 +4,10 @@ A machine without a C compiler has no kernel: there every test holds what is sai
 """
 
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
 from random import Random
@@ -212,5 +214,38 @@ def test_other_numbers_are_torchs(dtype: torch.dtype) -> None:
 
 
 def test_it_is_off_where_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(COMPILE)
+    monkeypatch.setenv(COMPILE, "off")
     assert compile_passes(_adapter()) == "--compile off"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@torch.inference_mode()
+def test_threads_share_the_work_and_change_no_bit(dtype: torch.dtype) -> None:
+    """Two, three, and more than there are rows or heads; also from two threads of Python at once, one of which works
+    alone, and in a process that was forked from one with threads."""
+    adapter = _adapter(dtype)
+    if _compiled(adapter) is None:
+        return
+    text = [(7 * k * k + 3 * k + 5) % adapter.vocab for k in range(120)]
+    whole = _fed(adapter, text, [1, 40, 7])
+    for n in (2, 3, 9):
+        torch.set_num_threads(n)
+        assert torch.equal(_fed(adapter, text, [1, 40, 7]), whole)
+
+    def beside() -> bool:
+        torch.set_num_threads(3)
+        with torch.inference_mode():
+            return all(torch.equal(_fed(adapter, text, [5, 1, 30]), whole) for _ in range(8))
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(each.result() for each in [pool.submit(beside) for _ in range(2)])
+    if hasattr(os, "fork"):
+        torch.set_num_threads(2)
+        rows, weight = torch.ones(3, 64, dtype=dtype), torch.ones(500, 64, dtype=dtype)
+        multiply = cast(CompiledPasses, adapter.compiled).product
+        wanted = multiply(rows, weight)
+        assert wanted.eq(64).all()
+        child = os.fork()
+        if not child:
+            os._exit(0 if torch.equal(multiply(rows, weight), wanted) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -20,8 +20,8 @@ import torch
 from specviz.engine.machine_facts import chip
 from specviz.names import COMPILE
 
-_SOURCES = (Path(__file__).with_name("passes.c"), Path(__file__).with_name("passes_of_type.h"))
-_FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("passes.c", "passes_of_type.h", "team.h"))
+_FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
 _LONGEST = 120.0  # seconds a compiler may take
 _NAMES = {torch.float32: "float", torch.bfloat16: "bf16"}
 
@@ -62,26 +62,26 @@ class KernelPaths(ctypes.Structure):
 class Functions:
     """What the library has for a type of numbers. Calls of it let other threads of Python go on."""
 
-    product: Any  # addresses of rows, weights, results; how many rows, numbers in and out
-    through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values; where to work
-    working: Any  # shape, paths, bytes of a number: bytes to work in
+    product: Any  # addresses of rows, weights, results; how many rows, numbers in and out, threads
+    through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values; where to work; threads
+    working: Any  # shape, paths, bytes of a number, threads: bytes to work in
 
 
 @cache
 def functions() -> dict[torch.dtype, Functions]:
     """The library by the dtype of its numbers. Raises OSError, in words, where there is none."""
-    if os.environ.get(COMPILE, "off") == "off":
+    if os.environ.get(COMPILE) == "off":
         raise OSError("--compile off")
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
         raise OSError("no C compiler here")
     library = ctypes.CDLL(str(_built(compiler)))
     shape, paths = map(ctypes.POINTER, (KernelShape, KernelPaths))
-    working = _typed(library["working"], [shape, paths, _long], ctypes.c_size_t)
+    working = _typed(library["working"], [shape, paths, _long, _long], ctypes.c_size_t)
     return {
         dtype: Functions(
-            _typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 3),
-            _typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 6]),
+            _typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 4),
+            _typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 6, _long]),
             working,
         )
         for dtype, name in _NAMES.items()

@@ -2,7 +2,8 @@
  *
  * A row's numbers depend on its own path alone: every sum over numbers of a row, and every sum over the keys that it
  * sees, is taken in one order, whatever other rows are in the pass and in whatever slots the keys lie. Weights are read
- * once for all rows. Numbers are rounded to their type where the library rounds them.
+ * once for all rows, and outputs are shared between threads, so their number changes nothing either. Numbers are rounded
+ * to their type where the library rounds them.
  */
 #include <math.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
+#include "team.h"
 
 typedef float v4 __attribute__((vector_size(16)));
 typedef float v8 __attribute__((vector_size(32)));
@@ -26,6 +28,8 @@ typedef unsigned short bf16;
 #define TILE 96   /* rows that stay in the cache while the weights go by */
 #define AHEAD 8192 /* bytes that are asked for before they are needed */
 #define SIDE 32   /* rows of a pass whose scores are held at once */
+#define SLICE 256 /* slots whose values stay in the cache while rows go by */
+#define WIDEST 256 /* numbers of a head, at most */
 
 typedef struct {
     long width, inner, heads, shared, dim; /* `shared`: heads of keys and values */
@@ -64,8 +68,10 @@ INLINE float total(v16 a) {
 
 #ifdef __clang__
 #define PICK(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#define MIXED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define PICK(a, b, i, j, k, l) __builtin_shuffle(a, b, (i4){i, j, k, l})
+#define MIXED(a, b, ...) __builtin_shuffle(a, b, (i16){__VA_ARGS__})
 #endif
 
 INLINE v4 totals(const v16 *a) { /* of four, each added up as `total` does */
@@ -75,6 +81,28 @@ INLINE v4 totals(const v16 *a) { /* of four, each added up as `total` does */
     v4 r = PICK(c[2], c[3], 0, 4, 1, 5), s = PICK(c[2], c[3], 2, 6, 3, 7);
     v4 x = p + q, y = r + s; /* lanes 0 and 2, of both, then 1 and 3 */
     return PICK(x, y, 0, 1, 4, 5) + PICK(x, y, 2, 3, 6, 7);
+}
+
+INLINE void turned_over(v16 *a) { /* sixteen rows of sixteen to columns: blocks off the diagonal change places */
+#define CHANGE(step, low, high) \
+    for (int i = 0; i < 16; i++) \
+        if (!(i & step)) { \
+            v16 x = a[i], y = a[i + step]; \
+            a[i] = MIXED(x, y, low), a[i + step] = MIXED(x, y, high); \
+        }
+#define LOW1 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HIGH1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define LOW2 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HIGH2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LOW4 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HIGH4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LOW8 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HIGH8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+    CHANGE(1, LOW1, HIGH1)
+    CHANGE(2, LOW2, HIGH2)
+    CHANGE(4, LOW4, HIGH4)
+    CHANGE(8, LOW8, HIGH8)
+#undef CHANGE
 }
 
 INLINE v16 exponential(v16 x) { /* as Cephes' expf, within two units of the last place */
@@ -116,7 +144,7 @@ static long longest(const paths *p, long from, long to) { /* a path of these row
     return (most + 15) / 16 * 16;
 }
 
-typedef struct { /* bytes of the pieces of memory that a pass works in, one behind another */
+typedef struct { /* bytes of the pieces of memory that a pass works in, one behind another; the last four of a thread */
     size_t rows, wide, added, query, scores, sums, totals;
 } room;
 
@@ -127,7 +155,7 @@ static room room_of(const shape *s, const paths *p, long item) {
     long side = (p->n < SIDE ? p->n : SIDE) * (s->heads / s->shared);
     return (room){
         lines_of(p->n * (s->width > mixed ? s->width : mixed) * item),
-        lines_of(p->n * (all > 2 * s->inner ? all : 2 * s->inner) * item),
+        lines_of(p->n * (all > 3 * s->inner ? all : 3 * s->inner) * item),
         lines_of(p->n * s->width * item),
         lines_of(side * s->dim * item),
         lines_of(side * longest(p, 0, p->n) * sizeof(float)),
@@ -136,16 +164,21 @@ static room room_of(const shape *s, const paths *p, long item) {
     };
 }
 
-size_t working(const shape *s, const paths *p, long item) { /* bytes, for numbers of `item` bytes */
+static size_t of_thread(room r) { return r.query + r.scores + r.sums + r.totals; }
+
+size_t working(const shape *s, const paths *p, long item, long threads) { /* bytes, for numbers of `item` bytes */
     room r = room_of(s, p, item);
-    return r.rows + r.wide + r.added + r.query + r.scores + r.sums + r.totals + 64;
+    return r.rows + r.wide + r.added + threads * of_thread(r) + 64;
 }
 
 #define T float
 #define OF(name) name##_float
 #define LANES 16
+#define PAIR 1 /* numbers of a key that lie in one lane */
 typedef v16 OF(lanes);
 INLINE v16 OF(lanes_at)(const float *p) { return load(p); }
+INLINE v16 OF(key_at)(const float *p) { return load(p); }
+INLINE v16 OF(onto_keys)(v16 sum, const float *x, v16 keys) { return sum + spread(*x) * keys; }
 INLINE v16 OF(onto)(v16 sum, v16 x, v16 w) { return sum + x * w; }
 INLINE v16 OF(wide)(const float *p) { return load(p); }
 INLINE v16 OF(near)(v16 v) { return v; }
@@ -156,6 +189,7 @@ INLINE void OF(put_one)(float *p, float v) { *p = v; }
 #undef T
 #undef OF
 #undef LANES
+#undef PAIR
 
 #define T bf16
 #define OF(name) name##_bf16
@@ -182,12 +216,27 @@ INLINE void OF(put_four)(bf16 *p, v4 v) {
 }
 #ifdef __AVX512BF16__
 #define LANES 32
+#define PAIR 2
 typedef __m512bh OF(lanes);
+INLINE v16 OF(key_at)(const bf16 *p) { v16 v; memcpy(&v, p, sizeof v); return v; }
+INLINE v16 OF(onto_keys)(v16 sum, const bf16 *x, v16 keys) {
+    int both;
+    memcpy(&both, x, sizeof both);
+    return (v16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(both), (__m512bh)keys);
+}
 INLINE __m512bh OF(lanes_at)(const bf16 *p) { return (__m512bh)_mm512_loadu_si512(p); }
 INLINE v16 OF(onto)(v16 sum, __m512bh x, __m512bh w) { return (v16)_mm512_dpbf16_ps((__m512)sum, x, w); }
 #else
 #define LANES 16
+#define PAIR 1
 typedef v16 OF(lanes);
+INLINE v16 OF(key_at)(const bf16 *p) { return OF(wide)(p); }
+INLINE v16 OF(onto_keys)(v16 sum, const bf16 *x, v16 keys) {
+    unsigned bits = (unsigned)*x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return sum + spread(f) * keys;
+}
 INLINE v16 OF(lanes_at)(const bf16 *p) { return OF(wide)(p); }
 INLINE v16 OF(onto)(v16 sum, v16 x, v16 w) { return sum + x * w; }
 #endif

@@ -26,18 +26,16 @@ from specviz.engine.model.selftest import tolerance
 Tensor = torch.Tensor
 
 _LANES = 32  # numbers of a row that are taken at once, at most
+_WIDEST = 256  # numbers of a head, at most
 
 
 def compile_passes(adapter: ModelAdapter) -> str:
-    """Take rows through an adapter's layers and its head in the compiled kernel; "" or why it does not.
-
-    Only in one thread: the kernel has no more.
-    """
+    """Take rows through an adapter's layers and its head in the compiled kernel; "" or why it does not."""
     adapter.compiled = None
     if adapter.direct is None:
         return "its layers have no direct form"
-    if adapter.device.type != "cpu" or torch.get_num_threads() != 1:
-        return "it computes on one thread of a CPU alone"
+    if adapter.device.type != "cpu":
+        return "it is for a CPU"
     if "sliding_attention" in adapter.types and (adapter.window or 0) < adapter.context:
         return "its layers see a window"
     if type(adapter.head) is not nn.Linear:
@@ -116,20 +114,22 @@ class CompiledPasses:
         held = cache.memory(hidden.new_empty(1, self.shape.shared, 0, self.shape.dim))
         n, (_, _, _, _, slots, dim) = hidden.shape[1], held.shape
         stride = slots * dim
-        apart = stride * self.shape.shared
+        apart, threads = stride * self.shape.shared, torch.get_num_threads()
         while lo < hi:
             place, start = self._places[lo], cache.filled[self._places[lo]]
             end = lo + 1
             while end < hi and self._places[end] == place + end - lo and cache.filled[self._places[end]] == start:
                 end += 1
             paths = byref(block.paths.told(start, stride, apart))
-            space = torch.empty(self._functions.working(byref(self.shape), paths, self._item), dtype=torch.uint8)
+            room = self._functions.working(byref(self.shape), paths, self._item, threads)
+            space = torch.empty(room, dtype=torch.uint8)
             self._functions.through(
                 byref(self.shape),
                 addressof(self._layers) + lo * _ENTRY,
                 end - lo,
                 paths,
                 *(each.data_ptr() for each in (out, cos, sin, held[0, place], held[1, place], space)),
+                threads,
             )
             cache.filled[place : place + end - lo] = [start + n] * (end - lo)
             lo = end
@@ -156,7 +156,8 @@ class CompiledPasses:
         rows = rows.contiguous()
         n_out, n_in = weight.shape
         out = rows.new_empty((*rows.shape[:-1], n_out))
-        self._functions.product(rows.data_ptr(), weight.data_ptr(), out.data_ptr(), rows.numel() // n_in, n_in, n_out)
+        addresses = (each.data_ptr() for each in (rows, weight, out))
+        self._functions.product(*addresses, rows.numel() // n_in, n_in, n_out, torch.get_num_threads())
         return out if bias is None else out + bias
 
     @torch.inference_mode()
@@ -192,6 +193,8 @@ def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
     eps = {each.eps for each in norms if each is not None}
     if len(eps) > 1 or layer.dim % _LANES or width % _LANES or inner % _LANES:
         raise ValueError(f"rows or heads that are no multiple of {_LANES} wide")
+    if layer.dim > _WIDEST:
+        raise ValueError(f"heads that are more than {_WIDEST} wide")
     return KernelShape(width, inner, layer.n_heads, layer.n_turned - layer.n_heads, layer.dim, eps.pop(), layer.scale)
 
 

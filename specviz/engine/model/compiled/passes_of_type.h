@@ -1,7 +1,7 @@
 /* What passes.c says of one type of numbers: T, with OF(name) for what is its own. */
 
-/* y[m][o] = sum over i of x[m][i] w[o][i], for M rows and O outputs; `exactly` leaves the sums in float. */
-INLINE void OF(block)(const T *x, const T *w, T *y, float *exactly, long in, long ld, const int M, const int O) {
+/* y[m][o] = sum over i of x[m][i] w[o][i], for M rows and O outputs. */
+INLINE void OF(block)(const T *x, const T *w, T *y, long in, long ld, const int M, const int O) {
     v16 sums[ROWS][OUTPUTS];
     for (int m = 0; m < M; m++)
         for (int o = 0; o < O; o++) sums[m][o] = spread(0);
@@ -17,19 +17,12 @@ INLINE void OF(block)(const T *x, const T *w, T *y, float *exactly, long in, lon
         }
     }
     for (int m = 0; m < M; m++)
-        if (O == 1) {
-            if (exactly) exactly[m * ld] = total(sums[m][0]);
-            else OF(put_one)(y + m * ld, total(sums[m][0]));
-        } else if (exactly) {
-            v4 all = totals(sums[m]);
-            memcpy(exactly + m * ld, &all, sizeof all);
-        } else OF(put_four)(y + m * ld, totals(sums[m]));
+        if (O == 1) OF(put_one)(y + m * ld, total(sums[m][0]));
+        else OF(put_four)(y + m * ld, totals(sums[m]));
 }
 
-/* `exactly` is a constant, 0 or 1, in every call: which of `y` and `f` is written. */
-INLINE void OF(multiply)(const T *x, const T *w, T *y, float *f, const int exactly, long n, long in, long out, long ld) {
-#define BLOCK(at, o, M, O) OF(block)(x + (at) * in, w + (o) * in, exactly ? 0 : y + (at) * ld + (o), \
-                                     exactly ? f + (at) * ld + (o) : 0, in, ld, M, O)
+static void OF(multiply)(const T *x, const T *w, T *y, long n, long in, long out, long ld) {
+#define BLOCK(at, o, M, O) OF(block)(x + (at) * in, w + (o) * in, y + (at) * ld + (o), in, ld, M, O)
 #define LINE(M) for (; o < out; o++) BLOCK(first, o, M, 1); break
     for (long first = 0; first < n; first += TILE) {
         long end = n - first < TILE ? n : first + TILE, o = 0;
@@ -59,13 +52,38 @@ INLINE void OF(multiply)(const T *x, const T *w, T *y, float *f, const int exact
 #undef LINE
 }
 
-/* Rows [n][in] times weights [out][in]; `in` is a multiple of 32. */
-void OF(product)(const T *x, const T *w, T *y, long n, long in, long out) {
-    OF(multiply)(x, w, y, 0, 0, n, in, out, out);
+typedef struct { const T *x, *w; T *y; long n, in, out; } OF(product_of);
+
+static void OF(share_product)(const void *what, hand h) {
+    const OF(product_of) *p = what;
+    part o = share(p->out, 16, h);
+    OF(multiply)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out);
 }
 
-static void OF(scores)(const T *x, const T *keys, float *y, long n, long dim, long slots, long ld) {
-    OF(multiply)(x, keys, 0, y, 1, n, dim, slots, ld);
+/* Rows [n][in] times weights [out][in]; `in` is a multiple of 32. */
+void OF(product)(const T *x, const T *w, T *y, long n, long in, long out, long threads) {
+    together(OF(share_product), &(OF(product_of)){x, w, y, n, in, out}, threads);
+}
+
+/* Scores of M rows with sixteen keys that lie across. */
+INLINE void OF(score_some)(const T *x, const v16 *keys, float *y, long dim, long ld, const int M) {
+    v16 sums[2 * ROWS];
+    for (int m = 0; m < M; m++) sums[m] = spread(0);
+    for (long d = 0; d < dim; d += PAIR)
+        for (int m = 0; m < M; m++) sums[m] = OF(onto_keys)(sums[m], x + m * dim + d, keys[d / PAIR]);
+    for (int m = 0; m < M; m++) store(y + m * ld, sums[m]);
+}
+
+/* y[m][k] = sum over d of x[m][d] keys[k][d] for sixteen keys: laid across, one to a lane. */
+static void OF(scores)(const T *x, const T *const *keys, float *y, long n, long dim, long ld) {
+    v16 laid[WIDEST];
+    for (long d = 0; d < dim; d += 16 * PAIR) {
+        for (int k = 0; k < 16; k++) laid[d / PAIR + k] = OF(key_at)(keys[k] + d);
+        turned_over(laid + d / PAIR);
+    }
+    for (; n >= 12; n -= 12, x += 12 * dim, y += 12 * ld) OF(score_some)(x, laid, y, dim, ld, 12);
+    for (; n >= 3; n -= 3, x += 3 * dim, y += 3 * ld) OF(score_some)(x, laid, y, dim, ld, 3);
+    for (; n; n--, x += dim, y += ld) OF(score_some)(x, laid, y, dim, ld, 1);
 }
 
 /* Values of the slots lo .. hi by their weights w[m * ld + slot], on top of what stands in `sum`. */
@@ -106,15 +124,29 @@ static void OF(attend)(const shape *s, const paths *p, long from, long to, const
         if (p->lines[r] < common) common = p->lines[r];
         if (p->lines[r] > most) most = p->lines[r];
     }
-    OF(scores)(query, keys, scores, rows, dim, most, ld);
+    const T *of[16];
+    for (long j = 0; j < most; j += 16) {
+        for (long k = 0; k < 16; k++) of[k] = keys + (j + k < most ? j + k : most - 1) * dim;
+        OF(scores)(query, of, scores + j, rows, dim, ld);
+    }
+    for (long r = from; r < to; r++) {
+        float *mine = scores + (r - from) * group * ld + p->lines[r];
+        const int *tail = p->tails + r * p->most;
+        for (long t = 0, n = p->counts[r]; t < n; t += 16) {
+            float some[16 * group];
+            for (long k = 0; k < 16; k++) of[k] = keys + tail[t + k < n ? t + k : n - 1] * dim;
+            OF(scores)(query + (r - from) * group * dim, of, some, group, dim, 16);
+            for (long m = 0; m < group; m++)
+                memcpy(mine + m * ld + t, some + 16 * m, (n - t < 16 ? n - t : 16) * sizeof *some);
+        }
+    }
     for (long m = 0; m < rows; m++) {
-        long r = from + m / group, line = p->lines[r];
-        for (long t = 0; t < p->counts[r]; t++)
-            OF(scores)(query + m * dim, keys + p->tails[r * p->most + t] * dim, scores + m * ld + line + t, 1, dim, 1, 1);
-        all[m] = weigh(scores + m * ld, line + p->counts[r], s->scale);
+        long r = from + m / group;
+        all[m] = weigh(scores + m * ld, p->lines[r] + p->counts[r], s->scale);
     }
     memset(sums, 0, rows * dim * sizeof *sums);
-    OF(mix)(scores, ld, values, dim, 0, common, sums, rows);
+    for (long lo = 0; lo < common; lo += SLICE)
+        OF(mix)(scores, ld, values, dim, lo, common - lo < SLICE ? common : lo + SLICE, sums, rows);
     for (long r = from; r < to; r++) {
         long m = (r - from) * group, line = p->lines[r];
         OF(mix)(scores + m * ld, ld, values, dim, common, line, sums + m * dim, group);
@@ -148,18 +180,20 @@ static void OF(add)(T *x, const T *y, long n) {
     for (long i = 0; i < n; i += 16) OF(put)(x + i, OF(wide)(x + i) + OF(wide)(y + i));
 }
 
-static void OF(biased)(const T *x, const T *w, const T *bias, T *y, long n, long in, long out) {
-    OF(product)(x, w, y, n, in, out);
-    for (long r = 0; bias && r < n; r++) OF(add)(y + r * out, bias, out);
+/* Of a product of all rows with a bias, this thread's outputs. */
+static void OF(biased)(const T *x, const T *w, const T *bias, T *y, long n, long in, long out, hand h) {
+    part o = share(out, 16, h);
+    OF(multiply)(x, w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out);
+    for (long r = 0; bias && r < n; r++) OF(add)(y + r * out + o.lo, bias + o.lo, o.hi - o.lo);
 }
 
-/* silu(gate) times up, [n][2 * inner] to [n][inner], in place */
-static void OF(activate)(T *x, long n, long inner) {
-    for (long r = 0; r < n; r++)
-        for (long i = 0; i < inner; i += 16) {
-            v16 gate = OF(wide)(x + 2 * r * inner + i), up = OF(wide)(x + (2 * r + 1) * inner + i);
-            OF(put)(x + r * inner + i, OF(near)(gate / (spread(1.0f) + exponential(-gate))) * up);
-        }
+/* silu(gate) times up, [n][2 * inner] to [n][inner]: numbers lo .. hi of the results, by 16. */
+static void OF(activate)(const T *x, T *y, long inner, part p) {
+    for (long i = p.lo; i < p.hi; i += 16) {
+        const T *at = x + i / inner * 2 * inner + i % inner;
+        v16 gate = OF(wide)(at), up = OF(wide)(at + inner);
+        OF(put)(y + i, OF(near)(gate / (spread(1.0f) + exponential(-gate))) * up);
+    }
 }
 
 typedef struct { /* where a pass works: rows of the model's width, of products, of what is added; a side of queries */
@@ -167,43 +201,96 @@ typedef struct { /* where a pass works: rows of the model's width, of products, 
     float *scores, *sums, *all;
 } OF(desk);
 
-/* Queries, keys and values of rows [n][width] to `wide`, with their positions; keys and values to the cache. */
-static void OF(project)(const shape *s, const layer *l, const paths *p, const T *hidden, const T *cos, const T *sin,
-                        T *keys, T *values, OF(desk) *at) {
-    long dim = s->dim, turned = s->heads + s->shared, across = (turned + s->shared) * dim;
-    for (long r = 0; r < p->n; r++) OF(norm)(hidden + r * s->width, l->before, at->rows + r * s->width, s->width, s->eps);
-    OF(biased)(at->rows, l->qkv, l->qkv_bias, at->wide, p->n, s->width, across);
-    for (long r = 0; r < p->n; r++) {
-        T *row = at->wide + r * across;
-        for (long h = 0; h < turned; h++) {
-            const T *by = h < s->heads ? l->of_query : l->of_key;
-            if (by) OF(norm)(row + h * dim, by, row + h * dim, dim, s->eps);
-            OF(turn)(row + h * dim, cos + r * dim, sin + r * dim, dim);
+/* Norms and positions of heads `i` of all, of queries, keys and values, [n][heads]; keys and values to the cache. */
+static void OF(place)(const shape *s, const layer *l, const paths *p, const T *cos, const T *sin, T *keys, T *values,
+                      T *wide, part i) {
+    long dim = s->dim, turned = s->heads + s->shared, all = turned + s->shared;
+    for (; i.lo < i.hi; i.lo++) {
+        long r = i.lo / all, h = i.lo % all, to = (h - s->heads) % s->shared * p->stride + (p->start + r) * dim;
+        T *head = wide + i.lo * dim;
+        const T *by = h < s->heads ? l->of_query : l->of_key;
+        if (h < turned) {
+            if (by) OF(norm)(head, by, head, dim, s->eps);
+            OF(turn)(head, cos + r * dim, sin + r * dim, dim);
         }
-        for (long h = 0; h < s->shared; h++) {
-            long to = h * p->stride + (p->start + r) * dim;
-            memcpy(keys + to, row + (s->heads + h) * dim, dim * sizeof(T));
-            memcpy(values + to, row + (turned + h) * dim, dim * sizeof(T));
+        if (h >= s->heads) memcpy((h < turned ? keys : values) + to, head, dim * sizeof(T));
+    }
+}
+
+/* What heads of rows read, [n][heads][dim] to `rows`: for `i` of all sides of rows and heads of keys. */
+static void OF(read)(const shape *s, const paths *p, const T *keys, const T *values, OF(desk) *at, part i) {
+    long dim = s->dim, group = s->heads / s->shared, across = (s->heads + 2 * s->shared) * dim;
+    for (; i.lo < i.hi; i.lo++) {
+        long h = i.lo % s->shared, from = i.lo / s->shared * SIDE, to = from + SIDE < p->n ? from + SIDE : p->n;
+        for (long r = from; r < to; r++)
+            memcpy(at->query + (r - from) * group * dim, at->wide + r * across + h * group * dim, group * dim * sizeof(T));
+        OF(attend)(s, p, from, to, at->query, keys + h * p->stride, values + h * p->stride, at->scores, at->sums, at->all);
+        for (long m = 0; m < (to - from) * group; m++) {
+            T *out = at->rows + ((from + m / group) * s->heads + h * group + m % group) * dim;
+            v16 by = spread(1.0f / at->all[m]);
+            for (long d = 0; d < dim; d += 16) OF(put)(out + d, load(at->sums + m * dim + d) * by);
         }
     }
 }
 
-/* What the heads of rows read, [n][heads][dim] to `rows`. */
-static void OF(read)(const shape *s, const paths *p, const T *keys, const T *values, OF(desk) *at) {
-    long dim = s->dim, group = s->heads / s->shared, across = (s->heads + 2 * s->shared) * dim;
-    for (long from = 0; from < p->n; from += SIDE) {
-        long to = from + SIDE < p->n ? from + SIDE : p->n;
-        for (long h = 0; h < s->shared; h++) {
-            for (long r = from; r < to; r++)
-                memcpy(at->query + (r - from) * group * dim, at->wide + r * across + h * group * dim,
-                       group * dim * sizeof(T));
-            OF(attend)(s, p, from, to, at->query, keys + h * p->stride, values + h * p->stride, at->scores, at->sums,
-                       at->all);
-            for (long m = 0; m < (to - from) * group; m++) {
-                T *out = at->rows + ((from + m / group) * s->heads + h * group + m % group) * dim;
-                v16 by = spread(1.0f / at->all[m]);
-                for (long d = 0; d < dim; d += 16) OF(put)(out + d, load(at->sums + m * dim + d) * by);
-            }
+typedef struct {
+    const shape *s;
+    const layer *l;
+    long n_layers;
+    const paths *p;
+    T *hidden;
+    const T *cos, *sin;
+    T *keys, *values;
+    char *space;
+} OF(pass_of);
+
+static OF(desk) OF(desk_of)(const OF(pass_of) *o, hand h) {
+    room has = room_of(o->s, o->p, sizeof(T));
+    OF(desk) at;
+    char *space = o->space + (64 - (size_t)o->space % 64) % 64;
+    at.rows = (T *)space, at.wide = (T *)(space += has.rows), at.added = (T *)(space += has.wide);
+    space += has.added + h.me * of_thread(has);
+    at.query = (T *)space, at.scores = (float *)(space += has.query);
+    at.sums = (float *)(space += has.scores), at.all = (float *)(space += has.sums);
+    return at;
+}
+
+static void OF(norms)(const T *x, const T *w, T *y, long width, float eps, part r) {
+    for (; r.lo < r.hi; r.lo++) OF(norm)(x + r.lo * width, w, y + r.lo * width, width, eps);
+}
+
+static void OF(share_pass)(const void *what, hand h) {
+    const OF(pass_of) *o = what;
+    const shape *s = o->s;
+    const paths *p = o->p;
+    T *hidden = o->hidden, *keys = o->keys, *values = o->values;
+    OF(desk) at = OF(desk_of)(o, h);
+    long n = p->n, width = s->width, all = s->heads + 2 * s->shared, mixed = s->heads * s->dim;
+    part rows = share(n, 1, h), numbers = {rows.lo * width, (rows.hi - rows.lo) * width}; /* from, how many */
+    for (const layer *l = o->l; l < o->l + o->n_layers; l++, keys += p->apart, values += p->apart) {
+        if (l->before) { /* a thread's rows are its own between products: nobody waits there */
+            OF(norms)(hidden, l->before, at.rows, width, s->eps, rows);
+            meet(h);
+            OF(biased)(at.rows, l->qkv, l->qkv_bias, at.wide, n, width, all * s->dim, h);
+            meet(h);
+            OF(place)(s, l, p, o->cos, o->sin, keys, values, at.wide, share(n * all, 1, h));
+            meet(h);
+            OF(read)(s, p, keys, values, &at, share((n + SIDE - 1) / SIDE * s->shared, 1, h));
+            meet(h);
+            OF(biased)(at.rows, l->out, l->out_bias, at.added, n, mixed, width, h);
+            meet(h);
+            OF(add)(hidden + numbers.lo, at.added + numbers.lo, numbers.hi);
+        }
+        if (l->behind) {
+            OF(norms)(hidden, l->behind, at.rows, width, s->eps, rows);
+            meet(h);
+            OF(biased)(at.rows, l->gate_up, l->gate_up_bias, at.wide, n, width, 2 * s->inner, h);
+            meet(h);
+            OF(activate)(at.wide, at.wide + 2 * n * s->inner, s->inner, share(n * s->inner, 16, h));
+            meet(h);
+            OF(biased)(at.wide + 2 * n * s->inner, l->down, l->down_bias, at.added, n, s->inner, width, h);
+            meet(h);
+            OF(add)(hidden + numbers.lo, at.added + numbers.lo, numbers.hi);
         }
     }
 }
@@ -211,27 +298,6 @@ static void OF(read)(const shape *s, const paths *p, const T *keys, const T *val
 /* Rows through layers, in place. A layer without the norm before a part of it leaves that part out. `keys`, `values`: of
  * the first of these layers. */
 void OF(pass)(const shape *s, const layer *l, long n_layers, const paths *p, T *hidden, const T *cos, const T *sin,
-              T *keys, T *values, char *space) {
-    room has = room_of(s, p, sizeof(T));
-    OF(desk) at;
-    space += (64 - (size_t)space % 64) % 64;
-    at.rows = (T *)space, at.wide = (T *)(space += has.rows), at.added = (T *)(space += has.wide);
-    at.query = (T *)(space += has.added), at.scores = (float *)(space += has.query);
-    at.sums = (float *)(space += has.scores), at.all = (float *)(space += has.sums);
-    for (; n_layers--; l++, keys += p->apart, values += p->apart) {
-        if (l->before) {
-            OF(project)(s, l, p, hidden, cos, sin, keys, values, &at);
-            OF(read)(s, p, keys, values, &at);
-            OF(biased)(at.rows, l->out, l->out_bias, at.added, p->n, s->heads * s->dim, s->width);
-            OF(add)(hidden, at.added, p->n * s->width);
-        }
-        if (l->behind) {
-            for (long r = 0; r < p->n; r++)
-                OF(norm)(hidden + r * s->width, l->behind, at.rows + r * s->width, s->width, s->eps);
-            OF(biased)(at.rows, l->gate_up, l->gate_up_bias, at.wide, p->n, s->width, 2 * s->inner);
-            OF(activate)(at.wide, p->n, s->inner);
-            OF(biased)(at.wide, l->down, l->down_bias, at.added, p->n, s->inner, s->width);
-            OF(add)(hidden, at.added, p->n * s->width);
-        }
-    }
+              T *keys, T *values, char *space, long threads) {
+    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, space}, threads);
 }
