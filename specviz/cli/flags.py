@@ -144,5 +144,5 @@ COMPILED = click.option(
     callback=_compile,
     expose_value=False,
     help="auto: on a CPU, take rows through the layers in a kernel that is built here once, where a C compiler is at "
-    f"hand and its rows are exact. off: by torch [default: auto, or the variable {COMPILE}].",
+    f"hand and its rows are exact. off: by torch [default: off, or the variable {COMPILE}].",
 )

@@ -21,7 +21,7 @@ def chip(device: torch.device) -> str:
     if device.type == "cuda":
         own = [torch.cuda.get_device_name(device)]
     else:
-        own = [platform.machine(), torch.backends.cpu.get_cpu_capability(), str(os.cpu_count()), *_processor()]
+        own = [platform.machine(), torch.backends.cpu.get_cpu_capability(), str(os.cpu_count()), *processor()]
     return json.dumps([own, torch.get_num_threads(), torch.__version__])
 
 
@@ -48,7 +48,7 @@ def _place(kind: str) -> Path:
 
 
 @cache
-def _processor() -> tuple[str, ...]:
+def processor() -> tuple[str, ...]:
     """Its name and flags, where the system says them."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

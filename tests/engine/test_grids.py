@@ -1,11 +1,26 @@
 """Grids of weights: those that stand in the weights already are found again, all others get the nearest levels."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 import torch
 
+from specviz.engine.model.compiled import library
+from specviz.engine.model.few_bits.four_bit_kernels import four_bit_kernel
 from specviz.engine.model.few_bits.grids import GROUP, TOP, eight_bits, four_bits
 from specviz.engine.model.few_bits.weight_only import KINDS, Int4Linear, Int8Linear
 from specviz.errors import ModelError
+from specviz.names import COMPILE
+
+
+@pytest.fixture(params=["auto", "off"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Our kernel, where a compiler is at hand, and torch's."""
+    monkeypatch.setenv(COMPILE, request.param)
+    library.functions.cache_clear()
+    yield
+    library.functions.cache_clear()
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -83,6 +98,7 @@ def test_eight_bits_are_symmetric_per_output() -> None:
     assert bool(((levels * step[:, None] - weights).abs() <= step[:, None] * (0.5 + 127 * 2**-8)).all())
 
 
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("shape", [(16, 32), (33, 48), (7, 96), (260, 20)])
 def test_products_are_those_of_the_grid(bits: int, shape: tuple[int, int]) -> None:
@@ -96,13 +112,30 @@ def test_products_are_those_of_the_grid(bits: int, shape: tuple[int, int]) -> No
         assert float((found - wanted).std() / wanted.std()) < (0.15 if bits == 4 else 0.02)
 
 
+@pytest.mark.usefixtures("kernel")
 def test_a_wrong_kernel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start-up proof sees a packing that torch would change."""
-    packed = Int4Linear(noise(16, 32)).packed
-    monkeypatch.setattr("specviz.engine.model.few_bits.weight_only._pack", lambda levels: packed.flip(1))
-    with pytest.raises(ModelError, match="multiplies int4 weights wrongly"):
+    """The start-up proof sees a packing that a kernel would change."""
+    right = four_bit_kernel(torch.device("cpu"))
+    wrong = replace(right, pack=lambda grid: right.pack(replace(grid, levels=grid.levels.flip(1))))
+    monkeypatch.setattr("specviz.engine.model.few_bits.weight_only.four_bit_kernel", lambda device: wrong)
+    with pytest.raises(ModelError, match="int4 weights are multiplied wrongly"):
         Int4Linear(noise(16, 32))
     real = torch._weight_int8pack_mm
     monkeypatch.setattr(torch, "_weight_int8pack_mm", lambda rows, levels, step: real(rows, levels.flip(0), step))
-    with pytest.raises(ModelError, match="multiplies int8 weights wrongly"):
+    with pytest.raises(ModelError, match="int8 weights are multiplied wrongly"):
         Int8Linear(noise(16, 32))
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_product_in_four_bits_is_that_of_its_grid_and_of_a_row_alone() -> None:
+    """Up to what rows lose in bfloat16, or in eight bits a group; a row does not see others beside it."""
+    weight = noise(48, 96) * 3 + 1
+    linear, grid = Int4Linear(weight), four_bits(weight)
+    for n in (1, 2, 3, 4, 5, 9):
+        rows = noise(n, 96, seed=n).bfloat16()
+        rows[0, :GROUP] *= 100  # a group of its own step
+        found, wanted = linear(rows), rows.float() @ grid.weight().t()
+        lost = rows.float().view(n, -1, GROUP).abs().amax(2).repeat_interleave(GROUP, 1) @ grid.weight().abs().t()
+        assert bool(((found - wanted).abs() <= lost / 254 + wanted.abs() / 128).all())
+        if linear.is_ours:
+            assert torch.equal(torch.cat([linear(row[None]) for row in rows]), found)

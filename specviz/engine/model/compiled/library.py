@@ -17,10 +17,12 @@ from typing import Any
 import platformdirs
 import torch
 
-from specviz.engine.machine_facts import chip
+from specviz.engine.machine_facts import processor
 from specviz.names import COMPILE
 
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("passes.c", "passes_of_type.h", "team.h"))
+_SOURCES = tuple(
+    Path(__file__).with_name(name) for name in ("passes.c", "passes_of_type.h", "four_bits_of_type.h", "team.h")
+)
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
 _LONGEST = 120.0  # seconds a compiler may take
 _NAMES = {torch.float32: "float", torch.bfloat16: "bf16"}
@@ -32,7 +34,7 @@ class KernelShape(ctypes.Structure):
     """`shape` of the source."""
 
     _fields_ = [
-        *((name, _long) for name in ("width", "inner", "heads", "shared", "dim")),
+        *((name, _long) for name in ("width", "inner", "heads", "shared", "dim", "bits")),
         *((name, _float) for name in ("eps", "scale")),
     ]
 
@@ -64,25 +66,30 @@ class Functions:
 
     product: Any  # addresses of rows, weights, results; how many rows, numbers in and out, threads
     through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values; where to work; threads
-    working: Any  # shape, paths, bytes of a number, threads: bytes to work in
+    working: Any  # shape, paths, how many layers, bytes of a number, threads: bytes to work in
+    product_four: Any  # as `product`, the weights in four bits; addresses of rows .. results, then of where to work
+    fine_bytes: Any  # how many rows, numbers in: bytes that a thread of `product_four` works in
 
 
 @cache
 def functions() -> dict[torch.dtype, Functions]:
     """The library by the dtype of its numbers. Raises OSError, in words, where there is none."""
-    if os.environ.get(COMPILE) == "off":
+    if os.environ.get(COMPILE, "off") == "off":
         raise OSError("--compile off")
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
         raise OSError("no C compiler here")
     library = ctypes.CDLL(str(_built(compiler)))
     shape, paths = map(ctypes.POINTER, (KernelShape, KernelPaths))
-    working = _typed(library["working"], [shape, paths, _long, _long], ctypes.c_size_t)
+    working = _typed(library["working"], [shape, paths, *[_long] * 3], ctypes.c_size_t)
+    fine_bytes = _typed(library["fine_bytes"], [_long, _long], ctypes.c_size_t)
     return {
         dtype: Functions(
             _typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 4),
             _typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 6, _long]),
             working,
+            _typed(library[f"product_four_{name}"], [_pointer] * 3 + [_long] * 3 + [_pointer, _long]),
+            fine_bytes,
         )
         for dtype, name in _NAMES.items()
     }
@@ -95,7 +102,7 @@ def _typed(function: Any, takes: list[Any], gives: Any = None) -> Any:
 
 def _built(compiler: str) -> Path:
     """The library's file, built where it is not there yet. Raises OSError."""
-    words = [compiler, _version(compiler), *_FLAGS, chip(torch.device("cpu"))]
+    words = [compiler, _version(compiler), *_FLAGS, *processor()]
     source = b"\0".join(source.read_bytes() for source in _SOURCES)
     key = hashlib.sha256("\0".join(words).encode() + source).hexdigest()[:24]
     place = Path(platformdirs.user_cache_dir("specviz")) / "compiled" / f"passes-{key}.so"

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#ifdef __AVX512BF16__
+#if defined(__AVX512BF16__) || defined(__AVX512VNNI__)
 #include <immintrin.h>
 #endif
 #include "team.h"
@@ -31,8 +31,14 @@ typedef unsigned short bf16;
 #define SLICE 256 /* slots whose values stay in the cache while rows go by */
 #define WIDEST 256 /* numbers of a head, at most */
 
+#define FEW 2     /* sixteens of outputs that are worth a thread's while */
+#define STEPS 9   /* of a layer: join, queries .., places, reads, out; join, gate and up, active, down */
+#define GROUP 32  /* weights of a grid that share a step, along a row */
+#define FOUR_BLOCK 320
+
 typedef struct {
     long width, inner, heads, shared, dim; /* `shared`: heads of keys and values */
+    long bits;                             /* 4 where the weights of products are on a grid; 0: numbers as any other */
     float eps, scale;
 } shape;
 
@@ -144,11 +150,34 @@ static long longest(const paths *p, long from, long to) { /* a path of these row
     return (most + 15) / 16 * 16;
 }
 
-typedef struct { /* bytes of the pieces of memory that a pass works in, one behind another; the last four of a thread */
-    size_t rows, wide, added, query, scores, sums, totals;
-} room;
-
 static size_t lines_of(size_t n) { return (n + 63) / 64 * 64; }
+
+typedef struct { /* rows in eight bits: levels, and of every group the step and the sum of its numbers */
+    signed char *levels;
+    float *step, *sum;
+} fine;
+
+size_t fine_bytes(long n, long in) { return lines_of(n * in) + 2 * lines_of(n * in / GROUP * sizeof(float)); }
+
+static fine fine_at(char *space, long n, long in) {
+    float *step = (float *)(space + lines_of(n * in));
+    return (fine){(signed char *)space, step, (float *)((char *)step + lines_of(n * in / GROUP * sizeof(float)))};
+}
+
+INLINE i16 dot_four(i16 sum, i16 levels, const signed char *x) { /* in every lane, four levels by four numbers */
+#ifdef __AVX512VNNI__
+    int four;
+    memcpy(&four, x, sizeof four);
+    return (i16)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)levels, _mm512_set1_epi32(four));
+#else
+    for (int b = 0; b < 4; b++) sum += ((levels >> 8 * b) & 0xff) * x[b];
+    return sum;
+#endif
+}
+
+typedef struct { /* bytes of the pieces of memory that a pass works in, one behind another; the last five of a thread */
+    size_t rows, wide, added, query, scores, sums, totals, fine;
+} room;
 
 static room room_of(const shape *s, const paths *p, long item) {
     long mixed = s->heads * s->dim, all = mixed + 2 * s->shared * s->dim;
@@ -161,14 +190,18 @@ static room room_of(const shape *s, const paths *p, long item) {
         lines_of(side * longest(p, 0, p->n) * sizeof(float)),
         lines_of(side * s->dim * sizeof(float)),
         lines_of(side * sizeof(float)),
+        s->bits ? fine_bytes(p->n, s->inner > mixed ? (s->inner > s->width ? s->inner : s->width)
+                                                    : (mixed > s->width ? mixed : s->width)) : 0,
     };
 }
 
-static size_t of_thread(room r) { return r.query + r.scores + r.sums + r.totals; }
+static size_t of_thread(room r) { return r.query + r.scores + r.sums + r.totals + r.fine; }
 
-size_t working(const shape *s, const paths *p, long item, long threads) { /* bytes, for numbers of `item` bytes */
+/* Bytes that a pass works in, for numbers of `item` bytes. */
+size_t working(const shape *s, const paths *p, long n_layers, long item, long threads) {
     room r = room_of(s, p, item);
-    return r.rows + r.wide + r.added + threads * of_thread(r) + 64;
+    size_t steps = lines_of((STEPS * n_layers + 1) * sizeof(step));
+    return r.rows + r.wide + r.added + threads * of_thread(r) + steps + 64;
 }
 
 #define T float

@@ -20,6 +20,8 @@ from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.compiled.library import Functions, KernelLayer, KernelPaths, KernelShape, functions
 from specviz.engine.model.exact.plan import line_of
+from specviz.engine.model.few_bits.sharp_head import SharpHead
+from specviz.engine.model.few_bits.weight_only import Int4Linear
 from specviz.engine.model.layers.direct_layer import Dense, DirectLayer, Norm
 from specviz.engine.model.selftest import tolerance
 
@@ -38,7 +40,7 @@ def compile_passes(adapter: ModelAdapter) -> str:
         return "it is for a CPU"
     if "sliding_attention" in adapter.types and (adapter.window or 0) < adapter.context:
         return "its layers see a window"
-    if type(adapter.head) is not nn.Linear:
+    if type(adapter.head) not in (nn.Linear, SharpHead):
         return f"its head is a {type(adapter.head).__name__}"
     try:
         found = functions().get(adapter.dtype)
@@ -82,12 +84,13 @@ class CompiledPasses:
         told = ([0 if each is None else each.data_ptr() for each in weights] for weights in self._held)
         self._layers = (KernelLayer * len(layers))(*(KernelLayer(*addresses) for addresses in told))
         self._places: Sequence[int] = range(len(layers))  # of the layers in a cache
-        self.head = Dense(adapter.head.weight, adapter.head.bias, self.product)
         given = [each for weights in self._held for each in weights if each is not None]
-        if not all(each.is_contiguous() and each.dtype == adapter.dtype for each in (*given, self.head.weight)):
+        self.head = adapter.head
+        if isinstance(adapter.head, nn.Linear):
+            self.head = Dense(adapter.head.weight, adapter.head.bias, self.product)
+            given.append(self.head.weight)
+        if not all(each.is_contiguous() and each.dtype in (adapter.dtype, torch.uint8) for each in given):
             raise ValueError("weights of several dtypes or strewn")
-        if self.head.weight.shape[1] % _LANES:
-            raise ValueError(f"rows that are no multiple of {_LANES} wide")
 
     def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> RowPaths:
         """What rows at some positions see; arguments as in `ModelAdapter.block`."""
@@ -121,7 +124,7 @@ class CompiledPasses:
             while end < hi and self._places[end] == place + end - lo and cache.filled[self._places[end]] == start:
                 end += 1
             paths = byref(block.paths.told(start, stride, apart))
-            room = self._functions.working(byref(self.shape), paths, self._item, threads)
+            room = self._functions.working(byref(self.shape), paths, end - lo, self._item, threads)
             space = torch.empty(room, dtype=torch.uint8)
             self._functions.through(
                 byref(self.shape),
@@ -187,20 +190,32 @@ _ENTRY = sizeof(KernelLayer)
 
 def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
     """Raises ValueError for a layer that the kernel does not know."""
-    if len(layer.dense) != 4:
-        raise ValueError("products of another kind")
-    width, inner = layer.dense[-1].weight.shape
+    down = _products(layer)[-1]
+    bits, (width, inner) = (0, down.weight.shape) if isinstance(down, Dense) else (down.bits, (down.n_out, down.n_in))
     eps = {each.eps for each in norms if each is not None}
     if len(eps) > 1 or layer.dim % _LANES or width % _LANES or inner % _LANES:
         raise ValueError(f"rows or heads that are no multiple of {_LANES} wide")
     if layer.dim > _WIDEST:
         raise ValueError(f"heads that are more than {_WIDEST} wide")
-    return KernelShape(width, inner, layer.n_heads, layer.n_turned - layer.n_heads, layer.dim, eps.pop(), layer.scale)
+    heads = layer.n_heads, layer.n_turned - layer.n_heads
+    return KernelShape(width, inner, *heads, layer.dim, bits, eps.pop(), layer.scale)
+
+
+def _products(layer: DirectLayer) -> "Sequence[Dense] | Sequence[Int4Linear]":
+    """Of queries, keys and values, what follows attention, gate and up, and down. Raises ValueError for others."""
+    all_four = (layer.qkv, layer.out, layer.gate_up, layer.down)
+    dense = [each for each in all_four if isinstance(each, Dense)]
+    packed = [each for each in all_four if isinstance(each, Int4Linear) and each.is_ours]
+    found = dense if len(dense) == len(all_four) else packed
+    if len(found) != len(all_four):
+        raise ValueError("products of another kind")
+    return found
 
 
 def _weights(layer: DirectLayer, norms: Sequence[Norm | None]) -> list[Tensor | None]:
     """What the kernel is told of a layer, in its order."""
     before, behind, of_query, of_key = (None if each is None else each.weight for each in norms)
-    qkv, out, gate_up, down = layer.dense
-    first = [before, qkv.weight, qkv.bias, of_query, of_key, out.weight, out.bias]
-    return [*first, behind, gate_up.weight, gate_up.bias, down.weight, down.bias]
+    qkv, out, gate_up, down = (
+        (each.weight if isinstance(each, Dense) else each.packed, each.bias) for each in _products(layer)
+    )
+    return [before, *qkv, of_query, of_key, *out, behind, *gate_up, *down]

@@ -54,15 +54,17 @@ static void OF(multiply)(const T *x, const T *w, T *y, long n, long in, long out
 
 typedef struct { const T *x, *w; T *y; long n, in, out; } OF(product_of);
 
-static void OF(share_product)(const void *what, hand h) {
+static void OF(share_product)(const void *what, hand mine) {
     const OF(product_of) *p = what;
-    part o = share(p->out, 16, h);
-    OF(multiply)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out);
+    hand *h = &mine;
+    EACH(o, p->out, 16, FEW) OF(multiply)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out);
+    meet(h);
 }
 
 /* Rows [n][in] times weights [out][in]; `in` is a multiple of 32. */
 void OF(product)(const T *x, const T *w, T *y, long n, long in, long out, long threads) {
-    together(OF(share_product), &(OF(product_of)){x, w, y, n, in, out}, threads);
+    step only;
+    together(OF(share_product), &(OF(product_of)){x, w, y, n, in, out}, threads, &only, 1);
 }
 
 /* Scores of M rows with sixteen keys that lie across. */
@@ -180,11 +182,22 @@ static void OF(add)(T *x, const T *y, long n) {
     for (long i = 0; i < n; i += 16) OF(put)(x + i, OF(wide)(x + i) + OF(wide)(y + i));
 }
 
-/* Of a product of all rows with a bias, this thread's outputs. */
-static void OF(biased)(const T *x, const T *w, const T *bias, T *y, long n, long in, long out, hand h) {
-    part o = share(out, 16, h);
-    OF(multiply)(x, w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out);
-    for (long r = 0; bias && r < n; r++) OF(add)(y + r * out + o.lo, bias + o.lo, o.hi - o.lo);
+#include "four_bits_of_type.h"
+
+/* A product of all rows with a bias; `space`: of a thread, for rows in eight bits. */
+static void OF(biased)(const T *x, const void *w, const T *bias, T *y, long n, long in, long out, long bits, char *space,
+                       hand *h) {
+    fine f = fine_at(space, n, in);
+    int known = 0;
+    EACH(o, out, 16, FEW) {
+        if (!bits) OF(multiply)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out);
+        else {
+            if (!known++) OF(eighths)(x, f, n, in);
+            OF(four)(f, w, y, n, in, out, o);
+        }
+        for (long r = 0; bias && r < n; r++) OF(add)(y + r * out + o.lo, bias + o.lo, o.hi - o.lo);
+    }
+    meet(h);
 }
 
 /* silu(gate) times up, [n][2 * inner] to [n][inner]: numbers lo .. hi of the results, by 16. */
@@ -199,6 +212,7 @@ static void OF(activate)(const T *x, T *y, long inner, part p) {
 typedef struct { /* where a pass works: rows of the model's width, of products, of what is added; a side of queries */
     T *rows, *wide, *added, *query;
     float *scores, *sums, *all;
+    char *fine;
 } OF(desk);
 
 /* Norms and positions of heads `i` of all, of queries, keys and values, [n][heads]; keys and values to the cache. */
@@ -244,60 +258,64 @@ typedef struct {
     char *space;
 } OF(pass_of);
 
-static OF(desk) OF(desk_of)(const OF(pass_of) *o, hand h) {
+static OF(desk) OF(desk_of)(const OF(pass_of) *o, int me) {
     room has = room_of(o->s, o->p, sizeof(T));
     OF(desk) at;
-    char *space = o->space + (64 - (size_t)o->space % 64) % 64;
+    char *space = o->space;
     at.rows = (T *)space, at.wide = (T *)(space += has.rows), at.added = (T *)(space += has.wide);
-    space += has.added + h.me * of_thread(has);
+    space += has.added + me * of_thread(has);
     at.query = (T *)space, at.scores = (float *)(space += has.query);
-    at.sums = (float *)(space += has.scores), at.all = (float *)(space += has.sums);
+    at.sums = (float *)(space += has.scores), at.all = (float *)(space += has.sums), at.fine = space + has.totals;
     return at;
 }
 
-static void OF(norms)(const T *x, const T *w, T *y, long width, float eps, part r) {
-    for (; r.lo < r.hi; r.lo++) OF(norm)(x + r.lo * width, w, y + r.lo * width, width, eps);
+/* Rows with what is added to them, and their norms; `added`, `w`: 0 where there is none. */
+static void OF(join)(T *x, const T *added, const T *w, T *y, long n, long width, float eps, hand *h) {
+    EACH(r, n, 1, 1)
+        for (; r.lo < r.hi; r.lo++) {
+            if (added) OF(add)(x + r.lo * width, added + r.lo * width, width);
+            if (w) OF(norm)(x + r.lo * width, w, y + r.lo * width, width, eps);
+        }
+    meet(h);
 }
 
-static void OF(share_pass)(const void *what, hand h) {
+static void OF(share_pass)(const void *what, hand mine) {
     const OF(pass_of) *o = what;
     const shape *s = o->s;
     const paths *p = o->p;
-    T *hidden = o->hidden, *keys = o->keys, *values = o->values;
-    OF(desk) at = OF(desk_of)(o, h);
+    T *hidden = o->hidden, *keys = o->keys, *values = o->values, *added = 0;
+    OF(desk) at = OF(desk_of)(o, mine.me);
+    hand *h = &mine;
     long n = p->n, width = s->width, all = s->heads + 2 * s->shared, mixed = s->heads * s->dim;
-    part rows = share(n, 1, h), numbers = {rows.lo * width, (rows.hi - rows.lo) * width}; /* from, how many */
     for (const layer *l = o->l; l < o->l + o->n_layers; l++, keys += p->apart, values += p->apart) {
-        if (l->before) { /* a thread's rows are its own between products: nobody waits there */
-            OF(norms)(hidden, l->before, at.rows, width, s->eps, rows);
+        if (l->before) {
+            OF(join)(hidden, added, l->before, at.rows, n, width, s->eps, h);
+            OF(biased)(at.rows, l->qkv, l->qkv_bias, at.wide, n, width, all * s->dim, s->bits, at.fine, h);
+            EACH(i, n * all, 1, 16) OF(place)(s, l, p, o->cos, o->sin, keys, values, at.wide, i);
             meet(h);
-            OF(biased)(at.rows, l->qkv, l->qkv_bias, at.wide, n, width, all * s->dim, h);
+            EACH(i, (n + SIDE - 1) / SIDE * s->shared, 1, 1) OF(read)(s, p, keys, values, &at, i);
             meet(h);
-            OF(place)(s, l, p, o->cos, o->sin, keys, values, at.wide, share(n * all, 1, h));
-            meet(h);
-            OF(read)(s, p, keys, values, &at, share((n + SIDE - 1) / SIDE * s->shared, 1, h));
-            meet(h);
-            OF(biased)(at.rows, l->out, l->out_bias, at.added, n, mixed, width, h);
-            meet(h);
-            OF(add)(hidden + numbers.lo, at.added + numbers.lo, numbers.hi);
+            OF(biased)(at.rows, l->out, l->out_bias, added = at.added, n, mixed, width, s->bits, at.fine, h);
         }
         if (l->behind) {
-            OF(norms)(hidden, l->behind, at.rows, width, s->eps, rows);
+            OF(join)(hidden, added, l->behind, at.rows, n, width, s->eps, h);
+            OF(biased)(at.rows, l->gate_up, l->gate_up_bias, at.wide, n, width, 2 * s->inner, s->bits, at.fine, h);
+            T *active = at.wide + 2 * n * s->inner;
+            EACH(i, n * s->inner, 16, 64) OF(activate)(at.wide, active, s->inner, i);
             meet(h);
-            OF(biased)(at.rows, l->gate_up, l->gate_up_bias, at.wide, n, width, 2 * s->inner, h);
-            meet(h);
-            OF(activate)(at.wide, at.wide + 2 * n * s->inner, s->inner, share(n * s->inner, 16, h));
-            meet(h);
-            OF(biased)(at.wide + 2 * n * s->inner, l->down, l->down_bias, at.added, n, s->inner, width, h);
-            meet(h);
-            OF(add)(hidden + numbers.lo, at.added + numbers.lo, numbers.hi);
+            OF(biased)(active, l->down, l->down_bias, added = at.added, n, s->inner, width, s->bits, at.fine, h);
         }
     }
+    if (added) OF(join)(hidden, added, 0, 0, n, width, s->eps, h);
 }
 
 /* Rows through layers, in place. A layer without the norm before a part of it leaves that part out. `keys`, `values`: of
  * the first of these layers. */
 void OF(pass)(const shape *s, const layer *l, long n_layers, const paths *p, T *hidden, const T *cos, const T *sin,
               T *keys, T *values, char *space, long threads) {
-    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, space}, threads);
+    long steps = STEPS * n_layers + 1;
+    space += (64 - (size_t)space % 64) % 64;
+    char *rest = space + lines_of(steps * sizeof(step));
+    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, rest}, threads,
+             (step *)space, steps);
 }

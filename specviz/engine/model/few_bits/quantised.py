@@ -64,6 +64,8 @@ class QuantisedAdapter(ModelAdapter):
         with torch.inference_mode():
             self.layers = tuple(self._layer(target, index) for index in range(target.n_layers))
             self._refuse_few(target)
+            if all(isinstance(layer, DirectLayer) for layer in self.layers):
+                self.direct = self.layers
             self.norm = self._twin(target.norm)
             weight, bias = target.head.weight.detach(), target.head.bias
             self.head = SharpHead(weight, None if bias is None else bias.detach())

@@ -1,16 +1,16 @@
-"""Linear layers whose weights are kept in four or eight bits, on torch's own weight-only kernels.
+"""Linear layers whose weights are kept in four or eight bits, on our own kernel or torch's weight-only ones.
 
 Rows come and go in bfloat16, weights are widened inside the kernel; nothing of their size is ever made in a wider type.
-torchao (0.18) packs for the same kernels, but on a CPU only under `prototype`, and it takes no grid that is given; so
-they are called directly. On CUDA the kernels are torch's too; they were written for and never measured there.
+torchao (0.18) packs for torch's kernels, but on a CPU only under `prototype`, and it takes no grid that is given; so
+they are called directly. On CUDA they are torch's too, and were never measured there.
 """
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
 
+from specviz.engine.model.few_bits.four_bit_kernels import TALL, four_bit_kernel
 from specviz.engine.model.few_bits.grids import GROUP, WeightGrid, eight_bits, four_bits
 from specviz.errors import ModelError
 
@@ -18,7 +18,6 @@ Tensor = torch.Tensor
 Bits = Literal[4, 8]
 
 DTYPE = torch.bfloat16  # of rows and results: the kernels' other types are slow reference code
-_TALL = 16  # the CPU kernels want whole blocks of outputs
 _PROBE, _PROVED = 3, 256  # rows with which a packed weight is proved, and the outputs that are compared
 
 
@@ -27,18 +26,17 @@ class Int4Linear(nn.Module):
 
     bits: Bits = 4
     packed: Tensor
-    scales: Tensor
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         super().__init__()
         self.n_out, self.n_in = weight.shape
         grid = four_bits(_whole(weight))
         self.n_own, self.n_groups = grid.n_own, grid.n_groups
-        scales = torch.stack([grid.step, grid.middle], -1).transpose(0, 1).to(DTYPE)
-        self.register_buffer("packed", _pack(grid.levels), persistent=False)
-        self.register_buffer("scales", scales.contiguous(), persistent=False)  # [in / 32, out, 2]
+        kernel = four_bit_kernel(weight.device)
+        self.is_ours, self._multiply = kernel.ours, kernel.multiply
+        for name, held in zip(("packed", "scales"), kernel.pack(grid), strict=False):
+            self.register_buffer(name, held, persistent=False)
         self.bias = None if bias is None else nn.Parameter(bias.detach().to(DTYPE), requires_grad=False)
-        self._multiply = _four_bit_kernel(weight.device)
         self._prove(grid)
 
     def _prove(self, grid: WeightGrid) -> None:
@@ -49,7 +47,7 @@ class Int4Linear(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """`[.., in]` to `[.., out]`, bfloat16."""
         rows = hidden.reshape(-1, self.n_in)
-        out: Tensor = self._multiply(_filled(rows), self.packed, GROUP, self.scales)
+        out = self._multiply(_filled(rows), *self.buffers())
         out = (out if self.n_out == out.shape[1] else out[:, : self.n_out]).reshape(*hidden.shape[:-1], self.n_out)
         return out if self.bias is None else out + self.bias
 
@@ -88,7 +86,7 @@ def _whole(weight: Tensor) -> Tensor:
     New columns repeat the last weight, which leaves the grid of their group as it is; they meet zeros. New rows are
     zeros, and cut off.
     """
-    wide, tall = -weight.shape[1] % GROUP, -weight.shape[0] % _TALL
+    wide, tall = -weight.shape[1] % GROUP, -weight.shape[0] % TALL
     if wide:
         weight = torch.cat([weight, weight[:, -1:].expand(-1, wide)], 1)
     return torch.cat([weight, weight.new_zeros(tall, weight.shape[1])]) if tall else weight
@@ -100,20 +98,6 @@ def _filled(rows: Tensor) -> Tensor:
     return nn.functional.pad(rows, (0, spare)) if spare else rows
 
 
-def _pack(levels: Tensor) -> Tensor:
-    if levels.device.type == "cpu":
-        return torch.ops.aten._convert_weight_to_int4pack_for_cpu(levels, 1)  # type: ignore[no-any-return]
-    pairs = (levels[:, ::2] << 4 | levels[:, 1::2]).to(torch.uint8)
-    tiles = next(tiles for tiles in (8, 4, 2) if levels.shape[1] % (16 * tiles) == 0)
-    return torch.ops.aten._convert_weight_to_int4pack(pairs, tiles)  # type: ignore[no-any-return]
-
-
-def _four_bit_kernel(device: torch.device) -> Callable[..., Any]:
-    if device.type == "cpu":
-        return torch.ops.aten._weight_int4pack_mm_for_cpu.default
-    return torch.ops.aten._weight_int4pack_mm.default
-
-
 @torch.inference_mode()
 def _refuse_gap(linear: "Int4Linear | Int8Linear", matrix: Tensor) -> None:
     """Raises ModelError unless the first outputs of a few rows are those of the matrix `[some, in]`."""
@@ -123,6 +107,4 @@ def _refuse_gap(linear: "Int4Linear | Int8Linear", matrix: Tensor) -> None:
         wanted += linear.bias[: len(matrix)]
     gap = float((linear(noise)[:, : len(matrix)].float() - wanted).abs().max() / wanted.std().clamp(min=1e-6))
     if not gap < 0.1:
-        raise ModelError(
-            f"this build of torch multiplies int{linear.bits} weights wrongly (by {gap:.2g}): name another --draft"
-        )
+        raise ModelError(f"int{linear.bits} weights are multiplied wrongly here (by {gap:.2g}): name another --draft")

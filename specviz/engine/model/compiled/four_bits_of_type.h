@@ -1,0 +1,95 @@
+/* Products with weights on a four-bit grid, of rows of one type of numbers (as passes_of_type.h).
+ *
+ * Weights lie in blocks of sixteen outputs by a group of thirty-two inputs, 320 bytes: for every output two bfloat16,
+ * the step of its group and the value of its level 8; then four lines, in which a byte of an output holds the levels of
+ * two inputs: in line v, byte b of an output those of the inputs 8 v + b (low half) and 8 v + 4 + b.
+ * Rows are taken in eight bits, with a step for each group: whole numbers are multiplied, and added up without rounding.
+ */
+
+/* Rows [n][in] in eight bits. */
+static void OF(eighths)(const T *x, fine f, long n, long in) {
+    for (long g = 0; g < n * in / GROUP; g++) {
+        v16 a = OF(wide)(x + g * GROUP), b = OF(wide)(x + g * GROUP + 16), most = spread(0);
+        most = pick(a > most, a, most), most = pick(-a > most, -a, most);
+        most = pick(b > most, b, most), most = pick(-b > most, -b, most);
+        float top = 0;
+        for (int k = 0; k < 16; k++) top = most[k] > top ? most[k] : top;
+        v16 by = spread(top > 0 ? 127 / top : 0), magic = spread(12582912.0f);
+        i16 near_a = (i16)(a * by + magic) - (i16)magic, near_b = (i16)(b * by + magic) - (i16)magic, all = near_a + near_b;
+        int sum = 0;
+        for (int k = 0; k < 16; k++) {
+            f.levels[g * GROUP + k] = (signed char)near_a[k];
+            f.levels[g * GROUP + 16 + k] = (signed char)near_b[k];
+            sum += all[k];
+        }
+        f.step[g] = top / 127;
+        f.sum[g] = top / 127 * (float)sum;
+    }
+}
+
+/* Sixteen outputs of M rows. */
+INLINE void OF(four_some)(fine f, const char *w, T *y, long in, long ld, const int M) {
+    v16 sums[8];
+    long groups = in / GROUP;
+    for (int m = 0; m < M; m++) sums[m] = spread(0);
+    for (long g = 0; g < groups; g++, w += FOUR_BLOCK) {
+        i16 both, level[8];
+        memcpy(&both, w, sizeof both);
+        for (int v = 0; v < 4; v++) {
+            i16 line;
+            memcpy(&line, w + 64 + 64 * v, sizeof line);
+            level[2 * v] = line & 0x0f0f0f0f, level[2 * v + 1] = (line >> 4) & 0x0f0f0f0f;
+            __builtin_prefetch(w + 64 + 64 * v + AHEAD / 2, 0, 2);
+        }
+        __builtin_prefetch(w + AHEAD / 2, 0, 2);
+        v16 step = (v16)(both << 16), base = (v16)(both & (int)0xffff0000) - spread(8) * step;
+        for (int m = 0; m < M; m++) {
+            const signed char *x = f.levels + m * in + g * GROUP;
+            i16 a = {0}, b = {0};
+            for (int v = 0; v < 4; v++) {
+                a = dot_four(a, level[2 * v], x + 8 * v);
+                b = dot_four(b, level[2 * v + 1], x + 8 * v + 4);
+            }
+            sums[m] += __builtin_convertvector(a + b, v16) * (step * spread(f.step[m * groups + g]));
+            sums[m] += base * spread(f.sum[m * groups + g]);
+        }
+    }
+    for (int m = 0; m < M; m++) OF(put)(y + m * ld, sums[m]);
+}
+
+/* Rows [n][in] times sixteen-fold blocks of outputs from .. to, [n][ld]. */
+static void OF(four)(fine f, const char *w, T *y, long n, long in, long ld, part o) {
+    for (long first = o.lo; first < o.hi; first += 16) {
+        const char *block = w + first / 16 * (in / GROUP) * FOUR_BLOCK;
+        fine at = f;
+        long m = 0;
+#define SOME(M) OF(four_some)(at, block, y + m * ld + first, in, ld, M)
+        for (; m + 4 <= n; m += 4) SOME(4), at.levels += 4 * in, at.step += 4 * in / GROUP, at.sum += 4 * in / GROUP;
+        switch (n - m) {
+        case 1: SOME(1); break;
+        case 2: SOME(2); break;
+        case 3: SOME(3); break;
+        }
+#undef SOME
+    }
+}
+
+typedef struct { const T *x; const char *w; T *y; long n, in, out; char *space; } OF(four_of);
+
+static void OF(share_four)(const void *what, hand mine) {
+    const OF(four_of) *o = what;
+    hand *h = &mine;
+    fine f = fine_at(o->space + h->me * fine_bytes(o->n, o->in), o->n, o->in);
+    int known = 0;
+    EACH(i, o->out, 16, FEW) {
+        if (!known++) OF(eighths)(o->x, f, o->n, o->in);
+        OF(four)(f, o->w, o->y, o->n, o->in, o->out, i);
+    }
+    meet(h);
+}
+
+/* Rows [n][in] times weights in four bits, [n][out]; `space`: `fine_bytes` for every thread. */
+void OF(product_four)(const T *x, const char *w, T *y, long n, long in, long out, char *space, long threads) {
+    step only;
+    together(OF(share_four), &(OF(four_of)){x, w, y, n, in, out, space}, threads, &only, 1);
+}
