@@ -100,11 +100,19 @@ class TraceLines:
 
     def _verified(self, done: ServedRound, closed: bool) -> tuple[int, list[str]]:
         """Verdicts; how many drafted tokens were tested, and what the rule would have decided otherwise."""
-        order, wrong = 0, list[str]()
+        order, wrong = (
+            0,
+            [f"n{self._node + index}: the target gave it no number (p is not finite)" for index in _lost(done)],
+        )
         for index, (each, status) in enumerate(zip(done.draft, verdicts(done, closed), strict=True)):
             threshold = each.threshold if each.threshold is not None else self.rule.threshold(each.p, each.q)
             tested = status != "untested"
-            if tested and each.u is not None and threshold is not None and (each.u < threshold) != (status == "accepted"):
+            if (
+                tested
+                and each.u is not None
+                and threshold is not None
+                and (each.u < threshold) != (status == "accepted")
+            ):
                 wrong.append(
                     f"n{self._node + index} was {status} with u {each.u:.6g}, but {self._name} keeps a token if "
                     f"u < {threshold:.6g}"
@@ -177,6 +185,16 @@ def verdicts(done: ServedRound, closed: bool) -> list[str]:
     return found
 
 
+def _lost(done: ServedRound) -> list[int]:
+    """Where the engine's own numbers are none, which is then said: p is left out."""
+    lost = [index for index, each in enumerate(done.draft) if each.p is not None and not math.isfinite(each.p)]
+    for index in lost:
+        done.draft[index].p = None
+    if done.p is not None and not math.isfinite(done.p):
+        done.p = None
+    return lost
+
+
 def _log(prob: float | None) -> float | None:
     """Natural log with six digits, as specviz writes it."""
     if prob is None:
@@ -193,9 +211,10 @@ def _header(card: RunCard, rule: ServedRule, temperature: float | None) -> dict[
         "how": rule.how,
         "promise": rule.promise,
         "known": "probabilities",
-        "source": "recorded inside the engine",
+        "source": "own sampler",
         "chains": False,
     }
+    named = {"target": card.target, "draft": card.draft}
     return {
         "schema": "specviz.trace",
         "v": (1, 2),
@@ -207,7 +226,7 @@ def _header(card: RunCard, rule: ServedRule, temperature: float | None) -> dict[
         "lanes": "serial",
         "lossless": rule.promise == "same law",
         "keeps_tokens": False,  # its draws are not specviz's: what plain decoding would give is not known
-        "models": {"target": {"name": card.target}, "draft": {"name": card.draft} if card.draft else None},
+        "models": {which: {"name": _named(name)} if name else None for which, name in named.items()},
         "knobs": knobs,
         "knob_specs": [],
         "sampling": knobs,
@@ -215,3 +234,9 @@ def _header(card: RunCard, rule: ServedRule, temperature: float | None) -> dict[
         "outside": outside,
         "verifier_traits": rule.traits,
     }
+
+
+def _named(model: str) -> str:
+    """A name (`owner/model`) as it is, of a folder the last part: where it lies is nobody else's business."""
+    is_folder = model.startswith(("/", ".", "~")) or model.count("/") > 1 or "\\" in model
+    return model.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] if is_folder else model

@@ -44,7 +44,9 @@ def differing(engine: str, places: list[str]) -> str | None:
         except (ImportError, AttributeError) as error:
             return f"{place} is not there ({error}); known is {known.package} {known.version}"
         if found != wanted:
-            return f"{place} takes ({', '.join(found)}), not ({', '.join(wanted)}) as in {known.package} {known.version}"
+            return (
+                f"{place} takes ({', '.join(found)}), not ({', '.join(wanted)}) as in {known.package} {known.version}"
+            )
     return None
 
 

@@ -36,8 +36,8 @@ class _Log:
 
 
 class Sink:
-    """Writes one file. The rounds of a request stand together in it: of requests that are decoded at once, one is written
-    as it goes, the others when it has ended, or when the engine pauses.
+    """Writes one file. The rounds of a request stand together in it: of requests that are decoded at once, one is
+    written as it goes, the others when it has ended, or when the engine pauses.
 
     The file is made with the first round; one that is there is not touched: the next free name is taken.
     """
@@ -130,8 +130,8 @@ class Sink:
         self._flush()
 
     def _pause(self) -> None:
-        """Nothing has come for a while: what others wait with is written. One that goes on after all begins again there,
-        behind the text that it has."""
+        """Nothing has come for a while: what others wait with is written. One that goes on after all begins again
+        there, behind the text that it has."""
         for log in [log for log in self._logs.values() if log.waiting]:
             if log is not self._live:
                 self._live = log

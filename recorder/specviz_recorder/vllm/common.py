@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from specviz_recorder.plugin import texts_of
@@ -24,12 +25,10 @@ def rule_of(settings: Any) -> str:
 
 def card_of(config: Any) -> RunCard:
     """Of a `VllmConfig` that speculates."""
-    import vllm
-
     settings, model = config.speculative_config, config.model_config
     return RunCard(
         engine="vLLM",
-        version=vllm.__version__,
+        version=import_module("vllm").__version__,
         rule=rule_of(settings),
         setting=f"rejection_sample_method {settings.rejection_sample_method}, "
         f"draft_sample_method {settings.draft_sample_method}",

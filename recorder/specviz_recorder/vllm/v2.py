@@ -54,9 +54,7 @@ class _Chunk:
             self.numbers.take("q", _chances(given["draft_logits"], n_known, (states, steps), asked, scale=scale)[0])
 
 
-def _chances(
-    logits: Any, n_known: int, where: tuple[Any, Any] | None, *asked: Any, scale: Any = None
-) -> list[Any]:
+def _chances(logits: Any, n_known: int, where: tuple[Any, Any] | None, *asked: Any, scale: Any = None) -> list[Any]:
     """float32 [rows] for each of `asked` [rows]: the probability of an id in the softmax of its row. A few rows at a
     time: no second copy of all logits is made. `where`: indices of the rows, in two dimensions."""
     found: list[list[Any]] = [[] for _ in asked]
