@@ -51,5 +51,5 @@ def differing(engine: str, places: list[str]) -> str | None:
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
-    """Names of the parameters of a function, in order."""
-    return list(inspect.signature(function).parameters)
+    """Names of the parameters of a function, in order; of a class method with its class."""
+    return list(inspect.signature(getattr(function, "__func__", function)).parameters)

@@ -8,21 +8,8 @@ from typing import Any
 
 import pytest
 
-from specviz.runlog.fold import Run, fold
-from specviz.trace import read_events
-from specviz.trace.check import Checker
 from specviz_recorder import sglang, vllm
 from specviz_recorder.sink import Sink
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-
-def read(path: Path) -> Run:
-    """The run, with every rule on what records may say checked."""
-    events, checker = list(read_events(path)), Checker(path)
-    for line, event in enumerate(events, 1):
-        checker.take(event, line)
-    return fold(events)
 
 
 @pytest.fixture
@@ -30,13 +17,13 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where is recorded."""
     where = tmp_path / "run.sv.jsonl"
     monkeypatch.setenv("SPECVIZ_RECORD", str(where))
-    monkeypatch.setenv("SPECVIZ_RECORD_TEXT", "0")
     return where
 
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[str, ModuleType]], None]]:
     """Puts modules where imports find them, for a test."""
+    monkeypatch.setenv("SPECVIZ_RECORD_TEXT", "0")
     monkeypatch.setattr(vllm, "_hooks", {})
     monkeypatch.setattr(sglang, "_loaded", [])
 

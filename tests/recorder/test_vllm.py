@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from conftest import read
-from fake_vllm import STEPS, VOCABULARY, fake_vllm
 from specviz.events import Closing, Node, Verify, Warn
 from specviz.runlog.fold import Run
 from specviz_recorder import vllm
 from specviz_recorder.device import OnItsWay
+from support.recorder.fake_vllm import STEPS, VOCABULARY, fake_vllm
+from support.recorder.reading import read
 
 Install = Callable[[dict[str, ModuleType]], None]
 TEMPERATURES = [0.8, 0.0, 1.0]

@@ -16,9 +16,7 @@ Modules = dict[str, types.ModuleType]
 
 def fake_vllm(method: str = "draft_model", sample: str = "probabilistic", judge: str = "standard") -> Modules:
     """Modules by name, for `sys.modules`. The parameters are those of `SpeculativeConfig`."""
-    settings = Bag(
-        method=method, model="draft", draft_sample_method=sample, rejection_sample_method=judge
-    )
+    settings = Bag(method=method, model="draft", draft_sample_method=sample, rejection_sample_method=judge)
     config = Bag(speculative_config=settings, model_config=Bag(model="some/target", tokenizer="nowhere"))
     made: Modules = {}
 
@@ -51,7 +49,7 @@ def fake_vllm(method: str = "draft_model", sample: str = "probabilistic", judge:
 
 
 def _draw(rows: Any, generator: torch.Generator) -> Any:
-    return torch.multinomial(rows, 1, generator=generator).squeeze(-1)
+    return torch.multinomial(rows.nan_to_num(1.0), 1, generator=generator).squeeze(-1)
 
 
 def _first(module: Callable[..., types.ModuleType]) -> None:
