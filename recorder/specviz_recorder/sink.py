@@ -97,8 +97,8 @@ class Sink:
         self._switch.guarded(self._end)
 
     def _begin(self, request: ServedRequest) -> None:
-        if request.id not in self._logs:
-            self._logs[request.id] = _Log(request, [*request.prompt] or [-1])
+        log = self._logs.setdefault(request.id, _Log(request, [*request.prompt] or [-1]))
+        log.done = False  # the engine may take one back that it had let go of
 
     def _finish(self, ids: list[str]) -> None:
         for name in ids:
