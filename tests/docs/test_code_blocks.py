@@ -176,6 +176,8 @@ def test_no_block_is_left_out_without_a_reason() -> None:
         ("outside.md", 'specviz attach http://127.0.0.1:8080 "def add(a, b):"'),
         ("outside.md", "specviz import server.log"),
         ("proofs.md", "$ specviz prove"),
+        ("recorder.md", "pip install ./recorder"),
+        ("recorder.md", "specviz tui run           # what is being decoded, from the first round on"),
     ]
     markers = [line for page in PAGES for line in _outside_blocks(page) if line.startswith("<!--")]
     assert len(markers) == len(left_out)

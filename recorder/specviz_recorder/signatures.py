@@ -1,0 +1,55 @@
+"""Signatures that the hooks rely on, by engine: names of parameters, as facts in `signatures.json`.
+
+`tools/engine_signatures.py` reads them from an engine's wheel.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from functools import cache, reduce
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+
+class Signatures(msgspec.Struct, frozen=True):
+    """`functions`: names of parameters by `module:name`, as they are in `version` of the wheel `package`."""
+
+    package: str
+    version: str
+    functions: dict[str, list[str]]
+
+
+@cache
+def known_signatures(engine: str) -> Signatures:
+    """The facts about `engine`, "vllm" or "sglang"."""
+    text = files("specviz_recorder").joinpath("signatures.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, Signatures])[engine]
+
+
+def found_at(place: str) -> Any:
+    """The object at `module:name`. Raises ImportError or AttributeError."""
+    module, _, name = place.partition(":")
+    return reduce(getattr, name.split("."), importlib.import_module(module))
+
+
+def differing(engine: str, places: list[str]) -> str | None:
+    """The first signature that is not as known, in one line; None where all are."""
+    known = known_signatures(engine)
+    for place in places:
+        wanted = known.functions[place]
+        try:
+            found = parameters(found_at(place))
+        except (ImportError, AttributeError) as error:
+            return f"{place} is not there ({error}); known is {known.package} {known.version}"
+        if found != wanted:
+            return (
+                f"{place} takes ({', '.join(found)}), not ({', '.join(wanted)}) as in {known.package} {known.version}"
+            )
+    return None
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    """Names of the parameters of a function, in order; of a class method with its class."""
+    return list(inspect.signature(getattr(function, "__func__", function)).parameters)

@@ -1,0 +1,1 @@
+"""Engines that are not there, for the recorder inside them."""
