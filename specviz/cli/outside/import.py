@@ -28,7 +28,7 @@ def command(file: Path, out: Path | None, rule: str | None, drafted: int | None,
     """Turn a file of another engine into a trace, which every other command opens.
 
     What FILE is is told from what stands in it: a debug log of llama.cpp's server or of its llama-speculative, MLX-LM
-    responses, records of AIPerf, answers or a benchmark report of vLLM. What is not known there stays unknown;
+    responses, records of AIPerf, answers or a benchmark report of vLLM, a profile of torch. What is not known there stays unknown;
     `specviz stats` shows the card.
 
     \b
