@@ -60,11 +60,14 @@ def _stop() -> None:
     held: WatchedServer | None = st.session_state.get(_HELD)
     if held is not None:
         held.close()
+        if held.picture is None:
+            _forget()
 
 
 def _forget() -> None:
-    _stop()
-    st.session_state.pop(_HELD, None)
+    held: WatchedServer | None = st.session_state.pop(_HELD, None)
+    if held is not None:
+        held.close()
 
 
 def _live() -> None:
@@ -75,18 +78,27 @@ def _live() -> None:
     if held.problem is not None and not held.over:
         st.error(parts.plain(f"{running(held.problem)} · still looking every {held.every:g} s"))
     if picture is not None:
+        _kept(held)
         counters.show(picture)
+    elif held.problem is None:
+        st.info(parts.plain(f"First look at {running(held.url)}"))
+
+
+def _kept(held: WatchedServer) -> None:
+    """The way to keep what was seen."""
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Keep the history",
             data=held.history,
             file_name="watched.sv.jsonl.gz",
             mime="application/gzip",
+            icon=":material/download:",
             on_click="ignore",
             help=f"A file that specviz tui, specviz stats and this dashboard open. Of more than {MOST_LOOKS:,} looks "
             "the older half is thinned out; specviz watch -o keeps them all.",
         )
-    elif held.problem is None:
-        st.info(parts.plain(f"First look at {running(held.url)}"))
+        if held.over:
+            parts.say("Stopped: what was seen stays here until it is closed.")
 
 
 PAGE = Page(
