@@ -11,8 +11,9 @@ from specviz.events.base import Event, Prob, Real
 # same law: the text has the target's law; lossy: another one, by a setting that says so; changed: another one, though
 # nobody asked for it; invalid: nothing that was decided says anything of the models; unknown: nobody said.
 Promise = Literal["same law", "lossy", "changed", "invalid", "unknown"]
-# counts: how many tokens were drafted and kept; decisions: and which; probabilities: and what the models gave them.
-Known = Literal["counts", "decisions", "probabilities"]
+# times: when each stage of a round ran, and no token; counts: how many tokens were drafted and kept; decisions: and
+# which; probabilities: and what the models gave them.
+Known = Literal["times", "counts", "decisions", "probabilities"]
 
 Total = Annotated[int, Meta(ge=0, le=2**53)]
 

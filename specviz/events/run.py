@@ -120,6 +120,11 @@ class Header(Event, tag="header", kw_only=True):
     method_traits: MethodTraits = MethodTraits()
     verifier_traits: VerifierTraits = VerifierTraits()
 
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether anything is known of tokens, be it their number; a profile tells when things ran, and no more."""
+        return self.outside is None or self.outside.known != "times"
+
 
 class Knob(Event, tag="knob", kw_only=True):
     """A knob that changed: asked for in round `requested_r`, in force from round `applied_r` on."""

@@ -18,14 +18,19 @@ metric, ratio = partial(registry.metric, group="common"), partial(registry.ratio
 
 def _count(name: str, words: str, group: str, formula: Callable[[SummedRun], int | None] | None = None) -> None:
     registry.metric(name, unit=words.replace(",", "").split()[0], help=words, group=group)(
-        formula or (lambda run: run.total(name))
+        formula or (lambda run: run.count(name))
     )
 
 
 _count("n_queries", "queries that any round belongs to", "run", lambda run: run.n_queries)
 _count("n_rounds", "rounds that ended", "run", lambda run: run.n_rounds)
-_count("n_blocks", "blocks, a round and the carried rounds after it each", "run", lambda run: run.n_blocks)
-_count("n_cut", "tokens committed past a stop or the last wanted token, and cut off", "run", lambda r: r.total("cut"))
+_count(
+    "n_blocks",
+    "blocks, a round and the carried rounds after it each",
+    "run",
+    lambda run: run.n_blocks if run.sums.tells_tokens else None,
+)
+_count("n_cut", "tokens committed past a stop or the last wanted token, and cut off", "run", lambda r: r.count("cut"))
 _count("n_drafted", "tokens put before the target", "drafting")
 _count("n_tested", "tokens that an accept test was made of", "drafting")
 _count("n_accepted", "tokens drafted and kept", "drafting")

@@ -76,6 +76,16 @@ class RunSums:
         self.plain, self.confidence = PlainTally(), ConfidenceTally()
         self.outside = RequestCounts()  # of a run that another engine made
 
+    @property
+    def ours(self) -> bool:
+        """Whether specviz made the run; in another's nobody timed what was not said."""
+        return self.header is None or self.header.outside is None
+
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether anything is known of tokens."""
+        return self.header is None or self.header.tells_tokens
+
 
 class SummedRun:
     """Sums, and what kind of run they are of. Queries count as independent units from 8 on; below that rounds or
@@ -88,7 +98,7 @@ class SummedRun:
         self.blocks = sums.blocks + Counter([sums.open_block] if self.n_blocks else [])
         self.two_models = self.header is not None and self.header.models.draft is not None
         self.drafts = bool(self.total("n_drafted"))
-        self.ours = self.header is None or self.header.outside is None  # else nobody timed what a round is made of
+        self.ours = sums.ours  # else nobody timed what a round is made of
         self.backward = self.header is not None and self.header.verifier_traits.backward
         self.has_nodes = sums.has_nodes and self.drafts
         self.pipelined = sums.pipeline.active
@@ -97,6 +107,10 @@ class SummedRun:
     def total(self, name: str) -> int:
         """One field summed over the rounds."""
         return self.sums.totals[name]
+
+    def count(self, name: str) -> int | None:
+        """The same of tokens; null where nothing is known of any."""
+        return self.total(name) if self.sums.tells_tokens else None
 
     def ratio(self, name: str, most: float | None = None) -> Estimate | None:
         """The ratio of sums of a metric; null when the lower sum is 0. None of them can exceed `most`."""

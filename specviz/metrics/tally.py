@@ -120,6 +120,11 @@ class Tally(RunSums):
         self.n_rounds += 1
         self.n_queries += end.q != self._query
         self._query = end.q
+        elapsed = end.t - record.start.t
+        ns = elapsed if elapsed > 0 else sum(end.stage_ns.values())
+        self._note_times(record, end, ns)
+        if not self.tells_tokens:
+            return
         if not carried:
             self.blocks[self.open_block] += self.n_blocks > 0
             self.n_blocks, self.open_block = self.n_blocks + 1, (0, 0, 0)
@@ -129,16 +134,13 @@ class Tally(RunSums):
         nodes = [node for node in record.nodes.values() if node.kept]
         parents = [node.parent for node in nodes if not node.filler]
         self.has_trees = self.has_trees or len(set(parents)) < len(parents)
-        elapsed = end.t - record.start.t
-        ns = elapsed if elapsed > 0 else sum(end.stage_ns.values())
         self._note_commit(record, end)
-        self._note_times(record, end, ns)
         self._note_ratios(record, end, ns, carried)
         self._note_chain(record, nodes)
         self.modelled.take(record)
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
-        if self.header is not None and self.header.outside is not None:
+        if not self.ours:
             self.outside.take(record)
         for verdict in record.verdicts.values():
             if verdict.status in _FATES:
@@ -151,13 +153,13 @@ class Tally(RunSums):
         prefill, self._open_run = record.query.prefill, 0
         if prefill is not None:
             self._began = prefill.t - prefill.dur_ns
-            if prefill.dur_ns or self.header is None or self.header.outside is None:
+            if prefill.dur_ns or self.ours:
                 self.prefill_ns.add(prefill.dur_ns)
 
     def _note_commit(self, record: RoundRecord, end: RoundEnd) -> None:
         commit = record.commit
         if commit is not None and commit.tokens and self._began is not None:
-            if commit.t > self._began or self.header is None or self.header.outside is None:  # else nobody had a clock
+            if commit.t > self._began or self.ours:  # else nobody had a clock
                 self.first_commit_ns.add(commit.t - self._began)
             self._began = None
         self._open_run += end.n_accepted
@@ -167,7 +169,7 @@ class Tally(RunSums):
             self._open_run = 0
 
     def _note_times(self, record: RoundRecord, end: RoundEnd, ns: int) -> None:
-        if ns or self.header is None or self.header.outside is None:
+        if ns or self.ours:
             self.round_ns.add(ns)
         for name, took in end.stage_ns.items():
             self.stage_ns.setdefault(name, Median()).add(took)
@@ -198,7 +200,7 @@ class Tally(RunSums):
         if not chain:
             return
         prefill = record.query.prefill
-        outside = self.header is not None and self.header.outside is not None  # its draws are not keyed as ours are
+        outside = not self.ours  # its draws are not keyed as ours are
         if outside:
             self.outside.follow(chain, record)
         key = None if prefill is None or outside else (prefill.seed, record.r)

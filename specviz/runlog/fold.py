@@ -41,6 +41,7 @@ from specviz.runlog.run import Mark, Query, RoundRecord, TextToken
 from specviz.text import LONGEST, quoted, running, shown
 from specviz.traits import MethodTraits, VerifierTraits
 
+_UNNAMED = "?"  # a token that nobody named: its id is below 0
 _WARNINGS = 500
 _PENDING = 32  # rounds that are held where nothing is kept: a token drafted ahead is judged before so many have passed
 _QUERIES = 2  # and queries: what was learnt from one comes at its end
@@ -140,15 +141,22 @@ class Run:
     def word(self, token: int) -> str:
         """A token's escaped text, or `#1234` when the trace never spelled it."""
         known = self.words.get(token)
-        return shown(*known) if known else f"#{token}"
+        return shown(*known) if known else f"#{token}" if token >= 0 else _UNNAMED
 
     def name(self, token: int) -> str:
         """A token as sentences name it."""
         known = self.words.get(token)
-        return quoted(*known) if known else f"#{token}"
+        return quoted(*known) if known else f"#{token}" if token >= 0 else _UNNAMED
+
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether anything is known of tokens; a profile tells when things ran, and no more."""
+        return self.header is None or self.header.tells_tokens
 
     def missing(self, record: RoundRecord) -> str | None:
         """Why the draft of a round cannot be shown; None when it can, or when there was none."""
+        if self.header is not None and self.header.outside is not None and not self.tells_tokens:
+            return f"{self.header.outside.engine}'s profile tells when things ran, and no tokens: see Lanes"
         if record.nodes or (record.end is not None and not record.end.n_drafted):
             return None
         if self.header is not None and self.header.imported:

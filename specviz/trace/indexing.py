@@ -34,7 +34,6 @@ from specviz.runlog.fold import BESIDE, Run, in_round
 from specviz.runlog.rounds import Away, Rounds
 from specviz.runlog.run import Query
 from specviz.runlog.spool import Place
-from specviz.trace.files import STREAMED_MB, Damaged, Plain, most_bytes
 from specviz.trace.index import (
     FORMAT,
     PIECE,
@@ -133,8 +132,9 @@ def made(path: Path, into: Path, counting: Counting = NOTHING_COUNTED, told: Tol
     written."""
     stamp = Stamp.of(path)
     new = NewIndex(into)
+    copy = _Copy(new.file)
     try:
-        with Trace(path) as trace, Trace(path) as again:
+        with Trace(path, unzipped=copy.take) as trace, Trace(path) as again:
             places = _Places()
             reader = RoundsOf(again, {})
             rounds = Rounds(reader=lambda index, _place: reader(index, places.rounds[index]), spool=new.file)
@@ -143,7 +143,7 @@ def made(path: Path, into: Path, counting: Counting = NOTHING_COUNTED, told: Tol
             for event, start, stop in _placed(trace, told):
                 run.apply(event)
                 places.take(event, run, start, stop)
-            lines = _copied(path, new.file) if trace.packed else []
+            lines = copy.places() if trace.packed else []
             if Stamp.of(path) != stamp:
                 raise TraceError(f"{path} is still being written")
             assert trace.header is not None
@@ -153,20 +153,23 @@ def made(path: Path, into: Path, counting: Counting = NOTHING_COUNTED, told: Tol
         new.close()
 
 
-def _copied(path: Path, file: IndexFile) -> list[Place]:
-    """Put the plain text of a trace into its index; where its pieces stand. Raises TraceError and OSError."""
-    plain, places, rest = Plain(path, most_bytes(STREAMED_MB)), [], b""
-    try:
-        while piece := plain.piece():
-            rest += piece
-            whole = len(rest) - len(rest) % PIECE
-            places += [file.put(rest[k : k + PIECE]) for k in range(0, whole, PIECE)]
-            rest = rest[whole:]
-    except Damaged as error:  # it was whole a moment ago
-        raise TraceError(f"{path}: {error}") from None
-    finally:
-        plain.close()
-    return [*places, file.put(rest)]
+class _Copy:
+    """The plain text of a trace, put into its index while it is read; `places`: where its pieces stand."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file, self._rest = file, b""
+        self._places: list[Place] = []
+
+    def take(self, piece: bytes) -> None:
+        """The next bytes. Raises OSError where nothing can be written."""
+        rest = self._rest + piece
+        whole = len(rest) - len(rest) % PIECE
+        self._places += [self._file.put(rest[k : k + PIECE]) for k in range(0, whole, PIECE)]
+        self._rest = rest[whole:]
+
+    def places(self) -> list[Place]:
+        """Of all, once everything was taken."""
+        return [*self._places, self._file.put(self._rest)]
 
 
 def _placed(trace: Trace, told: Told) -> Iterator[tuple[Event, int, int]]:

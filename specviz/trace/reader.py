@@ -10,7 +10,7 @@ else that is no valid record raises `TraceError` with the line number and the re
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -39,9 +39,10 @@ _where = msgspec.json.Decoder(_Where)
 
 
 class Trace:
-    """An opened trace. `check`: also tests the invariants that a reader can check, while reading."""
+    """An opened trace. `check`: also tests the invariants that a reader can check, while reading. `unzipped`: told of
+    the plain text of a zipped one, piece by piece as it is read for the first time."""
 
-    def __init__(self, path: Path | str, check: bool = False) -> None:
+    def __init__(self, path: Path | str, check: bool = False, unzipped: Callable[[bytes], None] | None = None) -> None:
         self.path = resolve(path)
         self.header: Header | None = None  # None only while a recorder has written nothing yet
         self.end: End | None = None
@@ -57,6 +58,7 @@ class Trace:
         self._last: Place = (0, 0)
         self._ranges = Ranges()
         self._checker = Checker(self.path) if check else None
+        self._unzipped = unzipped if self._source.packed else None
         try:
             self._first_line()
         except TraceError:
@@ -182,6 +184,8 @@ class Trace:
         """The next whole line without its newline; None when no more is there."""
         while not self._lines:
             piece = self._piece()
+            if self._unzipped is not None:
+                self._unzipped(piece)
             if not piece:
                 self.torn = bool(self._rest)
                 return None

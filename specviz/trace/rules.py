@@ -60,6 +60,31 @@ _ALL = (
 RULES: dict[str, RuleInForce] = {rule.name: rule for rule in _ALL}
 
 
+@dataclass(frozen=True, slots=True)
+class DefaultRule:
+    """What an engine does that was not told otherwise. `otherwise`: by which of its settings it may have been."""
+
+    rule: RuleInForce
+    otherwise: str
+
+    @property
+    def words(self) -> str:
+        """In a sentence, without the engine's name."""
+        return f"its default is {self.rule.name}, {self.rule.verifier} here: {self.rule.how}; {self.otherwise}"
+
+
+DEFAULT_RULES = {
+    "vLLM": DefaultRule(
+        RULES["one-hot"], "the setting draft_sample_method or rejection_sample_method may say otherwise"
+    ),
+    "llama.cpp": DefaultRule(RULES["exact match"], "draft.probabilistic tests u < p/q instead"),
+    "SGLang": DefaultRule(
+        RULES["target only"],
+        "a threshold below 1.0 changes the law, and on CPU and XPU the likeliest token is taken at any temperature",
+    ),
+}
+
+
 def rule_named(name: str) -> RuleInForce:
     """The rule of that name, or the one that a verifier's name stands for. Raises SpecvizError with the nearest."""
     found = RULES.get(name) or next((rule for rule in _ALL if rule.verifier == name), None)

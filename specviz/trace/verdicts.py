@@ -112,8 +112,8 @@ class JudgedRound:
             why=why,
         )
 
-    def end(self, finish: Finish | None, took_ns: int) -> ev.RoundEnd:
-        """Its counts."""
+    def end(self, finish: Finish | None, stage_ns: dict[str, int]) -> ev.RoundEnd:
+        """Its counts. `stage_ns`: where its time went."""
         rejected = self.closed and self.n_accepted < self.n_drafted
         stop: WalkEnd = "rejected" if rejected else "leaf" if self.closed else finish or "leaf"  # type: ignore[assignment]
         return ev.RoundEnd(
@@ -123,7 +123,7 @@ class JudgedRound:
             n_emitted=len(self.tokens),
             n_draft_calls=0,
             n_syncs=0,
-            stage_ns={"other": took_ns} if took_ns > 0 else {},
+            stage_ns=stage_ns,
             probe_ns=0,
             draft_end="full",
             walk_end=finish if finish in ("eos", "stop", "length") else stop,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from specviz import events as ev
 from specviz.errors import TraceError
@@ -22,6 +22,8 @@ from specviz.trace.rules import RuleInForce, rule_named
 from specviz.trace.verdicts import DraftedToken, JudgedRound, judge_round
 from specviz.traits import MethodTraits
 
+SpanLane = Literal["target", "draft", "sync"]
+
 
 @dataclass(slots=True)
 class _Open:
@@ -30,6 +32,7 @@ class _Open:
     began: int
     n_drafted: int | None
     tokens: list[DraftedToken] = field(default_factory=list)
+    spans: list[ev.Span] = field(default_factory=list)
 
 
 class Writer:
@@ -147,8 +150,18 @@ class Writer:
         done = judge_round(self._open.tokens, list(tokens), shown, self.rule, n_accepted, self._open.n_drafted, finish)
         self._r += 1
         now = self._clock()
-        self._emit(done, p, u, finish, now, now - self._open.began if took_ns is None else took_ns)
+        self._emit(done, self._open.spans, p, u, finish, now, now - self._open.began if took_ns is None else took_ns)
         self._open = None
+
+    def span(self, lane: SpanLane, name: str, began_ns: int, took_ns: int, *, device: bool = False) -> None:
+        """A stretch of the round in hand, for the screen Lanes: on the target's lane, the draft model's, or besides.
+
+        `began_ns`: by the writer's clock, or by that of the `device`.
+        """
+        if self._open is None:
+            raise TraceError("a span was timed outside a round: call round() first")
+        clock: Literal["device", "host"] = "device" if device else "host"
+        self._open.spans.append(ev.Span(lane=lane, name=name, t0=began_ns, dur_ns=took_ns, clock=clock))
 
     # What is round about them ----------------------------------------------------------------------------------------
 
@@ -233,22 +246,36 @@ class Writer:
         self._recorder.write(event)
 
     def _emit(
-        self, done: JudgedRound, p: float | None, u: float | None, finish: Finish | None, now: int, took_ns: int
+        self,
+        done: JudgedRound,
+        spans: list[ev.Span],
+        p: float | None,
+        u: float | None,
+        finish: Finish | None,
+        now: int,
+        took_ns: int,
     ) -> None:
         started = self._n
         start = ev.RoundStart(n=started, root=self._root, knob_version=0)
         start.t = max(self._told, now - took_ns)  # no record is older than the one before it
         self._write(start)
         records: list[ev.Event] = []
-        if self.known != "counts":
+        if self.known not in ("times", "counts"):
             records += done.records(started, self.rule, p, u)
         self._n += len(done.tokens)
         self._root = done.tokens[-1] if done.tokens else self._root
         records.append(ev.Commit(tokens=done.tokens, texts=done.texts, kinds=done.kinds, n=self._n, finish=finish))
         records += [ev.Warn(code="rule_violated", message=message) for message in done.contradictions]
-        for record in (*records, done.end(finish, took_ns)):
+        for record in (*records, *spans, done.end(finish, _stages(spans, took_ns))):
             record.t = now  # all at once: between them nothing was timed
             self._write(record)
+
+
+def _stages(spans: Sequence[ev.Span], took_ns: int) -> dict[str, int]:
+    """Where a round's time went: what was timed of either model, and the rest."""
+    timed = {lane: sum(span.dur_ns for span in spans if span.lane == lane) for lane in ("draft", "target")}
+    timed["other"] = max(0, took_ns - sum(timed.values()))
+    return {stage: ns for stage, ns in timed.items() if ns > 0}
 
 
 def _models(target: str | None, draft: str | None) -> ev.Models:

@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from app.browser.acts import WAIT_MS, settled
+from app.served import free_port, served
 from specviz.cli import main
 from specviz.engines.proxy import ProxyDoor
 from specviz.engines.rounds.attach import ServerRequest, open_trace
 from specviz.engines.rounds.server import find_server
+from specviz.engines.watch import ServerWatcher, read_history
 from specviz.events import Commit, Node, RoundEnd
 from specviz.runlog.fold import Run, fold
 from specviz.trace import read_events
+from specviz.trace.files import resolve
 from support.llama_server import LlamaServer
+from tools.chromium import chromium, executable
 
 PROMPT = "abab hello abab hello"
 N = 48
@@ -34,7 +39,7 @@ def _counter(url: str, name: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def answered(llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
+def traces(llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """One prompt: the trace of its answer, and that of the log."""
     folder = tmp_path_factory.mktemp("answered")
     told = str(folder / "told")
@@ -42,7 +47,13 @@ def answered(llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> tu
     log = folder / "server.log"
     log.write_text(llama.settled())
     assert main(["import", str(log), "-o", str(folder / "log")]) == 0
-    return fold(read_events(folder / "told")), fold(read_events(folder / "log"))
+    return resolve(folder / "told"), resolve(folder / "log")
+
+
+@pytest.fixture(scope="module")
+def answered(traces: tuple[Path, Path]) -> tuple[Run, Run]:
+    told, logged = traces
+    return fold(read_events(told)), fold(read_events(logged))
 
 
 def test_answer_and_log_and_counters_tell_the_same_rounds(answered: tuple[Run, Run], llama: LlamaServer) -> None:
@@ -103,3 +114,68 @@ def test_a_client_behind_the_proxy_leaves_the_same_rounds(
     trace.close()
     assert not said
     assert _counts(fold(read_events(trace.path))) == _counts(answered[0])
+
+
+def _without_errors(page: Any) -> None:
+    settled(page)
+    for box in ("stException", "stAlertContentError"):
+        assert page.locator(f"[data-testid={box}]").all_inner_texts() == []
+
+
+def test_its_runs_and_its_counters_are_seen_in_the_browser(
+    llama: LlamaServer, traces: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Of an answer counts are known, and the card says by what rule; the log draws trees; Watch looks at the server."""
+    pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
+    if executable() is None:
+        pytest.skip("no chromium on this machine")
+    told, logged = traces
+    port = free_port()  # for one server after the other: a browser keeps what it fetched by the address
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(WAIT_MS)
+        with served(logged, port) as found:
+            page.goto(f"{found.url}/stage?at=r3")
+            page.locator("svg.tree .node").nth(2).wait_for()
+            _without_errors(page)
+        with served(told, port) as found:
+            page.goto(f"{found.url}/stage?at=r3")
+            page.get_by_text("counts only").first.wait_for()
+            _without_errors(page)
+            page.goto(f"{found.url}/overview")
+            page.locator(".sv-card", has_text="the target's own sample").wait_for()
+            assert "all agree" in page.locator(".sv-card").inner_text()
+            _without_errors(page)
+            page.goto(f"{found.url}/watch")
+            page.get_by_label("Address").fill(llama.url)
+            page.get_by_role("button", name="Watch", exact=True).click()
+            page.locator(".sv-card", has_text="llama.cpp").wait_for()
+            with page.expect_download() as coming:
+                page.get_by_role("button", name="Keep the history").click()
+            coming.value.save_as(tmp_path / "kept.sv.jsonl.gz")
+            page.get_by_role("button", name="Stop").click()
+            page.get_by_role("button", name="Close").wait_for()
+            _without_errors(page)
+    (kept, *_) = read_history(tmp_path / "kept")
+    assert (kept.engine, kept.n_accepted) == ("llama.cpp", _counter(llama.url, "accepted_tokens"))
+
+
+async def test_its_runs_and_its_counters_are_seen_in_the_terminal(
+    llama: LlamaServer, traces: tuple[Path, Path]
+) -> None:
+    pytest.importorskip("textual", reason="textual is not installed (extra tui)")
+    from specviz_tui.watch.app import WatchApp
+    from support.live import WIDE, replay_app, shown
+
+    for trace, words in zip(traces, ("counts only", "▕"), strict=True):
+        app = replay_app(trace, at="r3")
+        async with app.run_test(size=WIDE) as pilot:
+            await pilot.pause()
+            assert words in shown(app)
+            assert "walk (llama.cpp)" in shown(app)
+    watcher = ServerWatcher(llama.url)
+    watcher.look()
+    watching = WatchApp(None, watcher, 60.0)
+    async with watching.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert "position 1" in str(watching.screen.query_one("#watched").render())

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from specviz.cli import main
 from specviz.engines.watch import Counted, ServerWatcher, picture_of, read_history
@@ -15,6 +17,8 @@ from specviz.engines.watch.changes import change_points
 from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
 from specviz.engines.watch.fetch import metrics_address
+from specviz.engines.watch.history import packed_history
+from specviz.engines.watch.watcher import thinned
 from specviz.errors import SpecvizError
 from specviz.metrics import wilson_interval
 
@@ -110,6 +114,34 @@ def test_totals_are_what_was_counted_between_looks_and_over_a_restart() -> None:
     first = picture.positions[0]
     assert (first.low, first.high) == wilson_interval(12, 19)
     assert picture_of(looks[:1]).over == "since the server began"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-3, 30), min_size=12, max_size=60))
+def test_looks_that_go_out_of_memory_take_no_counts_with_them(steps: list[int]) -> None:
+    """Also where the server began again between two of them (a step below 0), and grew beyond what it had since."""
+    looks, rounds = [], 5
+    for wall, step in enumerate(steps):
+        rounds = rounds + step if step >= 0 else -step
+        looks.append(counted(rounds, [rounds // 2, rounds // 3], float(wall)))
+    whole, few = picture_of(looks), picture_of(thinned(looks))
+    if len(whole.restarts) < len(looks) // 4:  # else it cannot keep both sides of each
+        assert (few.n_rounds, few.n_drafted, few.n_accepted) == (whole.n_rounds, whole.n_drafted, whole.n_accepted)
+        assert few.restarts == whole.restarts
+    assert len(thinned(looks)) < len(looks)
+
+
+def test_stats_of_a_history_says_what_its_counters_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    looks = [counted(10 * k, [8 * k, 4 * k], float(k)) for k in range(1, 6)]
+    (tmp_path / "kept.sv.jsonl.gz").write_bytes(packed_history(looks))
+    assert [look.n_rounds for look in read_history(tmp_path / "kept")] == [look.n_rounds for look in looks]
+    assert main(["stats", str(tmp_path / "kept"), "--check"]) == 0
+    told = capsys.readouterr()
+    assert "position 2:  40.0%" in told.out
+    assert "2.200 [" in told.out
+    assert "level none" not in told.err
+    assert main(["stats", str(tmp_path / "kept"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counters"]["n_rounds"] == 40
 
 
 def test_the_interval_of_the_mean_is_that_of_the_rounds_themselves() -> None:

@@ -37,6 +37,15 @@ def test_any_round_is_read_again_by_its_number(tmp_path: Path) -> None:
             assert got == [event for event in EVENTS[:-1] if (event.q, event.r) == (q, r)]
 
 
+def test_the_text_of_a_zipped_trace_is_told_once_while_it_is_read(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "run", EVENTS)
+    told: list[bytes] = []
+    with Trace(path, unzipped=told.append) as trace:
+        trace.poll()
+        trace.places  # noqa: B018 -- reads it again
+    assert b"".join(told) == gzip.decompress(path.read_bytes())
+
+
 def test_a_round_is_found_before_the_rest_is_read(tmp_path: Path) -> None:
     path = tmp_path / "run.sv.jsonl"
     with Trace(plain(path, EVENTS[:60])) as trace:

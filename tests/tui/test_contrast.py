@@ -7,8 +7,7 @@ import pytest
 from specviz.view.words.palette import LEAST, contrast
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.filters import is_text
-from specviz_tui.common.paint import painter_of
-from specviz_tui.screens.navigation import THEMES
+from specviz_tui.common.paint import THEMES, painter_of
 from support.live import WIDE, replay_app
 
 

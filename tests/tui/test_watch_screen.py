@@ -16,6 +16,9 @@ async def test_a_history_is_shown_with_its_positions_and_restart() -> None:
         shown = str(app.screen.query_one("#watched").render())
         for words in ("tokens a round", "position 2", "the server began again", "rule in force"):
             assert words in shown
+        before = app.theme
+        await pilot.press("t")
+        assert app.theme != before
         await pilot.press("question_mark")
         assert isinstance(app.screen, PageScreen)
         await pilot.press("escape")

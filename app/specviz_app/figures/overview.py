@@ -87,10 +87,10 @@ def fig_stages(stages: Collection[Stage], dark: bool = False) -> go.Figure:
     return base.figure([bar], 60 + 30 * len(names), {"title": "ms, median"}, y, showlegend=False)
 
 
-def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False) -> go.Figure:
+def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False, missing: str = "") -> go.Figure:
     """What became of all drafted tokens, as one bar."""
     if not marks:
-        return base.empty("nothing was drafted in this run", 90)
+        return base.empty(missing or "nothing was drafted in this run", 90)
     bars = [
         go.Bar(
             x=[n],

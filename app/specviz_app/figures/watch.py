@@ -81,7 +81,7 @@ def _curve(points: Sequence[LookPoint], values: Sequence[float | None], name: st
         [f"{name} {value:.3g}" if value is not None else "" for value in values],
         line={"color": colour(mark, dark), "width": 2},
     )
-    return base.figure([line], _HEIGHT, {"type": "date"}, {"title": name}, showlegend=False)
+    return base.figure([line], _HEIGHT, {"type": "date"}, {"title": name, "rangemode": "nonnegative"}, showlegend=False)
 
 
 def _at(wall: float) -> datetime:

@@ -52,7 +52,11 @@ def show(found: Overview, dark: bool) -> None:
         "their mean has none; — is not defined for this run, or not on record."
     )
     marks = [f"{n} {mark}" for mark, n in found.marks]
-    parts.plot(draw.fig_marks(found.marks, dark), "marks", f"Of all drafted tokens: {', '.join(marks) or 'none'}.")
+    parts.plot(
+        draw.fig_marks(found.marks, dark, found.histogram.missing),
+        "marks",
+        f"Of all drafted tokens: {', '.join(marks) or 'none'}.",
+    )
     left, right = st.columns(2, gap="large")
     for k, (name, axis, heading) in enumerate(_SERIES):
         with (left, right)[k % 2]:

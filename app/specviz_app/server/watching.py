@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 
 from specviz.engines.watch import ServerWatcher, WatchPicture
+from specviz.engines.watch.history import packed_history
 from specviz.errors import SpecvizError
 
 _FORGOTTEN_S = 60.0  # nobody has asked for the picture so long: the tab is gone
@@ -38,11 +39,20 @@ class WatchedServer:
         self._asked = time.monotonic()
         return self._watcher.picture
 
+    def history(self) -> bytes:
+        """What was seen so far, at least one look, as a file that opens like any trace."""
+        return packed_history(self._watcher.looks)
+
     @property
     def problem(self) -> str | None:
         """Why the last look failed."""
         return self._watcher.problem
 
+    @property
+    def over(self) -> bool:
+        """Whether it was closed."""
+        return self._over.is_set()
+
     def close(self) -> None:
-        """No further look begins."""
+        """No further look begins; what was seen stays."""
         self._over.set()

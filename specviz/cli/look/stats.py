@@ -45,21 +45,35 @@ def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     Where the trace says what passes cost on its machine: which draft length would be fastest and by how much, and how
     much of what the machine allows a round reaches.
 
+    Of a history of counters (specviz watch -o) it prints what those know.
+
     Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by
     Wilson. With several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as
     it goes.
     """
+    from specviz.engines.watch import picture_of, read_history
+    from specviz.engines.watch.history import is_history
+
     measured = [measure_file(path, check) for path in files]
-    for run in measured:
-        for line in remarks(run):
+    watched = {path: picture_of(read_history(path)) for path in files if is_history(path)}
+    for path, run in zip(files, measured, strict=True):
+        for line in remarks(run, path in watched):
             narrate(line)
     if as_json:
-        objects = [as_object(run) for run in measured]
+        objects = [
+            {"file": run.file, "counters": asdict(watched[path])} if path in watched else as_object(run)
+            for path, run in zip(files, measured, strict=True)
+        ]
         echo_json(objects[0] if len(objects) == 1 else {"runs": objects})
         return
     from specviz.cli.look.tables import print_run  # rich is not needed for JSON
+    from specviz.cli.look.watch import tell
 
-    for number, run in enumerate(measured):
+    for number, (path, run) in enumerate(zip(files, measured, strict=True)):
+        if path in watched:
+            click.echo(f"{'' if number == 0 else chr(10)}{running(run.file)}")
+            tell(watched[path], as_json=False)
+            continue
         print_run(run.file, run.header, run.end, run.metrics, run.judgement, first=number == 0, costs=run.costs)
 
 
@@ -111,8 +125,8 @@ class RoundPlaces:
         return index + r - first if first <= r <= self._last[q] else None
 
 
-def remarks(run: Measured) -> Iterator[str]:
-    """What a reader must know besides the numbers."""
+def remarks(run: Measured, counters: bool = False) -> Iterator[str]:
+    """What a reader must know besides the numbers. `counters`: of a history, which has no rounds to begin with."""
     file = running(run.file)
     if run.end is None:
         yield (
@@ -125,7 +139,7 @@ def remarks(run: Measured) -> Iterator[str]:
         yield f"specviz: {file}: the run ended early ({running(run.end.reason)}{why})"
     if run.torn and not run.growing:
         yield f"specviz: {file}: the last line is torn and was left out"
-    if run.header.level == "none":
+    if run.header.level == "none" and not counters:
         yield f"specviz: {file}: recorded at level none: nothing per position or depth"
 
 

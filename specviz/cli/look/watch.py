@@ -47,7 +47,7 @@ def command(
         if on_screen:
             _show(picture, None, every)
         else:
-            _tell(picture, as_json)
+            tell(picture, as_json)
         return
     watcher = ServerWatcher(server, key_of(key_env), output)
     try:
@@ -70,7 +70,7 @@ def show_history(file: str) -> int:
     if _screen_works():
         _show(picture, None, 0.0)
     else:
-        _tell(picture, as_json=False)
+        tell(picture, as_json=False)
     return 0
 
 
@@ -96,7 +96,7 @@ def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: 
     done, away = 1, False
     while True:
         if not away and watcher.picture is not None:
-            _tell(watcher.picture, as_json, short=not as_json and done > 1)
+            tell(watcher.picture, as_json, short=not as_json and done > 1)
         if looks is not None and done >= looks:
             return
         time.sleep(every)
@@ -110,7 +110,8 @@ def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: 
             away = True
 
 
-def _tell(picture: "WatchPicture", as_json: bool, short: bool = False) -> None:
+def tell(picture: "WatchPicture", as_json: bool, short: bool = False) -> None:
+    """A picture as lines, or as one object. `short`: its last look alone."""
     if as_json:
         echo_json(dataclasses.asdict(picture))
     else:

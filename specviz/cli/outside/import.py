@@ -28,8 +28,8 @@ def command(file: Path, out: Path | None, rule: str | None, drafted: int | None,
     """Turn a file of another engine into a trace, which every other command opens.
 
     What FILE is is told from what stands in it: a debug log of llama.cpp's server or of its llama-speculative, MLX-LM
-    responses, records of AIPerf, answers or a benchmark report of vLLM. What is not known there stays unknown;
-    `specviz stats` shows the card.
+    responses, records of AIPerf, answers or a benchmark report of vLLM, a profile of torch (Chrome trace) of vLLM or
+    SGLang. What is not known there stays unknown; `specviz stats` shows the card.
 
     \b
       llama-server -m target.gguf -md draft.gguf -lv 10 2> server.log

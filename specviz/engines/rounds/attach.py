@@ -12,6 +12,7 @@ from specviz.engines.rounds.server import EngineServer
 from specviz.engines.rounds.sglang_answer import SglangAnswer
 from specviz.engines.rounds.vllm_answer import VllmAnswer
 from specviz.trace import Writer
+from specviz.trace.rules import DEFAULT_RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,6 @@ class ServerRequest:
     max_new_tokens: int = 128
     temperature: float | None = 0.0
     seed: int | None = None
-
-
-# The rule that a server takes unless it was told otherwise.
-_USUAL = {"llama.cpp": "exact match", "vLLM": "one-hot", "SGLang": "target only"}
 
 
 def rule_of(server: EngineServer) -> tuple[str, str]:
@@ -39,7 +36,7 @@ def rule_of(server: EngineServer) -> tuple[str, str]:
         single, joint = facts.get("speculative_accept_threshold_single"), facts.get("speculative_accept_threshold_acc")
         if any(isinstance(value, int | float) and value < 1 for value in (single, joint)):
             return "thresholds", f"thresholds {single}, {joint}"
-    return _USUAL[server.kind], "its default, the setting is not told"
+    return DEFAULT_RULES[server.kind].rule.name, "its default, the setting is not told"
 
 
 def open_trace(server: EngineServer, path: Path, asked: ServerRequest, rule: str | None) -> Writer:

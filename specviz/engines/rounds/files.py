@@ -1,6 +1,5 @@
 """A file of another program as a trace: what it is is told from what stands in it, not from its name."""
 
-import gzip
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -8,20 +7,24 @@ from typing import Any
 
 import msgspec
 
-from specviz.engines.rounds import json_lines, llama_log, llama_speculative
-from specviz.engines.rounds.importing import Imported, Opened
+from specviz.engines.rounds import chrome_events, json_lines, llama_log, llama_speculative, profile_spans
+from specviz.engines.rounds.importing import Imported, Opened, opened
 from specviz.errors import TraceError
 
 READ = (
     "llama.cpp's server log at debug verbosity (-lv 10), that of llama-speculative, MLX-LM responses (JSON lines with "
-    "from_draft), AIPerf's profile_export.jsonl, vLLM answers with per-request counts, the JSON of 'vllm bench serve'"
+    "from_draft), AIPerf's profile_export.jsonl, vLLM answers with per-request counts, the JSON of 'vllm bench serve', "
+    "profiles of torch (Chrome traces) of vLLM or SGLang"
 )
+_OPENING = 1 << 16  # characters in which a Chrome trace shows that it is one
 _FIRST = 400  # lines that are looked at to tell what a file is
 _LOADING = 50_000  # lines that llama.cpp writes at most about its two models before it decodes
 
 
 def import_file(path: Path, out: Path, rule: str | None, n_drafted: int | None) -> Imported:
     """Read a file into a trace. Raises TraceError with what is read where it is nothing of that."""
+    if chrome_events.recognised(_opening(path)):
+        return profile_spans.read(path, out, rule)
     lines = _lines(path)
     head = [line for line, _ in zip(lines, range(_FIRST), strict=False)]
     if not any(line.strip() for line in head):
@@ -39,16 +42,14 @@ def import_file(path: Path, out: Path, rule: str | None, n_drafted: int | None) 
 
 def _lines(path: Path) -> Iterator[str]:
     """Lines of a text file, zipped or not; what is cut off ends there. Raises TraceError."""
-    try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        opener: Any = gzip.open if packed else open
-        with opener(path, "rt", encoding="utf-8", errors="replace") as file:
-            yield from file
-    except EOFError:
-        return
-    except OSError as error:
-        raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
+    with opened(path) as file:
+        yield from file
+
+
+def _opening(path: Path) -> str:
+    """Its first characters: a file may be one line of any length."""
+    with opened(path) as file:
+        return file.read(_OPENING)
 
 
 def _until_told(lines: Iterator[str]) -> Iterator[str]:
@@ -120,7 +121,8 @@ def _json(
         )
         _each(made, path, lines, json_lines.is_counts, lambda line: json_lines.write_record(made, line))
         return made
-    raise TraceError(f"{path} is none of the files that are read: {READ}")
+    page = "a web page (HTML), " if head and head[0].lstrip().startswith("<") else ""
+    raise TraceError(f"{path} is {page}none of the files that are read: {READ}")
 
 
 def _bench(path: Path, out: Path, rule: str | None, report: Any) -> Imported:

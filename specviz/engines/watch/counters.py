@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from specviz.engines.watch.exposition import MetricSample
 from specviz.errors import SpecvizError
 from specviz.events import Counted
+from specviz.trace.rules import DEFAULT_RULES
 
 MOST_POSITIONS = 256  # of a draft; what is beyond is no engine's
 
@@ -20,41 +21,25 @@ class EngineKind:
     name: str
     prefix: str
     generated: str  # the counter of generated tokens
-    rule: str  # what decides there, as far as an engine's defaults say
     turn_on: str  # what to start it with when it shows nothing
+
+    @property
+    def rule(self) -> str:
+        """What decides there, as far as an engine's defaults say."""
+        known = DEFAULT_RULES.get(self.name)
+        return known.words if known is not None else "not known"
 
 
 ENGINES = (
-    EngineKind(
-        "vLLM",
-        "vllm:",
-        "generation_tokens_total",
-        "its default drafts greedily and keeps a token with chance p (tokenwise on a one-hot q); the setting "
-        "draft_sample_method or rejection_sample_method may say otherwise",
-        "start it with --speculative-config",
-    ),
-    EngineKind(
-        "llama.cpp",
-        "llamacpp:",
-        "tokens_predicted_total",
-        "its default keeps a drafted token when the target's own sample is the same one (walk); "
-        "draft.probabilistic tests u < p/q instead",
-        "start it with --spec-type, or a draft model",
-    ),
-    EngineKind(
-        "SGLang",
-        "sglang:",
-        "generation_tokens_total",
-        "its default tests against the target alone, with two thresholds; below 1.0 they change the law, and on CPU "
-        "and XPU the most likely token is taken at any temperature",
-        "start it with --speculative-algorithm",
-    ),
+    EngineKind("vLLM", "vllm:", "generation_tokens_total", "start it with --speculative-config"),
+    EngineKind("llama.cpp", "llamacpp:", "tokens_predicted_total", "start it with --spec-type, or a draft model"),
+    EngineKind("SGLang", "sglang:", "generation_tokens_total", "start it with --speculative-algorithm"),
 )
 
 
 def kind_of(engine: str) -> EngineKind:
     """What is known of an engine; of one that nobody knows nothing."""
-    return next((k for k in ENGINES if k.name == engine), EngineKind(engine, "", "", "not known", ""))
+    return next((k for k in ENGINES if k.name == engine), EngineKind(engine, "", "", ""))
 
 
 def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> Counted:

@@ -2,9 +2,13 @@
 
 import time
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec.structs import replace
 
 from specviz import events as ev
 from specviz.errors import TraceError
@@ -18,6 +22,16 @@ def begin_history(path: Path | str, first: Counted) -> Recorder:
     recorder.write(_header(first))
     recorder.write(first)
     return recorder
+
+
+def packed_history(looks: Sequence[Counted]) -> bytes:
+    """Looks, at least one, as the file that a history ends as."""
+    with TemporaryDirectory() as folder:
+        recorder = begin_history(Path(folder) / "history", replace(looks[0]))
+        for look in looks[1:]:
+            recorder.write(replace(look))  # it numbers what it writes
+        recorder.close("stopped")
+        return recorder.path.read_bytes()
 
 
 def read_history(path: Path | str) -> list[Counted]:

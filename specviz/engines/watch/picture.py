@@ -9,8 +9,8 @@ from specviz.engines.watch.changes import change_points
 from specviz.engines.watch.counters import kind_of
 from specviz.events import Counted
 from specviz.metrics import wilson_interval
+from specviz.metrics.estimate import Z
 
-_Z = 1.959964
 _LITTLE = 0.02  # of the tokens of a round
 CLOSED = (
     "closed here: which tokens were drafted, p, q, u, the tree and why a token was refused; counters hold sums alone"
@@ -85,6 +85,16 @@ class WatchPicture:
     finding: str
 
 
+def began_again(before: Counted, after: Counted) -> bool:
+    """Whether the server began again between two looks, so that it counts from 0: a count can only grow."""
+    return any(a is not None and b is not None and a < b for a, b in zip(_totals(after), _totals(before), strict=True))
+
+
+def _totals(look: Counted) -> tuple[int | None, ...]:
+    """Rounds, drafted, accepted, generated."""
+    return look.n_rounds, look.n_drafted, look.n_accepted, look.n_generated
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """What was counted between two looks. `anew`: the server began again in between, so it counts from 0."""
@@ -94,18 +104,13 @@ class _Step:
 
     @property
     def anew(self) -> bool:
-        return any(a is not None and b is not None and a < b for a, b in self._totals)
-
-    @property
-    def _totals(self) -> list[tuple[int | None, int | None]]:
-        a, b = self.after, self.before
-        sums = [(a.n_rounds, b.n_rounds), (a.n_drafted, b.n_drafted), (a.n_accepted, b.n_accepted)]
-        return [*sums, (a.n_generated, b.n_generated)]
+        return began_again(self.before, self.after)
 
     @property
     def counts(self) -> tuple[int | None, ...]:
         """Rounds, drafted, accepted, generated."""
-        return tuple(None if a is None else a - (0 if self.anew or b is None else b) for a, b in self._totals)
+        pairs = zip(_totals(self.after), _totals(self.before), strict=True)
+        return tuple(None if a is None else a - (0 if self.anew or b is None else b) for a, b in pairs)
 
     @property
     def kept(self) -> list[int]:
@@ -211,7 +216,7 @@ def _length_ends(rounds: int, accepted: int | None, kept: Sequence[int]) -> tupl
         return None
     mean = sum(kept) / rounds
     variance = sum((2 * k + 1) * n for k, n in enumerate(kept)) / rounds - mean * mean
-    half = _Z * math.sqrt(max(0.0, variance) / (rounds - 1))
+    half = Z * math.sqrt(max(0.0, variance) / (rounds - 1))
     return 1 + mean - half, 1 + mean + half
 
 

@@ -2,18 +2,31 @@
 
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
 from specviz.engines.watch.fetch import fetch, metrics_address
 from specviz.engines.watch.history import begin_history
-from specviz.engines.watch.picture import WatchPicture, picture_of
+from specviz.engines.watch.picture import WatchPicture, began_again, picture_of
 from specviz.errors import SpecvizError
 from specviz.events import Counted
 from specviz.trace import Recorder
 
-MOST_LOOKS = 3600  # kept in memory; beyond that every second one of the older half goes, the history keeps all
+MOST_LOOKS = 3600  # kept in memory; the history keeps all
+
+
+def thinned(looks: list[Counted]) -> list[Counted]:
+    """Without every second look of the older half, and with the same sums: where the server began again the looks on
+    either side stay, for what was counted up to there is told by them alone. A server that begins again at every look
+    loses some of that in place of all memory.
+    """
+    half = len(looks) // 2
+    again = [began_again(before, after) for before, after in pairwise(looks)]
+    edges = {k + side for k, anew in enumerate(again) if anew for side in (0, 1)}
+    kept = [look for k, look in enumerate(looks[:half]) if k % 2 == 0 or k in edges]
+    return [*(kept if len(kept) < half else kept[::2]), *looks[half:]]
 
 
 class ServerWatcher:
@@ -51,18 +64,22 @@ class ServerWatcher:
     def _keep(self, seen: Counted) -> None:
         self._looks.append(seen)
         if len(self._looks) > MOST_LOOKS:
-            half = MOST_LOOKS // 2
-            self._looks = [*self._looks[:half:2], *self._looks[half:]]
+            self._looks = thinned(self._looks)
         if self._recorder is not None:
             self._recorder.write(seen)
         elif self._history is not None:
             self._recorder = begin_history(self._history, seen)
 
     @property
+    def looks(self) -> list[Counted]:
+        """What is in memory, oldest first."""
+        with self._lock:
+            return list(self._looks)
+
+    @property
     def picture(self) -> WatchPicture | None:
         """What was seen so far; None before the first look."""
-        with self._lock:
-            looks = list(self._looks)
+        looks = self.looks
         return picture_of(looks) if looks else None
 
     @property

@@ -7,7 +7,7 @@ from specviz.runlog.fold import Run
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.judge.findings import Find, JudgedRun, found
 from specviz.view.judge.outside import run_card
-from specviz.view.words.numbers import number, times, uncertainty
+from specviz.view.words.numbers import number, percent, times, uncertainty
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, PlainSpeed, Tally
@@ -48,9 +48,18 @@ def judge(run: Run, tally: "Tally", metrics: "Metrics | None", find: Find | None
 def _tokens(metrics: "Metrics") -> str:
     length = metrics.mean_acceptance_length
     if length is None:
-        return ""
+        return _times(metrics) if metrics.n_emitted is None else ""
     within = f" {uncertainty(length)}" if length.interval is not None else ""
     return f"{number(length.value)}{within} {'token' if length.value == 1 else 'tokens'} a round"
+
+
+def _times(metrics: "Metrics") -> str:
+    """Of a profile, which knows no tokens: what a round takes, and where it goes."""
+    if metrics.round_ms is None:
+        return ""
+    whole = sum(took.value for took in metrics.stage_ms.values()) or 1.0
+    shares = (f"{name} {percent(took.value / whole)}" for name, took in metrics.stage_ms.items())
+    return f"{number(metrics.round_ms.value)} ms a round: {', '.join(shares)}"
 
 
 def _speed(speed: "PlainSpeed") -> str:

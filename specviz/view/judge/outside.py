@@ -22,11 +22,13 @@ _PROMISES = {
     "unknown": "not known: nobody said by what rule tokens are kept",
 }
 _KNOWN = {
+    "times": "times: when each stage of a round ran; no token and no count",
     "counts": "counts: how many tokens were drafted and kept in every round",
     "decisions": "decisions: which tokens were drafted and which kept; not what the target gave them",
     "probabilities": "probabilities: what the models gave drafted tokens, as far as they were tested",
 }
 _CLOSED = {
+    "times": "all but lanes: they need tokens, or how many were kept",
     "counts": "tree, why, verification, ranks, layers, lanes: they need the drafted tokens",
     "decisions": "verification and what other rules would keep: they need p and q",
     "probabilities": "layers, and what if: its random numbers are not keyed",

@@ -176,7 +176,7 @@ class FrameBuilder:
             n_steps=at.count(cursor.phase),
             strip=strip(run, family, now),
             tree=seen,
-            counts=counts(family, now, options.ascii, run.backward),
+            counts=counts(family, now, options.ascii, run.backward) if run.tells_tokens else _NO_COUNTS,
             why=why(run, family, selected, now, options.ascii, remarks(run, family, selected))
             if selected is not None
             else None,
@@ -352,6 +352,9 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
     if phase == Phase.CLOSE and record.closing is not None:
         text = _CLOSES.get(record.closing_mark or "", "RESAMPLE")
     return f"phase {int(phase)}/6 {text}"
+
+
+_NO_COUNTS = Counts("", None, None, None, None, None, None)
 
 
 def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:

@@ -18,6 +18,7 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.words import palette
 from specviz.view.words.palette import CellKind
 
+THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
 EIGHTHS = " ▎▎▍▌▋▊▉"  # one eighth would look like the end of a track
 FAINT = Style(dim=True)
 STRONG = Style(bold=True)
@@ -54,6 +55,12 @@ class Painter:
     def style(self, style: palette.Style) -> Style:
         """Any style of the palette."""
         return _style(style, self.dark, self.no_color)
+
+
+def next_theme(app: App[Any]) -> None:
+    """Another theme of the few that are offered, round and round."""
+    at = THEMES.index(app.theme) if app.theme in THEMES else -1
+    app.theme = THEMES[(at + 1) % len(THEMES)]
 
 
 def painter_of(app: App[object]) -> Painter:

@@ -26,7 +26,7 @@ NO_HRAD = "No classifier in this method: specbranch asks one how far to draft."
 def steps(found: LanesModel, painter: Painter, width: int) -> Text:
     """A line a drafted token: fate, token, bar of its confidence with the bound as a bar line, and the comparison."""
     if not found.steps:
-        return Text("nothing drafted in this round", style=FAINT)
+        return Text("\n").join(sentence(found.steps_missing, width, FAINT))
     cells = max(4, min(20, width - TOKEN - 24))
     lines = []
     for step in found.steps:

@@ -10,12 +10,12 @@ from specviz.view.play.seek import is_place
 from specviz.view.words.numbers import plural
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.feed import node_record
+from specviz_tui.common.paint import next_theme
 from specviz_tui.screens.dialogs import AskScreen, ListChoice, PickScreen, Question
 from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.widgets.tree import TreeCanvas, neighbour
 from specviz_tui.widgets.why_panel import WhyPanel
 
-THEMES = ("textual-dark", "textual-light", "nord", "solarized-light")
 _NAMED = 12  # rounds of a warning that are named
 PLACES = "r37 · r37/n14 · q1/r3 · 12.5s since the start · 37%"
 PLACE_HINT = f"{PLACES} · or a piece of the text"
@@ -187,8 +187,7 @@ class LookingActions(RunScreen):
         self.paint_soon()
 
     def action_theme(self) -> None:
-        at = THEMES.index(self.app.theme) if self.app.theme in THEMES else -1
-        self.app.theme = THEMES[(at + 1) % len(THEMES)]
+        next_theme(self.app)
 
     # Bookmarks --------------------------------------------------------------------------------------------
 

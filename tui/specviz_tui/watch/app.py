@@ -15,15 +15,15 @@ from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz.view.words.palette import no_color
 from specviz_tui.app import terminal_driver
-from specviz_tui.common.paint import FAINT, STRONG, painter_of, spread
+from specviz_tui.common.paint import FAINT, STRONG, next_theme, painter_of, spread
 from specviz_tui.screens.page import PageScreen
 from specviz_tui.watch import views
 
 _HELP = (
     "Numbers are what the server counted since the first look. The interval at each position is Wilson's, that of "
     "tokens a round is the rounds' own. A change is told only where chance and the alikeness of neighbouring looks do "
-    "not explain it.\n\nspace holds the screen while looking goes on · ↑ ↓ scroll · q leaves. A history kept with -o "
-    "opens again: specviz watch FILE."
+    "not explain it.\n\nspace holds the screen while looking goes on · ↑ ↓ scroll · t next theme · q leaves. A history "
+    "kept with -o opens again: specviz watch FILE."
 )
 
 
@@ -38,6 +38,7 @@ class WatchScreen(Screen[None]):
     BINDINGS = [
         Binding("q,escape,ctrl+c", "leave", "leave", show=False, priority=True),
         Binding("space,p", "hold", "hold", show=False),
+        Binding("t,T", "theme", "theme", show=False),
         Binding("question_mark,f1", "explain", "help", show=False),
     ]
 
@@ -54,6 +55,7 @@ class WatchScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._paint())
         self._paint()
         if self._watcher is not None:
             self.set_interval(self._every, self._look)
@@ -77,7 +79,7 @@ class WatchScreen(Screen[None]):
         lines = views.whole(self._picture, cells, painter_of(self.app))
         self.query_one("#watched", Static).update(Text("\n").join(lines))
         self.query_one("#watch-head", Static).update(self._head(self._picture))
-        self.query_one("#watch-keys", Static).update(Text(" space hold · ? help · q leave", style=FAINT))
+        self.query_one("#watch-keys", Static).update(Text(" space hold · t theme · ? help · q leave", style=FAINT))
 
     def _head(self, picture: WatchPicture) -> Text:
         models = running(", ".join(picture.models))
@@ -94,6 +96,9 @@ class WatchScreen(Screen[None]):
     def action_hold(self) -> None:
         self._held = not self._held
         self._paint()
+
+    def action_theme(self) -> None:
+        next_theme(self.app)
 
     def action_explain(self) -> None:
         self.app.push_screen(PageScreen("Watching a server", Text(_HELP)))

@@ -223,6 +223,7 @@ class LanesModel:
     missing: str | None
     chart: Chart | None = None
     steps: tuple[ConfStep, ...] = ()
+    steps_missing: str = ""
     fan: Fan | None = None
     fan_missing: str = ""
     hrad: ClassifierView | None = None

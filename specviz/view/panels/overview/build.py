@@ -78,7 +78,7 @@ def overview(run: Run, meter: Meter | None = None) -> Overview:
     return Overview(
         info=run_info(run, run.knobs, seed, overhead(metrics)) if run.header is not None else NOTHING,
         n_rounds=tally.n_rounds,
-        n_tokens=metrics.n_emitted if metrics is not None else 0,
+        n_tokens=(metrics.n_emitted or 0) if metrics is not None else 0,
         metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
         series=series(metrics),
         histogram=_histogram(metrics, fit),
@@ -100,6 +100,8 @@ def _histogram(metrics: "Metrics | None", fit: "GeometricFit | None") -> Histogr
     counts = histogram(metrics)
     if not counts:
         missing = "no round has ended yet" if metrics is None else "nothing was drafted in this run"
+        if metrics is not None and metrics.n_drafted is None:
+            missing = "how many tokens were drafted is not known: only times are"
         return Histogram((), (), "", missing)
     expected = tuple(sorted(fit.expected.items())) if fit is not None else ()
     return Histogram(counts, expected, prob(fit.alpha.value) if fit is not None else "")
