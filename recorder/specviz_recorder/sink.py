@@ -86,6 +86,7 @@ class Sink:
     # On the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        writes = True
         while True:
             try:
                 task = self._queue.get(timeout=_IDLE_S)
@@ -93,8 +94,18 @@ class Sink:
                 task = self._pause
             if task is None:
                 break
-            self._switch.guarded(task)
-        self._switch.guarded(self._end)
+            writes = writes and self._did(task)
+        if writes:
+            self._did(self._end)
+
+    def _did(self, task: Callable[[], None]) -> bool:
+        """Whether it could be done. Also behind a hook that failed: what was handed over before stays."""
+        try:
+            task()
+        except Exception as error:  # whatever it is, it must not reach the engine
+            self._switch.off(f"{type(error).__name__}: {error}")
+            return False
+        return True
 
     def _begin(self, request: ServedRequest) -> None:
         log = self._logs.setdefault(request.id, _Log(request, [*request.prompt] or [-1]))
