@@ -87,7 +87,7 @@ def fig_stages(stages: Collection[Stage], dark: bool = False) -> go.Figure:
     return base.figure([bar], 60 + 30 * len(names), {"title": "ms, median"}, y, showlegend=False)
 
 
-def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False, missing: str = "") -> go.Figure:
+def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False, missing: str | None = None) -> go.Figure:
     """What became of all drafted tokens, as one bar."""
     if not marks:
         return base.empty(missing or "nothing was drafted in this run", 90)
