@@ -150,6 +150,8 @@ static long longest(const paths *p, long from, long to) { /* a path of these row
     return (most + 15) / 16 * 16;
 }
 
+static long larger(long a, long b) { return a > b ? a : b; }
+
 static size_t lines_of(size_t n) { return (n + 63) / 64 * 64; }
 
 typedef struct { /* rows in eight bits: levels, and of every group the step and the sum of its numbers */
@@ -183,15 +185,14 @@ static room room_of(const shape *s, const paths *p, long item) {
     long mixed = s->heads * s->dim, all = mixed + 2 * s->shared * s->dim;
     long side = (p->n < SIDE ? p->n : SIDE) * (s->heads / s->shared);
     return (room){
-        lines_of(p->n * (s->width > mixed ? s->width : mixed) * item),
-        lines_of(p->n * (all > 3 * s->inner ? all : 3 * s->inner) * item),
+        lines_of(p->n * larger(s->width, mixed) * item),
+        lines_of(p->n * larger(all, 3 * s->inner) * item),
         lines_of(p->n * s->width * item),
         lines_of(side * s->dim * item),
         lines_of(side * longest(p, 0, p->n) * sizeof(float)),
         lines_of(side * s->dim * sizeof(float)),
         lines_of(side * sizeof(float)),
-        s->bits ? fine_bytes(p->n, s->inner > mixed ? (s->inner > s->width ? s->inner : s->width)
-                                                    : (mixed > s->width ? mixed : s->width)) : 0,
+        s->bits ? fine_bytes(p->n, larger(s->inner, larger(s->width, mixed))) : 0,
     };
 }
 
