@@ -7,4 +7,4 @@ DraftEnd = Literal[
     "full", "low_conf", "depth", "width", "stop_token", "length", "no_exit_layer", "signal", "no_match", "budget"
 ]
 LANES = ("auto", "serial", "threads", "streams", "two_device")  # where target and draft model run, as asked for
-COMPILE = "SPECVIZ_COMPILE"  # the variable that is "auto" where passes are to be compiled
+COMPILE = "SPECVIZ_COMPILE"  # the variable that is "off" where passes are not to be compiled

@@ -22,6 +22,8 @@ from specviz.bench.measure import Split, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import embedded, found, pick_device, plain_model
+from specviz.engine.model.spread.layout import is_auto, main_of
+from specviz.engine.model.spread.loading import Spreading, spread_over
 from specviz.errors import SpecvizError
 from specviz.local_models.shipped import usual_draft
 from specviz.self_drafts import is_self
@@ -42,7 +44,7 @@ class Peers:
 
     def _load(self, role: str) -> Any:
         named = self.settings.target if role == "target" else self.settings.draft
-        device = pick_device(self.settings.device)
+        wanted = self.settings.device or "cpu"
         if named is None and role == "draft":
             named = usual_draft(self.settings.target)
         name = str(embedded(role)) if named is None else named
@@ -52,8 +54,12 @@ class Peers:
             )
         where = found(name, f"--{role}")
         target = self.model("target") if role == "draft" else None  # whose embedding it may speak through
-        model = plain_model(name, role, pick_dtype(self.settings.dtype, device, where), where, target)
-        model.to(device).requires_grad_(False).eval()
+        device = main_of(wanted) if is_auto(wanted) else pick_device(wanted)
+        how = Spreading(device, pick_dtype(self.settings.dtype, device, where), {})
+        if role == "target" and is_auto(wanted):
+            how = spread_over(f"--target {name}", where, wanted, self.settings.dtype)
+        model = plain_model(name, role, how.dtype, where, target, how.library)
+        (model if how.library else model.to(how.device)).requires_grad_(False).eval()
         model.generation_config = self._config()
         return model
 

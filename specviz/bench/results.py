@@ -27,6 +27,11 @@ _NAMED = (
     ("hf-early-exit", "hf-generate"),
     ("layerskip", "hf-early-exit"),
     ("specbound", "hf-early-exit"),
+    ("ar", "llama-plain"),
+    ("chain", "llama-draft"),
+    ("ngram", "llama-ngram"),
+    ("llama-draft", "llama-plain"),
+    ("llama-ngram", "llama-plain"),
 )
 PAIRS = (
     *_NAMED,

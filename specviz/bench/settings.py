@@ -1,8 +1,9 @@
 """What is measured: the contestants ("arms") by name, and everything that must be equal between them.
 
 An arm is one of ours (every method by its name, and every layout of `draft` in its place: `chain`, `tree`, ..), one of
-the library's loops (`hf-generate`, `hf-assisted`, `hf-lookup`, `hf-early-exit`), or one of ours under another verifier
-(`chain:hsd`) or with instrumentation (`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
+the library's loops (`hf-generate`, `hf-assisted`, `hf-lookup`, `hf-early-exit`), llama.cpp's server (`llama-plain`,
+`llama-draft`, `llama-ngram`), or one of ours under another verifier (`chain:hsd`) or with instrumentation
+(`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
 """
 
 from collections.abc import Mapping
@@ -25,11 +26,14 @@ OURS: dict[str, str] = {  # kind -> method
     **dict.fromkeys(LAYOUTS, LAID_OUT),
     **{name: name for name in all_methods() if name != LAID_OUT},
 }
-PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup", "hf-early-exit")
+SERVED = ("llama-plain", "llama-draft", "llama-ngram")  # by llama.cpp's server
+PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup", "hf-early-exit", *SERVED)
 LANES = ("auto", "serial", "threads", "streams", "two_device")
 SHAPES = ("0.5b", "tiny")  # random weights, `specviz.bench.speed`
 DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+none,chain+summary,chain+full"
-DRAFTED = frozenset({"hf-assisted", *(kind for kind, name in OURS.items() if get_method(name).needs_draft)})
+DRAFTED = frozenset(
+    {"hf-assisted", "llama-draft", *(kind for kind, name in OURS.items() if get_method(name).needs_draft)}
+)
 CLIMBERS = frozenset({"hf-early-exit", *(k for k, name in OURS.items() if get_method(name).traits.exits != "none")})
 
 
@@ -51,8 +55,13 @@ class Contestant:
 
     @property
     def peer(self) -> bool:
-        """Whether the library's own loop runs it."""
+        """Whether another engine runs it: the library's own loop, or llama.cpp's server."""
         return self.kind in PEERS
+
+    @property
+    def served(self) -> bool:
+        """Whether llama.cpp's server runs it."""
+        return self.kind in SERVED
 
     @property
     def plain(self) -> bool:

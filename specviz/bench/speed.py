@@ -9,6 +9,7 @@ import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,13 +17,14 @@ import torch
 
 from specviz.bench import machine
 from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
+from specviz.bench.llama.arm import LlamaArm, LlamaServers
 from specviz.bench.measure import BenchArm, Measurement, MeasuringPlan, Tokens, measure, of_arm, probe_threads
 from specviz.bench.memory import PeakMemory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
 from specviz.bench.roof import roof_of
-from specviz.bench.settings import CLIMBERS, BenchSettings
+from specviz.bench.settings import CLIMBERS, BenchSettings, Contestant
 from specviz.bench.statistics import check_equal
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.dtypes import pick_dtype
@@ -35,6 +37,7 @@ from specviz.events import ModelInfo
 from specviz.sources.prompts import PromptSet, load_prompts, suited
 
 Tell = Callable[[str], None]
+ROOM = 64  # tokens of context for drafts in flight
 
 
 def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
@@ -47,14 +50,18 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         pair = load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
     prompts = suited(prompts, wants_chat(pair.target, None))
     ids, before, peers = encoded(prompts, pair, settings), machine.load(), Peers(settings)
-    with torch.random.fork_rng(), _quiet():  # the library's sampling draws from the global generator
-        arms: list[BenchArm] = [
-            PeerArm(arm, settings, peers) if arm.peer else OurArm(arm, settings, pair) for arm in settings.arms
-        ]
+    servers = LlamaServers(settings, peers, pair.target.tokenizer, max(map(len, ids)) + settings.max_new_tokens + ROOM)
+    # The library's sampling draws from the global generator.
+    with torch.random.fork_rng(), _quiet(), servers:
+        settings, absent = _present(settings, servers)
+        for line in absent:
+            tell(line)
+        arms = [_arm(arm, settings, pair, peers, servers) for arm in settings.arms]
         probed = _threads(settings, arms, ids, tell)
         suit_threads(pair)
         seconds = settings.minutes * 60 if settings.minutes else None
         measured = measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds), tell)
+        _leave_out_clocks(arms, measured)
         names = [arm.name for arm in arms]
         same = check_equal(names, _references(settings, arms), measured.samples, ids, margin_of(pair))
     costs = _exit_costs(settings, arms, measured, ids, tell)
@@ -67,7 +74,8 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     ratios = ratios_of(settings.arms, measured.samples)
     # The bars are set for the embedded pair in float32 on a processor.
     own = settings.target is None and settings.draft is None and settings.shape is None
-    applies = own and pair.target.info.dtype == "float32" and pair.target.adapter.device.type == "cpu"
+    whole = pair.target.adapter.device.type == "cpu" and not pair.target.adapter.spread
+    applies = own and pair.target.info.dtype == "float32" and whole
     return Report(
         wall=datetime.now(UTC).isoformat(timespec="seconds"),
         command=command,
@@ -96,9 +104,32 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         bars=bars_of(ratios, applies),
         seconds=measured.seconds,
         cut=measured.cut,
-        notes=_notes(settings, measured, ids, arms),
+        notes=[*_notes(settings, measured, ids, arms), *absent],
         roof=roof,
     )
+
+
+def _present(settings: BenchSettings, servers: LlamaServers) -> tuple[BenchSettings, list[str]]:
+    """The settings without the arms that cannot run here, and a line for each. SpecvizError when none is left."""
+    why = {arm.name: servers.why_not(arm.kind) for arm in settings.arms if arm.served}
+    absent = [f"{name} was not measured: {reason}" for name, reason in why.items() if reason]
+    left = tuple(arm for arm in settings.arms if not why.get(arm.name))
+    if not left:
+        raise SpecvizError(f"nothing is left to measure: {absent[0]}; name others with --methods")
+    return replace(settings, arms=left), absent
+
+
+def _arm(spec: Contestant, settings: BenchSettings, pair: Pair, peers: Peers, servers: LlamaServers) -> BenchArm:
+    if spec.served:
+        return LlamaArm(spec, settings, servers)
+    return PeerArm(spec, settings, peers) if spec.peer else OurArm(spec, settings, pair)
+
+
+def _leave_out_clocks(arms: Sequence[BenchArm], measured: Measurement) -> None:
+    """The processor's time of this process says nothing of a server's."""
+    for sample in measured.samples:
+        if isinstance(arms[sample.arm], LlamaArm):
+            sample.cpu_seconds = None
 
 
 def encoded(prompts: PromptSet, pair: Pair, settings: BenchSettings) -> list[Tokens]:
@@ -124,8 +155,13 @@ def _threads(
         torch.set_num_threads(settings.threads)
         return None
     tell("probing thread counts")
-    unwatched = [arm for arm, spec in zip(arms, settings.arms, strict=True) if spec.level is None]
-    return probe_threads(unwatched or arms, ids[0])
+    # A server takes its threads when it starts, which it does with those that are found here.
+    here = [(arm, spec) for arm, spec in zip(arms, settings.arms, strict=True) if not spec.served]
+    if not here:  # nothing to probe by; more threads than free cores wait for each other at every product
+        torch.set_num_threads(1)
+        return None
+    unwatched = [arm for arm, spec in here if spec.level is None]
+    return probe_threads(unwatched or [arm for arm, _ in here], ids[0])
 
 
 def _references(settings: BenchSettings, arms: Sequence[BenchArm]) -> list[str | None]:
@@ -154,7 +190,7 @@ def margin_of(pair: Pair) -> Callable[[Tokens], float]:
 def _memories(settings: BenchSettings, longest: Tokens, tell: Tell) -> dict[str, PeakMemory | None]:
     out: dict[str, PeakMemory | None] = {}
     for arm in settings.arms if settings.memory and settings.shape is None else ():
-        if arm.level is None:
+        if arm.level is None and not arm.served:
             tell(f"memory of {arm.name}")
             out[arm.name] = peak_of(arm, settings, longest)
     return out
@@ -188,7 +224,7 @@ def machine_of(pair: Pair, before: float | None) -> machine.Machine:
         system=f"{platform.system()} {platform.machine()}",
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         threads=torch.get_num_threads(),
-        versions=machine.versions() | {"products": "compiled" if pair.target.adapter.compiled is not None else "torch"},
+        versions=machine.versions() | {"products": pair.target.adapter.products},
         commit=machine.commit(),
         load_before=before,
         load_after=machine.load(),
@@ -213,6 +249,12 @@ def _notes(
     peer = next((arm for arm in arms if isinstance(arm, PeerArm)), None)
     if peer is not None:
         notes.append(f"the library's loops run on copies of their own, attention {peer.attention}")
+    if any(isinstance(arm, LlamaArm) for arm in arms):
+        notes.append("llama.cpp: tokens/s by the wall clock of whole requests over loopback; rounds by its own timings")
+        if settings.temperature > 0:
+            notes.append(
+                "llama.cpp keeps a drafted token that equals the target's own sample, drawn by its own generator"
+            )
     n_seen = len({s.prompt for s in measured.samples})
     if measured.cut:
         done = len(measured.samples) / max(1, len(ids) * len(settings.arms))

@@ -42,7 +42,12 @@ DRAFT = text(
     "Name, folder, GGUF file or hub id of the draft model, or self:int4, self:int8: the target itself in fewer bits "
     "[default: the one made for the target].",
 )
-DEVICE = text("--device", "NAME", "cpu, cuda, cuda:N or mps [default: cpu].")
+DEVICE = text(
+    "--device --device-map device",
+    "NAME",
+    "cpu, cuda, cuda:N or mps; auto: a target spread over what is here, GPUs first, then memory, then disk; "
+    "auto:cuda:0=20GiB,cpu=64GiB: so much of each at most [default: cpu].",
+)
 DTYPE = text(
     "--dtype",
     "NAME",
@@ -144,5 +149,5 @@ COMPILED = click.option(
     callback=_compile,
     expose_value=False,
     help="auto: on a CPU, take rows through the layers in a kernel that is built here once, where a C compiler is at "
-    f"hand and its rows are exact. off: by torch [default: off, or the variable {COMPILE}].",
+    f"hand and its rows are exact. off: by torch [default: auto, or the variable {COMPILE}].",
 )

@@ -364,6 +364,14 @@ mtp = _drafter(
     value("--steps", click.IntRange(1, 16), 3, "Tokens ahead unrolled in training."),
     value("--ff", NATURAL, 0, "Inner size of its feed-forward part; 0: the target's.", show_default=False),
 )
+dflash = _drafter(
+    "dflash",
+    "trees.dflash.DflashRequest",
+    "Train a parallel block drafter for a frozen target on text that it writes itself, and measure it.",
+    value("--slots", click.IntRange(1, 32), 8, "Masked places of a block."),
+    value("--layers", click.IntRange(2, 16), 2, "Layers of the drafter."),
+    value("--anchors", COUNT, 48, "Blocks of a window in training."),
+)
 
 
 @click.command("text")
@@ -416,5 +424,18 @@ def static_tree(threads: int | None, **options: Any) -> None:
     click.echo(folder)
 
 
-for each in (exit_heads, hrad, kangaroo, skip_set, block_drafter, eagle3, medusa, mtp, static_tree, own_text, draft):
+for each in (
+    exit_heads,
+    hrad,
+    kangaroo,
+    skip_set,
+    block_drafter,
+    eagle3,
+    medusa,
+    mtp,
+    dflash,
+    static_tree,
+    own_text,
+    draft,
+):
     command.add_command(each)

@@ -11,13 +11,15 @@ Bubbles are *all* idle time of a lane, so busy + bubbles = elapsed in both lanes
 Its facts come from the records of a trace: which forwards a round made, where and for what. What is not written is
 derived: a chain or tree takes one draft forward a level, over the parents of that level; a draft stage one forward a
 look (`draft_step`), the look that stopped it included; branches one forward a position over their live rows, and one
-more when the branch point's law was unknown. Records of level `none` name no nodes: only rounds of plain decoding can
-be told from them.
+more when the branch point's law was unknown. A round whose drafter says that it made fewer calls than that filled
+several places in each, as block drafters do (`_in_calls`). Records of level `none` name no nodes: only rounds of plain
+decoding can be told from them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from specviz.events import Calibration, Climb, DraftStep, Event, ExitRound, Fork, Node, Posterior, Settle, Signal
@@ -291,7 +293,7 @@ def facts_of(record: RoundRecord) -> RoundFacts | None:
         number=end.r,
         n_new=end.n_emitted,
         rows=1 + _fed(record, nodes),
-        before=_looks(steps, trunk, first) if steps else tuple(_levels(trunk)) if end.n_draft_calls > 0 else (),
+        before=_in_calls(record, trunk, _looks(steps, trunk, first) if steps else tuple(_levels(trunk))),
         beside=tuple(_branches(fork, branches, first)) if fork else (),
         hrad=sum(signal.source == "hrad" for signal in record.every(Signal)),
         fates=tuple(_fates(record)),
@@ -324,6 +326,44 @@ def _levels(nodes: Sequence[Node]) -> Iterator[DraftForward]:
     for depth in sorted({node.depth for node in nodes}):
         level = [node for node in nodes if node.depth == depth]
         yield DraftForward(len({node.parent for node in level}), tuple(node.node for node in level))
+
+
+def _in_calls(
+    record: RoundRecord, nodes: Sequence[Node], forwards: tuple[DraftForward, ...]
+) -> tuple[DraftForward, ...]:
+    """The forwards of a draft in as many calls as its drafter counted; none where it asked no model.
+
+    Blocks say themselves what their call filled. Without them, where there were fewer calls than forwards, each filled
+    several places, which are shared out in order. Calls of a round with branches are those of both stages, and tell of
+    neither.
+    """
+    assert record.end is not None
+    calls = record.end.n_draft_calls
+    if not calls:
+        return ()
+    if Fork in record.by_kind or Settle in record.by_kind:
+        return forwards
+    if (blocks := _by_block(record, nodes)) or calls >= len(forwards):
+        return blocks or forwards
+    shares = [k * len(forwards) // calls for k in range(calls + 1)]
+    return tuple(_joined(forwards[first:last]) for first, last in pairwise(shares))
+
+
+def _joined(forwards: Sequence[DraftForward]) -> DraftForward:
+    """One forward for what several were taken for; its rows are those of the first."""
+    return DraftForward(forwards[0].batch, tuple(node for forward in forwards for node in forward.nodes))
+
+
+def _by_block(record: RoundRecord, nodes: Sequence[Node]) -> tuple[DraftForward, ...]:
+    """A forward a call, over the blocks that ran in it; empty where not every node names the call it came from."""
+    rows = {block.block: block.batch for block in record.blocks}
+    filled: dict[int, list[int]] = {call: [] for call in rows}
+    for node in nodes:
+        call = node.src.get("block")
+        if not isinstance(call, int) or call not in filled:
+            return ()
+        filled[call].append(node.node)
+    return tuple(DraftForward(rows[call], tuple(filled[call])) for call in sorted(filled))
 
 
 def _branches(fork: Fork, nodes: Sequence[Node], first: tuple[int, ...]) -> Iterator[DraftForward]:

@@ -76,9 +76,10 @@ def refuse_weights(option: str, stored: Mapping[str, int], dtype: torch.dtype, d
         )
 
 
-def refuse_run(plan: MemoryPlan, n_prompt: int, n_new: int, device: torch.device) -> None:
-    """Raises SpecvizError for a prompt with so many new tokens that do not fit."""
-    free = free_bytes(device)
+def refuse_run(plan: MemoryPlan, n_prompt: int, n_new: int, *devices: torch.device) -> None:
+    """Raises SpecvizError for a prompt with so many new tokens that do not fit in what computes it."""
+    rooms = [free_bytes(device) for device in devices]
+    free = None if None in rooms else sum(filter(None, rooms))
     if free is not None and plan.needed > free:
         caches, passes = byte_size(plan.caches), byte_size(plan.work)
         raise SpecvizError(

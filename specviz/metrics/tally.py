@@ -151,16 +151,14 @@ class Tally(RunSums):
     def _note_query(self, record: RoundRecord) -> None:
         """Its first round came to its end."""
         prefill, self._open_run = record.query.prefill, 0
-        if prefill is not None:
+        if prefill is not None and (prefill.dur_ns or self.ours):  # else nobody timed the prompt's pass
             self._began = prefill.t - prefill.dur_ns
-            if prefill.dur_ns or self.ours:
-                self.prefill_ns.add(prefill.dur_ns)
+            self.prefill_ns.add(prefill.dur_ns)
 
     def _note_commit(self, record: RoundRecord, end: RoundEnd) -> None:
         commit = record.commit
         if commit is not None and commit.tokens and self._began is not None:
-            if commit.t > self._began or self.ours:  # else nobody had a clock
-                self.first_commit_ns.add(commit.t - self._began)
+            self.first_commit_ns.add(commit.t - self._began)
             self._began = None
         self._open_run += end.n_accepted
         rejected = commit is not None and "recovered" in commit.kinds

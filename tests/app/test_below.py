@@ -45,6 +45,7 @@ def test_a_tab_is_grey_where_the_run_has_nothing_of_it() -> None:
     assert "target's own layers" in chain["early-exit"]
     assert "predicts no ranks" in chain["ranks"]
     assert "does not learn" in chain["learning"]
+    assert "target's own layers" in _reasons("code-specbranch")["early-exit"]  # its confidences stand on Lanes
     assert not exits["early-exit"]
     assert not blocks["ranks"]
     assert all("\n" not in reason for reason in (chain | exits | blocks).values())

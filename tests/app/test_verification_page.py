@@ -237,4 +237,4 @@ def test_not_lossless_is_told_in_red_on_every_page(page: str, tmp_path: Path, op
     assert not at.exception
     badges = [str(h.value) for h in at.get("html") if "sv-badge" in str(h.value)]
     assert badges
-    assert 'sv-badge bad">NOT LOSSLESS · TV 1/9 on the toy' in badges[0]
+    assert 'sv-badge broken">NOT LOSSLESS · TV 1/9 on the toy' in badges[0]

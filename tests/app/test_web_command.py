@@ -34,7 +34,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 def test_the_address_is_the_standard_output(
     asked: Asked, chain_trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["web", "--replay", str(chain_trace), "--port", "0"]) == 0
+    assert main(["web", str(chain_trace), "--port", "0"]) == 0
     out, err = capsys.readouterr()
     assert out == f"http://127.0.0.1:{asked.port}\n"
     assert asked.port > 0
@@ -87,6 +87,8 @@ def _folder(tmp_path: Path) -> Path:
     ("words", "said"),
     [
         (["--replay", "nothing.sv.jsonl"], "no trace nothing.sv.jsonl"),
+        (["nothing.sv.jsonl"], "no trace nothing.sv.jsonl"),
+        (["TRACE", "--replay", "TRACE"], "two traces"),
         (["--replay", "TRACE", "--gamma", "3"], "--replay shows a recording"),
         (["--method", "draf"], "did you mean 'draft'"),
         (["--prompt", "x", "--gamma", "99"], "gamma"),

@@ -41,7 +41,16 @@ def test_all_arms_write_the_text_that_the_weights_hold(pair: Folders) -> None:
         assert arm.ready(ids(), N, 0)() == text, arm.name
 
 
-TRAINED = {"kangaroo", "draft_and_verify", "specblock", "eagle3", "static_tree", "medusa", "mtp"}  # a part of their own
+TRAINED = {
+    "kangaroo",
+    "draft_and_verify",
+    "specblock",
+    "eagle3",
+    "static_tree",
+    "medusa",
+    "mtp",
+    "dflash",
+}  # a part each
 
 
 @pytest.mark.parametrize("name", sorted(set(OURS) - {*DEFAULT.split(","), *TRAINED}))

@@ -10,9 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.cost import pipelines
-from specviz.cost.model_clock import DraftForward, ModelClock, ModelTiming, Played, Rates, RoundFacts, run_facts, timing
+from specviz.cost.model_clock import (
+    DraftForward,
+    ModelClock,
+    ModelTiming,
+    Played,
+    Rates,
+    RoundFacts,
+    facts_of,
+    run_facts,
+    timing,
+)
 from specviz.events import Calibration, Climb, DraftStep, Event, Node, RoundEnd
+from specviz.runlog.fold import finished
 from support.branch_trace import node, verdict, worked
+from support.rank_trace import rank_events
 from support.traces import Recipe, make_events, plain_round
 
 SPEC = Rates(t=1, c=4, kappa_q=0)
@@ -210,6 +222,7 @@ def test_a_discarded_look_takes_time_and_makes_no_token() -> None:
     start, commit, end = plain_round(1, 5, 2, 1)
     looks = [DraftStep(r=1, pos=5 + k, node=number, conf=0.5) for k, number in enumerate((0, 1, None))]
     looks[-1].stopped = True
+    end.n_draft_calls = len(looks)
     inside: list[Event] = [
         node(1, 0, -1, 5, n=5),
         node(1, 1, 0, 6, n=5),
@@ -219,6 +232,38 @@ def test_a_discarded_look_takes_time_and_makes_no_token() -> None:
     (facts,) = run_facts([start, *inside, *looks, commit, end])
     assert [forward.nodes for forward in facts.before] == [(0,), (1,), ()]
     assert added_up(play([facts], SPEC), SPEC).wasted == 1
+
+
+@given(st.integers(1, 8), st.data())
+def test_a_round_has_no_more_forwards_than_its_drafter_counted_calls(n: int, data: st.DataObject) -> None:
+    """A block that one call fills is one forward, however many looks it took; no place is lost or drawn twice."""
+    calls, stops = data.draw(st.integers(0, n)), data.draw(st.booleans())
+    start, commit, end = plain_round(1, 5, n, 0)
+    end.n_draft_calls = calls
+    looks = [DraftStep(r=1, pos=5 + k, node=k, conf=0.5) for k in range(n)]
+    if stops:
+        looks.append(DraftStep(r=1, pos=5 + n, conf=0.1, bound=0.2, stopped=True))
+    places = [node(1, k, k - 1, 5 + k, n=5) for k in range(n)]
+    for noted in (looks, []):  # a chain that was looked at, and one that was not
+        (facts,) = run_facts([start, *places, *noted, commit, end])
+        assert len(facts.before) == calls
+        assert [k for forward in facts.before for k in forward.nodes] == [*range(n if calls else 0)]
+
+
+def test_calls_of_blocks_are_told_by_the_blocks() -> None:
+    """Of a tree that was grown in blocks, each call drew what its blocks offered, over as many rows as blocks."""
+    events = rank_events()
+    rounds = [record for record in finished(events) if record.nodes]
+    assert any(record.end is not None and record.end.n_draft_calls > 1 for record in rounds)
+    for record in rounds:
+        facts = facts_of(record)
+        assert facts is not None
+        assert record.end is not None
+        assert len(facts.before) == record.end.n_draft_calls
+        batches = {block.block: block.batch for block in record.blocks}
+        assert [forward.batch for forward in facts.before] == [batches[call] for call in sorted(batches)]
+        drawn = sorted(node for forward in facts.before for node in forward.nodes)
+        assert drawn == sorted(node.node for node in record.nodes.values() if node.kept)
 
 
 def test_early_exit_has_another_clock() -> None:

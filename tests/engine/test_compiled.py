@@ -174,9 +174,11 @@ def test_a_model_is_exact_with_it_and_its_own_modules_are_left_as_they_are() -> 
     adapter = _adapter()
     ids = torch.tensor([[5, 80, 33, 7]])
     before = adapter.model(ids).logits
+    assert adapter.products == "torch"
     compiled = _compiled(adapter)
     assert torch.equal(adapter.model(ids).logits, before), "the library's own pass is what it is compared with"
     if compiled is not None:
+        assert adapter.products == "compiled"
         assert make_exact(adapter) == BITWISE
         assert adapter.widths is not None
         assert adapter.widths.least == 1

@@ -28,7 +28,7 @@ KNOBS: list[dict[str, Any]] = [
     {"temperature": 0.8, "repetition_penalty": 1.3},
     {"temperature": 0.8, "top_k": 5, "top_p": 0.9},
 ]
-SHIPPED = ("eagle3", "mtp", "specblock", "static_tree")  # drafters that only the embedded target has
+SHIPPED = ("dflash", "eagle3", "mtp", "specblock", "static_tree")  # drafters that only the embedded target has
 CASES = [
     (name, who)
     for name, method in all_methods().items()

@@ -122,7 +122,7 @@ def test_tests_of_llama_speculative_are_decided_again(tmp_path: Path) -> None:
     card = measure_file(tmp_path / "a").judgement.card
     assert card is not None
     assert not card.violations
-    assert not card.sound
+    assert card.tone == "broken"
 
 
 def test_llama_speculative_at_temperature_0_and_what_is_not_read(tmp_path: Path, capsys: Captured) -> None:
@@ -133,7 +133,7 @@ def test_llama_speculative_at_temperature_0_and_what_is_not_read(tmp_path: Path,
     assert _counts(tmp_path / "a") == [(0, 0, 1), (2, 1, 2)]
     card = measure_file(tmp_path / "a").judgement.card
     assert card is not None
-    assert card.sound
+    assert card.tone == "kept"
     capsys.readouterr()
     for wrong, words in (("splitting seq   0 into   1\n", "-np 1"), (_test(4, 3, 0.5, 0.6, "", "accepted"), "never")):
         (tmp_path / "log").write_text(log + wrong)

@@ -15,9 +15,11 @@ from specviz.events import Span
 from specviz.runlog.fold import Run, fold
 from specviz.trace import read_events
 from specviz.view import Cursor, Feed, Options
+from specviz.view.panels import opening
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import Phase
+from support.traces import make_events
 
 Captured = pytest.CaptureFixture[str]
 VLLM = [f"gpu_model_runner: {stage}" for stage in ("preprocess", "forward", "sample", "draft", "bookkeep")]
@@ -57,6 +59,8 @@ def test_a_real_profile_is_rounds_on_the_lanes(tmp_path: Path, stages: list[str]
     assert main(["import", str(file), "-o", str(tmp_path / "a")]) == 0
     assert main(["stats", str(tmp_path / "a"), "--check"]) == 0
     run = fold(read_events(tmp_path / "a"))
+    assert opening(run) is LanesPanel
+    assert opening(fold(make_events())) is None
     names = [stage.removeprefix("gpu_model_runner: ") for stage in stages]
     assert _rounds(run) == [list(zip(lanes.split(), names, strict=True))] * 3
     exact = [(e["ts"], e["dur"]) for e in json.loads(file.read_text())["traceEvents"] if e["name"] in stages]

@@ -162,6 +162,18 @@ def test_a_change_is_found_where_it_was_and_chance_is_none() -> None:
     assert found.before > 0.6 > 0.4 > found.after
 
 
+def test_changes_are_told_as_rarely_by_chance_and_as_soon_as_was_calibrated() -> None:
+    """Somebody looks on: of 100 histories without a change at most one shows one at any moment, where a threshold of 16
+    would show several; a fall from .7 to .6 is seen within 1,000 rounds in nine of ten."""
+    draw, n_false = np.random.default_rng(3), 0
+    for _ in range(100):
+        looks = [(20, [int(kept)]) for kept in draw.binomial(20, 0.7, 100)]
+        n_false += any(change_points(looks[:t]) for t in range(8, 101, 2))
+    assert n_false <= 1
+    fallen = ([*draw.binomial(50, 0.7, 200), *draw.binomial(50, 0.6, 20)] for _ in range(100))
+    assert sum(bool(change_points([(50, [int(kept)]) for kept in looks])) for looks in fallen) >= 90
+
+
 def test_sums_that_do_not_add_up_are_said() -> None:
     seen = counted(10, [8, 5])
     seen.n_accepted = 20

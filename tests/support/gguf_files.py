@@ -8,6 +8,7 @@ from typing import Any
 import gguf
 from tokenizers.pre_tokenizers import ByteLevel
 
+from specviz.bench.llama.gguf_file import permuted, tensor_name
 from specviz.local_models.catalogue import KnownModel, WheelSource
 
 MEMBER = "tiny_model/tiny.gguf"
@@ -35,7 +36,7 @@ def write_gguf(
     writer.add_vocab_size(config.vocab_size)
     _tokenizer(writer, pre, template)
     for name, tensor in model.state_dict().items():
-        writer.add_tensor(_name(name), _permuted(name, tensor, config).float().numpy())
+        writer.add_tensor(tensor_name(name), permuted(name, tensor, config).float().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -56,39 +57,6 @@ def _tokenizer(writer: Any, pre: str, template: str) -> None:
     writer.add_pad_token_id(258)
     if template:
         writer.add_chat_template(template)
-
-
-_NAMES = (
-    ("model.embed_tokens", "token_embd"),
-    ("model.norm", "output_norm"),
-    ("lm_head", "output"),
-    ("model.layers.", "blk."),
-    ("input_layernorm", "attn_norm"),
-    ("post_attention_layernorm", "ffn_norm"),
-    ("self_attn.q_proj", "attn_q"),
-    ("self_attn.k_proj", "attn_k"),
-    ("self_attn.v_proj", "attn_v"),
-    ("self_attn.o_proj", "attn_output"),
-    ("mlp.gate_proj", "ffn_gate"),
-    ("mlp.up_proj", "ffn_up"),
-    ("mlp.down_proj", "ffn_down"),
-)
-
-
-def _name(name: str) -> str:
-    for ours, theirs in _NAMES:
-        name = name.replace(ours, theirs)
-    return name
-
-
-def _permuted(name: str, tensor: Any, config: Any) -> Any:
-    """Rows of queries and keys as llama.cpp's rotation wants them: pairs side by side."""
-    heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
-    found = next((n for part, n in heads.items() if part in name), None)
-    if found is None:
-        return tensor.contiguous()
-    rows = tensor.reshape(found, 2, tensor.shape[0] // found // 2, *tensor.shape[1:])
-    return rows.swapaxes(1, 2).reshape(tensor.shape).contiguous()
 
 
 def write_wheel(folder: Path, file: Path) -> KnownModel:

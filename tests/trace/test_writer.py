@@ -1,5 +1,6 @@
 """Traces of loops that are not ours: what is told of them is what they said."""
 
+import itertools
 import random
 from pathlib import Path
 
@@ -81,6 +82,18 @@ def test_what_is_not_known_is_not_filled_in(tmp_path: Path) -> None:
         assert metrics[name] is None, name
     assert not run.rounds[1].every(Node)
     assert "counts only" in (run.missing(run.rounds[0]) or "")
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_the_first_token_took_as_long_as_somebody_timed_its_prompt(tmp_path: Path, timed: bool) -> None:
+    """When its answer was read is no beginning of a prompt's pass."""
+    ticks = itertools.count(1_000_000, 1_000)
+    with Writer(tmp_path / "a", "engine", known="counts", clock=lambda: next(ticks)) as writer:
+        writer.request(dur_ns=500_000 if timed else 0)
+        writer.round(n_drafted=1)
+        writer.committed([-1], n_accepted=0)
+    found = Tally().add_all(read_events(writer.path)).summary().time_to_first_token_s
+    assert found is None if not timed else found is not None and found.value > 0.0005
 
 
 def test_other_rules_are_asked_of_whole_drafts_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from specviz.train.exits import card as heads
 from specviz.train.hrad import train as hrad
 from specviz.train.kangaroo import train as kangaroo
 from specviz.train.self_skip import train as skip_set
-from specviz.train.trees import block_drafter, eagle3, medusa, mtp
+from specviz.train.trees import block_drafter, dflash, eagle3, medusa, mtp
 from specviz.train.trees.card import curve
 
 SHIPPED = Path(__file__).parents[2] / "assets" / "specviz_assets" / "models" / "pair"
@@ -29,6 +29,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "eagle3": ("eagle3", eagle3.CARD.words),
     "medusa": ("medusa", medusa.CARD.words),
     "mtp": ("mtp", mtp.CARD.words),
+    "dflash": ("dflash", dflash.CARD.words),
 }
 
 

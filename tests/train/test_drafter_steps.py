@@ -14,7 +14,7 @@ from specviz.train.common.target_text import Writing, write_batch
 from specviz.train.common.tokens import WindowFeed
 from specviz.train.common.training_text import cut
 from specviz.train.common.workers import Workers
-from specviz.train.trees import block_drafter, eagle3, objective
+from specviz.train.trees import block_drafter, eagle3, levels, objective
 from specviz.train.trees.objective import DrafterBatches, TrainingPace
 from support.models import build
 from train.small_drafter import WINDOWS, quiet, run_of
@@ -46,7 +46,7 @@ def test_places_ahead_weigh_less_by_the_decay_asked_for(target: ModelAdapter, tm
         request = eagle3.Eagle3Request(None, tmp_path, tmp_path, 1, steps=2, decay=decay)
         made = eagle3._begin(request, target, WINDOWS)
         lesson = DrafterBatches(target.model, made, made.config.taps, WINDOWS, 3)
-        told[decay] = float(eagle3._loss(request, target, lesson)(0).loss.detach())
+        told[decay] = float(levels.unrolled(request, target, lesson)(0).loss.detach())
     assert told[1.0] - told[0.5] == pytest.approx(2 * (told[0.5] - told[0.25]), rel=1e-4)
     assert told[1.0] > told[0.5] > told[0.25] > 0
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from methods.specblock.stage import trained as random_drafter
 from specviz.cli.train import block_drafter as block_command
+from specviz.cli.train import dflash as dflash_command
 from specviz.cli.train import eagle3 as eagle_command
 from specviz.cli.train import medusa as medusa_command
 from specviz.cli.train import mtp as mtp_command
@@ -19,6 +20,7 @@ from specviz.cli.train import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
+from specviz.methods.dflash import network as dflash_files
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.mtp import network as mtp_files
@@ -31,7 +33,7 @@ from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import OwnWindows, Writing
 from specviz.train.common.tokens import WindowFeed
 from specviz.train.common.training_text import cut
-from specviz.train.trees import block_drafter, card, eagle3, losses, medusa, mtp, train
+from specviz.train.trees import block_drafter, card, dflash, eagle3, losses, medusa, mtp, train
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build, save
 from train.little_text import little_corpus
@@ -56,6 +58,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (eagle3, {"RECIPE": with_arms(eagle3.RECIPE, {}, {"d_max": 3})}),
         (medusa, {"RECIPE": with_arms(medusa.RECIPE, {})}),
         (mtp, {"RECIPE": with_arms(mtp.RECIPE, {})}),
+        (dflash, {"RECIPE": with_arms(dflash.RECIPE, {})}),
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
@@ -129,6 +132,19 @@ def test_an_mtp_layer_learns_and_is_found_by_the_target(small: str, tmp_path: Pa
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
     assert len(numbers["accuracy"]) == 3
+
+
+def test_a_parallel_block_learns_and_is_found_by_the_target(small: str, tmp_path: Path) -> None:
+    out = Path(small) / "dflash"
+    arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
+    done = CliRunner().invoke(dflash_command, [*arguments, "--slots", "3", "--anchors", "6", "--rate", "0.003"])
+    assert done.exit_code == 0, done.output
+    found = dflash_files.KIND.pick(load(small, "target", None, None).adapter, None)
+    assert (found.config.slots, found.config.n_layers, found.vocabulary.n_draft) == (3, 2, 100)
+    numbers = json.loads((out / "card.json").read_text())
+    losses = [row[1] for row in numbers["training"]["curve"]]
+    assert losses[-1] < losses[0] - 0.3
+    assert [len(numbers[name]) for name in ("accuracy", "sure")] == [3, 3]
 
 
 def test_medusa_heads_learn_and_bring_their_tree(small: str, tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def a_round(
     nodes = [e for e in records if isinstance(e, ev.Node)]
     verdicts = [e for e in records if isinstance(e, ev.Verify)]
     closes = [e for e in records if isinstance(e, ev.Closing)]
+    looks = [e for e in records if isinstance(e, ev.DraftStep)]
     accepted = [v.node for v in verdicts if v.status == "accepted"]
     tokens = [100 + i for i in accepted]
     texts = [n.text for n in nodes if n.node in accepted]
@@ -136,7 +137,7 @@ def a_round(
         walk_end="leaf",
         cut=False,
     )
-    return fold([*start, *nodes, *verdicts, *closes, commit, end])
+    return fold([*start, *nodes, *looks, *verdicts, *closes, commit, end])
 
 
 def panel(run: Run, node: int, at: Cursor | None = None) -> Why:

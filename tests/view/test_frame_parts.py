@@ -1,5 +1,6 @@
 """The parts of a frame: counts, text strip, knobs, header, numbers, marks. Each is what the records say, no more."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ from specviz import events as ev
 from specviz.cli.printing import setting
 from specviz.metrics import measure
 from specviz.runlog.fold import fold
+from specviz.trace import Writer, read_events
 from specviz.view import Cursor, Feed, Options, Player
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import KnobItem
 from specviz.view.frame.run_header import badge, sampling
-from specviz.view.stage.document import facts
+from specviz.view.panels.overview.build import overview
+from specviz.view.play.build import FrameBuilder
+from specviz.view.stage.document import facts, head
 from specviz.view.words import numbers, palette
 from specviz.view.words.palette import Phase
 from support.traces import make_events, make_header, plain_round, plain_run
@@ -305,6 +309,22 @@ def test_sampling_in_words() -> None:
     assert sampling({"temperature": 0.0, "top_p": 1.0, "top_k": 0}) == "T 0 greedy"
     assert sampling({"temperature": 0.7, "top_p": 0.9, "top_k": 40}) == "T .70  top-k 40  top-p .90"
     assert sampling({}) == "T —"
+    assert sampling({"temperature": 0.8, "top_p": 0.9}, [0.8, 0.6]) == "T .60 .. .80  top-p .90"
+    assert sampling({"temperature": 0.8}, [0.8, 0.8]) == "T .80"
+
+
+def test_a_run_of_several_temperatures_says_all_of_them(tmp_path: Path) -> None:
+    """Its header line over all rounds; a moment has that of its round."""
+    with Writer(tmp_path / "a", "engine", temperature=0.8) as writer:
+        for temperature in (0.8, 0.6):
+            writer.request()
+            writer.temperature(temperature)
+            writer.round()
+            writer.committed([3])
+    run = fold(read_events(writer.path))
+    assert overview(run).info.sampling == "T .60 .. .80"
+    assert "T .60 .. .80" in head(FrameBuilder(run), "a").title
+    assert FrameBuilder(run).frame(Cursor(0), Options(), Feed("open")).run.sampling == "T .80"
 
 
 def test_the_seed_is_that_of_the_query() -> None:

@@ -282,8 +282,9 @@ def frame(**worked: Any) -> Frame:
 
 def test_what_is_not_lossless_says_how_far_off_it_is() -> None:
     run = frame(verifier="hsd_ref").run
-    assert (run.lossless, run.badge) == (False, "NOT LOSSLESS · TV 1/9 on the toy")
-    assert frame(verifier="hsd").run.badge == "lossless: same law as plain decoding"
+    assert (run.tone, run.badge) == ("broken", "NOT LOSSLESS · TV 1/9 on the toy")
+    kept = frame(verifier="hsd").run
+    assert (kept.tone, kept.badge) == ("kept", "lossless: same law as plain decoding")
 
 
 def test_ratios_of_any_size_have_a_text() -> None:

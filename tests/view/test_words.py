@@ -4,9 +4,11 @@ import re
 
 import pytest
 
+from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import ROOT, Options, Player
+from specviz.view.panels.lanes.text import conf_steps
 from specviz.view.words import palette
 from specviz.view.words.palette import CLOSING, Phase
 from support.recordings import RECORDINGS
@@ -210,6 +212,20 @@ def test_never_tested(i: int, expected: str) -> None:
 def test_pruned_by_the_budget() -> None:
     run = a_round(node(0, " mat"), node(1, " zoo", kept=False), judged(0, 0.5, 0.9, 0.5, 0), RUG)
     assert words(run, 1) == "Pruned before the target saw it: the node budget (8) went to likelier nodes."
+
+
+def test_places_behind_a_confidence_bound_name_it_and_no_budget() -> None:
+    """A block is filled as a whole and sent as far as it is sure: the rest was lost to the bound."""
+    filled = [node(0, " mat"), node(1, " zoo", 0, 2, kept=False), node(2, " rug", 1, 3, kept=False)]
+    stop = ev.DraftStep(r=1, pos=filled[1].pos, conf=0.1949, bound=0.2, stopped=True)
+    run = a_round(*filled, stop, judged(0, 0.5, 0.9, 0.5, 0), RUG)
+    behind = ", where its confidence .195 is below the bound .200."
+    assert words(run, 1) == f"Filled with those before it, and not verified: the draft ended here{behind}"
+    assert words(run, 2) == f"Filled with those before it, and not verified: the draft ended 1 place before it{behind}"
+    assert panel(run, 1).otherwise == "verified with a bound of .194"
+    assert panel(run, 2).otherwise is None
+    (look,) = conf_steps(run, run.rounds[0], {})
+    assert (look.node, look.shown, look.mark) == (1, run.word(filled[1].token), "exit")
 
 
 @pytest.mark.parametrize(

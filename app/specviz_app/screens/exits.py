@@ -31,7 +31,7 @@ def _body(held: Viewer, dark: bool) -> None:
     elif (found := ExitsPanel.of(frame)) is not None:
         (_run if shown == _PARTS[1] else _round)(held, found, dark)
         lanes = LanesPanel.of(frame)
-        if shown == _PARTS[0] and lanes is not None and any(s.bound is not None for s in lanes.steps):
+        if shown == _PARTS[0] and lanes is not None and _looked(frame):
             _looks(lanes.steps, dark)
 
 
@@ -233,11 +233,15 @@ def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:
     parts.say(words)
 
 
-def _lacks(frame: Frame) -> str:
-    """Drafters of their own law have no climbs, and say how sure they were."""
+def _looked(frame: Frame) -> bool:
+    """Whether layers of the target drafted without a climb, and said how sure they were; others say it on Lanes."""
     lanes = LanesPanel.of(frame)
     looked = lanes is not None and any(step.bound is not None for step in lanes.steps)
-    return "" if looked else lacks(ExitsPanel)(frame)
+    return looked and ExitsPanel.id not in frame.unfit
+
+
+def _lacks(frame: Frame) -> str:
+    return "" if _looked(frame) else lacks(ExitsPanel)(frame)
 
 
 PAGE = Page(

@@ -15,11 +15,10 @@ from specviz.view.frame.frame import RunInfo
 from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.stage import page as painted
-from specviz.view.words.palette import STYLES, colour
+from specviz.view.words.palette import STYLES, Tone, colour
 from specviz_app.figures.tree import fig_residual
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
-_BAD = ' class="sv-badge bad"'
 _CONFIG = {"displayModeBar": False, "scrollZoom": False}
 
 
@@ -100,31 +99,32 @@ def run_header(info: RunInfo, n_rounds: int) -> None:
     """What ran, and what is promised about the text."""
     seed = f"seed {info.seed}" if info.seed is not None else ""
     rest = [info.exact, seed, f"{n_rounds} rounds", f"level {info.level}"]
-    tone = "ok" if info.lossless and not info.imported else "bad"
     st.html(
-        f'<div class="sv-run"><b>{escape(info.title)}</b> <span class="sv-badge {tone}">{escape(info.badge)}</span> '
+        f'<div class="sv-run"><b>{escape(info.title)}</b> {_badge(info.tone, info.badge)} '
         f'<span class="sv-dim">{escape(" · ".join(filter(None, rest)))}</span></div>'
     )
 
 
+def _badge(tone: Tone, words: str) -> str:
+    """HTML of a promise, in its colour."""
+    return f'<span class="sv-badge {tone}">{escape(words)}</span>'
+
+
 def run_card(card: RunCard) -> None:
     """Who made a run that is not ours, by what rule, and what does not add up."""
-    told = [(label, words, label == "promise" and not card.sound) for label, words in card.rows]
-    wrong = "".join(f"<p><span{_BAD}>{escape(words)}</span></p>" for words in card.violations)
+    told = [(label, _badge(card.tone, words) if label == "promise" else escape(words)) for label, words in card.rows]
+    wrong = "".join(f"<p>{_badge('broken', words)}</p>" for words in card.violations)
     _card(card.title, told, wrong)
 
 
 def server_card(title: str, rows: Iterable[tuple[str, str]]) -> None:
     """What a server is and what is not known of it."""
-    _card(title, [(label, words, False) for label, words in rows])
+    _card(title, [(label, escape(words)) for label, words in rows])
 
 
-def _card(title: str, rows: Iterable[tuple[str, str, bool]], below: str = "") -> None:
-    """Label, words, whether they are bad; `below`: HTML."""
-    told = "".join(
-        f"<tr><th scope=row>{escape(label)}</th><td><span{_BAD if bad else ''}>{escape(words)}</span></td></tr>"
-        for label, words, bad in rows
-    )
+def _card(title: str, rows: Iterable[tuple[str, str]], below: str = "") -> None:
+    """Label, and HTML of what is said; `below`: HTML."""
+    told = "".join(f"<tr><th scope=row>{escape(label)}</th><td>{said}</td></tr>" for label, said in rows)
     st.html(f'<div class="sv-why sv-card"><h4>{escape(title)}</h4><table>{told}</table>{below}</div>')
 
 

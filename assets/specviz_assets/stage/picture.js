@@ -9,6 +9,8 @@ import { Talk } from "./talk.js";
 import { Timeline } from "./timeline.js";
 import { TreeView } from "./tree.js";
 
+const SIGNS = { kept: "✓", broken: "⚠", open: "?" }; // of what is promised about the text
+
 // Its parts are made by `build`; where it stands (`page`, `index`, `k`, `chosen`) is set by what moves it.
 export class Picture {
   build() {
@@ -51,8 +53,8 @@ export class Picture {
 
   lay(head) {
     put(this.title, head.title);
-    put(this.badge, `${head.lossless ? "✓" : "⚠"} ${head.badge}`);
-    this.badge.classList.toggle("bad", !head.lossless);
+    put(this.badge, `${SIGNS[head.tone] ?? "?"} ${head.badge}`);
+    for (const tone of Object.keys(SIGNS)) this.badge.classList.toggle(tone, tone === head.tone);
     const warned = (head.notices ?? []).at(-1);
     put(this.facts, warned ? `${head.facts} · ⚠ ${warned}` : head.facts);
     this.phases.replaceChildren(...head.phases.map((word, n) => el("li", { "data-phase": n + 1 }, el("i", {}), el("span", { text: word }))));

@@ -37,6 +37,18 @@ class FirstRun:
     record: Path | None
 
 
+def name_trace(given: dict[str, Any]) -> None:
+    """A trace without a flag is one to replay. Raises SpecvizError for two of them and for one that is not there."""
+    trace, replay = given.pop("trace"), given["replay"]
+    if trace is None:
+        return
+    if replay is not None:
+        raise SpecvizError(f"two traces, {trace} and --replay {replay}; 'specviz compare' shows them side by side")
+    from specviz.cli.look.written import found_trace
+
+    given["replay"] = str(found_trace(trace))
+
+
 def wants_run(given: Mapping[str, Any]) -> bool:
     """Whether anything was named that only a run of one's own has. SpecvizError beside a recording."""
     typed = any(given.get(name) not in (None, ()) for name in options.knob_specs())

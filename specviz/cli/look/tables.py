@@ -130,7 +130,7 @@ def _card(console: Console, card: RunCard) -> None:
     """Who made the run, by what rule, and what does not add up."""
     console.print()
     for label, words in card.rows:
-        red = label == "promise" and not card.sound
+        red = label == "promise" and card.tone == "broken"
         console.print(Text(f"{label}: ", style="bold").append(words, style="bold red" if red else ""))
     for words in card.violations:
         console.print(Text(f"! {words}", style="bold red"))

@@ -58,7 +58,7 @@ def command(**given: Any) -> int:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
     from specviz_tui.screens.library import Library, WorkerStart
 
-    _name_trace(given)
+    live.name_trace(given)
     wanted = live.wants_run(given)
     from specviz.cli.look.watch import show_history
     from specviz.engines.watch.history import is_history
@@ -94,18 +94,6 @@ def _opened(library: "Library", replay: str | None, wanted: bool) -> "RunFeed | 
             feed.close()
         raise SpecvizError("no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without")
     return library.live() if wanted else feed
-
-
-def _name_trace(given: dict[str, Any]) -> None:
-    """A trace without a flag is one to replay. Raises SpecvizError for two of them and for one that is not there."""
-    trace, replay = given.pop("trace"), given["replay"]
-    if trace is None:
-        return
-    if replay is not None:
-        raise SpecvizError(f"two traces, {trace} and --replay {replay}; 'specviz compare' shows them side by side")
-    from specviz.cli.look.written import found_trace
-
-    given["replay"] = str(found_trace(trace))
 
 
 def _serve(given: Mapping[str, Any]) -> int:

@@ -7,7 +7,6 @@ only unless told otherwise.
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @click.command("web")
+@click.argument("trace", required=False)
 @value(
     "--port",
     click.IntRange(0, 65535),
@@ -54,14 +54,14 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 @max_mb_option
 @options.knob_options
 def command(**given: Any) -> int:
-    """Watch a run live, or look at a trace, in the browser.
+    """Watch a run live, or look at a trace, in the browser: TRACE is a file, or the name of one that comes with it.
 
     With nothing named, the bundled traces are shown and models are loaded when asked for on the page Live. With a
     prompt, a method or models, the core starts at once.
 
     \b
       specviz web
-      specviz web --replay run.sv.jsonl.gz
+      specviz web run.sv.jsonl.gz
       specviz web --example code --method draft --gamma 6 --temperature 0.8
     """
     for module in ("streamlit", "plotly"):
@@ -97,10 +97,11 @@ def _has_desktop() -> bool:
     return sys.stdout.isatty() and (sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS)))
 
 
-def _settings(given: Mapping[str, Any]) -> "Settings":
+def _settings(given: dict[str, Any]) -> "Settings":
     """What to show or run, checked as far as that goes without a model. Raises SpecvizError."""
     from specviz_app.server.core import Settings
 
+    live.name_trace(given)
     wanted = live.wants_run(given)
     if given["replay"] is not None:
         path = resolve(given["replay"])

@@ -57,15 +57,16 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
 def command(**given: Any) -> None:
     """Measure speeds against the library's own loops.
 
-    Our methods against generate, assisted generation, prompt lookup and early exit of transformers: same models,
-    prompts, dtype and threads, interleaved, with ratios paired by prompt, a check that texts are equal where that is
-    promised, and what recording costs. With methods of early exit also layer calls, cells and head tests a token, and
-    predicted beside measured times.
+    Our methods against generate, assisted generation, prompt lookup and early exit of transformers, and against
+    llama.cpp's server: same models, prompts, dtype and threads, interleaved, with ratios paired by prompt, a check
+    that texts are equal where that is promised, and what recording costs. With methods of early exit also layer calls,
+    cells and head tests a token, and predicted beside measured times.
 
     \b
       specviz bench --minutes 3
       specviz bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
       specviz bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
+      specviz bench --methods ar,llama-plain,chain,llama-draft
       specviz bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
       specviz bench --identity 100000 --target smollm2 --dtype bfloat16 --onto identity.json
     """

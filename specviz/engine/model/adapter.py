@@ -79,9 +79,12 @@ class ModelAdapter:
     """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here.
 
     `parted`: its layers are spread over several processes; what goes through them must go through the adapter.
+    `spread`: hooks of the library's bring rows and weights together; layers must be called as they are.
     """
 
     parted = False
+    spread = False
+    layers_told = ""  # what a header says of its layers, where they are not run as usual
 
     def __init__(self, model: Any, name: str = "model", vocab: int | None = None) -> None:
         self.model = model.eval()
@@ -120,9 +123,7 @@ class ModelAdapter:
         )
         weight = next(model.parameters())
         self.device, self.dtype = weight.device, weight.dtype
-        self.widths: PassWidths | None = (
-            None  # of passes whose rows are exact; None: rows may round as they stand together
-        )
+        self.widths: PassWidths | None = None  # of passes whose rows are exact; None: rows may round as they stand
         self.sums = torch.empty(0, dtype=sum_dtype(self.dtype), device=self.device)
         use_packed_attention(model)
         fuse_norms(model)
@@ -148,6 +149,16 @@ class ModelAdapter:
         if "layer_type" in inspect.signature(rope.forward).parameters:
             return {kind: RopeTable(rope, kind) for kind in set(self.types)}
         return dict.fromkeys(self.types, RopeTable(rope))
+
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """Those that compute; rows begin and end on the first."""
+        return (self.device,)
+
+    @property
+    def products(self) -> str:
+        """What multiplies: our own kernel, or torch."""
+        return "torch" if self.compiled is None else "compiled"
 
     @property
     def static(self) -> bool:

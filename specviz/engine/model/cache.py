@@ -16,13 +16,15 @@ class KVCache:
     """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write.
 
     They are held in the dtype of the first key. `spare`: slots to read beyond its capacity; the buffer then begins as
-    zeros, since what is read beyond the rows meets weights of zero.
+    zeros, since what is read beyond the rows meets weights of zero. `places`: the device of each layer, a buffer for
+    each device; empty: all lie where the first key does.
     """
 
-    def __init__(self, n_layers: int, capacity: int, spare: int = 0) -> None:
+    def __init__(self, n_layers: int, capacity: int, spare: int = 0, places: tuple[torch.device, ...] = ()) -> None:
         self.n_layers = n_layers
         self.capacity = capacity
         self.spare = spare
+        self.places = places
         self.padding = 0  # how many of the rows that come next are no tokens: written, and not counted
         self.reach: int | None = None  # slots that are read; None: all that are filled
         self.mirror: int | None = None  # its number in the other processes of a parted model
@@ -30,8 +32,9 @@ class KVCache:
         self.parents: list[int] = []
         self.filled = [0] * n_layers
         self.length = 0
-        self._buffer: torch.Tensor | None = None
-        self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []  # views of it, by layer
+        self._buffer: torch.Tensor | None = None  # the first device's
+        self._further: list[torch.Tensor] = []  # those of other devices
+        self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []  # views of them, by layer
 
     def widened(self, capacity: int) -> "KVCache":
         """A cache of at least so many slots that holds what this one does; this one where it has them."""
@@ -42,13 +45,13 @@ class KVCache:
         wide.filled, wide.length = list(self.filled), self.length
         if self._buffer is not None:
             wide._allocate(self._layers[0][0])
-            assert wide._buffer is not None
-            wide._buffer.narrow(4, 0, self.capacity).copy_(self._buffer.narrow(4, 0, self.capacity))
+            for held, wider in zip(self.buffers, wide.buffers, strict=True):
+                wider.narrow(4, 0, self.capacity).copy_(held.narrow(4, 0, self.capacity))
         return wide
 
     def _empty(self, capacity: int) -> "KVCache":
         """A cache of its kind that holds nothing."""
-        return KVCache(self.n_layers, capacity, self.spare)
+        return KVCache(self.n_layers, capacity, self.spare, self.places)
 
     def add(self, token: int, parent: int) -> int:
         """Reserve the next slot for a token that follows slot `parent` (-1: begins the text). Returns the slot."""
@@ -78,16 +81,28 @@ class KVCache:
 
     def _allocate(self, key: torch.Tensor) -> None:
         # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).
-        shape = (2, self.n_layers, 1, key.shape[1], self.capacity + self.spare, key.shape[3])
         made = torch.zeros if self.spare else torch.empty
-        self._buffer = made(shape, dtype=key.dtype, device=key.device)
-        self._layers = [(self._buffer[0, layer], self._buffer[1, layer]) for layer in range(self.n_layers)]
+        places = self.places or (key.device,) * self.n_layers
+        buffers: list[torch.Tensor] = []
+        views: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        for place in dict.fromkeys(places):
+            mine = [layer for layer, its in enumerate(places) if its == place]
+            shape = (2, len(mine), 1, key.shape[1], self.capacity + self.spare, key.shape[3])
+            buffer = made(shape, dtype=key.dtype, device=place)
+            buffers.append(buffer)
+            views |= {layer: (buffer[0, k], buffer[1, k]) for k, layer in enumerate(mine)}
+        self._buffer, *self._further = buffers
+        self._layers = [views[layer] for layer in range(self.n_layers)]
+
+    @property
+    def buffers(self) -> list[torch.Tensor]:
+        """What keys and values lie in, one buffer for each device; none before the first write."""
+        return [] if self._buffer is None else [self._buffer, *self._further]
 
     @property
     def slot_bytes(self) -> int:
         """Memory that one token's keys and values take; 0 before the first write."""
-        buffer = self._buffer
-        return 0 if buffer is None else buffer.numel() // buffer.shape[4] * buffer.element_size()
+        return sum(each.numel() // each.shape[4] * each.element_size() for each in self.buffers)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Filled length of a layer (the library's name for it)."""
@@ -139,9 +154,10 @@ class KVCache:
 
     def move(self, slots: Sequence[int], to: int) -> None:
         """Copy what some slots hold to those from `to` on, in one gather."""
-        if self._buffer is not None:
-            index = torch.tensor(slots, device=self._buffer.device)
-            self._buffer[..., to : to + len(slots), :] = self._buffer[..., index, :]
+        wanted = torch.tensor(slots)
+        for buffer in self.buffers:
+            index = wanted.to(buffer.device)
+            buffer[..., to : to + len(slots), :] = buffer[..., index, :]
 
 
 def _common(mine: Sequence[int], theirs: Sequence[int]) -> int:

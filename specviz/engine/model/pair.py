@@ -12,6 +12,8 @@ from specviz.engine.model.files.dtypes import SMALL_PARAMS
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
 from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.spread.layout import is_auto
+from specviz.engine.model.spread.loading import load_spread
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import usual_draft
@@ -56,7 +58,9 @@ def load_pair(
     `draft_device`: where the draft model goes when that is another place than the target's. `parted`: the target, where
     it is parted over processes and loaded by all of them.
     """
-    first = parted or load(target, "target", device, dtype)
+    first = parted or _target(target, device, dtype)
+    if is_auto(device):  # a draft model is small: it lies whole where the target's rows begin and end
+        device = str(first.adapter.device)
     second = None
     if needs_draft:
         draft = draft or usual_draft(target)
@@ -72,7 +76,7 @@ def load_pair(
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
     for one in (None if parted else first, second):
-        if one is not None:
+        if one is not None and not one.adapter.spread:
             run_directly(one.adapter)
             compile_passes(one.adapter)
     return Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
@@ -93,6 +97,10 @@ def _exact(adapter: ModelAdapter) -> str:
         return said
     adapter.compiled = None
     return exact_here(adapter)
+
+
+def _target(name: str | None, device: str | None, dtype: str | None) -> Loaded:
+    return load_spread(name, device, dtype) if is_auto(device) else load(name, "target", device, dtype)
 
 
 def _drafting(

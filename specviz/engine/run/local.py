@@ -159,7 +159,7 @@ class LocalRun:
     def header(self) -> Header:
         """The first line of the trace."""
         knobs = self.session.knobs
-        own = {spec.name for spec in self.method.own}
+        own, target = {spec.name for spec in self.method.own}, self.pair.target
         probed = {name: round(ms, 3) for name, ms in self.choice.probed_ms.items()}
         stream: dict[str, Any] = {}
         if self.start.stream:
@@ -186,7 +186,8 @@ class LocalRun:
             method_traits=self.method.traits,
             verifier_traits=self.verifier.traits,
             env=environment()
-            | {"exact": self.pair.target.exact, "memory": asdict(self.memory)}
+            | {"exact": target.exact, "products": target.adapter.products, "memory": asdict(self.memory)}
+            | ({"layers": told} if (told := target.adapter.layers_told) else {})
             | ({"lanes_ms": probed} if probed else {})
             | stream,
         )

@@ -105,7 +105,7 @@ class Queries:
         models = [target, draft.adapter] if draft and self.method.needs_draft else [target]
         n_prompt = len(self.ids[longest])
         plan = plan_of(models, self.models(longest, knobs).capacity, n_prompt)
-        refuse_run(plan, n_prompt, int(knobs["max_new_tokens"]), target.device)
+        refuse_run(plan, n_prompt, int(knobs["max_new_tokens"]), *target.devices)
         return plan
 
     def cut_short(self, knobs: Knobs) -> str | None:

@@ -24,9 +24,7 @@ from torch import nn
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
-from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.errors import ModelError
 from specviz.events import TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import EAGLE
@@ -38,12 +36,12 @@ from specviz.methods.trained.calls import (
     BlockStart,
     CallCache,
     CallCosts,
-    PairBuffer,
     count_widths,
 )
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
+from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
-from specviz.methods.trained.parts import OPTION, TapConfig, drafter_kind
+from specviz.methods.trained.parts import OPTION, LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, read_table
 from specviz.methods.trained.ranks import best
@@ -108,23 +106,15 @@ class EagleNetwork(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class EagleConfig(TapConfig):
+class EagleConfig(LayerConfig):
     """`config.json`. `trained_steps`: how many levels the training unrolled."""
 
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ff: int
-    rope_theta: float
-    eps: float = 1e-6
     trained_steps: int = 7
 
     @property
     def shape(self) -> EagleShape:
         """Of the network, which is as wide as its target."""
-        width = self.target_width
-        layer = LayerShape(width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps)
-        return EagleShape(layer, len(self.taps) * self.target_width, self.draft_vocab)
+        return EagleShape(self.layer, len(self.taps) * self.target_width, self.draft_vocab)
 
 
 Trained = AnyTrained[EagleConfig, EagleNetwork]
@@ -146,23 +136,18 @@ def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tu
 KIND = drafter_kind(EAGLE, "specviz-eagle3", EagleConfig, lambda config: EagleNetwork(config.shape), _published)
 
 
-class Eagle(Drafter):
+class Eagle(PairDrafter):
     """Drafts for one query; the network is shared by all."""
 
     def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
+        super().__init__(trained, adapter)
         self.trained = trained
-        self.taps = trained.config.taps
-        self.text = PairBuffer(trained.network, adapter.embedding, self.taps)
         self.pace = CallCosts(trained.network.parameters(), adapter)
 
     def observe(self, seen: Observation) -> None:
         """Keep the new pairs for the next call, and complete what is on record of this round."""
         self.pace.judge(seen)
-        self.text.observe(seen)
-
-    def cached(self) -> int | None:
-        """Committed pairs."""
-        return self.text.calls.pairs
+        super().observe(seen)
 
     def parts(self) -> dict[str, str]:
         return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} levels")}
@@ -174,10 +159,8 @@ class Eagle(Drafter):
         """Level by level, then the best nodes of all."""
         knobs, tree = ctx.knobs, DraftTree(ctx)
         budget, deepest = knobs["node_budget"], min(knobs["d_max"], ctx.reach)
-        if not budget or deepest < 1:
-            return tree.draft("budget" if not budget else "length")
-        if not self.text.ready(ctx.n):
-            return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
+        if (why := self.hindered(ctx, budget, deepest)) is not None:
+            return tree.draft(why)
         grower = LevelRunner(ctx, self.trained, self.text.calls, self.levels(ctx, budget, deepest))
         if not grower.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
@@ -236,10 +219,8 @@ class LevelRunner(BlockRunner):
 
 def make(models: FactoryModels, knobs: Knobs) -> Eagle:
     """The drafter of method `eagle3`. Raises ModelError where there is none for the target."""
-    if not isinstance(models.target, ModelAdapter):
-        raise ModelError("eagle3 reads hidden states of its target: it needs a model, not a table")
-    folder = " ".join(knobs["drafter"]) or None
-    return Eagle(KIND.pick(models.target, folder), models.target)
+    target = read_by("eagle3", models.target)
+    return Eagle(KIND.pick(target, " ".join(knobs["drafter"]) or None), target)
 
 
 class FixedLevels(Levels):
@@ -278,7 +259,6 @@ class StaticTree(Eagle):
 
 def make_static(models: FactoryModels, knobs: Knobs) -> StaticTree:
     """The drafter of method `static_tree`. Raises ModelError where there is none for the target."""
-    if not isinstance(models.target, ModelAdapter):
-        raise ModelError("static_tree reads hidden states of its target: it needs a model, not a table")
-    folder = KIND.folder(models.target, " ".join(knobs["drafter"]) or None)
-    return StaticTree(KIND.load(folder, models.target), read_table(folder), models.target)
+    target = read_by("static_tree", models.target)
+    folder = KIND.folder(target, " ".join(knobs["drafter"]) or None)
+    return StaticTree(KIND.load(folder, target), read_table(folder), target)

@@ -21,12 +21,12 @@ from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.errors import ModelError
 from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import HEADS
 from specviz.methods.trained import published
 from specviz.methods.trained.calls import CallCosts, count_widths
+from specviz.methods.trained.pair_drafter import read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
 from specviz.methods.trained.parts import OPTION, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
@@ -198,6 +198,5 @@ class Medusa(Drafter):
 
 def make(models: FactoryModels, knobs: Knobs) -> Medusa:
     """The drafter of method `medusa`. Raises ModelError where there are no heads for the target."""
-    if not isinstance(models.target, ModelAdapter):
-        raise ModelError("medusa reads hidden states of its target: it needs a model, not a table")
-    return Medusa(KIND.pick(models.target, " ".join(knobs["drafter"]) or None), models.target)
+    target = read_by("medusa", models.target)
+    return Medusa(KIND.pick(target, " ".join(knobs["drafter"]) or None), target)

@@ -7,38 +7,28 @@ states are what committed text is read by.
 
 from collections.abc import Sequence
 
-from specviz.engine.decode.context import Context, Observation
+from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
-from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.errors import ModelError
 from specviz.events import DraftStep, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import DraftSampler
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.mtp.network import KIND, Trained
-from specviz.methods.trained.calls import BlockCall, BlockRunner, BlockStart, CallCache, PairBuffer
+from specviz.methods.trained.calls import BlockCall, BlockRunner, BlockStart, CallCache
 from specviz.methods.trained.layers import Tensor
+from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.ranks import wide
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 
 
-class Mtp(Drafter):
+class Mtp(PairDrafter):
     """Drafts for one query; the layer is shared by all."""
 
     def __init__(self, trained: Trained, adapter: ModelAdapter, mode: Mode = "argmax") -> None:
+        super().__init__(trained, adapter)
         self.trained, self.mode = trained, mode
-        self.taps = trained.config.taps
-        self.text = PairBuffer(trained.network, adapter.embedding, self.taps)
-
-    def observe(self, seen: Observation) -> None:
-        """Keep the new pairs for the next call."""
-        self.text.observe(seen)
-
-    def cached(self) -> int | None:
-        """Committed pairs."""
-        return self.text.calls.pairs
 
     def parts(self) -> dict[str, str]:
         return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} tokens ahead")}
@@ -47,10 +37,8 @@ class Mtp(Drafter):
         """Token by token, until one is unsure."""
         tree, most = DraftTree(ctx), ctx.knobs["gamma"]
         length = min(most, ctx.reach)
-        if not length:
-            return tree.draft("budget" if not most else "length")
-        if not self.text.ready(ctx.n):
-            return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
+        if (why := self.hindered(ctx, most, length)) is not None:
+            return tree.draft(why)
         runner = _ChainRunner(ctx, self.trained, self.text.calls, tree, self.mode, length)
         if not runner.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the layer's numbers are not finite: nothing more drafted"))
@@ -110,6 +98,5 @@ class _ChainRunner(BlockRunner):
 
 def make(models: FactoryModels, knobs: Knobs) -> Mtp:
     """The drafter of method `mtp`. Raises ModelError where there is none for the target."""
-    if not isinstance(models.target, ModelAdapter):
-        raise ModelError("mtp reads hidden states of its target: it needs a model, not a table")
-    return Mtp(KIND.pick(models.target, " ".join(knobs["drafter"]) or None), models.target, knobs["draft_mode"])
+    target = read_by("mtp", models.target)
+    return Mtp(KIND.pick(target, " ".join(knobs["drafter"]) or None), target, knobs["draft_mode"])

@@ -16,7 +16,7 @@ from torch import nn
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.mtp.spec import MTP
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
-from specviz.methods.trained.parts import TapConfig, drafter_kind
+from specviz.methods.trained.parts import LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
 from specviz.methods.trained.vocabulary import Vocabulary
 
@@ -73,26 +73,13 @@ class MtpNetwork(nn.Module):
 
 
 @dataclass(frozen=True, slots=True)
-class MtpConfig(TapConfig):
+class MtpConfig(LayerConfig):
     """`config.json`. `trained_steps`: how many tokens ahead the training went."""
 
-    heads: int
-    kv_heads: int
-    head_dim: int
-    ff: int
-    rope_theta: float
-    eps: float = 1e-6
     trained_steps: int = 3
-
-    @property
-    def shape(self) -> LayerShape:
-        """Of the layer, which is as wide as its target."""
-        return LayerShape(
-            self.target_width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps
-        )
 
 
 Trained = AnyTrained[MtpConfig, MtpNetwork]
 KIND = replace(
-    drafter_kind(MTP, "specviz-mtp", MtpConfig, lambda config: MtpNetwork(config.shape)), join=MtpNetwork.join
+    drafter_kind(MTP, "specviz-mtp", MtpConfig, lambda config: MtpNetwork(config.layer)), join=MtpNetwork.join
 )

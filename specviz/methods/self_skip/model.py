@@ -22,6 +22,7 @@ import torch
 
 from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.layers.hooked import unhooked
 from specviz.engine.model.layers.silent import Silent
 from specviz.engine.model.rows import Rows, Tensor
 from specviz.engine.model.selftest import tolerance
@@ -127,12 +128,13 @@ class Borrowed(KVCache):
     """
 
     def __init__(self, owner: KVCache) -> None:
-        super().__init__(owner.n_layers, owner.capacity, owner.spare)
+        super().__init__(owner.n_layers, owner.capacity, owner.spare, owner.places)
         n = owner.length
         self.tokens, self.parents = list(owner.tokens[:n]), list(owner.parents[:n])
         self.filled, self.length = [n] * owner.n_layers, n
         self.mirror = owner.mirror
-        self._buffer, self._layers = owner._buffer, owner._layers  # none yet: the first write makes some of its own
+        # Where there is nothing yet, the first write makes some of its own.
+        self._buffer, self._further, self._layers = owner._buffer, owner._further, owner._layers
 
     def follow(self, tokens: Any) -> list[int]:
         """Refused: what it holds is another cache's."""
@@ -164,7 +166,7 @@ class SkippedModel:
         without = {ATTENTION: number in self.skips.attention, MLP: number in self.skips.mlp}
         if not any(without.values()):
             return layer
-        twin = copy.copy(layer)
+        twin = unhooked(copy.copy(layer))
         twin._modules = dict(layer._modules)
         for names, left_out in without.items():
             if left_out:

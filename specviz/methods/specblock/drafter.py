@@ -13,7 +13,6 @@ from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.errors import ModelError
 from specviz.events import Event, Warn
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import MOST_BLOCKS, MOST_STARTS
@@ -21,7 +20,8 @@ from specviz.methods.specblock.grower import RoundPlan, SiblingDraws, TargetRank
 from specviz.methods.specblock.growth import GrowingTree, Sizes
 from specviz.methods.specblock.network import KIND, BlockNetwork, Trained
 from specviz.methods.specblock.recorder import BlockFacts
-from specviz.methods.trained.calls import BlockCall, CallCosts, PairBuffer
+from specviz.methods.trained.calls import BlockCall, CallCosts
+from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import Draft
@@ -51,7 +51,7 @@ class BlockLearner(Protocol):
 LearnerFactory = Callable[[Trained, ModelAdapter], BlockLearner]
 
 
-class SpecBlock(Drafter):
+class SpecBlock(PairDrafter):
     """Drafts for one query; the network is shared by all. `tutor` learns from the query if `learning`.
 
     `learner` makes one where a later query asks for it.
@@ -66,10 +66,9 @@ class SpecBlock(Drafter):
         learning: bool = True,
         learner: LearnerFactory | None = None,
     ) -> None:
+        super().__init__(trained, adapter)
         self.trained, self.network, self.adapter = trained, trained.network, adapter
         self.capacity = capacity or adapter.context
-        self.taps = trained.config.taps
-        self.text = PairBuffer(trained.network, adapter.embedding, self.taps)
         self.facts: BlockFacts | None = None
         self.pace = CallCosts(trained.network.parameters(), adapter)
         self.tutor, self.learner = tutor, learner
@@ -92,7 +91,7 @@ class SpecBlock(Drafter):
             self.notes.observe(seen, growth, made)
             self.notes.ns += self.tutor.clock() - began
         self.facts = self._grown = None
-        self.text.observe(seen)
+        super().observe(seen)
 
     def aborted(self) -> None:
         """A round was interrupted: drop the tree it grew."""
@@ -124,10 +123,6 @@ class SpecBlock(Drafter):
         config = self.trained.config
         what = f"{config.slots} slots a block, trained for {config.trained_blocks} blocks, positions {config.rope_mode}"
         return {"drafter": KIND.tell(self.trained, what)}
-
-    def cached(self) -> int | None:
-        """Committed pairs."""
-        return self.text.calls.pairs
 
     def propose(self, ctx: Context) -> Draft:
         """Block 1, the further blocks, prune."""
@@ -173,8 +168,7 @@ class SpecBlock(Drafter):
 
 def make(models: FactoryModels, knobs: Knobs, learner: LearnerFactory | None = None) -> SpecBlock:
     """A drafter, with a learner if there is one and the knob `adapt` is on. Raises ModelError where none fits."""
-    if not isinstance(models.target, ModelAdapter):
-        raise ModelError("specblock reads hidden states of its target: it needs a model, not a table")
-    trained = KIND.pick(models.target, " ".join(knobs["drafter"]) or None)
-    tutor = learner(trained, models.target) if learner is not None and knobs["adapt"] == "on" else None
-    return SpecBlock(trained, models.target, models.capacity, tutor, learner=learner)
+    target = read_by("specblock", models.target)
+    trained = KIND.pick(target, " ".join(knobs["drafter"]) or None)
+    tutor = learner(trained, target) if learner is not None and knobs["adapt"] == "on" else None
+    return SpecBlock(trained, target, models.capacity, tutor, learner=learner)

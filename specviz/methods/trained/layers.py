@@ -117,12 +117,15 @@ class Layer(nn.Module):
         self, rows: Tensor, read: Tensor, rope: tuple[Tensor, Tensor], index: int, keys: Keys, mask: Tensor | None
     ) -> Tensor:
         """As `forward`, with the attention's input `[B, n, attention_in]` handed in."""
-        q, k, v = (self._split(each(read)) for each in (self.q, self.k, self.v))
-        all_k, all_v = keys(index, turned(k, rope), v)
-        rows = rows + self.o(_attended(turned(q, rope), all_k, all_v, mask))
+        all_k, all_v = self.filed(read, rope, index, keys)
+        rows = rows + self.o(_attended(turned(self._split(self.q(read)), rope), all_k, all_v, mask))
         read = self.norm_mlp(rows)
         mixed: Tensor = rows + self.down(nn.functional.silu(self.gate(read)) * self.up(read))
         return mixed
+
+    def filed(self, read: Tensor, rope: tuple[Tensor, Tensor], index: int, keys: Keys) -> tuple[Tensor, Tensor]:
+        """File keys and values of rows `[B, n, attention_in]`; all that rows may see."""
+        return keys(index, turned(self._split(self.k(read)), rope), self._split(self.v(read)))
 
     def _split(self, rows: Tensor) -> Tensor:
         return rows.view(*rows.shape[:2], -1, self.shape.head_dim).transpose(1, 2)

@@ -7,7 +7,7 @@ Weights are kept in bfloat16 and read once per target. Folders of a published la
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,6 +18,7 @@ from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import missing_part
+from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd, width_of
 from specviz.methods.trained.part_kind import read_config as read_config
 from specviz.methods.trained.sizes import fault, shown
@@ -60,6 +61,47 @@ class TapConfig:
     taps: tuple[int, ...]
     vocab: int
     draft_vocab: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayerConfig(TapConfig):
+    """And the sizes of its layers, which are as wide as the target."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ff: int
+    rope_theta: float
+    eps: float = 1e-6
+
+    @property
+    def layer(self) -> LayerShape:
+        """One layer."""
+        return LayerShape(
+            self.target_width, self.heads, self.kv_heads, self.head_dim, self.ff, self.rope_theta, self.eps
+        )
+
+    @classmethod
+    def describing(
+        cls, adapter: ModelAdapter, target: str, taps: tuple[int, ...], draft_vocab: int, layer: LayerShape, **more: Any
+    ) -> Self:
+        """Of a drafter with such layers beside a target; `target`: its fingerprint, `more`: a kind's own fields."""
+        return cls(
+            target=target,
+            target_name=adapter.name,
+            target_layers=adapter.n_layers,
+            target_width=layer.width,
+            taps=taps,
+            vocab=adapter.vocab,
+            draft_vocab=draft_vocab,
+            heads=layer.heads,
+            kv_heads=layer.kv_heads,
+            head_dim=layer.head_dim,
+            ff=layer.ff,
+            rope_theta=layer.rope_theta,
+            eps=layer.eps,
+            **more,
+        )
 
 
 D = TypeVar("D", bound=DrafterConfig)

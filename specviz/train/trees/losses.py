@@ -7,7 +7,7 @@ blocks come from one packed forward (specblock.md 7), with anchors and cuts draw
 block 1 learns alone, because what later blocks inherit is noise until then.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,6 +54,14 @@ class PlaceResult:
     def share_right(self) -> float:
         """Of those that count."""
         return float(self.right.sum() / self.counted.sum().clamp(min=1))
+
+
+def behind_right(told: Iterable[PlaceResult]) -> Iterator[tuple[PlaceResult, Tensor]]:
+    """Each place, and where it counts `[W, A]` and all places before it were right."""
+    alive: Tensor | bool = True
+    for each in told:
+        yield each, each.counted & alive
+        alive = alive & (each.right | ~each.counted)
 
 
 Places = Callable[[TargetOutputs], Sequence[PlaceResult]]
@@ -129,12 +137,9 @@ def right_by_level(adapter: ModelAdapter, trained: Trained[Any, Any], windows: O
     right, total = torch.zeros(n), torch.zeros(n)
     for part in windows.split(4):
         seen = read_target(adapter.model, trained, trained.config.taps, *part)
-        alive = torch.ones(seen.features.shape[:2], dtype=torch.bool, device=seen.tokens.device)
-        for level, told in enumerate(levels_of(trained, adapter.embedding, seen, n)):
-            reached = alive & told.counted
+        for level, (told, reached) in enumerate(behind_right(levels_of(trained, adapter.embedding, seen, n))):
             right[level] += (told.right & reached).sum()
             total[level] += reached.sum()
-            alive = alive & (told.right | ~told.counted)
     return [round(share, 4) for share in (right / total.clamp(min=1)).tolist()]
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from specviz.events import prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, TextToken
-from specviz.view.frame.run_header import badge, run_info
+from specviz.view.frame.run_header import badge, of_whole_run, run_info
 from specviz.view.words.numbers import apart, plural
+from specviz.view.words.palette import Tone
 
 LETTERS = "ABCDEF"
 _LENGTH = ("max_new_tokens", "stop", "seed")  # of the text; the seed is looked at by itself
@@ -51,7 +52,7 @@ class RunLane:
     name: str
     title: str
     badge: str
-    lossless: bool
+    tone: Tone
     tokens: tuple[LaneToken, ...]
     rounds: tuple[LaneRound, ...]
     parts_at: int | None = None
@@ -142,7 +143,7 @@ def _parts(one: Sequence[object], other: Sequence[object]) -> int | None:
 
 def _lane(letter: str, name: str, run: Run, query: Query, text: Sequence[TextToken], parts_at: int | None) -> RunLane:
     header, several = run.header, len(run.queries) > 1
-    info = run_info(run, header.knobs | header.sampling if header is not None else {}, None, "")
+    info = of_whole_run(run_info(run, header.knobs | header.sampling if header is not None else {}, None, ""), run)
     tokens, rounds, at = [], list[LaneRound](), 0
     for index in range(query.first, query.first + query.n_rounds):
         point = run.rounds.point(index)
@@ -153,8 +154,7 @@ def _lane(letter: str, name: str, run: Run, query: Query, text: Sequence[TextTok
         rounds.append(LaneRound(index, place, at, stop, point.n_drafted, point.n_accepted, point.rejected))
         at = stop
     promise = badge(header, run.mixed) if header is not None else ""
-    lossless = header is not None and header.lossless and not header.imported
-    return RunLane(letter, name, info.title, promise, lossless, tuple(tokens), tuple(rounds), parts_at)
+    return RunLane(letter, name, info.title, promise, info.tone, tuple(tokens), tuple(rounds), parts_at)
 
 
 # In words ------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from specviz.runlog.run import Mark, TextToken
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.frame.parts import Counts, KnobBar, Metric, Timeline, Why
-from specviz.view.words.palette import LinkShape, Phase, StateName, ValueName
+from specviz.view.words.palette import LinkShape, Phase, StateName, Tone, ValueName
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +25,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What runs, for the header line. `badge` says in words what is promised about the text.
+    """What runs, for the header line. `badge` says in words what is promised about the text, `tone` which kind that is.
 
     `exact`: whether rows of the target keep their bits in every pass, and if not why; "" where the run does not say.
     """
@@ -34,7 +34,7 @@ class RunInfo:
     method: str
     shape: str  # "chain", "tree", "" when the method has no shape
     verifier: str
-    lossless: bool
+    tone: Tone
     badge: str
     target: str
     draft: str | None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from specviz.view.words.numbers import plural
+from specviz.view.words.palette import Tone
 
 if TYPE_CHECKING:
     from specviz.metrics import ConfidenceBand, Metrics
@@ -54,11 +55,11 @@ class RunFinding:
 class RunCard:
     """Of a run that another engine made: what decided there and what is known of it. Escaped text.
 
-    `sound`: its text has the law of plain decoding. `rows`: label and words. `violations`: identities that do not hold.
+    `tone`: of its promise, as in `RunInfo`. `rows`: label and words. `violations`: identities that do not hold.
     """
 
     title: str
-    sound: bool
+    tone: Tone
     rows: tuple[tuple[str, str], ...]
     violations: tuple[str, ...] = ()
 

@@ -1,7 +1,7 @@
 """The header line: what runs, what is promised about the text, and what is going on right now."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.events import Header, ModelInfo, Outside, Promise, Warn
@@ -10,12 +10,12 @@ from specviz.text import running
 from specviz.view.frame.frame import Feed, PlayState, RunInfo
 from specviz.view.words.models import EXACT, exactness, precision, rounding
 from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
-from specviz.view.words.palette import STATES, StateName
+from specviz.view.words.palette import STATES, StateName, Tone
 
 _OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 _LABELS = {"top_k": "top-k", "top_p": "top-p", "min_p": "min-p", "repetition_penalty": "rep"}
 LAG = 12  # rounds behind before the header says so
-NOTHING = RunInfo("—", "—", "", "—", True, "", "—", None, "", None, "none")
+NOTHING = RunInfo("—", "—", "", "—", "kept", "", "—", None, "", None, "none")
 
 
 def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str, roof: str = "") -> RunInfo:
@@ -28,7 +28,7 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
         method=header.method,
         shape=str(knobs.get("shape", "")),
         verifier=header.verifier,
-        lossless=header.lossless,
+        tone=tone(header),
         badge=badge(header, run.mixed),
         target=_model(header.models.target) or UNKNOWN,
         draft=_model(header.models.draft),
@@ -57,6 +57,21 @@ def badge(header: Header, mixed: bool = False) -> str:
     return text + (", sampling changed on the way" if mixed else "")
 
 
+def tone(header: Header) -> Tone:
+    """The one colour of that promise, on every screen."""
+    if header.outside is not None:
+        return outside_tone(header.outside)
+    if header.imported:
+        return "open"
+    return "kept" if header.lossless else "broken"
+
+
+def outside_tone(outside: Outside) -> Tone:
+    """That of a rule of another engine."""
+    promise = outside.promise
+    return "kept" if promise == "same law" else "open" if promise == "unknown" else "broken"
+
+
 PROMISES: dict[Promise, str] = {
     "same law": "same law as plain decoding",
     "lossy": "LOSSY by its setting",
@@ -71,10 +86,20 @@ def outside_badge(outside: Outside) -> str:
     return f"{running(outside.engine)}: {PROMISES[outside.promise]} · {outside.known} known"
 
 
-def sampling(knobs: Mapping[str, Any]) -> str:
-    """`T .70  top-p .90`; what is off is left out."""
+def of_whole_run(info: RunInfo, run: Run) -> RunInfo:
+    """The header of all rounds together: where they had several temperatures, from the least to the most."""
+    met = {change.new for change in run.changes if change.name == "temperature"} | {run.knobs.get("temperature")}
+    if run.header is not None:
+        met.add(run.header.sampling.get("temperature"))
+    return replace(info, sampling=sampling(run.knobs, [t for t in met if isinstance(t, int | float)]))
+
+
+def sampling(knobs: Mapping[str, Any], met: Sequence[float] = ()) -> str:
+    """`T .70  top-p .90`; what is off is left out. `met`: every temperature there was, `T .60 .. .80`."""
     temperature = knobs.get("temperature")
     head = "T —" if temperature is None else "T 0 greedy" if temperature == 0 else f"T {knob(float(temperature))}"
+    if len(set(met)) > 1:
+        head = f"T {knob(float(min(met)))} .. {knob(float(max(met)))}"
     rest = [
         f"{_LABELS[name]} {knob(knobs[name])}" for name, off in _OFF.items() if name in knobs and knobs[name] != off
     ]

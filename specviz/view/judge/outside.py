@@ -9,6 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.traits import CAPPED, TOKENWISE
 from specviz.view.frame.judgement import RunCard
+from specviz.view.frame.run_header import outside_tone
 from specviz.view.words.numbers import number, plural, prob
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def run_card(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunCard | N
         *_checked(run, tally, metrics),
     )
     title = f"{running(outside.engine)} {running(outside.version or '')}".strip()
-    return RunCard(title, outside.promise == "same law", rows, tuple(violations(run, tally, metrics)))
+    return RunCard(title, outside_tone(outside), rows, tuple(violations(run, tally, metrics)))
 
 
 def _engine(outside: Outside) -> str:

@@ -6,6 +6,7 @@ from specviz.view.picture import measure
 from specviz.view.picture.look import Colours, mix
 from specviz.view.picture.shapes import Box, Piece, Shape, TextLine
 from specviz.view.stage.parts import Gauge, StageHead, StageRound, StageWhy
+from specviz.view.words.palette import TONES
 
 LEGEND = ("accepted", "rejected", "untested", "recovered", "bonus")
 _ENTRIES = 4
@@ -19,8 +20,8 @@ def header(head: StageHead, page: StageRound, x: float, y: float, wide: float, c
     room = wide - measure.width(place, 15, bold=True) - 20
     yield TextLine(x, y, (Piece(measure.clipped(head.title, room, 15, bold=True), plain.ink, True),), 15)
     yield TextLine(x + wide, y, (Piece(place, plain.ink, True),), 15, anchor="end")
-    sign, mark = ("✓", "bonus") if head.lossless else ("⚠", "rejected")
-    badge = Piece(f"{sign} {head.badge}", colours.readable(colours.mark(mark), plain.ground), True)
+    tinted = {"kept": colours.mark("bonus"), "broken": colours.mark("rejected"), "open": plain.soft}[head.tone]
+    badge = Piece(f"{TONES[head.tone]} {head.badge}", colours.readable(tinted, plain.ground), True)
     facts = measure.clipped(f"   {head.facts}", wide - measure.width(badge.text, 12.5, bold=True), 12.5)
     yield TextLine(x, y + 21, (badge, Piece(facts, plain.soft)), 12.5)
 

@@ -14,6 +14,7 @@ from specviz.text import NEWLINE
 from specviz.view.frame.frame import Cursor, Frame, Options
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar
+from specviz.view.frame.run_header import of_whole_run
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import RankNode
 from specviz.view.play.build import FrameBuilder
@@ -41,14 +42,14 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
     """The run as a whole. `name`: what the trace is called."""
     run = builder.run
     frame = builder.frame(Cursor(), OPTIONS, FEED)
-    info = frame.run
+    info = of_whole_run(frame.run, run)
     points = points_from(builder, 0)
     return StageHead(
         version=VERSION,
         name=name,
         title=info.title,
         badge=info.badge,
-        lossless=info.lossless and not info.imported,
+        tone=info.tone,
         facts=facts(frame, len(run.rounds)),
         metrics=metrics(frame),
         phases=PHASES,

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-VERSION = 1  # of these records; the painter refuses another one
+from specviz.view.words.palette import Tone
+
+VERSION = 2  # of these records; the painter refuses another one
 
 Token = tuple[str, str, int]  # text as it reads, mark, node it came from (-3: not recorded)
 UNRECORDED = -3
@@ -77,7 +79,7 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str  # of the trace, for the page's title
     title: str
     badge: str
-    lossless: bool
+    tone: Tone
     facts: str  # "seed 42 · 21 rounds · level full"
     metrics: tuple[StageMetric, ...]
     phases: tuple[str, ...]  # the words of the six phases

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from specviz.events import Node, Verify, prob
+from specviz.events import DraftStep, Node, Verify, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
@@ -179,6 +179,7 @@ class NodeContext:
     stands_for: int | None = None  # the kept twin that carries this node's test
     twin: str | None = None  # the kept one of several nodes that spell its text, when it is another
     own_test: Verify | None = None  # the test that was made on it, where a twin carries it
+    cut: DraftStep | None = None  # the look that ended the draft before this token, which had been filled all the same
 
     @property
     def mass(self) -> float | None:
@@ -255,6 +256,7 @@ def case(run: Run, family: RoundTree, node: int) -> NodeContext:
         link=link,
         length=len(path.links) if path is not None else 0,
         n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
+        cut=None if born.kept else cut_before(record, born),
     )
 
 
@@ -306,6 +308,12 @@ def title(run: Run, family: RoundTree, node: int) -> str:
         return f'root "{run.word(family.record.start.root)}"'
     born = family.nodes[node]
     return f'n{node} "{shown(born.text, born.bytes)}"'
+
+
+def cut_before(record: RoundRecord, node: Node) -> DraftStep | None:
+    """The look at which the draft of a node that was never sent had stopped; None where none did."""
+    looks = (look for look in record.every(DraftStep) if look.branch == node.branch)
+    return next((look for look in looks if look.stopped and look.pos <= node.pos), None)
 
 
 def _budget(record: RoundRecord) -> int | None:

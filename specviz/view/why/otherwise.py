@@ -16,6 +16,9 @@ def otherwise(run: Run, family: RoundTree, facts: NodeContext) -> str | None:
     """In words, without a full stop."""
     verdict = facts.verdict
     if not facts.node.kept or (verdict is not None and verdict.status == "pruned"):
+        if (cut := facts.cut) is not None:  # of a place further on nobody knows: those between have looks of their own
+            here = cut.pos == facts.node.pos and cut.bound is not None and cut.conf > 0
+            return f"verified with a bound of {fine(math.floor(cut.conf * 1000) / 1000)}" if here else None
         return None if facts.budget is None else f"sent with a node budget above {facts.budget}"
     if verdict is None:
         return None

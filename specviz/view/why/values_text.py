@@ -6,11 +6,12 @@ Filled from recorded fields only: what decided, with the numbers that decided it
 import math
 from collections.abc import Callable
 
+from specviz.events import DraftStep
 from specviz.traits import TOKENWISE
 from specviz.view.frame.parts import Flip
 from specviz.view.why.node_context import NodeContext
 from specviz.view.why.scan_text import scan_words
-from specviz.view.words.numbers import apart, fine, percent, prob, times
+from specviz.view.words.numbers import apart, fine, percent, plural, prob, times
 
 _FATES = {
     "branch_lost": "Another branch spells the target's token, so this one is void.",
@@ -220,12 +221,26 @@ def _sibling_kept(case: NodeContext) -> str:
 
 
 def _pruned(case: NodeContext) -> str:
+    if case.cut is not None:
+        return _behind_cut(case.cut, case.node.pos - case.cut.pos)
     budget = f"the node budget ({case.budget})" if case.budget is not None else "the node budget"
     if case.blocker is not None or case.verdict is None or case.verdict.why == "budget":
         cum = case.node.src.get("cum")
         chance = f" The draft gave its path {fine(math.exp(min(0.0, cum)))}." if isinstance(cum, int | float) else ""
         return f"Pruned before the target saw it: {budget} went to likelier nodes.{chance}"
     return "Pruned before the target saw it."
+
+
+def _behind_cut(cut: DraftStep, n: int) -> str:
+    """Of a place that was filled with those before it, and lies `n` places behind where the draft ended."""
+    where = "here" if not n else f"{plural(n, 'place')} before it"
+    if cut.bound is None:
+        return f"Filled with those before it, and not verified: the draft ended {where}."
+    conf, bound = apart(cut.conf, cut.bound)
+    return (
+        f"Filled with those before it, and not verified: the draft ended {where}, where its confidence {conf} is below "
+        f"the bound {bound}."
+    )
 
 
 _UNTESTED: dict[str, Callable[[NodeContext], str]] = {

@@ -22,9 +22,16 @@ def rounding(header: Header) -> str:
 
 
 def exactness(header: Header) -> str:
-    """`"exact: bitwise"`, or why it is up to rounding; nothing where a run does not say."""
+    """`"exact: bitwise"`, or why it is up to rounding, and where its layers lie; nothing where a run does not say."""
     said = header.env.get("exact")
-    return f"exact: {running(said)}" if isinstance(said, str) else ""
+    exact = f"exact: {running(said)}" if isinstance(said, str) else ""
+    return " · ".join(filter(None, (exact, placement(header))))
+
+
+def placement(header: Header) -> str:
+    """Where a target's layers lie that are spread over devices, or partly on disk; nothing for any other."""
+    said = header.env.get("layers")
+    return f"layers: {running(said)}" if isinstance(said, str) else ""
 
 
 def precision(info: ModelInfo) -> str:

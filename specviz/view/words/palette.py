@@ -24,6 +24,9 @@ CellKind = Literal["own", "catch_up", "align", "sweep"]  # specbound.md 12
 ROOT, CLOSING = -1, -2  # node ids of the root and of the token a round closes with
 
 StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "silent", "error", "core_lost"]
+# Of what is promised about a run's text: the law of plain decoding, another law, or nobody knows.
+Tone = Literal["kept", "broken", "open"]
+TONES: dict[Tone, str] = {"kept": "✓", "broken": "⚠", "open": "?"}
 ValueName = Literal["q", "p", "p/q", "u", "rank"]
 VALUE_MODES: tuple[ValueName, ...] = ("q", "p", "p/q", "u", "rank")
 LinkShape = Literal["line", "tee", "branch", "corner", "bar"]  # ─── ─┬─ ├─ └─ │

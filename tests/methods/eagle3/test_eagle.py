@@ -18,6 +18,7 @@ from specviz.methods.eagle3.drafter import Eagle, EagleNetwork, EagleShape
 from specviz.methods.eagle3.spec import EAGLE3
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
@@ -106,19 +107,8 @@ def test_levels_by_hand() -> None:
 def made(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = None) -> files.Trained:
     width = int(adapter.head.weight.shape[1])
     vocabulary = vocabulary or Vocabulary(adapter.vocab)
-    config = files.EagleConfig(
-        fingerprint(adapter),
-        adapter.name,
-        adapter.n_layers,
-        width,
-        taps(adapter.n_layers),
-        adapter.vocab,
-        vocabulary.n_draft,
-        4,
-        2,
-        8,
-        24,
-        1e4,
+    config = files.EagleConfig.describing(
+        adapter, fingerprint(adapter), taps(adapter.n_layers), vocabulary.n_draft, LayerShape(width, 4, 2, 8, 24)
     )
     net = EagleNetwork(config.shape, torch.Generator().manual_seed(seed)).to(adapter.dtype).requires_grad_(False)
     return files.Trained(config, net, vocabulary)

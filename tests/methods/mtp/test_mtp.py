@@ -3,7 +3,6 @@
 import math
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +28,8 @@ from specviz.train.trees.mtp import settle
 from specviz.verifiers import get_verifier
 from support.driver import session as plain_session
 from support.models import build
-from support.table_session import HISTORY, TableModel, law_by_rounds
+from support.table_session import HISTORY, law_by_rounds
+from support.told import Told
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
 METHOD = get_method("mtp")
@@ -63,20 +63,8 @@ def test_packed_is_incremental() -> None:
 
 
 def config(adapter: Any, vocabulary: Vocabulary, layer: LayerShape) -> MtpConfig:
-    return MtpConfig(
-        target=fingerprint(adapter) if isinstance(adapter, ModelAdapter) else "",
-        target_name=adapter.name,
-        target_layers=adapter.n_layers,
-        target_width=layer.width,
-        taps=(adapter.n_layers,),
-        vocab=adapter.vocab,
-        draft_vocab=vocabulary.n_draft,
-        heads=layer.heads,
-        kv_heads=layer.kv_heads,
-        head_dim=layer.head_dim,
-        ff=layer.ff,
-        rope_theta=layer.rope_theta,
-    )
+    target = fingerprint(adapter) if isinstance(adapter, ModelAdapter) else ""
+    return MtpConfig.describing(adapter, target, (adapter.n_layers,), vocabulary.n_draft, layer)
 
 
 def made(adapter: ModelAdapter, vocabulary: Vocabulary | None = None) -> Trained:
@@ -94,25 +82,6 @@ def session(adapter: Any, trained: Trained, verifier: str = "walk", prompt: Any 
     drafter = Mtp(trained, adapter, asked["draft_mode"])
     parts = SessionConfig(FactoryModels(adapter, None, 900), drafter, get_verifier(verifier))
     return Session(parts, prompt, METHOD.table, asked, eos=eos)
-
-
-class Told(TableModel):
-    """A table with hidden states: a text's number as a vector, so that a layer can be fed by it."""
-
-    name, layers = "table", ()
-
-    def __init__(self, table: Table) -> None:
-        super().__init__(table, (0, 1, 0))
-        rng = torch.Generator().manual_seed(5)
-        self._vectors = torch.randn(200, 8, generator=rng, dtype=torch.float64)
-        self._tokens = torch.randn(self.vocab, 8, generator=rng, dtype=torch.float64)
-        self.head = SimpleNamespace(weight=0.5 * torch.randn(self.vocab, 8, generator=rng, dtype=torch.float64))
-
-    def normed(self, states: torch.Tensor) -> torch.Tensor:
-        return self._vectors[states[:, 0].long()]
-
-    def embedding(self, ids: torch.Tensor) -> torch.Tensor:
-        return self._tokens[ids]
 
 
 def off(table: Table, length: int, verifier: str, eos: tuple[int, ...] = (), **knobs: Any) -> float:

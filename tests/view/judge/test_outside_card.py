@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from specviz.cli.look.stats import measure_file
-from specviz.trace import Writer
+from specviz.runlog.fold import fold
+from specviz.trace import Writer, read_events
+from specviz.trace.rules import RULES
 from specviz.view.frame.judgement import RunCard
+from specviz.view.panels.overview.build import overview
+from specviz.view.play.build import FrameBuilder
+from specviz.view.stage.document import head
+from specviz.view.words.palette import TONES
 
 
 def _card(path: Path) -> RunCard:
@@ -35,9 +41,23 @@ def test_both_denominators_are_told(tmp_path: Path) -> None:
 
 def test_a_promise_that_is_none_is_not_sound(tmp_path: Path) -> None:
     card = _counts(tmp_path / "a", {})
-    assert not card.sound
+    assert card.tone == "broken"
     assert dict(card.rows)["promise"].startswith("OUTPUT INVALID")
     assert card.title == "engine 7"
+
+
+def test_a_promise_has_one_tone_wherever_it_is_told(tmp_path: Path) -> None:
+    told = set()
+    for name, rule in RULES.items():
+        with Writer(tmp_path / name.replace("/", "-"), "engine", rule=name, known="counts") as writer:
+            writer.request()
+            writer.round(n_drafted=1)
+            writer.committed([3], n_accepted=0)
+        run = fold(read_events(writer.path))
+        tones = {overview(run).info.tone, head(FrameBuilder(run), "a").tone, _card(writer.path).tone}
+        assert tones == {{"same law": "kept", "unknown": "open"}.get(rule.promise, "broken")}
+        told |= tones
+    assert told == set(TONES)
 
 
 @pytest.mark.parametrize(

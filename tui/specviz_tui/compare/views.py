@@ -112,7 +112,7 @@ def heads(found: SideBySide, cells: int) -> list[Text]:
     out = []
     for lane in found.text.lanes:
         line = Text(f" {lane.letter}  ", style=STRONG, no_wrap=True).append(f"{lane.name}  ")
-        line.append(lane.title, style=FAINT).append(f"  {lane.badge}", style=FAINT if lane.lossless else STRONG)
+        line.append(lane.title, style=FAINT).append(f"  {lane.badge}", style=STRONG if lane.tone == "broken" else FAINT)
         line.truncate(cells, overflow="ellipsis")
         out.append(line)
     return out

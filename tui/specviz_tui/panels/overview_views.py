@@ -41,7 +41,7 @@ def _card(card: RunCard, painter: Painter, cells: int) -> list[Text]:
     """Who made the run, by what rule, and what does not add up."""
     lines = []
     for label, words in card.rows:
-        red = label == "promise" and not card.sound
+        red = label == "promise" and card.tone == "broken"
         style = painter.tint("rejected") + STRONG if red else PLAIN
         first, *more = wrapped(f"{label}: {words}", cells - 2)
         lines.append(Text(f" {first[: len(label) + 1]}", style=FAINT).append(first[len(label) + 1 :], style=style))

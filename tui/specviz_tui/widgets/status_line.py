@@ -134,12 +134,14 @@ def _name() -> Text:
 def _method(run: RunInfo) -> Text:
     words = [w for w in (run.method, run.shape, run.verifier) if w]
     text = Text(" · ".join(words))
-    return text.append(f" ({run.badge.partition(':')[0]})", style=FAINT) if run.lossless else text
+    return text.append(f" ({run.badge.partition(':')[0]})", style=FAINT) if run.tone == "kept" else text
 
 
 def badge(run: RunInfo, painter: Painter) -> Text:
-    """What is not lossless says so, in red, on every screen: `NOT LOSSLESS · TV 1/9 on the toy`."""
-    return Text("" if run.lossless else f" {run.badge} ", style=painter.tint("rejected") + STRONG + CURSOR)
+    """What is not lossless says so, in red, on every screen: `NOT LOSSLESS · TV 1/9 on the toy`; what is not known,
+    without red."""
+    red = painter.tint("rejected") + STRONG + CURSOR if run.tone == "broken" else FAINT
+    return Text("" if run.tone == "kept" else f" {run.badge} ", style=red)
 
 
 def tabs(chosen: str, unfit: frozenset[str] = frozenset(), names: bool = True) -> Text:

@@ -74,7 +74,7 @@ class Functions:
 @cache
 def functions() -> dict[torch.dtype, Functions]:
     """The library by the dtype of its numbers. Raises OSError, in words, where there is none."""
-    if os.environ.get(COMPILE, "off") == "off":
+    if os.environ.get(COMPILE) == "off":
         raise OSError("--compile off")
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:

@@ -27,6 +27,7 @@ typedef unsigned short bf16;
 #define OUTPUTS 4
 #define TILE 96   /* rows that stay in the cache while the weights go by */
 #define AHEAD 8192 /* bytes that are asked for before they are needed */
+#define SOON 32   /* slots that keys and values are asked for ahead */
 #define SIDE 32   /* rows of a pass whose scores are held at once */
 #define SLICE 256 /* slots whose values stay in the cache while rows go by */
 #define WIDEST 256 /* numbers of a head, at most */
@@ -35,6 +36,7 @@ typedef unsigned short bf16;
 #define STEPS 9   /* of a layer: join, queries .., places, reads, out; join, gate and up, active, down */
 #define GROUP 32  /* weights of a grid that share a step, along a row */
 #define FOUR_BLOCK 320
+#define FINEST 32639.0f /* 127 * 256 + 127: the largest number of a row */
 
 typedef struct {
     long width, inner, heads, shared, dim; /* `shared`: heads of keys and values */
@@ -154,16 +156,17 @@ static long larger(long a, long b) { return a > b ? a : b; }
 
 static size_t lines_of(size_t n) { return (n + 63) / 64 * 64; }
 
-typedef struct { /* rows in eight bits: levels, and of every group the step and the sum of its numbers */
-    signed char *levels;
+typedef struct { /* rows in sixteen bits: 256 high + low, and of every group the step and the sum of its numbers */
+    signed char *high, *low;
     float *step, *sum;
 } fine;
 
-size_t fine_bytes(long n, long in) { return lines_of(n * in) + 2 * lines_of(n * in / GROUP * sizeof(float)); }
+size_t fine_bytes(long n, long in) { return 2 * lines_of(n * in) + 2 * lines_of(n * in / GROUP * sizeof(float)); }
 
 static fine fine_at(char *space, long n, long in) {
-    float *step = (float *)(space + lines_of(n * in));
-    return (fine){(signed char *)space, step, (float *)((char *)step + lines_of(n * in / GROUP * sizeof(float)))};
+    signed char *high = (signed char *)space, *low = high + lines_of(n * in);
+    float *step = (float *)(low + lines_of(n * in));
+    return (fine){high, low, step, (float *)((char *)step + lines_of(n * in / GROUP * sizeof(float)))};
 }
 
 INLINE i16 dot_four(i16 sum, i16 levels, const signed char *x) { /* in every lane, four levels by four numbers */

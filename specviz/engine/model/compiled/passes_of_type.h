@@ -67,6 +67,10 @@ void OF(product)(const T *x, const T *w, T *y, long n, long in, long out, long t
     together(OF(share_product), &(OF(product_of)){x, w, y, n, in, out}, threads, &only, 1);
 }
 
+INLINE void OF(ask)(const T *p, long n) { /* for what is needed soon */
+    for (long i = 0; i < n; i += 64 / (long)sizeof(T)) __builtin_prefetch(p + i, 0, 2);
+}
+
 /* Scores of M rows with sixteen keys that lie across. */
 INLINE void OF(score_some)(const T *x, const v16 *keys, float *y, long dim, long ld, const int M) {
     v16 sums[2 * ROWS];
@@ -94,6 +98,7 @@ INLINE void OF(mix_some)(const float *w, long ld, const T *v, long dim, long lo,
         v16 a[ROWS], b[ROWS];
         for (int m = 0; m < M; m++) a[m] = load(sum + m * dim + d), b[m] = load(sum + m * dim + d + 16);
         for (long j = lo; j < hi; j++) {
+            if (d == 0) OF(ask)(v + (j + SOON) * dim, dim);
             v16 x = OF(wide)(v + j * dim + d), y = OF(wide)(v + j * dim + d + 16);
             for (int m = 0; m < M; m++) {
                 v16 k = spread(w[m * ld + j]);
@@ -129,6 +134,8 @@ static void OF(attend)(const shape *s, const paths *p, long from, long to, const
     const T *of[16];
     for (long j = 0; j < most; j += 16) {
         for (long k = 0; k < 16; k++) of[k] = keys + (j + k < most ? j + k : most - 1) * dim;
+        OF(ask)(keys + (j + SOON) * dim, 16 * dim);
+        OF(ask)(values + j * dim, 16 * dim);
         OF(scores)(query, of, scores + j, rows, dim, ld);
     }
     for (long r = from; r < to; r++) {
@@ -184,7 +191,7 @@ static void OF(add)(T *x, const T *y, long n) {
 
 #include "four_bits_of_type.h"
 
-/* A product of all rows with a bias; `space`: of a thread, for rows in eight bits. */
+/* A product of all rows with a bias; `space`: of a thread, for rows in sixteen bits. */
 static void OF(biased)(const T *x, const void *w, const T *bias, T *y, long n, long in, long out, long bits, char *space,
                        hand *h) {
     fine f = fine_at(space, n, in);
@@ -192,7 +199,7 @@ static void OF(biased)(const T *x, const void *w, const T *bias, T *y, long n, l
     EACH(o, out, 16, FEW) {
         if (!bits) OF(multiply)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out);
         else {
-            if (!known++) OF(eighths)(x, f, n, in);
+            if (!known++) OF(sixteenths)(x, f, n, in);
             OF(four)(f, w, y, n, in, out, o);
         }
         for (long r = 0; bias && r < n; r++) OF(add)(y + r * out + o.lo, bias + o.lo, o.hi - o.lo);

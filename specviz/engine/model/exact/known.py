@@ -19,7 +19,15 @@ from specviz.engine.model.exact.plan import PassWidths
 
 _KIND = "exact"
 _SETTINGS = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "OMP_", "KMP_", "TORCH_")  # how names of variables begin
-_SOURCES = ("adapter.py", "cache.py", "rows.py", "layers/attention.py", "layers/direct_layer.py", "layers/norms.py")
+_SOURCES = (
+    "adapter.py",
+    "cache.py",
+    "rows.py",
+    "layers/attention.py",
+    "layers/direct_layer.py",
+    "layers/norms.py",
+    "layers/hooked.py",
+)
 
 
 def key_of(device: torch.device, model: Any) -> str:

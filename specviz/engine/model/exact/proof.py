@@ -22,6 +22,7 @@ from specviz.engine.model.exact import known
 from specviz.engine.model.exact.attention import exact_attention
 from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
 from specviz.engine.model.layers.direct_layer import Dense
+from specviz.engine.model.layers.hooked import unhooked
 from specviz.engine.model.rows import BLOCK, Rows
 
 Tensor = torch.Tensor
@@ -50,7 +51,7 @@ def exact_here(adapter: ModelAdapter) -> str:
         tuple(adapter.head.weight.shape),
         json.dumps(adapter.model.config.to_dict(), sort_keys=True, default=str),
         str(adapter.dtype),
-        str(adapter.device),
+        str(adapter.devices),
         adapter.direct is not None,
         adapter.compiled is not None,
         torch.get_num_threads(),
@@ -86,6 +87,8 @@ def make_exact(adapter: ModelAdapter) -> str:
     adapter.widths = None
     if adapter.dtype == torch.float64:
         return _not("of float64, which no draw has met yet")
+    if len(adapter.devices) > 1:
+        return _not(f"its layers compute on {len(adapter.devices)} devices")
     if not adapter.static:
         return _not("its rotary angles depend on the longest position of a pass")
     if adapter.context < _TEXT:
@@ -177,10 +180,11 @@ def _product_holds(adapter: ModelAdapter, module: Any) -> bool:
     tile, rows = torch.randn(min(n_out, 256), n_in, generator=noise), torch.randn(256, n_in, generator=noise)
     tile[:, half : 2 * half], rows[:, half : 2 * half] = -tile[:, order], rows[:, order]
     tile[:, 2 * half :] = 0
-    weight = tile.repeat(-(-n_out // len(tile)), 1)[:n_out].to(module.weight)
-    twin, rows = copy(module), rows.to(module.weight)[None]
+    like = {"dtype": module.weight.dtype, "device": adapter.device}  # what is read from disk lies nowhere else
+    weight = tile.repeat(-(-n_out // len(tile)), 1)[:n_out].to(**like)
+    twin, rows = unhooked(copy(module)), rows.to(**like)[None]
     twin._parameters = {"weight": nn.Parameter(weight.t().contiguous() if turned else weight, requires_grad=False)}
-    twin._parameters["bias"] = None if module.bias is None else nn.Parameter(torch.zeros_like(module.bias), False)
+    twin._parameters["bias"] = None if module.bias is None else nn.Parameter(torch.zeros(n_out, **like), False)
     widths = adapter.widths
     assert widths is not None
     few = n_out * n_in > _LARGE  # a head: no pass judges so many rows

@@ -1,7 +1,7 @@
 """Kernels for weights on a four-bit grid: our own where it can be built here, torch's anywhere else.
 
-Ours goes through whole layers too (`compiled`), and is meant for drafts: rows are taken in eight bits, with a step for
-every group, as llama.cpp takes them for its own four-bit weights. Torch's widens weights to bfloat16.
+Ours goes through whole layers too (`compiled`), and is meant for drafts: rows are taken in sixteen bits, with a step
+for every group, and whole numbers are multiplied. Torch's widens weights to bfloat16.
 """
 
 from collections.abc import Callable

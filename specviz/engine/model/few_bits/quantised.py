@@ -19,6 +19,8 @@ from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.few_bits.weight_only import DTYPE, KINDS, Bits, Int4Linear, Int8Linear
 from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
+from specviz.engine.model.layers.hooked import present, unhooked
+from specviz.engine.model.layers.norms import fuse_norms
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
@@ -54,6 +56,11 @@ class QuantisedAdapter(ModelAdapter):
     def __init__(self, target: ModelAdapter, bits: Bits) -> None:
         if target.device.type not in ("cpu", "cuda"):
             raise ModelError(f"--draft self:int{bits}: no kernels for device '{target.device.type}'; use cpu or cuda")
+        if len(target.devices) > 1:
+            raise ModelError(
+                f"--draft self:int{bits} is made of the target's weights, "
+                "and those lie on several devices: name a draft model"
+            )
         if not isinstance(target.head, nn.Linear):
             raise ModelError(f"--draft self:int{bits}: a head of type {type(target.head).__name__} cannot be packed")
         self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
@@ -67,6 +74,7 @@ class QuantisedAdapter(ModelAdapter):
             if all(isinstance(layer, DirectLayer) for layer in self.layers):
                 self.direct = self.layers
             self.norm = self._twin(target.norm)
+            fuse_norms(self.norm)
             weight, bias = target.head.weight.detach(), target.head.bias
             self.head = SharpHead(weight, None if bias is None else bias.detach())
 
@@ -99,9 +107,9 @@ class QuantisedAdapter(ModelAdapter):
         return made
 
     def _layer(self, target: ModelAdapter, index: int) -> Any:
-        if has_direct_form(target, index):
-            return DirectLayer(target.layers[index], self._linear, DTYPE, _light)
-        return self._twin(target.layers[index])
+        direct = has_direct_form(target, index)
+        with present(target.layers[index]) as layer:
+            return DirectLayer(layer, self._linear, DTYPE, _light) if direct else self._twin(layer)
 
     def _twin(self, module: nn.Module) -> Any:
         """The module with packed linear layers in it and all else in bfloat16; what needs no change is shared."""
@@ -110,8 +118,7 @@ class QuantisedAdapter(ModelAdapter):
             return _Corrected(packed, _light(module.correction)) if isinstance(module, CorrectedLinear) else packed
         if isinstance(module, Conv1D):  # GPT-2 keeps its weights the other way round
             return self._linear(module.weight.t(), module.bias)
-        twin = copy.copy(module)
-        twin.__dict__.pop("forward", None)  # a fused norm's is bound to the norm it was made for
+        twin = unhooked(copy.copy(module))  # a fused norm's is bound to the norm it was made for
         twin._modules = {name: child and self._twin(child) for name, child in module._modules.items()}
         twin._parameters = {
             name: weight if weight is None else nn.Parameter(weight.detach().to(DTYPE), requires_grad=False)

@@ -7,7 +7,7 @@ of another shape or type, an adapter beside them) is refused by name: the text w
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -25,6 +25,7 @@ from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.files import gguf_model, hub
 from specviz.engine.model.files.dtypes import pick_dtype, stored
 from specviz.engine.model.files.quiet import one_line
+from specviz.engine.model.layers.hooked import present
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError, nearest
 from specviz.events import ModelInfo
@@ -91,26 +92,31 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None, t
     if Path(where).exists():  # what must be fetched first is not asked for twice
         refuse_weights(f"--{role} {name}", stored(where), kind, place)
     model = plain_model(name, role, kind, where).to(place).requires_grad_(False).eval()
-    return tested(model, name, role, tokenizer)
+    return proved(model, name, role, tokenizer)
 
 
 def _with_ends(name: str, role: str, where: str, target: Loaded, ends: shared_ends.Ends) -> Loaded:
     """A draft model with its target's ends: in its dtype, where it lies, with its tokenizer."""
     theirs = target.adapter
     model = plain_model(name, role, theirs.dtype, where, theirs.model).to(theirs.device).requires_grad_(False).eval()
-    loaded = tested(model, name, role, target.tokenizer)
+    loaded = proved(model, name, role, target.tokenizer)
     light = shared_ends.lightened(loaded.adapter, ends)
     if not isinstance(light, QuantisedAdapter):
         return replace(loaded, adapter=light)
     return replace(loaded, adapter=light, info=msgspec.structs.replace(loaded.info, dtype=f"int{light.bits}"))
 
 
-def tested(model: Any, name: str, role: str, tokenizer: Any) -> Loaded:
-    """A model behind its adapter, once that was proved. Raises ModelError."""
+def proved(
+    model: Any, name: str, role: str, tokenizer: Any, behind: Callable[[Any, str, int], ModelAdapter] = ModelAdapter
+) -> Loaded:
+    """A model behind its adapter, once that was proved. `behind`: makes it, of model, name, vocabulary.
+
+    Raises ModelError.
+    """
     vocab = _size(tokenizer)
     want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
     with one_line(f"--{role} {name}"):
-        adapter = ModelAdapter(model, name=_name(name), vocab=vocab)
+        adapter = behind(model, _name(name), vocab)
     self_test(adapter, want)
     return Loaded(adapter, tokenizer, _info(adapter, name))
 
@@ -336,8 +342,9 @@ def fingerprint(adapter: ModelAdapter) -> str:
     if adapter.model not in _fingerprints:
         digest = hashlib.sha256()
         for name, parameter in sorted(adapter.model.named_parameters()):
-            flat = _whole(parameter.detach()).flatten()
-            some = flat[:: max(1, len(flat) // _SAMPLE)].float().cpu()
+            with present(adapter.model.get_submodule(name.rpartition(".")[0])) as module:
+                flat = _whole(module.get_parameter(name.rpartition(".")[2]).detach()).flatten()
+                some = flat[:: max(1, len(flat) // _SAMPLE)].float().cpu()
             some = torch.where(some.abs() < _SMALLEST, 0.0, some).bfloat16().view(torch.int16)
             digest.update(f"{name}{tuple(parameter.shape)}".encode())
             digest.update(some.numpy().tobytes())

@@ -20,6 +20,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction, joined
 from specviz.engine.model.layers.attention import packed_attention
+from specviz.engine.model.layers.hooked import present
 from specviz.engine.model.selftest import tolerance
 
 Tensor = torch.Tensor
@@ -193,14 +194,15 @@ def _equal(adapter: ModelAdapter, index: int, direct: DirectLayer, before: Seque
 @torch.inference_mode()
 def has_direct_form(adapter: ModelAdapter, index: int) -> bool:
     """Whether `DirectLayer` is that layer of the model: equal states on a chain with a branch, weights untouched."""
-    try:
-        direct = DirectLayer(adapter.layers[index], Dense, adapter.dtype)
-    except AttributeError:
-        return False
+    library = adapter.layers[index]
     adapter = copy(adapter)
     adapter.widths = None  # layers are called one by one here, with the masks that any layer takes
     try:
-        wanted, found = (_added(adapter, index, layer) for layer in (adapter.layers[index], direct))
+        wanted = _added(adapter, index, library)
+        with present(library):
+            found = _added(adapter, index, DirectLayer(library, Dense, adapter.dtype))
+    except AttributeError:
+        return False
     except (TypeError, ValueError, RuntimeError, KeyError):
         return False
     # By their lengths: single states of real models are large beside all others, and are rounded by as much.

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from specviz.engine.model.layers.hooked import is_hooked
+
 Tensor = torch.Tensor
 
 _HEIGHTS = (1, 2, 5, 33)  # rows
@@ -19,10 +21,10 @@ _HEIGHTS = (1, 2, 5, 33)  # rows
 
 @torch.inference_mode()
 def fuse_norms(model: Any) -> int:
-    """Replace every RMS norm that has an equal fused twin; returns how many."""
+    """Replace every RMS norm that has an equal fused twin; returns how many. One under a hook keeps it."""
     n = 0
     for module in model.modules():
-        if not type(module).__name__.endswith("RMSNorm"):
+        if not type(module).__name__.endswith("RMSNorm") or is_hooked(module):
             continue
         twin = next((twin for twin in (_fused, _fused_in_float) if _equal(module, twin)), None)
         if twin is not None:

@@ -1,9 +1,12 @@
 """A sublayer that is left out."""
 
+from copy import copy
 from typing import Any
 
 import torch
 from torch import nn
+
+from specviz.engine.model.layers.hooked import unhooked
 
 
 class Silent(nn.Module):
@@ -30,8 +33,7 @@ def with_silent(layer: nn.Module, parts: int) -> nn.Module:
     """A layer's twin without the sublayers of that number; the layer itself where it is 0."""
     if not parts:
         return layer
-    twin = nn.Module.__new__(type(layer))
-    twin.__dict__.update(layer.__dict__)
+    twin = unhooked(copy(layer))
     twin._modules = dict(layer._modules)
     for k, name in enumerate(layer._modules):
         if kind := parts >> 2 * k & 3:

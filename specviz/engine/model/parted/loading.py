@@ -22,7 +22,7 @@ from specviz.engine.model.files.loading import (
     pick_device,
     plain_model,
     plain_tokenizer,
-    tested,
+    proved,
 )
 from specviz.engine.model.files.quiet import one_line
 from specviz.engine.model.parted.follower import Follower
@@ -82,7 +82,7 @@ def load_parted(source: str | None, device: str | None, dtype: str | None, wante
         tokenizer = plain_tokenizer(where)
         spread = _spread(option, where, wanted.count)
     model = plain_model(name, "target", pick_dtype(dtype, place, where), where, spread=spread)
-    loaded = tested(model.requires_grad_(False).eval(), name, "target", tokenizer)
+    loaded = proved(model.requires_grad_(False).eval(), name, "target", tokenizer)
     return replace(loaded, exact=f"up to rounding (the target is parted over {wanted.count} processes)")
 
 

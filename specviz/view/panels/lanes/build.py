@@ -56,6 +56,11 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         told = told and not (run.header is not None and run.header.imported)
         return int(told) + int(told and run.method_traits.pipelined)
 
+    @classmethod
+    def opens(cls, run: Run) -> bool:
+        """Of a profile times are known, and nothing else."""
+        return not run.tells_tokens and cls.worth(run) > 0
+
     def empty(self, reason: str) -> LanesModel:
         return LanesModel(reason)
 

@@ -128,7 +128,7 @@ class ConfStep:
 
     pos: int
     branch: int | None
-    node: int | None  # None: it stopped, nothing was drawn
+    node: int | None  # None: it stopped, nothing was drawn; where a block was filled all the same, the token there
     shown: str
     conf: float | None
     bound: float | None

@@ -60,6 +60,11 @@ def conf_steps(run: Run, record: RoundRecord, fates: Fates) -> tuple[ConfStep, .
 def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> ConfStep:
     node = record.query.nodes.get(look.node) if look.node is not None else None
     mark, fate = marked(fates.get(look.node)) if look.node is not None else ("exit", "stopped here: nothing was drawn")
+    if look.stopped and node is None:
+        node = next(
+            (n for n in record.nodes.values() if not n.kept and (n.pos, n.branch) == (look.pos, look.branch)), None
+        )
+        fate = fate if node is None else "stopped here: filled with those before it, and not verified"
     if look.bound is None:
         text = prob(look.conf)
     else:
@@ -68,7 +73,7 @@ def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> ConfS
     return ConfStep(
         look.pos,
         look.branch,
-        look.node,
+        look.node if node is None else node.node,
         run.word(node.token) if node else "stop",
         look.conf,
         look.bound,
@@ -251,8 +256,10 @@ def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, 
     """What the target's pass judged, what it kept, and what fell."""
     pending = [
         run.name(n.token)
-        for i in record.verdicts
-        if (n := record.query.nodes.get(i)) and (i not in record.nodes or record.nodes[i].branch is None)
+        for i, verdict in record.verdicts.items()
+        if verdict.status != "pruned"
+        and (n := record.query.nodes.get(i))
+        and (i not in record.nodes or record.nodes[i].branch is None)
     ]
     over = f"the newest token and {said(pending)}" if pending else "the newest token alone"
     text = f"The target passes over {over} in {seconds(block.took)}."

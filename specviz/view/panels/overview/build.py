@@ -11,7 +11,7 @@ from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.parts import Metric, Series
-from specviz.view.frame.run_header import NOTHING, run_info
+from specviz.view.frame.run_header import NOTHING, of_whole_run, run_info
 from specviz.view.frame.series import Meter, histogram, metric, one_series, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
@@ -76,7 +76,9 @@ def overview(run: Run, meter: Meter | None = None) -> Overview:
     seed = run.queries[0].prefill.seed if run.queries and run.queries[0].prefill else None
     share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
     return Overview(
-        info=run_info(run, run.knobs, seed, overhead(metrics)) if run.header is not None else NOTHING,
+        info=of_whole_run(run_info(run, run.knobs, seed, overhead(metrics)), run)
+        if run.header is not None
+        else NOTHING,
         n_rounds=tally.n_rounds,
         n_tokens=(metrics.n_emitted or 0) if metrics is not None else 0,
         metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
