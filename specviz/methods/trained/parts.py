@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.compiled.products import multiply_compiled
 from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
@@ -191,7 +192,9 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         network.to_empty(device=adapter.device).load_state_dict(tensors)
         if self.join is not None:
             self.join(network, adapter, vocabulary)
-        return Trained(config, network.requires_grad_(False).eval(), vocabulary)
+        network.requires_grad_(False).eval()
+        multiply_compiled(network)
+        return Trained(config, network, vocabulary)
 
     def _fault(self, found: Mapping[str, Any]) -> str | None:
         known: Any = fields(self.config)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from torch import nn
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.compiled.library import Functions, KernelLayer, KernelPaths, KernelShape, functions
+from specviz.engine.model.compiled.products import product_by
 from specviz.engine.model.exact.plan import line_of
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.few_bits.weight_only import Int4Linear
@@ -74,6 +75,7 @@ class CompiledPasses:
 
     def __init__(self, adapter: ModelAdapter, functions: Functions) -> None:
         self._functions, self._item = functions, adapter.dtype.itemsize
+        self.product = product_by(functions.product)
         layers = [cast(DirectLayer, layer) for layer in adapter.direct or ()]
         norms = [[each and Norm.of(each, adapter.dtype) for each in layer.norms] for layer in layers]
         shapes = [_shape(*each) for each in zip(layers, norms, strict=True)]
@@ -151,17 +153,6 @@ class CompiledPasses:
             if place in mlp:
                 layer.behind = None
         return out
-
-    def product(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """`rows [.., in]` times `weight [out, in]` and a bias, as `nn.functional.linear`."""
-        if rows.requires_grad:  # somebody learns through it
-            return nn.functional.linear(rows, weight, bias)
-        rows = rows.contiguous()
-        n_out, n_in = weight.shape
-        out = rows.new_empty((*rows.shape[:-1], n_out))
-        addresses = (each.data_ptr() for each in (rows, weight, out))
-        self._functions.product(*addresses, rows.numel() // n_in, n_in, n_out, torch.get_num_threads())
-        return out if bias is None else out + bias
 
     @torch.inference_mode()
     def is_near(self, adapter: ModelAdapter) -> bool:
