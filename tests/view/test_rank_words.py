@@ -238,7 +238,7 @@ def test_values_that_stand_for_others_say_so() -> None:
 
     block = texts("specblock", {})
     assert {name: block[name] for name in ("node_budget", "d_max", "slots_used", "widths", "drafter")} == {
-        "node_budget": "preset",
+        "node_budget": "what pays",
         "d_max": "all levels",
         "slots_used": "all",
         "widths": "preset",

@@ -120,13 +120,18 @@ def example(knobs: Mapping[str, Any]) -> Draft:
     return sample(TREE, sampled and knobs["temperature"] > 0)
 
 
-def budget(default: int = 60, lo: int = 0, also: str = "") -> KnobSpec:
+MOST_NODES = 60  # of a tree that is as large as pays
+
+
+def budget(most: str = "") -> KnobSpec:
+    """Knob `node_budget` of drafters with trained parts; `most`: what bounds a tree that is as large as pays."""
     return whole(
         "node_budget",
-        lo,
+        -1,
         256,
-        default,
-        f"nodes sent to the target, most likely first; 0 decodes plainly{also}",
+        -1,
+        "nodes sent to the target, most likely first; 0 decodes plainly; -1: as many as are likely to pay for the pass "
+        f"they take here{most}",
         symbol="N",
     )
 

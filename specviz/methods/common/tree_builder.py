@@ -86,6 +86,11 @@ class Levels(ScoredTree[LevelNode]):
         super().__init__(ends)
         self.k, self.deepest = k, deepest
         self.rows: list[int] = []
+        self.unpaid = False  # more could have been grown, and was not worth a call
+
+    def size(self, budget: int) -> int:
+        """How many nodes to send; a `budget` below 0 sets no bound."""
+        return len(self.nodes) if budget < 0 else budget
 
     def offer(self, parents: Sequence[int], offers: Iterable[tuple[Sequence[int], Sequence[float]]]) -> None:
         """Children of expanded nodes: for each its tokens with their log-probabilities, best first."""

@@ -27,8 +27,9 @@ from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.events import TreeMade, Warn, six
 from specviz.knobs import Knobs
-from specviz.methods.common.knobs import EAGLE
+from specviz.methods.common.knobs import EAGLE, MOST_NODES
 from specviz.methods.common.tree_builder import Levels
+from specviz.methods.common.tree_size import PayingLevels
 from specviz.methods.trained import published
 from specviz.methods.trained.calls import (
     BlockCall,
@@ -43,7 +44,7 @@ from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
 from specviz.methods.trained.parts import OPTION, LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, read_table
+from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, paying_paths, read_table
 from specviz.methods.trained.ranks import best
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
@@ -153,7 +154,11 @@ class Eagle(PairDrafter):
         return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} levels")}
 
     def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
-        return Levels(ctx.knobs["k_max"], deepest, lambda token: token in ctx.eos)
+        """The tree to grow; `budget` -1: as far as it pays."""
+        k = ctx.knobs["k_max"]
+        if budget < 0:
+            return PayingLevels(k, deepest, lambda token: token in ctx.eos, self.pace.round_cost, MOST_NODES)
+        return Levels(k, deepest, lambda token: token in ctx.eos)
 
     def propose(self, ctx: Context) -> Draft:
         """Level by level, then the best nodes of all."""
@@ -165,7 +170,7 @@ class Eagle(PairDrafter):
         if not grower.grow(self.text.root()):
             ctx.note(Warn(code="draft_not_finite", message="the drafter's numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
-        return self._drafted(ctx, tree, grower, budget)
+        return self._drafted(ctx, tree, grower, grower.levels.size(budget))
 
     def _drafted(self, ctx: Context, tree: DraftTree, grower: "LevelRunner", budget: int) -> Draft:
         levels, spread = grower.levels, self.trained.vocabulary.spread
@@ -176,7 +181,7 @@ class Eagle(PairDrafter):
             src = {"rank": node.rank, "cum": six(node.cum)}
             parent = place[node.parent]
             place[number] = tree.add(node.token, parent, None, node.log, "argmax", raws[node.row], src=src)
-        end: DraftEnd = "budget" if len(kept) < len(levels.nodes) else "depth"
+        end: DraftEnd = "budget" if levels.unpaid or len(kept) < len(levels.nodes) else "depth"
         draft = tree.draft(end, keep=[place[number] for number in kept])
         if ctx.level != "none":
             grower.note(draft, self.pace)
@@ -254,7 +259,11 @@ class StaticTree(Eagle):
         self.right = right
 
     def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
-        return FixedLevels(best_paths(self.right, budget, deepest), lambda token: token in ctx.eos)
+        if budget < 0:
+            paths = paying_paths(self.right, self.pace.round_cost, MOST_NODES, deepest)
+        else:
+            paths = best_paths(self.right, budget, deepest)
+        return FixedLevels(paths, lambda token: token in ctx.eos)
 
 
 def make_static(models: FactoryModels, knobs: Knobs) -> StaticTree:

@@ -23,14 +23,14 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs
-from specviz.methods.common.knobs import HEADS
+from specviz.methods.common.knobs import HEADS, MOST_NODES
 from specviz.methods.trained import published
 from specviz.methods.trained.calls import CallCosts, count_widths
 from specviz.methods.trained.pair_drafter import read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
 from specviz.methods.trained.parts import OPTION, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.rank_shapes import NAME, RankPath, best_paths, read_table
+from specviz.methods.trained.rank_shapes import NAME, RankPath, best_paths, paying_paths, read_table
 from specviz.methods.trained.ranks import Ranked, best
 from specviz.probability.draft import ROOT, Draft
 
@@ -170,7 +170,10 @@ class Medusa(Drafter):
         if ranked is None:
             ctx.note(Warn(code="draft_not_finite", message="the heads' numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
-        paths = best_paths(right, budget)
+        if budget < 0:
+            paths = paying_paths(right, self.pace.round_cost, MOST_NODES, by_level=False)
+        else:
+            paths = best_paths(right, budget)
         self._grow(ctx, tree, paths, ranked, logits)
         if ctx.level != "none":
             took = time.perf_counter_ns() - began
@@ -179,7 +182,7 @@ class Medusa(Drafter):
             widths = count_widths([*made.values()])
             told = TreeMade(n_raw=len(tree), n_merged=0, n_kept=len(tree), widths=widths, buckets=[])
             ctx.note(self.pace.of(told, ctx.counters.n_draft_calls))
-        return tree.draft("full" if len(paths) < budget else "budget")
+        return tree.draft("full" if 0 <= len(paths) < budget else "budget")
 
     def _grow(self, ctx: Context, tree: DraftTree, paths: list[RankPath], ranked: list[Ranked], logits: Tensor) -> None:
         """A node for every path; none behind an end token, and none of a rank that a small vocabulary lacks."""

@@ -12,5 +12,5 @@ METHOD = Method(
     verifiers=("walk", "tokenwise"),
     example=example,
     traits=MethodTraits(tree="heads"),
-    knobs=(budget(63), folder("set of Medusa heads")),
+    knobs=(budget(), folder("set of Medusa heads")),
 )

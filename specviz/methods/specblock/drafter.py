@@ -126,7 +126,10 @@ class SpecBlock(PairDrafter):
 
     def propose(self, ctx: Context) -> Draft:
         """Block 1, the further blocks, prune."""
-        tree, plan = DraftTree(ctx), read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full")
+        tree, plan = (
+            DraftTree(ctx),
+            read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full", self.pace.round_cost),
+        )
         self._warn(ctx, plan)
         if not plan.growing.budget or plan.growing.deepest < 1:
             why: DraftEnd = "depth" if not ctx.knobs["d_max"] else "length"

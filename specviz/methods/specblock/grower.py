@@ -25,6 +25,7 @@ from specviz.events import six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import ints, reals
 from specviz.methods.common.runner import DraftSampler, without_replacement
+from specviz.methods.common.tree_size import RoundCost
 from specviz.methods.specblock.growth import PRESETS, GrowingTree, GrowthKnobs, Pick, Widths
 from specviz.methods.specblock.network import BlockConfig, Trained
 from specviz.methods.specblock.recorder import best_tokens
@@ -51,8 +52,10 @@ class RoundPlan:
     notices: dict[str, str] = field(default_factory=dict)
 
 
-def read(knobs: Knobs, trained: BlockConfig, reach: int, full: bool) -> RoundPlan:
-    """`reach`: no node deeper than that is of use. Blocks that depth leaves no room for are not run."""
+def read(knobs: Knobs, trained: BlockConfig, reach: int, full: bool, cost: RoundCost | None = None) -> RoundPlan:
+    """`reach`: no node deeper than that is of use. Blocks that depth leaves no room for are not run. `cost`: of a
+    round, for a tree that is as large as pays; drawn siblings have rules of their own, and widths by true ranks show
+    what the whole preset could be."""
     preset = PRESETS[knobs["preset"]]
     used = min(knobs["slots_used"] or trained.slots, trained.slots)
     wanted = knobs["d_max"] if knobs["d_max"] >= 0 else used * knobs["blocks"]
@@ -63,13 +66,15 @@ def read(knobs: Knobs, trained: BlockConfig, reach: int, full: bool) -> RoundPla
     fixed = max(1, min(sizes[1], cap)) if knobs["width_mode"] == "fixed" else None
     rule = Widths((sizes[0], sizes[1], sizes[2], sizes[3]), knobs["k_max"], cap, trims, fixed)
     budget = preset.budget if knobs["node_budget"] < 0 else knobs["node_budget"]
+    drawn, oracle = knobs["siblings"] == "sampled" and knobs["temperature"] > 0, knobs["width_mode"] == "oracle"
+    pays = None if knobs["node_budget"] >= 0 or drawn or oracle else cost
     return RoundPlan(
-        GrowthKnobs(rule, deepest, knobs["merge"], knobs["start_cap"], budget),
+        GrowthKnobs(rule, deepest, knobs["merge"], knobs["start_cap"], budget, pays, used),
         RankReading(reals("bucket_bias", knobs["bucket_bias"]), knobs["rank_temp"], full),
         blocks=math.ceil(deepest / used),
         slots=used,
-        drawn=knobs["siblings"] == "sampled" and knobs["temperature"] > 0,
-        oracle=knobs["width_mode"] == "oracle",
+        drawn=drawn,
+        oracle=oracle,
         notices=notices(knobs, trained, used),
     )
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from specviz.methods.common.tree_builder import ScoredTree
+from specviz.methods.common.tree_size import RoundCost, chances, hoped
 from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT
 
@@ -152,13 +153,16 @@ class StartCandidate:
 
 @dataclass(frozen=True, slots=True)
 class GrowthKnobs:
-    """A round's knobs, read for growing. `deepest`: nodes below it are not made."""
+    """A round's knobs, read for growing. `deepest`: nodes below it are not made; `cost`: what a round takes, where no
+    more is grown and sent than pays; `slots`: nodes in a row that a block makes."""
 
     widths: Widths
     deepest: int
     merge: bool = True
     start_cap: int = 10
     budget: int = 60
+    cost: RoundCost | None = None
+    slots: int = 1
 
 
 class GrowingTree(ScoredTree[GrownNode]):
@@ -171,6 +175,7 @@ class GrowingTree(ScoredTree[GrownNode]):
         self.setting, self.draw = setting, draw
         self.expansions: list[SlotExpansion] = []
         self.n_offered = 0  # nodes there would be without merging
+        self._calls = 1
         self._by_key: dict[tuple[int, int], int] = {}
         self._candidates: dict[int, StartCandidate] = {}
 
@@ -247,11 +252,19 @@ class GrowingTree(ScoredTree[GrownNode]):
         taken = {expansion.parent for expansion in self.expansions} if self.draw else ()
         free = [c for c in offered if self.nodes[c.node].start is None and c.node not in taken]
         best = sorted((c for c in free if self._may_grow(c.node)), key=lambda c: (-self.cum(c.node), c.node))
-        return best[: min(self.setting.start_cap, self._left) if self.draw else self.setting.start_cap]
+        best = best[: min(self.setting.start_cap, self._left) if self.draw else self.setting.start_cap]
+        cost = self.setting.cost
+        if cost is None:
+            return best
+        found = {c.node: hoped(self, c.node, self.setting.slots) for c in best}
+        paying = {*cost.paying(chances(self), found, self._calls, self.setting.budget)}
+        self._calls += bool(paying)
+        return [c for c in best if c.node in paying]
 
     def _may_grow(self, node: int) -> bool:
         return self.depth(node) < self.setting.deepest and (node == ROOT or not self.ends(self.nodes[node].token))
 
     def kept(self) -> list[int]:
-        """The `budget` best nodes, in ascending order."""
-        return self.pruned(self.setting.budget)
+        """The best nodes, in ascending order: as many as pay, or as the budget allows."""
+        cost, budget = self.setting.cost, self.setting.budget
+        return self.pruned(budget if cost is None else cost.best(chances(self), self._calls, budget)[0])

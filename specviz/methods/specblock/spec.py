@@ -83,7 +83,7 @@ METHOD = Method(
             "paper",
             "sizes where no other knob says more: widths 2,4,10,0 and 60 nodes; 2,4,6,4, 90 and trims; 2,4,10,4 and 24",
         ),
-        budget(-1, -1, "; -1: the preset's"),
+        budget(", at most the preset's"),
         whole(
             "blocks", 1, MOST_BLOCKS, 2, "drafter calls: each further one starts at the best nodes so far", symbol="M"
         ),

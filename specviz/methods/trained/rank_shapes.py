@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import ModelError
+from specviz.methods.common.tree_size import RoundCost
 from specviz.methods.trained.parts import OPTION
 from specviz.methods.trained.sizes import are_shares
 
@@ -44,6 +45,20 @@ def best_paths(right: Sequence[Sequence[float]], n: int, deepest: int | None = N
         if depth < len(rows):
             heapq.heappush(heap, (worth * rows[depth][0], (*path, 0)))
     return found
+
+
+def paying_paths(
+    right: Sequence[Sequence[float]], cost: RoundCost, most: int, deepest: int | None = None, by_level: bool = True
+) -> list[RankPath]:
+    """Of the best paths, at most `most`, as many as bring the most tokens for a round's time. `by_level`: every level
+    is a call of the drafter; otherwise one call makes them all."""
+    paths = best_paths(right, most, deepest)
+    rates, committed, calls = [0.0], 1.0, 1
+    for n, path in enumerate(paths, 1):
+        committed += expected(right, [path])
+        calls = max(calls, len(path)) if by_level else 1
+        rates.append(committed / cost.of(n, calls))
+    return paths[: rates.index(max(rates))]
 
 
 def expected(right: Sequence[Sequence[float]], paths: Sequence[RankPath]) -> float:

@@ -27,7 +27,7 @@ _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
 _STANDS_FOR: dict[tuple[str, Any], str] = {
     ("branch_len", 0): "γ",
     ("branch_len", -1): "auto",
-    ("node_budget", -1): "preset",
+    ("node_budget", -1): "what pays",
     ("d_max", -1): "all levels",
     ("slots_used", 0): "all",
 }

@@ -118,7 +118,7 @@ def session(adapter: ModelAdapter, trained: files.Trained, **knobs: Any) -> Sess
     table = EAGLE3.table
     parts = SessionConfig(FactoryModels(adapter, None, 900), Eagle(trained, adapter), get_verifier("walk"))
     eos = frozenset(knobs.pop("eos", ()))
-    return Session(parts, PROMPT, table, table.knobs({"max_new_tokens": 36, **knobs}), eos=eos)
+    return Session(parts, PROMPT, table, table.knobs({"max_new_tokens": 36, "node_budget": 60, **knobs}), eos=eos)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

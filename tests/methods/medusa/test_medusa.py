@@ -125,7 +125,7 @@ def test_ends_limits_and_short_prompts(target: ModelAdapter) -> None:
     assert run.generate() == want[: want.index(want[5]) + 1]
     for limit in (1, 2, 5):
         assert session(target, trained, max_new_tokens=limit).generate() == want[:limit]
-    short = session(target, trained, prompt=[7])
+    short = session(target, trained, prompt=[7], node_budget=63)
     rounds = list(short.rounds())
     assert short.new_tokens == plain_session(target, None, [7], method="ar", max_new_tokens=36).generate()
     assert (len(rounds[0].draft), len(rounds[1].draft)) == (0, 63)

@@ -9,6 +9,7 @@ from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.methods.specblock import grower as drafting
 from specviz.methods.specblock.drafter import SpecBlock
+from specviz.methods.specblock.growth import PRESETS
 from specviz.methods.specblock.network import BlockConfig, BlockNetwork, Trained
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.parts import fingerprint, taps
@@ -78,6 +79,7 @@ def session(
 ) -> Session:
     """A session of `specblock` with that drafter."""
     table = SPECBLOCK.table
-    snapshot = table.knobs({"max_new_tokens": 40, **knobs})
+    budget = PRESETS[knobs.get("preset", "paper")].budget  # all of it, whatever pays
+    snapshot = table.knobs({"max_new_tokens": 40, "node_budget": budget, **knobs})
     parts = SessionConfig(FactoryModels(adapter, None, 900), SpecBlock(made, adapter), get_verifier(verifier))
     return Session(parts, prompt, table, snapshot, eos=frozenset(eos), sink=sink, texts=texts)

@@ -49,13 +49,13 @@ def test_a_depth_of_zero_is_no_tree_and_not_all_levels(run: Run) -> None:
 
 def test_what_is_clamped_is_said_once(run: Run) -> None:
     """Drafts are those of the greatest value there is, and a person is told."""
-    _, usual = run("specblock")
+    _, usual = run("specblock", node_budget=60)
     for knobs, code in (
         ({"slots_used": 9}, "slots_clamped"),
         ({"d_max": 30}, "depth_clamped"),
         ({"blocks": 4}, "blocks_beyond_training"),
     ):
-        _, events = run("specblock", **knobs)
+        _, events = run("specblock", node_budget=60, **knobs)
         assert [warn.code for warn in of(events, Warn)] == [code]
         assert str(next(iter(knobs.values()))) in of(events, Warn)[0].message
         same = [node.token for node in of(events, Node)] == [node.token for node in of(usual, Node)]

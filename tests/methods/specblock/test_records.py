@@ -33,7 +33,7 @@ def test_records_are_read_and_checked(run: Run, tmp_path: Path, method: str, tem
 def test_expansions_and_blocks(run: Run, monkeypatch: pytest.MonkeyPatch, temperature: float) -> None:
     """Every round: blocks numbered from the root's, expansions as wide as said, true ranks as the other records say."""
     knowing(run, monkeypatch, temperature=temperature)
-    _, events = run("specblock", temperature=temperature, widths=["2,4,5,3"])
+    _, events = run("specblock", temperature=temperature, node_budget=60, widths=["2,4,5,3"])
     known = on_path = later = 0
     for events_ in by_round(events).values():
         blocks, expansions, nodes = of(events_, Block), of(events_, Expansion), {n.node: n for n in of(events_, Node)}
@@ -120,7 +120,7 @@ def test_ranks_are_places_among_the_offers(
     """Under a penalty and a ban tokens are offered in another order than by their logits, and ranks follow it."""
     law = {"repetition_penalty": 1.8, "ban": ["a"], "temperature": temperature}
     knowing(run, monkeypatch, right=0.6, **law)
-    _, events = run("specblock", width_mode=mode, widths=["2,3,4,5"], **law)
+    _, events = run("specblock", width_mode=mode, node_budget=60, widths=["2,3,4,5"], **law)
     reordered = placed = 0
     for events_ in by_round(events).values():
         path = [-1] + [v.node for v in of(events_, Verify) if v.status == "accepted"]

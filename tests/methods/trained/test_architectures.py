@@ -46,9 +46,10 @@ def test_every_drafter_runs_over_every_architecture(name: str, tied: bool) -> No
         ("medusa", Medusa(Heads(config, heads.network, heads.vocabulary), adapter)),
     ):
         method, knobs = get_method(called), {"max_new_tokens": 10, "temperature": 0.8}
+        whole = {"node_budget": 60} | knobs
         want = plain_session(adapter, None, PROMPT, method="ar", **knobs).generate()
         parts = SessionConfig(FactoryModels(adapter, None, 900), drafter, get_verifier("walk"))
-        run = Session(parts, PROMPT, method.table, method.table.knobs(knobs))
+        run = Session(parts, PROMPT, method.table, method.table.knobs(whole))
         drafted = sum(len(done.draft) for done in run.rounds())
         assert run.new_tokens == want, called
         assert drafted > 10, called
