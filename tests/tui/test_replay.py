@@ -7,7 +7,7 @@ import pytest
 from textual.geometry import Offset
 
 from specviz.events import Warn
-from specviz.trace import Recorder, read_events
+from specviz.trace import Recorder, Writer, read_events
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.text_strip import TextStrip
@@ -345,3 +345,15 @@ async def test_knobs_of_a_recording_cannot_be_moved(chain_trace: Path) -> None:
         await pilot.pause()
         assert "a recording" in shown(app)
         assert all(item.staged is None for item in frame_of(app).knobs.items)
+
+
+async def test_a_run_of_a_loop_without_knobs_does_not_say_that_nothing_has_started(tmp_path: Path) -> None:
+    with Writer(tmp_path / "loop", "engine", known="counts", clock=lambda: 0) as writer:
+        writer.round(n_drafted=4)
+        writer.committed([-1, -1], n_accepted=1)
+    app = replay_app(writer.path)
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.pause()
+        assert frame_of(app).n_rounds == 1
+        assert "nothing has started" not in shown(app)
+        assert "what made this run told none" in shown(app)

@@ -45,7 +45,9 @@ class KnobPanel(FrameWidget, can_focus=True):
         """A grid and the pending line; one line when there is no room for more."""
         bar, width, lines = self.bar, self.content_size.width, self.content_size.height
         if bar is None or not bar.items:
-            return Text(" No knobs: nothing has started.", style=FAINT)
+            begun = self.frame is not None and self.frame.n_rounds > 0
+            why = "what made this run told none" if begun else "nothing has started"
+            return Text(f" No knobs: {why}.", style=FAINT)
         if lines < 2:
             return self._one_line(bar, width)
         per_row = max(width // CELL, 1)
