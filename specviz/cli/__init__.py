@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from specviz import lean
 from specviz.errors import MissingExtra, SpecvizError, suggestion
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
@@ -143,6 +144,7 @@ def group(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The console script: returns the exit code, prints one line for anything the user can mend."""
+    lean.own_process = args is None
     _open_streams()
     try:
         code = group.main(args, prog_name="specviz", standalone_mode=False)

@@ -28,7 +28,7 @@ _TOLD = 3  # so many lines that are no records are reported, the rest only count
 
 
 class Worker:
-    """Starts `python -m specviz.engine.run.worker ARGV` (or `command`).
+    """Starts `python -m specviz.engine.run ARGV` (or `command`).
 
     `record`: where the first run goes; `level` filters what is recorded, `redact` leaves all text out of it; `narrate`
     gets the worker's standard error line by line, from a thread. Raises SpecvizError when the process cannot be started
@@ -63,7 +63,7 @@ class Worker:
         self._next = None if record is None else plain_path(record)
         if self._next is not None:
             refuse_foreign(self._next)
-        full = list(command) if command is not None else [sys.executable, "-m", "specviz.engine.run.worker", *argv]
+        full = list(command) if command is not None else [sys.executable, "-m", "specviz.engine.run", *argv]
         try:
             self._pipe = Pipe(full, self._line, self._closed, narrate)
         except OSError as error:

@@ -1,7 +1,11 @@
 """`--timings`: stretches end where they are marked, the last two with the records of the run."""
 
+import time
+
+import psutil
 import pytest
 
+from specviz import lean
 from specviz.cli.run.timings import Timings
 from specviz.engine.memory import MemoryPlan
 from specviz.engine.model.rows import PromptChunk
@@ -34,3 +38,24 @@ def test_the_stretches_end_with_the_prompt_and_the_first_commit(capsys: pytest.C
     words = capsys.readouterr().err.splitlines()[len(said) :]
     assert [line.split()[0] for line in words] == ["prompt,", "0", "9", "a", "memory:"]
     assert "weights 269 MB, caches 200 MB (8,592 slots), passes 259 MB: 459 MB predicted" in words[-1]
+
+
+def test_a_process_of_our_own_is_counted_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Steps of loading have lines of their own, and all lines together are the whole."""
+    monkeypatch.setattr(lean, "own_process", True)
+    timings, began = Timings(), psutil.Process().create_time()
+    least = time.time() - began
+    steps = ("start", "imports", "target", "draft", "models", "session")
+    for name in steps:
+        timings.mark(name)
+    for event in make_events(new_tokens=8):
+        timings.sink(event)
+    walls = [wall for wall, _ in timings.found.values()]
+    assert all(wall is not None for wall in walls)
+    whole, most = sum(wall or 0 for wall in walls), time.time() - began
+    assert least - 0.05 <= whole <= most + 0.05, "since the process began, as the system says; clocks step by 10 ms"
+    timings.tell()
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in said[1:-1]] == [*steps, "prefill", "first"]

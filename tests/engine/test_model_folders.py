@@ -100,7 +100,7 @@ def test_run_refuses_code_of_a_folder_though_y_waits(good: Path, tmp_path: Path,
 def test_the_worker_refuses_code_of_a_folder_though_y_waits(good: Path, tmp_path: Path) -> None:
     """It reads commands where the library would ask."""
     folder, written = evil(good, tmp_path, native=False)
-    command = [sys.executable, "-m", "specviz.engine.run.worker", "--target", str(folder), "--no-draft"]
+    command = [sys.executable, "-m", "specviz.engine.run", "--target", str(folder), "--no-draft"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, input=YES, env=env, capture_output=True, timeout=300, check=False)
     assert done.returncode == 2

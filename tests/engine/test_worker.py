@@ -39,7 +39,7 @@ class Client:
         env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "specviz.engine.run.worker", "--threads", "1", *args],
+            [sys.executable, "-m", "specviz.engine.run", "--threads", "1", *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -310,7 +310,7 @@ def test_interrupt_is_cancelled(fresh: Client) -> None:
 def test_a_bad_pair_is_one_line_and_exit_2(folders: tuple[str, str], tmp_path: Path) -> None:
     """Nothing is said on stdout, one line on stderr."""
     done = subprocess.run(
-        [sys.executable, "-m", "specviz.engine.run.worker", "--target", str(tmp_path), "--draft", folders[1]],
+        [sys.executable, "-m", "specviz.engine.run", "--target", str(tmp_path), "--draft", folders[1]],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         capture_output=True,
         text=True,

@@ -24,6 +24,7 @@ from specviz.cli.run.result import Result
 from specviz.commands import Said
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import Event
+from specviz.lean import lean_start
 from specviz.methods import get_method
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
@@ -125,14 +126,15 @@ class TerminalTalk:
 
     def load(self) -> None:
         """Load the models that the method needs; those that are loaded stay."""
-        from specviz.engine.model.pair import load_pair
-        from specviz.engine.run.prepare import wants_chat
-
         request = self._request("?")
         if self.pair is not None and (self.pair.draft is not None or not request.needs_draft):
             return
         narrate("loading the models …")
-        self.pair = load_pair(*request.models)
+        with lean_start(request.device):
+            from specviz.engine.model.pair import load_pair
+            from specviz.engine.run.prepare import wants_chat
+
+            self.pair = load_pair(*request.models)
         if not wants_chat(self.pair.target, self.given["chat"]):
             raise SpecvizError(
                 f"no prompt, and {self.pair.target.info.name} has no chat template to hold a conversation by: "

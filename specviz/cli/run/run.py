@@ -26,6 +26,7 @@ from specviz.cli.run.result import Result, RunError, StreamResult
 from specviz.cli.run.timings import Timings, memory_words
 from specviz.errors import SpecvizError, TraceError, WriteError
 from specviz.events import Event, Header
+from specviz.lean import lean_start
 from specviz.trace.private import STORED
 
 if TYPE_CHECKING:
@@ -112,10 +113,11 @@ def _decode(
     """
     mark: Callable[[str], None] = timings.mark if timings is not None else lambda _: None
     mark("start")
-    from specviz.engine.run.local import LocalRun, load_pair
+    with lean_start(request.device) if parted is None else contextlib.nullcontext():
+        from specviz.engine.run.local import LocalRun, load_pair
 
-    mark("imports")
-    pair = load_pair(*request.models, parted=parted)
+        mark("imports")
+        pair = load_pair(*request.models, parted=parted, told=mark)
     mark("models")
     printed = output.sink
     with recording(request.record, printed, result, request.redact) as recorder:

@@ -1,7 +1,8 @@
 """`--timings`: what the time to the first token of a cold start went into, on standard error.
 
 Seconds by the wall and of the processor: on a busy machine the wall waits for others, the processor's time does not.
-The interpreter's own start, before the first line of this package, is told by the process's clock alone.
+Stretches follow one another without a gap, so that they sum up to the whole. The interpreter's own start, before the
+first line of this package, is known from when the system says that the process began.
 """
 
 import time
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from specviz import lean
 from specviz.cli.printing import narrate
 from specviz.events import Commit, Event, Prefill
 from specviz.text import byte_size, pad
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 _WHAT = {
     "start": "the interpreter and the command line",
     "imports": "torch, transformers and the engine",
-    "models": "weights, tokenizers, self-test, proof of exact rows",
+    "target": "its weights and tokenizer, self-test",
+    "draft": "its weights, or what is made of the target's",
+    "models": "layers in one piece, the kernel, proof of exact rows",
     "session": "drafter, caches, lanes",
     "prefill": "the prompt through the models",
     "first round": "draft, pass and verdict, to the first token",
@@ -39,7 +43,8 @@ class Timings:
     def mark(self, name: str) -> None:
         """The stretch since the last mark."""
         wall, cpu = time.perf_counter(), time.process_time()
-        self.found[name] = (None if name == "start" else wall - self.wall, cpu - self.cpu)
+        since = _age() if name == "start" else wall - self.wall
+        self.found[name] = (since, cpu - self.cpu)
         self.wall, self.cpu = wall, cpu
         if name == "models":
             self.loaded = _high_water()
@@ -104,6 +109,15 @@ def _held(memory: "MemoryPlan | None", before: float) -> list[str]:
     taken = byte_size(round((_high_water() - before) * (1 << 20)))
     words = memory_words(asdict(memory))
     return [f"memory: {words}: {byte_size(memory.needed)} predicted beside the models, {taken} taken"]
+
+
+def _age() -> float | None:
+    """Seconds since this process began; None where it is not our own, or nobody says."""
+    if not lean.own_process:
+        return None
+    import psutil
+
+    return max(0.0, time.time() - float(psutil.Process().create_time()))
 
 
 def _high_water() -> float:

@@ -1,5 +1,6 @@
 """A loaded pair: the target and, for methods that need one, a draft model of the same tokenizer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -49,6 +50,7 @@ def load_pair(
     draft_device: str | None = None,
     *,
     parted: Loaded | None = None,
+    told: Callable[[str], None] = lambda step: None,
 ) -> Pair:
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
 
@@ -56,9 +58,10 @@ def load_pair(
     A draft model named `self:int4` or `self:int8` is made out of the target; where none is named a known target has one
     that is usual for it.
     `draft_device`: where the draft model goes when that is another place than the target's. `parted`: the target, where
-    it is parted over processes and loaded by all of them.
+    it is parted over processes and loaded by all of them. `told`: hears when the target is there, and the draft.
     """
     first = parted or _target(target, device, dtype)
+    told("target")
     if is_auto(device):  # a draft model is small: it lies whole where the target's rows begin and end
         device = str(first.adapter.device)
     second = None
@@ -73,6 +76,7 @@ def load_pair(
                 f"the target has {first.adapter.vocab} of the tokenizer's ids, the draft model {second.adapter.vocab}: "
                 "use a draft model of the same family"
             )
+        told("draft")
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
     for one in (None if parted else first, second):

@@ -37,6 +37,7 @@ from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.prepare import wants_chat
 from specviz.errors import SpecvizError
 from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
+from specviz.lean import lean_start
 from specviz.local_models.shipped import usual_draft
 from specviz.methods import all_methods
 from specviz.methods.common.missing import missing
@@ -307,7 +308,8 @@ def main(
     writer = PipeWriter(out)
     try:
         needs_draft = not no_draft and (target is None or (draft or usual_draft(target)) is not None)
-        pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device)
+        with lean_start(device):
+            pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device)
     except SpecvizError as error:
         _give_up(writer, str(error), error.exit_code)
     except MemoryError:

@@ -1,0 +1,119 @@
+"""What a process of our own leaves out when it starts: most of what the libraries import serves nothing in a run.
+
+With any model transformers brings torch's compiler, tensors that lie on several hosts, and scipy: some 1,300 modules
+for a few decorators, for checks of types that a model on one device never has, and for losses of image models. A
+process that only decodes says that there are no such hosts and no scipy here, which the library is made for, and lets
+the compiler wait until somebody compiles. No number of a model is computed otherwise.
+
+Nothing here is for a process that others share with us, nor for models parted over processes: `own_process` is said by
+who begins a process, and is asked by who is about to import the engine.
+"""
+
+import gc
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from types import ModuleType
+from typing import Any
+
+own_process = False
+_is_lean = False  # whether the library was imported so
+
+_LIBRARY = "transformers"
+_WITHOUT = ("is_scipy_available", "is_torch_distributed_available")  # what it is told to do without
+_ITS_MODELS = ("modeling_layers", "masking_utils", "models.auto.modeling_auto")  # all that models have in common
+_COMPILER, _INDEXING = "torch._dynamo", "torch._dynamo._trace_wrapped_higher_order_op"
+_MARKS = ("disable", "allow_in_graph", "assume_constant_result")  # decorators that only a compiler looks at
+
+
+@contextmanager
+def lean_start(device: str | None = None) -> Iterator[None]:
+    """Around imports and loading of a process of our own; in any other nothing is different.
+
+    `device`: as asked for; where models are to lie on several, the library is imported whole.
+    """
+    if not own_process:
+        yield
+        return
+    gc.disable()  # a search for garbage goes through all that was made, and nearly all of it stays
+    try:
+        with nullcontext() if (device or "").startswith("auto") else lean_imports():
+            yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextmanager
+def lean_imports() -> Iterator[None]:
+    """Import the library without what a run needs not, unless it was imported before; until the end of this the
+    compiler waits, since the library's models are made by functions that would import it.
+
+    A version of it that cannot be had so is imported whole.
+    """
+    global _is_lean
+    if _COMPILER in sys.modules or (_LIBRARY in sys.modules and not _is_lean):
+        yield
+        return
+    importlib.import_module("torch")
+    sys.modules |= {_COMPILER: _Compiler(_COMPILER), _INDEXING: _Indexing(_INDEXING)}
+    try:
+        try:
+            _import_without()
+            _is_lean = True
+        except Exception:  # whatever another version makes of it: none of it may stay
+            _bring_compiler()
+            for name in [name for name in sys.modules if name.partition(".")[0] == _LIBRARY]:
+                del sys.modules[name]
+        yield
+    finally:
+        _bring_compiler()
+
+
+def _import_without() -> None:
+    for name in ("utils", "utils.import_utils"):
+        told = importlib.import_module(f"{_LIBRARY}.{name}")
+        for question in _WITHOUT:
+            setattr(told, question, _no)
+    for name in _ITS_MODELS:
+        importlib.import_module(f"{_LIBRARY}.{name}")
+
+
+def _no() -> bool:
+    return False
+
+
+def _bring_compiler() -> None:
+    """Take the stand-ins away: who imports torch's compiler now gets it."""
+    for name in (_COMPILER, _INDEXING):
+        if isinstance(sys.modules.get(name), _Compiler | _Indexing):
+            del sys.modules[name]
+
+
+class _Compiler(ModuleType):
+    """Stands in for torch's compiler: its marks are left out, and anything else that is asked of it brings it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _MARKS:
+            return _unmarked
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _bring_compiler()
+        return getattr(importlib.import_module(_COMPILER), name)
+
+
+class _Indexing(ModuleType):
+    """Stands in for the one part of it that models import by name."""
+
+    class TransformGetItemToIndex:
+        """Makes one of the compiler's."""
+
+        def __new__(cls) -> Any:
+            _bring_compiler()
+            return importlib.import_module(_INDEXING).TransformGetItemToIndex()
+
+
+def _unmarked(function: Callable[..., Any] | None = None, *_: Any, **__: Any) -> Any:
+    """The function itself, also where the decorator is given arguments first."""
+    return _unmarked if function is None else function
