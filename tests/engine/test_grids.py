@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from specviz.engine.model.compiled import library
+from specviz.engine.model.few_bits import grid_kernel as grid_kernels
+from specviz.engine.model.few_bits import grids
 from specviz.engine.model.few_bits.four_bit_kernels import four_bit_kernel
+from specviz.engine.model.few_bits.grid_kernel import grid_kernel
 from specviz.engine.model.few_bits.grids import GROUP, TOP, eight_bits, four_bits
 from specviz.engine.model.few_bits.weight_only import KINDS, Int4Linear, Int8Linear
 from specviz.errors import ModelError
@@ -96,6 +100,83 @@ def test_eight_bits_are_symmetric_per_output() -> None:
     levels, step = eight_bits(weights)
     assert torch.equal(levels.abs().amax(1), torch.full((20,), 127, dtype=torch.int8))
     assert bool(((levels * step[:, None] - weights).abs() <= step[:, None] * (0.5 + 127 * 2**-8)).all())
+
+
+def mixtures() -> dict[str, torch.Tensor]:
+    """Weights `[.., 512]` of every kind that a grid can meet."""
+    on, other = blocks("Q4_1")[0].flatten(1).repeat(40, 4), noise(960, 512, seed=5) * 0.05
+    few = torch.stack([whole((960, 512), 0, n, seed=n) * 0.01 - 0.03 for n in range(1, TOP + 1)]).flatten(0, 1)
+    return {
+        "on": on,
+        "in part": torch.where(noise(960, 16, seed=6).repeat_interleave(GROUP, 1) > 0, on, other),
+        "on none": other,
+        "few steps": few,
+        "one sided": blocks("Q4_0")[0].flatten(1).repeat(1, 4),
+        "flat": 1 + other,
+        "one value": torch.full((32, 512), -0.375),
+        "zeros": torch.zeros(16, 512),
+        "tiny": other * 1e-38,
+        "huge": on * 1e30,
+    }
+
+
+@pytest.mark.skipif(grid_kernel(noise(1, GROUP)) is None, reason="no C compiler here")
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", mixtures())
+def test_the_kernel_finds_torchs_grids_to_the_last_bit(
+    kind: str, stored: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the weights are; with more groups than are taken at once, too."""
+    weight = mixtures()[kind].to(stored)
+    found = four_bits(weight)
+    used = []
+    monkeypatch.setattr(grids, "_own_by_kernel", lambda *_: used.append(1))
+    monkeypatch.setenv(COMPILE, "off")
+    wanted = four_bits(weight)
+    assert not used, "the other way was taken"
+    assert found.n_own == wanted.n_own
+    for name in ("levels", "step", "middle"):
+        assert torch.equal(getattr(found, name), getattr(wanted, name)), name
+    assert (kind in ("on", "one sided", "one value", "zeros")) <= (found.n_own > 0), "the control: a grid is there"
+
+
+@pytest.mark.parametrize("compiler", ["false", "no-such-compiler-here"])
+def test_without_a_compiler_grids_are_torchs(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One that fails, or none at all; nor is anything said of it."""
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/false" if compiler == "false" else None)
+    grid_kernels._kernels.cache_clear()
+    try:
+        assert grid_kernel(noise(16, GROUP)) is None
+        assert four_bits(noise(16, GROUP)).n_groups == 16
+    finally:
+        grid_kernels._kernels.cache_clear()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(grid_kernel(noise(1, GROUP)) is None, reason="no C compiler here")
+def test_a_library_that_was_cut_short_on_disk_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a folder that cannot be written leaves the work to torch."""
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path))
+    grid_kernels._kernels.cache_clear()
+    assert grid_kernel(noise(1, GROUP)) is not None
+    (held,) = (tmp_path / "compiled").glob("grids-*.so")
+    short = tmp_path / "again" / "compiled" / held.name  # the one that is loaded stays whole
+    short.parent.mkdir(parents=True)
+    short.write_bytes(held.read_bytes()[:100])
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path / "again"))
+    grid_kernels._kernels.cache_clear()
+    assert grid_kernel(noise(1, GROUP)) is not None
+    assert short.stat().st_size > 100
+    (tmp_path / "a file").write_text("")
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(tmp_path / "a file"))
+    grid_kernels._kernels.cache_clear()
+    try:
+        assert grid_kernel(noise(1, GROUP)) is None
+    finally:
+        grid_kernels._kernels.cache_clear()
 
 
 @pytest.mark.usefixtures("kernel")

@@ -1,4 +1,4 @@
-"""`passes.c` as a library of this machine, built once with the compiler that is at hand and kept on disk.
+"""C of ours as a library of this machine, built once with the compiler that is at hand and kept on disk; `passes.c`.
 
 Built for this very processor, so an entry is named by the source, the compiler's version and the processor. Nothing of
 it is ever needed: where there is no compiler, torch's own products are used.
@@ -9,6 +9,8 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -74,52 +76,60 @@ class Functions:
 @cache
 def functions() -> dict[torch.dtype, Functions]:
     """The library by the dtype of its numbers. Raises OSError, in words, where there is none."""
-    if os.environ.get(COMPILE) == "off":
-        raise OSError("--compile off")
-    compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
-    if compiler is None:
-        raise OSError("no C compiler here")
-    library = ctypes.CDLL(str(_built(compiler)))
+    library = built("passes", _SOURCES, _FLAGS)
     shape, paths = map(ctypes.POINTER, (KernelShape, KernelPaths))
-    working = _typed(library["working"], [shape, paths, *[_long] * 3], ctypes.c_size_t)
-    fine_bytes = _typed(library["fine_bytes"], [_long, _long], ctypes.c_size_t)
+    working = typed(library["working"], [shape, paths, *[_long] * 3], ctypes.c_size_t)
+    fine_bytes = typed(library["fine_bytes"], [_long, _long], ctypes.c_size_t)
     return {
         dtype: Functions(
-            _typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 4),
-            _typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 6, _long]),
+            typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 4),
+            typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 6, _long]),
             working,
-            _typed(library[f"product_four_{name}"], [_pointer] * 3 + [_long] * 3 + [_pointer, _long]),
+            typed(library[f"product_four_{name}"], [_pointer] * 3 + [_long] * 3 + [_pointer, _long]),
             fine_bytes,
         )
         for dtype, name in _NAMES.items()
     }
 
 
-def _typed(function: Any, takes: list[Any], gives: Any = None) -> Any:
+def typed(function: Any, takes: list[Any], gives: Any = None) -> Any:
+    """A function of a library that knows what it takes and gives."""
     function.argtypes, function.restype = takes, gives
     return function
 
 
-def _built(compiler: str) -> Path:
-    """The library's file, built where it is not there yet. Raises OSError."""
-    words = [compiler, _version(compiler), *_FLAGS, *processor()]
-    source = b"\0".join(source.read_bytes() for source in _SOURCES)
-    key = hashlib.sha256("\0".join(words).encode() + source).hexdigest()[:24]
-    place = Path(platformdirs.user_cache_dir("specviz")) / "compiled" / f"passes-{key}.so"
+def built(name: str, sources: Sequence[Path], flags: Sequence[str]) -> ctypes.CDLL:
+    """The library of that name, made of the first of the sources where it is not there yet. Raises OSError, in words,
+    where there can be none."""
+    if os.environ.get(COMPILE) == "off":
+        raise OSError("--compile off")
+    compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
+    if compiler is None:
+        raise OSError("no C compiler here")
+    words = [compiler, _version(compiler), *flags, *processor()]
+    text = b"\0".join(source.read_bytes() for source in sources)
+    key = hashlib.sha256("\0".join(words).encode() + text).hexdigest()[:24]
+    place = Path(platformdirs.user_cache_dir("specviz")) / "compiled" / f"{name}-{key}.so"
     if place.exists():
-        return place
+        with suppress(OSError):  # one that was cut short is made again
+            return ctypes.CDLL(str(place))
+    _build([compiler, *flags], sources[0], place)
+    return ctypes.CDLL(str(place))
+
+
+def _build(line: list[str], source: Path, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = place.with_suffix(f".{os.getpid()}")
     try:
-        told = _said([compiler, *_FLAGS, "-o", str(new), str(_SOURCES[0]), "-lm"])
+        told = _said([*line, "-o", str(new), str(source), "-lm"])
         if not new.exists():
-            raise OSError(f"{compiler} failed: {told.strip().splitlines()[0] if told.strip() else 'no word'}")
+            raise OSError(f"{line[0]} failed: {told.strip().splitlines()[0] if told.strip() else 'no word'}")
         new.replace(place)
     finally:
         new.unlink(missing_ok=True)
-    return place
 
 
+@cache
 def _version(compiler: str) -> str:
     return _said([compiler, "--version"]).partition("\n")[0]
 

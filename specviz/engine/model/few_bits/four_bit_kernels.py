@@ -42,7 +42,7 @@ def four_bit_kernel(device: torch.device) -> FourBitKernel:
 def _pack_blocks(grid: WeightGrid) -> tuple[Tensor, ...]:
     """Bytes `[out / 16, in / 32, 320]`, as four_bits_of_type.h reads them."""
     blocks, groups = grid.levels.shape[0] // TALL, grid.levels.shape[1] // GROUP
-    halves = grid.levels.to(torch.uint8).view(blocks, TALL, groups, 4, 2, 4)  # line of a block, half and byte of a lane
+    halves = grid.levels.view(blocks, TALL, groups, 4, 2, 4)  # line of a block, half and byte of a lane
     lines = (halves[..., 0, :] | halves[..., 1, :] << 4).permute(0, 2, 3, 1, 4).reshape(blocks, groups, 4 * 64)
     scales = torch.stack([grid.step, grid.middle], -1).bfloat16().view(blocks, TALL, groups, 2)
     first = scales.transpose(1, 2).contiguous().view(torch.uint8).view(blocks, groups, 64)
@@ -66,7 +66,7 @@ def _scales(grid: WeightGrid) -> Tensor:
 
 
 def _pack_for_cpu(grid: WeightGrid) -> tuple[Tensor, ...]:
-    return torch.ops.aten._convert_weight_to_int4pack_for_cpu(grid.levels, 1), _scales(grid)
+    return torch.ops.aten._convert_weight_to_int4pack_for_cpu(grid.levels.int(), 1), _scales(grid)
 
 
 def _multiply_on_cpu(rows: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def _multiply_on_cpu(rows: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
 
 def _pack_for_cuda(grid: WeightGrid) -> tuple[Tensor, ...]:
     levels = grid.levels
-    pairs = (levels[:, ::2] << 4 | levels[:, 1::2]).to(torch.uint8)
+    pairs = levels[:, ::2] << 4 | levels[:, 1::2]
     tiles = next(tiles for tiles in (8, 4, 2) if levels.shape[1] % (16 * tiles) == 0)
     return torch.ops.aten._convert_weight_to_int4pack(pairs, tiles), _scales(grid)
 

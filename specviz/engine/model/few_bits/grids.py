@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 import torch
 
+from specviz.engine.model.few_bits.grid_kernel import GridKernel, grid_kernel
+
 Tensor = torch.Tensor
 
 GROUP = 32  # weights that share a step, along a row
 TOP = 15  # the highest level of four bits
 MIDDLE = 8  # the level whose value a grid names
 _ROUNDING = 2.0**-8  # of a number kept in bfloat16, relative: half of its last digit
+_FLAT = 4 * 2 * _ROUNDING  # of its largest weight: a step below it is hidden by rounding
 _MOST = 1 << 22  # weights that are widened at once
 _LOOKED_AT = 256  # groups of a matrix that tell whether it is worth looking at all of them
 
@@ -24,7 +27,7 @@ _LOOKED_AT = 256  # groups of a matrix that tell whether it is worth looking at 
 class WeightGrid:
     """A weight matrix in four bits. `n_own`: groups that stood on a grid before, so nothing was rounded away."""
 
-    levels: Tensor  # int32 [out, in], 0..15
+    levels: Tensor  # uint8 [out, in], 0..15
     step: Tensor  # [out, in / 32], in bfloat16's numbers
     middle: Tensor  # [out, in / 32], the value of level 8
     n_own: int
@@ -35,7 +38,8 @@ class WeightGrid:
 
     def weight(self) -> Tensor:
         """The matrix that it stands for, float32 `[out, in]`."""
-        groups = (self.levels - MIDDLE).view(*self.step.shape, GROUP) * self.step[..., None] + self.middle[..., None]
+        places = (self.levels.int() - MIDDLE).view(*self.step.shape, GROUP)
+        groups = places * self.step[..., None] + self.middle[..., None]
         return groups.view(self.levels.shape)
 
 
@@ -61,27 +65,65 @@ def _at_once(weight: Tensor) -> int:
 
 
 def _four_bits(weight: Tensor) -> WeightGrid:
-    groups = weight.float().reshape(-1, GROUP)
-    low, high = groups.aminmax(dim=1)
+    kernel = grid_kernel(weight)
+    if kernel is None:
+        groups = weight.float().reshape(-1, GROUP)
+        low, high = groups.aminmax(dim=1)
+        own = _own_grids(groups, low, high)
+    else:
+        groups = weight.reshape(-1, GROUP)
+        low, high, own = _own_by_kernel(kernel, groups)
     step, bottom = (high - low) / TOP, low
-    own = _own_grids(groups, low, high)
     if own is not None:
         rows, own_step, own_bottom = own
         step, bottom = step.index_copy(0, rows, own_step), bottom.index_copy(0, rows, own_bottom)
     step, middle = step.bfloat16().float(), (bottom + MIDDLE * step).bfloat16().float()
-    safe = torch.where(step > 0, step, 1.0)  # a group of equal weights: all at the middle
-    levels = ((groups - middle[:, None]) / safe[:, None]).round_().add_(MIDDLE).clamp_(0, TOP)
+    if kernel is None:
+        safe = torch.where(step > 0, step, 1.0)  # a group of equal weights: all at the middle
+        near = ((groups - middle[:, None]) / safe[:, None]).round_().add_(MIDDLE).clamp_(0, TOP)
+        levels = near.to(torch.uint8)
+    else:
+        levels = kernel.levels(groups, step, middle)
     shape = (weight.shape[0], weight.shape[1] // GROUP)
-    levels = levels.to(torch.int32).view(weight.shape)
-    return WeightGrid(levels, step.view(shape), middle.view(shape), 0 if own is None else len(own[0]))
+    n_own = 0 if own is None else len(own[0])
+    return WeightGrid(levels.view(weight.shape), step.view(shape), middle.view(shape), n_own)
 
 
-def _own_grids(groups: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Groups `[g, 32]` that are equally spaced already: their numbers, steps and lowest values. None: none are.
+Own = tuple[Tensor, Tensor, Tensor] | None  # numbers of groups, their steps and lowest values
+
+
+def _some(groups: Tensor) -> Tensor:
+    """Numbers of the groups that tell for all whether any is on a grid."""
+    return torch.arange(0, len(groups), max(1, len(groups) // _LOOKED_AT), device=groups.device)
+
+
+def _own_by_kernel(kernel: GridKernel, groups: Tensor) -> tuple[Tensor, Tensor, Own]:
+    """The ends of groups `[g, 32]`, and what `_own_grids` says of them."""
+    limits = 1.01 * _ROUNDING, _FLAT
+    any_is = bool(kernel.lines(groups[_some(groups)], TOP, *limits).n_steps.any())
+    lines = kernel.lines(groups, TOP if any_is else 0, *limits)
+    rows = lines.n_steps.nonzero()[:, 0]
+    if not len(rows):
+        return lines.low, lines.high, None
+    step = (lines.high - lines.low)[rows] / lines.n_steps[rows]
+    step, bottom = _line(step, lines.spread[rows], lines.pull[rows], lines.mean[rows], lines.centre[rows])
+    return lines.low, lines.high, (rows, step, bottom)
+
+
+def _line(step: Tensor, spread: Tensor, pull: Tensor, mean: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
+    """Step and lowest value of the line through all 32 weights, which is surer than the one through its two ends, each
+    of which was rounded. `step`: of that one, for groups of one value."""
+    slope = pull / torch.where(spread > 0, spread, 1.0)
+    slope = torch.where(spread > 0, slope, step)
+    return slope, mean - slope * centre
+
+
+def _own_grids(groups: Tensor, low: Tensor, high: Tensor) -> Own:
+    """Groups `[g, 32]` that are equally spaced already. None: none are.
 
     A group need not use all levels (Q4_0 reaches 7 steps to one side), so 15 steps are tried, then 14, and so on.
     """
-    some = torch.arange(0, len(groups), max(1, len(groups) // _LOOKED_AT), device=groups.device)
+    some = _some(groups)
     if not any(bool(_fits(groups[some], low[some], high[some], n)[0].any()) for n in range(TOP, 0, -1)):
         return None
     left = torch.arange(len(groups), device=groups.device)
@@ -107,13 +149,11 @@ def _fits(groups: Tensor, low: Tensor, high: Tensor, n_steps: int) -> tuple[Tens
     apart = (groups - (low[:, None] + places * step[:, None])).abs_()
     ends = torch.maximum(low.abs(), high.abs())
     allowed = (groups.abs() + ends[:, None]) * (1.01 * _ROUNDING)
-    fits = (apart <= allowed).all(1) & ((4 * 2 * _ROUNDING * ends < step) | (step == 0))
-    # The line through all 32 weights is surer than the one through its two ends, each of which was rounded.
+    fits = (apart <= allowed).all(1) & ((_FLAT * ends < step) | (step == 0))
     centre = places.mean(1, keepdim=True)
     spread = (places - centre).square().sum(1)
-    slope = ((places - centre) * groups).sum(1) / torch.where(spread > 0, spread, 1.0)
-    slope = torch.where(spread > 0, slope, step)
-    return fits, slope, groups.mean(1) - slope * centre[:, 0]
+    pull = ((places - centre) * groups).sum(1)
+    return fits, *_line(step, spread, pull, groups.mean(1), centre[:, 0])
 
 
 @torch.inference_mode()
