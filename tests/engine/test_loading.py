@@ -12,7 +12,7 @@ from tokenizers import AddedToken
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import compare_tokenizers, load, pick_device, stop_tokens
-from specviz.engine.model.selftest import reference, self_test
+from specviz.engine.model.selftest import _paths, _probe, reference, self_test
 from specviz.engine.run.local import load_pair
 from specviz.errors import ModelError
 from support.models import build, save, tokenizer
@@ -86,6 +86,17 @@ def test_self_test_catches_a_layer_that_is_misread() -> None:
     adapter.embedding = torch.nn.Embedding.from_pretrained(model.model.embed_tokens.weight * 1.5)
     with pytest.raises(ModelError, match="LlamaDecoderLayer are not supported"):
         self_test(adapter, want)
+
+
+def test_what_an_adapter_is_held_against_is_the_untouched_models() -> None:
+    """Rows of one text serve for all paths that begin it; each is what that path gives by itself."""
+    model = build("llama")
+    ids, nodes = _probe(260)
+    want = reference(model, "llama", 260)
+    alone = [model(torch.tensor([[*ids, *path]])).logits[0].detach() for path in _paths(nodes)]
+    assert torch.allclose(want.chain, alone[0], atol=1e-5)
+    assert torch.allclose(want.tree, torch.stack([logits[-1] for logits in alone]), atol=1e-5)
+    assert not torch.allclose(want.tree[1], want.tree[2], atol=1e-3), "the control: branches differ"
 
 
 def test_devices_and_dtypes() -> None:

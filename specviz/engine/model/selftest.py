@@ -43,8 +43,15 @@ def reference(model: Any, name: str, vocab: int) -> Reference:
     vocab = min(vocab, getattr(model.config.get_text_config(), "vocab_size", vocab))
     ids, nodes = _probe(vocab)
     try:
-        chain = _plain(model, ids, vocab)
-        tree = torch.stack([_plain(model, ids + path, vocab)[-1] for path in _paths(nodes)])
+        # A row sees what is before it alone, so one text shows every path that begins it.
+        found: dict[tuple[int, ...], torch.Tensor] = {}
+        for path in sorted(_paths(nodes), key=len, reverse=True):
+            if tuple(path) not in found:
+                logits = _plain(model, ids + path, vocab)
+                for n in range(len(path) + 1):
+                    found[tuple(path[:n])] = logits[: len(ids) + n]
+        chain = found[()]
+        tree = torch.stack([found[tuple(path)][-1] for path in _paths(nodes)])
     except Exception as error:
         raise ModelError(
             f"{name}: a {type(model).__name__} gives no logits for plain text: {line_of(error)}"

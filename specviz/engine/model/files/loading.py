@@ -7,6 +7,7 @@ of another shape or type, an adapter beside them) is refused by name: the text w
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -23,6 +24,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.drafts import corrected, shared_ends
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.files import gguf_model, hub
+from specviz.engine.model.files.as_stored import read_as_stored
 from specviz.engine.model.files.dtypes import pick_dtype, stored
 from specviz.engine.model.files.quiet import one_line
 from specviz.engine.model.layers.hooked import present
@@ -148,6 +150,8 @@ def plain_model(
             model, told = gguf_model.read_model(Path(where), dtype)
         elif ends is not None and ends.layers:
             model, told = corrected.read(option, Path(where), ends.layers, target)
+        elif not spread and (plain := _as_stored(where, dtype)) is not None:
+            model, told = plain, {}
         else:
             model, told = _read(where, dtype, spread or {})
     if ends is not None:
@@ -156,6 +160,14 @@ def plain_model(
     if not Path(where).is_file():
         _refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
     return model
+
+
+def _as_stored(where: str, dtype: torch.dtype) -> Any | None:
+    """The quick way in; whatever stops it is said by the library's own."""
+    try:
+        return read_as_stored(Path(where), dtype)
+    except Exception:
+        return None
 
 
 def _read(where: str, dtype: torch.dtype, spread: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -323,9 +335,8 @@ def stop_tokens(loaded: Loaded) -> frozenset[int]:
 
 def _whole(weight: torch.Tensor) -> torch.Tensor:
     """A weight with all its rows, which every process of a parted model must ask for at the same time."""
-    from torch.distributed.tensor import DTensor
-
-    return weight.full_tensor() if isinstance(weight, DTensor) else weight
+    parted = sys.modules.get("torch.distributed.tensor")  # who has such weights has imported it, and it takes long
+    return weight.full_tensor() if parted is not None and isinstance(weight, parted.DTensor) else weight
 
 
 _SAMPLE = 256  # entries of every parameter that the fingerprint looks at
