@@ -42,11 +42,13 @@ def four_bit_kernel(device: torch.device) -> FourBitKernel:
 def _pack_blocks(grid: WeightGrid) -> tuple[Tensor, ...]:
     """Bytes `[out / 16, in / 32, 320]`, as four_bits_of_type.h reads them."""
     blocks, groups = grid.levels.shape[0] // TALL, grid.levels.shape[1] // GROUP
-    halves = grid.levels.view(blocks, TALL, groups, 4, 2, 4)  # line of a block, half and byte of a lane
-    lines = (halves[..., 0, :] | halves[..., 1, :] << 4).permute(0, 2, 3, 1, 4).reshape(blocks, groups, 4 * 64)
-    scales = torch.stack([grid.step, grid.middle], -1).bfloat16().view(blocks, TALL, groups, 2)
-    first = scales.transpose(1, 2).contiguous().view(torch.uint8).view(blocks, groups, 64)
-    return (torch.cat([first, lines], -1).contiguous(),)
+    scales = torch.stack([grid.step, grid.middle], -1).bfloat16().view(torch.int32).view(blocks, TALL, groups)
+    # Four levels at a time: a level fills half of its byte, so that words can be moved as their bytes would be.
+    halves = grid.levels.view(torch.int32).view(blocks, TALL, groups, 4, 2)  # line of a block, half of a lane
+    out = torch.empty(blocks, groups, 5, TALL, dtype=torch.int32)
+    out[:, :, 0] = scales.transpose(1, 2)
+    out[:, :, 1:] = (halves[..., 0] | halves[..., 1] << 4).permute(0, 2, 3, 1)
+    return (out.view(torch.uint8).view(blocks, groups, 5 * 4 * TALL),)
 
 
 def _multiply_blocks(rows: Tensor, packed: Tensor) -> Tensor:
