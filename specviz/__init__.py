@@ -5,6 +5,7 @@ line, stays quick and imports no torch.
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,6 +50,12 @@ _HOME = {
 }
 
 __all__ = ["__version__", *_HOME]
+
+# Read when torch loads its library of threads (GNU's), so it must stand here. After every small operation of torch its
+# threads would look for more work for milliseconds, on the cores that the compiled passes' own threads want: on two
+# cores that took a pass all that its second thread brought. This many looks are tens of microseconds.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
 def __getattr__(name: str) -> Any:

@@ -7,13 +7,20 @@ Guesses are chains of point masses under the newest token, so whatever the windo
 The window hangs behind them, fed and never judged: ancestors in that tree are exactly what the method's mask lets a
 token see. Its best next tokens come back with the verdict. End tokens and the places it begins with are filled with
 random tokens of the prompt (stream `other`, which shapes drafts alone).
+
+The pool takes the n-grams of the text as well, those of the prompt first: they cost no row. Guesses and window share
+the round's budget of nodes; guesses come first, and the window, made as small as the budget asks, waits for a round
+that has room for all of it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+import msgspec
 import numpy as np
 
+from specviz.cost.row_cost import row_cost
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
@@ -21,7 +28,9 @@ from specviz.engine.decode.sampling import Warper
 from specviz.engine.model.adapter import FactoryModels
 from specviz.events import Warn
 from specviz.events import Window as WindowRecord
-from specviz.knobs import Knobs
+from specviz.knobs import Knobs, KnobSpec
+from specviz.methods.lookahead.budget import most_cells, nearly_free, window_shape
+from specviz.methods.lookahead.spec import MOST_NODES
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
 
@@ -125,6 +134,22 @@ class Pool:
         return list(reversed(self.tails.get(token, {})))
 
 
+@dataclass(slots=True)
+class TextReader:
+    """The n-grams of a text that grows, each once. `size`: their length; `eos`: tokens that are in none."""
+
+    size: int
+    eos: frozenset[int]
+    n_read: int = 0  # n-grams that begin before it were given out
+
+    def fresh(self, text: Sequence[int]) -> list[Ngram]:
+        """Those that the text holds since the last call, in its order."""
+        end = max(self.n_read, len(text) - self.size + 1)
+        found = [tuple(text[i : i + self.size]) for i in range(self.n_read, end)]
+        self.n_read = end
+        return [(tokens[0], tokens[1:]) for tokens in found if self.eos.isdisjoint(tokens)]
+
+
 @dataclass(frozen=True, slots=True)
 class Fillers:
     """Tokens of the prompt and how often each occurs; end tokens are none of them."""
@@ -159,30 +184,59 @@ class Lookahead(Drafter):
 
     calibrated = True
 
-    def __init__(self, size: int, width: int, most: int) -> None:
-        self.size, self.width = size, width
-        self.pool = Pool(most)
+    def __init__(self, knobs: Knobs, free: int) -> None:
+        """`free`: nodes of a round where the knobs leave their number open."""
+        self.free, self.budget = free, free if knobs["node_budget"] < 0 else knobs["node_budget"]
+        self.length = knobs["ngram_size"]
+        self.size, self.width = window_shape(self.length, knobs["window"], self.budget)
+        self.pool = Pool(knobs["guesses"])
         self.window: LookaheadWindow | None = None
+        self._of_text = knobs["text_ngrams"]
+        self._reader: TextReader | None = None
         self._fillers: Fillers | None = None
         self._fed: _Fed | None = None
         self._warned = False
 
+    def fitted(self, spec: KnobSpec) -> KnobSpec:
+        """An open budget is what this device takes at hardly any cost, as a number that the header can say."""
+        return msgspec.structs.replace(spec, default=self.free) if spec.name == "node_budget" else spec
+
     def propose(self, ctx: Context) -> Draft:
         """The n-grams that the pool holds under the newest token, then the window, which is not judged."""
-        added, tree = self._grow(ctx), DraftTree(ctx)
+        added, tree = self._learn(ctx), DraftTree(ctx)
         self._fed = None
-        if not ctx.reach:
-            return tree.draft("length")
-        tails = self.pool.under(ctx.tokens[-1])[: self._slots(ctx) // max(1, self.size - 1)]
+        if not ctx.reach or not self.budget:
+            return tree.draft("length" if self.budget else "budget")
+        n_guesses, cut = self._add_guesses(ctx, tree)
+        n_judged = len(tree)
+        self._add_window(ctx, tree)
+        self._note(ctx, len(tree) - n_judged, n_guesses, added)
+        end: DraftEnd = "no_match" if not n_guesses else "budget" if cut else "full"
+        if n_guesses and ctx.reach < self.length - 1:
+            end = "length"
+        return replace(tree.draft(end), n_judged=n_judged)
+
+    def _add_guesses(self, ctx: Context, tree: DraftTree) -> tuple[int, bool]:
+        """Guesses as chains under the newest token; how many, and whether the budget ended them."""
+        tails = self.pool.under(ctx.tokens[-1])[: self._slots(ctx) // max(1, self.length - 1)]
         for number, tail in enumerate(tails):
             node = ROOT
             for token in tail[: ctx.reach]:
+                if len(tree) == self.budget:
+                    return number + (node != ROOT), True
                 node = tree.add(token, node, cand=number, src={"guess": number})
-        n_judged = len(tree)
-        self._add_window(ctx, tree)
-        self._note(ctx, len(tree) - n_judged, len(tails), added)
-        end: DraftEnd = "no_match" if not tails else "full" if ctx.reach >= self.size - 1 else "length"
-        return replace(tree.draft(end), n_judged=n_judged)
+        return len(tails), False
+
+    def _learn(self, ctx: Context) -> int:
+        """What the round before showed, into window and pool; n-grams of it that are new to the pool."""
+        added = self._grow(ctx)
+        if not self._of_text:
+            return added
+        first = self._reader is None
+        if self._reader is None:
+            self._reader = TextReader(self.length, ctx.eos)
+        found = self.pool.learn(self._reader.fresh(ctx.tokens))
+        return added if first else added + found  # the prompt's are nobody's round
 
     def _grow(self, ctx: Context) -> int:
         """Begin the window, or move it by what the round before showed; n-grams new to the pool."""
@@ -192,6 +246,7 @@ class Lookahead(Drafter):
             self.window = LookaheadWindow.begin(self.size, ctx.tokens[-1], first)
             return 0
         if self._fed is None or not self._fed.best:
+            self.window.rows[0][0] = ctx.tokens[-1]  # it waited, and stands behind the newest token again
             return 0
         best = self._fed.best
         for column, token in enumerate(best):
@@ -205,16 +260,18 @@ class Lookahead(Drafter):
         return ctx.rows.cache.capacity - len(ctx.rows.cache.tokens)
 
     def _add_window(self, ctx: Context, tree: DraftTree) -> None:
-        """Hang the window behind the guesses, unless it would reach past the context or out of the cache.
+        """Hang the window behind the guesses, unless it would reach past the context, the budget or the cache.
 
-        Once that is so it stays so: the text only grows.
+        Past context or cache it stays so: the text only grows.
         """
         assert self.window is not None
         cells, base = self.window.cells(), len(tree)
         if ctx.n + self.window.depth > ctx.rows.model.context:
             return
-        if self._slots(ctx) < (self.size - 1) * (self.width + self.pool.most):
+        if self._slots(ctx) < min(self.budget, most_cells(self.size, self.width) + (self.length - 1) * self.pool.most):
             self._warn(ctx)
+            return
+        if base + len(cells) > self.budget:
             return
         for cell in cells:
             parent = ROOT if cell.parent < 0 else base + cell.parent
@@ -254,4 +311,5 @@ class Lookahead(Drafter):
 
 
 def make(models: FactoryModels, knobs: Knobs) -> Lookahead:
-    return Lookahead(knobs["ngram_size"], knobs["window"], knobs["guesses"])
+    device = models.target.device.type
+    return Lookahead(knobs, nearly_free(partial(row_cost, device), MOST_NODES))

@@ -3,11 +3,16 @@
 Every pass feeds a window of `ngram_size - 1` rows and `window` columns, whose best next tokens make a new row, so that
 each column grows an n-gram by one token a round; finished ones go to a pool. What the pool holds under the newest token
 is judged in the same pass, at most `guesses` of them. The window always takes the best token, also when sampling.
+
+Both share `node_budget`. On a processor a pass over 28 rows, as the paper's sizes ask for, takes three to four times as
+long as one over five, and no window earns that back: there the budget is what the weights' reading hides.
 """
 
-from specviz.knobs import whole
+from specviz.knobs import KnobSpec, whole
 from specviz.methods import Method
 from specviz.probability.draft import ROOT, Draft
+
+MOST_NODES = 1024  # more than any window and its guesses: 7 (60 + 60)
 
 METHOD = Method(
     name="lookahead",
@@ -35,6 +40,22 @@ METHOD = Method(
             7,
             "n-grams kept, and tried, per first token; 0 keeps none, which decodes plainly",
             symbol="G",
+            applies="Q",
+        ),
+        whole(
+            "node_budget",
+            -1,
+            MOST_NODES,
+            -1,
+            "nodes sent to the target: guesses first, then the window, made smaller until it fits; 0 decodes plainly; "
+            "-1: as many as cost hardly anything on this device",
+            applies="Q",
+        ),
+        KnobSpec(
+            name="text_ngrams",
+            kind="bool",
+            default=True,
+            help="the pool also takes the n-grams of the prompt and of the text as it grows",
             applies="Q",
         ),
     ),

@@ -12,11 +12,13 @@ from methods.branch.habits import Habits, problem
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Rows
+from specviz.engine.run import prepare
 from specviz.errors import KnobError
 from specviz.events import Event
 from specviz.events import Window as WindowRecord
 from specviz.methods import get_method
-from specviz.methods.lookahead.drafter import LookaheadWindow, Pool
+from specviz.methods.lookahead.budget import nearly_free, window_shape
+from specviz.methods.lookahead.drafter import LookaheadWindow, Pool, TextReader
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
 from specviz.prove.enumerate import deviation
@@ -27,6 +29,9 @@ from support.table_session import HISTORY, TableModel, session, session_law
 
 PROMPT = (2, 4, 1, 4, 0)
 SIZES = [(5, 7, 7), (3, 2, 2), (2, 4, 3), (4, 1, 1), (8, 3, 2), (2, 1, 2), (5, 6, 0)]
+# The paper's: every round feeds the whole window, and the pool holds nothing but what the window found.
+BOOK: dict[str, Any] = {"node_budget": 1024, "text_ngrams": False}
+both = pytest.mark.parametrize("sizes", [BOOK, {}], ids=["book", "default"])
 Best = Callable[[Sequence[int]], int]
 
 
@@ -106,6 +111,7 @@ def test_window_and_pool_are_those_of_the_book(size: int, width: int, guesses: i
         ngram_size=size,
         window=width,
         guesses=guesses,
+        **BOOK,
     )
     done = list(running.rounds())
     start, _ = fed(done[0])
@@ -139,36 +145,41 @@ def test_a_guess_that_matches_to_its_end_counts_whole() -> None:
     """N - 1 tokens of the guess and one more: a public implementation stops one short (specbranch.md 16)."""
     after = np.full((5, 5), 0.01) + 0.95 * np.roll(np.eye(5), 1, axis=1)  # 0 1 2 3 4 0 1 ..
     pair = FactoryModels(TableModel(Markov(after[0], after), (3,)), None, 400)
-    knobs = {"temperature": 0.0, "ngram_size": 4, "window": 6, "guesses": 4, "max_new_tokens": 40}
+    knobs = {"temperature": 0.0, "ngram_size": 4, "window": 6, "guesses": 4, "max_new_tokens": 40, **BOOK}
     running = session(pair, None, "lookahead", "walk", **knobs)
     sizes = [len(done.tokens) for done in running.rounds()]
     assert sizes[-4:-1] == [4, 4, 4]
     assert max(sizes) == 4
 
 
+@both
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize(("size", "width", "guesses"), [(5, 7, 7), (3, 4, 2), (2, 1, 1), (8, 12, 3)])
-def test_the_text_is_that_of_plain_decoding(temperature: float, size: int, width: int, guesses: int) -> None:
+def test_the_text_is_that_of_plain_decoding(
+    temperature: float, size: int, width: int, guesses: int, sizes: dict[str, Any]
+) -> None:
     model = build("llama", seed=4, dtype=torch.float64)
     for seed in range(3):
         knobs: dict[str, Any] = {"temperature": temperature, "seed": seed, "max_new_tokens": 30, "eos": (7, 11)}
-        own: dict[str, Any] = {"ngram_size": size, "window": width, "guesses": guesses}
+        own: dict[str, Any] = {"ngram_size": size, "window": width, "guesses": guesses, **sizes}
         plain = real_session(model, None, [5, 77, 12, 5, 9], "ar", **knobs).generate()
         assert real_session(model, None, [5, 77, 12, 5, 9], "lookahead", **knobs, **own).generate() == plain
 
 
+@both
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "mistral"])
-def test_other_architectures(name: str) -> None:
+def test_other_architectures(name: str, sizes: dict[str, Any]) -> None:
     """Learned positions and sliding windows see the window of a plain tree too."""
     model = build(name, seed=1)
     expected = greedy(model, [9, 8, 7, 6], 40)
-    assert real_session(model, None, [9, 8, 7, 6], "lookahead", ngram_size=3, window=5).generate() == expected
+    own: dict[str, Any] = {"ngram_size": 3, "window": 5, **sizes}
+    assert real_session(model, None, [9, 8, 7, 6], "lookahead", **own).generate() == expected
 
 
 @pytest.mark.parametrize("knobs", [{"repetition_penalty": 1.6}, {"ban": ["id:3"]}], ids=str)
 def test_processors_shape_the_window_too(knobs: dict[str, Any]) -> None:
     """Otherwise it would fill with tokens the target cannot say. With a penalty every cell has its own prefix."""
-    pair, own = models(), {"ngram_size": 3, "window": 3, "temperature": 0.0, **knobs}
+    pair, own = models(), {"ngram_size": 3, "window": 3, "temperature": 0.0, **BOOK, **knobs}
     running = session(pair, None, "lookahead", "walk", max_new_tokens=30, **own)
     plain = session(pair, None, "ar", "walk", max_new_tokens=30, temperature=0.0, **knobs).generate()
     seen: list[int] = []
@@ -180,6 +191,7 @@ def test_processors_shape_the_window_too(knobs: dict[str, Any]) -> None:
         assert 3 not in seen
 
 
+@both
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 @pytest.mark.parametrize(
     ("case", "length", "knobs"),
@@ -191,27 +203,30 @@ def test_processors_shape_the_window_too(knobs: dict[str, Any]) -> None:
         ("C", 3, {"ngram_size": 2, "window": 2, "guesses": 2}),
     ],
 )
-def test_law_of_a_generation(verifier: str, case: str, length: int, knobs: dict[str, Any]) -> None:
+def test_law_of_a_generation(
+    verifier: str, case: str, length: int, knobs: dict[str, Any], sizes: dict[str, Any]
+) -> None:
     chosen = {"H": HISTORY, "B": CASE_B, "C": CASE_C}[case]
-    found = session_law(chosen, "lookahead", verifier, max_new_tokens=length, prompt=(0, 1, 0), **knobs)
+    found = session_law(chosen, "lookahead", verifier, max_new_tokens=length, prompt=(0, 1, 0), **knobs, **sizes)
     assert deviation(found, law(chosen.p, length)) < 1e-12
 
 
+@both
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 @pytest.mark.parametrize("eos", [0, 1])
-def test_law_with_an_end_token(verifier: str, eos: int) -> None:
-    found = session_law(
-        HISTORY, "lookahead", verifier, max_new_tokens=6, eos=[eos], prompt=(0, 1, 0), ngram_size=3, window=2
-    )
+def test_law_with_an_end_token(verifier: str, eos: int, sizes: dict[str, Any]) -> None:
+    own: dict[str, Any] = {"ngram_size": 3, "window": 2, **sizes}
+    found = session_law(HISTORY, "lookahead", verifier, max_new_tokens=6, eos=[eos], prompt=(0, 1, 0), **own)
     assert deviation(found, law(HISTORY.p, 6, [eos])) < 1e-12
 
 
-def test_no_end_token_in_the_window() -> None:
+@both
+def test_no_end_token_in_the_window(sizes: dict[str, Any]) -> None:
     """They are replaced by tokens of the prompt, and the prompt's own end tokens are none of its fillers."""
     pair = models((5, 5, 2, 5))
     wished = []
     for seed in range(6):
-        running = session(pair, None, "lookahead", "walk", eos=[5], seed=seed, ngram_size=4, max_new_tokens=40)
+        running = session(pair, None, "lookahead", "walk", eos=[5], seed=seed, ngram_size=4, max_new_tokens=40, **sizes)
         for done in running.rounds():
             assert done.draft.n_fed == len(done.draft)
             assert 5 not in done.draft.tokens
@@ -229,7 +244,8 @@ def test_the_context_ends_the_window_and_not_the_text() -> None:
     """Cells stand further on than the text: past the last position there is no window, and no guess is too long."""
     pair = models()
     pair.target.context = 24
-    running = session(pair, None, "lookahead", "walk", ngram_size=3, window=6, temperature=0.0, max_new_tokens=99)
+    own: dict[str, Any] = {"ngram_size": 3, "window": 6, "temperature": 0.0, **BOOK}
+    running = session(pair, None, "lookahead", "walk", max_new_tokens=99, **own)
     sizes = []
     for done in running.rounds():
         assert all(done.n - 1 + depth < 24 for depth in done.draft.depths)
@@ -243,7 +259,8 @@ def test_a_cache_too_small_for_the_window_is_said_once() -> None:
     facts: list[Event] = []
     small = models(capacity=40)
     plain = session(small, None, "ar", "walk", max_new_tokens=20).generate()
-    running = session(small, None, "lookahead", "walk", ngram_size=5, window=7, guesses=7, max_new_tokens=20)
+    own: dict[str, Any] = {"ngram_size": 5, "window": 7, "guesses": 7, **BOOK}
+    running = session(small, None, "lookahead", "walk", max_new_tokens=20, **own)
     for done in running.rounds():
         facts += done.facts
         assert done.draft.n_fed == 0
@@ -251,12 +268,13 @@ def test_a_cache_too_small_for_the_window_is_said_once() -> None:
     assert running.new_tokens == plain
 
 
-def test_an_aborted_round_moves_the_window_once() -> None:
+@both
+def test_an_aborted_round_moves_the_window_once(sizes: dict[str, Any]) -> None:
     """A round that fails is begun again: the same window, the same text."""
     pair = models()
 
     def run(failing: bool) -> tuple[list[int], list[Any]]:
-        running = session(pair, None, "lookahead", "walk", ngram_size=3, window=3, max_new_tokens=20)
+        running = session(pair, None, "lookahead", "walk", ngram_size=3, window=3, max_new_tokens=20, **sizes)
         windows = []
         while running.finish is None:
             if failing and running.number % 2 == 1:
@@ -351,6 +369,7 @@ def test_a_larger_pool_never_commits_later() -> None:
                 window=4,
                 guesses=guesses,
                 max_new_tokens=24,
+                **BOOK,
             )
             count += sum(1 for _ in running.rounds())
         rounds.append(count)
@@ -384,6 +403,7 @@ def test_the_record_of_a_window() -> None:
         guesses=guesses,
         max_new_tokens=30,
         sink=sink,
+        **BOOK,
     ).generate()
     held = 0
     for done in sink.rounds[:-1]:
@@ -404,3 +424,86 @@ def test_knobs_are_fixed_for_a_text() -> None:
         running.request("window", 3)
     with pytest.raises(KnobError, match=r"2\.\.8"):
         get_method("lookahead").table.check({"ngram_size": 1})
+
+
+@pytest.mark.parametrize("budget", [0, 1, 2, 4, 7, 11, 30])
+@pytest.mark.parametrize("text_ngrams", [False, True])
+def test_a_budget_is_kept(budget: int, text_ngrams: bool) -> None:
+    """Guesses first, the window where all of it has room; the text is plain decoding's."""
+    plain = session(models(), None, "ar", "walk", max_new_tokens=60, temperature=0.0).generate()
+    own: dict[str, Any] = {"node_budget": budget, "text_ngrams": text_ngrams, "temperature": 0.0}
+    running = session(models(), None, "lookahead", "walk", max_new_tokens=60, **own)
+    done = list(running.rounds())
+    assert running.new_tokens == plain
+    fed_nodes = [each.draft.n_fed for each in done]
+    assert max(fed_nodes) <= budget
+    windows = {each.draft.n_fed - each.draft.n_judged for each in done} - {0}
+    assert bool(windows) == (budget > 0)
+    if budget > 1:
+        assert len(done) < len(plain)  # some guess was right
+
+
+def test_a_window_that_waited_stands_behind_the_newest_token() -> None:
+    """Rounds whose guesses take the budget leave it as it was, but for the token that it continues."""
+    sink = Facts()
+    own: dict[str, Any] = {"ngram_size": 4, "window": 3, "node_budget": 8, "temperature": 0.0}
+    session(models(), None, "lookahead", "walk", max_new_tokens=60, sink=sink, **own).generate()
+    waited = [done.draft.n_fed == done.draft.n_judged > 0 for done in sink.rounds[:-1]]
+    assert any(waited)
+    assert not all(waited)
+    for done in sink.rounds[:-1]:
+        (record,) = (fact for fact in done.facts if isinstance(fact, WindowRecord))
+        assert not record.rows or record.rows[0][0] == done.root
+
+
+def test_the_text_fills_the_pool() -> None:
+    """What followed the newest token before is guessed in the first round; an end token is in no n-gram."""
+    prompt = (3, 1, 2, 0, 4, 3)
+    own: dict[str, Any] = {"ngram_size": 4, "max_new_tokens": 8, "temperature": 0.0}
+
+    def first(**more: Any) -> list[int]:
+        done = next(session(models(prompt), None, "lookahead", "walk", **own, **more).rounds())
+        return [node.token for node in done.draft.nodes if "guess" in node.src]
+
+    assert first() == [1, 2, 0]
+    assert first(eos=[2]) == []
+    assert first(text_ngrams=False) == []
+
+
+def test_a_reader_gives_every_ngram_once() -> None:
+    text, reader, found = [1, 2, 3, 4, 5, 6, 7], TextReader(3, frozenset({4})), []
+    for end in (2, 3, 3, 5, 7):
+        found += reader.fresh(text[:end])
+    assert found == [(1, (2, 3)), (5, (6, 7))]
+
+
+def test_the_shape_of_a_window_by_its_budget() -> None:
+    assert window_shape(5, 7, 27) == (5, 7)
+    assert window_shape(5, 7, 26) == (5, 6)
+    assert window_shape(5, 7, 4) == (3, 2)
+    assert window_shape(5, 7, 1) == (2, 2)
+    assert window_shape(5, 1, 1) == (2, 1)
+    assert window_shape(5, 7, 0) == (2, 1)
+    for size, width, budget in itertools.product(range(2, 9), (1, 2, 7, 60), range(40)):
+        shape = window_shape(size, width, budget)
+        window, most = LookaheadWindow.begin(shape[0], 0, [0] * (sum(shape) - 3)), 0
+        while True:
+            most = max(most, len(window.cells()))
+            if window.warm:
+                break
+            window.advance([0] * len(window.tips), 0)
+        assert most <= budget
+
+
+def test_nearly_free_nodes_end_where_a_row_costs() -> None:
+    assert nearly_free(lambda rows: 1.0, 9) == 9
+    assert nearly_free(lambda rows: float(rows), 9) == 0
+    assert nearly_free(lambda rows: 1 + max(0, rows - 3), 9) == 2
+
+
+def test_a_header_says_the_budget_in_force() -> None:
+    """An open budget becomes the number that the device takes; one that was given stays."""
+    table = get_method("lookahead").table
+    for given, told in (({}, 4), ({"node_budget": 9}, 9)):
+        drafter = prepare.make_drafter(get_method("lookahead"), models(), table.knobs(given))
+        assert prepare.fitted(table, drafter, given)[1]["node_budget"] == told
