@@ -16,6 +16,7 @@ import torch
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import sum_dtype
 from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
+from specviz.engine.model.host import sent
 from specviz.engine.model.layers.attention import RopeTable, use_packed_attention
 from specviz.engine.model.layers.norms import fuse_norms
 from specviz.errors import ModelError
@@ -176,11 +177,11 @@ class ModelAdapter:
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Input embeddings `[1, n, width]`, learned positions included."""
-        ids = torch.tensor([tokens], device=self.device)
+        ids = sent([tokens], self.device)
         hidden = self.embedding(ids)
         table = _first(self.base, "wpe")
         if table is not None:
-            hidden = hidden + table(torch.tensor([positions], device=self.device))
+            hidden = hidden + table(sent([positions], self.device))
         return hidden  # type: ignore[no-any-return]
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> ForwardInputs:
@@ -222,7 +223,7 @@ class ModelAdapter:
 
     def _places(self, hidden: Tensor, positions: list[int]) -> tuple[Tensor, dict[str, Any]]:
         """Positions `[1, n]` and rotary tables."""
-        where = torch.tensor([positions], device=self.device)
+        where = sent([positions], self.device)
         found = {id(table): table.at(hidden, positions, where) for table in set(self._rope.values())}
         return where, {kind: found[id(table)] for kind, table in self._rope.items()}
 
@@ -240,7 +241,7 @@ class ModelAdapter:
         """The mask of rows that see `reached`, bool numpy `[n, kv]`; None where they see everything."""
         if reached is None:
             return None
-        mask = torch.from_numpy(np.ascontiguousarray(reached)).to(self.device)
+        mask = sent(np.ascontiguousarray(reached), self.device)
         return mask.repeat(self.groups, 1)[None, None]
 
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
