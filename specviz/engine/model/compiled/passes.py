@@ -72,6 +72,8 @@ class RowPaths:
 class CompiledPasses:
     """The layers and the head of an adapter in the kernel. Raises ValueError for what it does not know."""
 
+    spare = 0
+
     def __init__(self, adapter: ModelAdapter, functions: Functions) -> None:
         self._functions, self._item = functions, adapter.dtype.itemsize
         layers = [cast(DirectLayer, layer) for layer in adapter.direct or ()]
