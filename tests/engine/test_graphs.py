@@ -249,6 +249,18 @@ def test_where_recording_fails_layers_run_one_by_one(capsys: pytest.CaptureFixtu
     assert "operation not permitted" in said
 
 
+def test_a_cache_without_a_spare_slot_is_not_written_beyond() -> None:
+    """Rows of padding would stand where a token does."""
+    adapter = rounded()
+    wanted = fed(adapter, [3, 1])[0]
+    made = graphed(adapter)
+    with torch.inference_mode():
+        rows = Rows(adapter, KVCache(adapter.n_layers, 200))
+        rows.add_line(TEXT[:3])
+        assert (rows.take() - wanted[:3]).abs().max() < 1e-4
+    assert len(made) == 0
+
+
 def test_what_is_not_taken() -> None:
     adapter = exact()
     assert graph_passes(adapter) == "it is for CUDA"

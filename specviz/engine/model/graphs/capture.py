@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
+from specviz.probability.host import READS
+
 Tensor = torch.Tensor
 Replay = Callable[[], Tensor]  # the work once more; its result, which the next replay of any recording may overwrite
 
@@ -45,8 +47,10 @@ class CudaCapture:
                     work()
             here.wait_stream(beside)
             graph: Any = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, stream=beside):
+            # Of this thread alone: what a lane beside does meanwhile is none of the recording's business.
+            with torch.cuda.graph(graph, pool=self._pool, stream=beside, capture_error_mode="thread_local"):
                 out = work()
+        READS.n_waits += 1  # it begins by waiting for all that was launched before
 
         def replay() -> Tensor:
             graph.replay()

@@ -91,7 +91,7 @@ class GraphedPasses:
         start = cache.filled[lo]
         n = hidden.shape[1]
         level = all(filled == start for filled in cache.filled[lo:hi])
-        if self.failed or not level or n > WIDEST or not self._together(seen):
+        if self.failed or not level or not cache.spare or n > WIDEST or not self._together(seen):
             return self._plainly(hidden, block, cache, lo, hi)
         held = cache.memory(hidden.new_empty(1, self._adapter.kv_heads, 0, self._adapter.head_dim))
         try:
