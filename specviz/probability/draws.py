@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from specviz.errors import SpecvizError
-from specviz.probability.rows import Certain, Row, at, cumulative, namespace
+from specviz.probability.host import fetch, is_apart
+from specviz.probability.rows import Certain, Row, cumulative, namespace
 
 Stream = Literal["target", "draft", "accept", "residual", "other"]
 STREAMS: dict[str, int] = {"target": 0, "draft": 1, "accept": 2, "residual": 3, "other": 4}
@@ -107,6 +108,8 @@ def invert(row: Any, u: float) -> Drawn:
 
     Raises SpecvizError for a row without any weight.
     """
+    if is_apart(row):
+        return _invert_apart(row, u)
     cum = cumulative(row)
     xp = namespace(cum)
     total = cum[-1]
@@ -123,6 +126,21 @@ def invert(row: Any, u: float) -> Drawn:
     return Drawn(token, u, lo, float(cum[token] / total))
 
 
+def _invert_apart(row: Any, u: float) -> Drawn:
+    """The same of a row `[V]` on a device: token and interval are worked out there and read together."""
+    cum = cumulative(row)
+    xp, total = namespace(cum), cum[-1:]
+    found = xp.searchsorted(cum, total * u, right=True)
+    places = xp.arange(len(cum), device=row.device)
+    last = xp.where(row > 0, places, -1).amax()
+    token = xp.where(found < len(cum), found, last)
+    ends = cum.gather(0, xp.cat([token - 1, token]).clamp(min=0)) / total
+    ((number, lo, hi),) = fetch(xp.cat([token.double(), ends]))  # ids below 2^53 are exact
+    if number < 0:
+        raise SpecvizError(NOT_FINITE)
+    return Drawn(int(number), u, lo if number else 0.0, hi)
+
+
 def interval(row: Row, token: int) -> tuple[float, float]:
     """The CDF interval `[lo, hi)` of one token."""
     if isinstance(row, Certain):
@@ -134,7 +152,7 @@ def intervals(row: Any, tokens: list[int]) -> list[tuple[float, float]]:
     """The CDF intervals `[lo, hi)` of some tokens, as shares of the mass of `row` `[V]`; one running sum for all."""
     cum = cumulative(row)
     share = cum[[*tokens, *(max(t - 1, 0) for t in tokens)]] / cum[-1]
-    ends = [float(x) for x in share.tolist()]
+    ends = [float(x) for x in fetch(share)[0]]
     lows = [low if t else 0.0 for t, low in zip(tokens, ends[len(tokens) :], strict=True)]
     return list(zip(lows, ends, strict=False))
 
@@ -151,7 +169,8 @@ def race(row: Any, noise: "np.ndarray[Any, Any]") -> int:
             return int(np.argmin(np.where(weights > 0, times / weights, np.inf)))
     weights = row.double()
     waits = weights.new_tensor(times) / weights
-    token = int(waits.masked_fill(weights <= 0, float("inf")).argmin())
-    if not at(row, token) > 0:
+    first = waits.masked_fill(weights <= 0, float("inf")).argmin(0, keepdim=True)
+    (token,), (weight,) = fetch(first, row.gather(0, first))
+    if not weight > 0:
         raise SpecvizError(NOT_FINITE)
-    return token
+    return int(token)

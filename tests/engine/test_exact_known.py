@@ -30,7 +30,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[ModelAdapter]:
         return BITWISE
 
     monkeypatch.setattr(proof, "make_exact", trial)
-    monkeypatch.setattr(proof, "_rows_hold", lambda adapter: True)
+    monkeypatch.setattr(proof, "rows_hold", lambda adapter: True)
     return found
 
 
@@ -83,7 +83,7 @@ def test_what_was_found_is_confirmed_on_the_loaded_model(
 ) -> None:
     exact_here(model())
     again()
-    monkeypatch.setattr(proof, "_rows_hold", lambda adapter: False)
+    monkeypatch.setattr(proof, "rows_hold", lambda adapter: False)
     exact_here(model())
     assert len(tried) == 2
 

@@ -9,6 +9,7 @@ from specviz.engine.decode.context import Context
 from specviz.engine.model.rows import Tensor
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Carry, Draft, NodeFacts
+from specviz.probability.host import fetch, is_apart
 from specviz.probability.rows import Certain, Row, namespace
 from specviz.probability.rows import Rows as LawRows
 
@@ -92,7 +93,7 @@ class DraftTree:
             parent=ROOT if parent == ROOT else self.node(parent).id,
             depth=self.depth(parent) + 1,
             token=token,
-            logq=math.log(max(float(drawn[token]), 1e-300)) if drawn is not None and recorded else None,
+            logq=_log(float(drawn[token])) if drawn is not None and recorded and not is_apart(drawn) else None,
             log_conf=log_conf,
             mode=mode,
             raw=raw if recorded else None,
@@ -135,7 +136,10 @@ class DraftTree:
         distinct = {id(law): law for law in laws if law is not None}
         row, rows = {key: k for k, key in enumerate(distinct)}, list(distinct.values())
         cands = candidates([place.parent for place in places]) if number else [None] * len(self)
-        nodes = [_marked(place.node, k in number_of or k in ahead, cands[k]) for k, place in enumerate(places)]
+        logs = self._logs() if self._ctx.level != "none" else {}
+        nodes = [
+            _marked(place.node, k in number_of or k in ahead, cands[k], logs.get(k)) for k, place in enumerate(places)
+        ]
         return Draft(
             tokens=tuple(self.token(node) for node in order),
             parents=tuple(number_of[self.parent(node)] for node in order),
@@ -150,6 +154,14 @@ class DraftTree:
             draft_end=draft_end,
             planned=planned,
         )
+
+    def _logs(self) -> dict[int, float]:
+        """The logs that nodes drawn on a device lack, read together."""
+        mine = {k: each.law for k, each in enumerate(self._places) if each.law is not None and each.node.logq is None}
+        if not mine:
+            return {}
+        picked = [law[self.token(k)] for k, law in mine.items()]
+        return dict(zip(mine, map(_log, fetch(namespace(picked[0]).stack(picked))[0]), strict=True))
 
     def carried(self, law_rows: LawRows, carry: Carry) -> Draft:
         """The empty draft of a carried round: the draft law after the root `[1, V]`, and what is carried."""
@@ -174,5 +186,11 @@ def candidates(parents: Sequence[int]) -> list[int | None]:
     return out
 
 
-def _marked(node: NodeFacts, kept: bool, cand: int | None) -> NodeFacts:
-    return node if kept and cand is None else replace(node, kept=kept, cand=cand)
+def _marked(node: NodeFacts, kept: bool, cand: int | None, logq: float | None) -> NodeFacts:
+    if kept and cand is None and logq is None:
+        return node
+    return replace(node, kept=kept, cand=cand, logq=node.logq if logq is None else logq)
+
+
+def _log(prob: float) -> float:
+    return math.log(max(prob, 1e-300))

@@ -19,6 +19,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import torch
 
+from specviz.probability.host import READS
+
 A = TypeVar("A")
 B = TypeVar("B")
 Work = tuple[int, int]  # began, took: nanoseconds on the host's clock
@@ -157,8 +159,7 @@ class Launched:
             made = self._target.launch(target)
             drafted = self._drafter.launch(drafter)
         finally:
-            self._target.finish()
-            self._drafter.finish()
+            READS.n_waits += self._target.finish() | self._drafter.finish()
         return Overlap(made, drafted, self._target.work, self._drafter.work, "device")
 
 
@@ -193,12 +194,13 @@ class _Side:
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         return torch.cuda.stream(self._stream)
 
-    def finish(self) -> None:
-        """Wait for it, also after an exception."""
+    def finish(self) -> bool:
+        """Wait for it, also after an exception; whether there is a device to wait for."""
         if not self._cuda:
-            return
+            return False
         (self._stream or torch.cuda.current_stream(self._device)).synchronize()
         if self._stream is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._stream)
         if self._marks is not None:  # both were recorded, and the stream has passed them
             self.work = (self.work[0], round(self._marks[0].elapsed_time(self._marks[1]) * 1e6))
+        return True

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -16,48 +16,105 @@ from specviz.engine.model.rows import Call, Tensor
 from specviz.events import Event
 from specviz.events.round import Finish
 from specviz.probability.draft import Carry, Draft
+from specviz.probability.host import READS
 from specviz.probability.plan import Draws, Outcome, Plan
 from specviz.probability.rows import Rows
 
 Kind = Literal["accepted", "branch", "recovered", "bonus"]
 
 
-class StageClock:
-    """Nanoseconds by stage, and the stretches of time each lane was at work.
+class StreamMarks(Protocol):
+    """Marks in what devices were given to do, to be looked at when they have come past them."""
 
-    With CUDA devices (`cuda`) a stage ends when they have done their work. Where target and drafter overlap, no second
-    is counted twice: what the drafter did behind the target's back stands in the spans alone.
-    """
+    def mark(self) -> Any: ...
 
-    def __init__(self, cuda: tuple[torch.device, ...] = ()) -> None:
-        self.ns: dict[str, int] = {}
-        self.spans: list[tuple[str, int, int]] = []
-        self.timed_by: Literal["host", "device"] = "host"  # how long the target's pass and what stood beside it took
-        self._cuda = cuda
+    def between(self, first: Any, last: Any) -> int:
+        """Nanoseconds from one mark to another, of the device that took longest."""
+        ...
 
     def settle(self) -> None:
         """Wait until the devices have done their work."""
-        for device in self._cuda:
+        ...
+
+
+class CudaMarks:
+    """Events in the current stream of every device. To record one costs the host nothing that it would wait for."""
+
+    def __init__(self, devices: tuple[torch.device, ...]) -> None:
+        self._devices = devices
+
+    def mark(self) -> Any:
+        marks = []
+        for device in self._devices:
+            marks.append(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
+            marks[-1].record(torch.cuda.current_stream(device))
+        return marks
+
+    def between(self, first: Any, last: Any) -> int:
+        for each in last:
+            each.synchronize()  # passed already, by what was read behind it; but that is seen a moment later
+        took: list[float] = [a.elapsed_time(b) for a, b in zip(first, last, strict=True)]  # milliseconds
+        return round(max(took) * 1e6)
+
+    def settle(self) -> None:
+        for device in self._devices:
             torch.cuda.synchronize(device)
+        READS.n_waits += 1
+
+
+class StageClock:
+    """Nanoseconds by stage, and the stretches of time each lane was at work.
+
+    What devices (`marks`) do is timed by them: nobody waits for the end of a stage. `read` looks at the marks, once the
+    round has waited for what it wanted to know. Where target and drafter overlap, no second is counted twice: what the
+    drafter did behind the target's back stands in the spans alone.
+    """
+
+    def __init__(self, marks: StreamMarks | None = None) -> None:
+        self.ns: dict[str, int] = {}
+        self.spans: list[tuple[str, int, int]] = []
+        self.by_device: set[str] = set()  # spans that a device timed
+        self._marks = marks
+        self._unread: list[tuple[str, int, Any, Any]] = []
+
+    def settle(self) -> None:
+        """Wait until the devices have done their work."""
+        if self._marks is not None:
+            self._marks.settle()
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time of a block to a stage."""
+    def stage(self, name: str, on_host: bool = False) -> Iterator[None]:
+        """Add the time of a block to a stage. `on_host`: no device is asked for anything before the round is over."""
+        marks = None if on_host else self._marks
+        first = None if marks is None else marks.mark()
         began = time.perf_counter_ns()
         try:
             yield
         finally:
-            self.settle()
-            took = time.perf_counter_ns() - began
-            self.ns[name] = self.ns.get(name, 0) + took
-            self.spans.append((name, began, took))
+            if marks is None:
+                self._add(name, began, time.perf_counter_ns() - began)
+            else:
+                self._unread.append((name, began, first, marks.mark()))
+
+    def read(self) -> None:
+        """What the devices took; before that, stages that they timed are not there."""
+        unread, self._unread = self._unread, []
+        for name, began, first, last in unread:
+            assert self._marks is not None
+            self._add(name, began, self._marks.between(first, last))
+            self.by_device.add(name)
+
+    def _add(self, name: str, began: int, took: int) -> None:
+        self.ns[name] = self.ns.get(name, 0) + took
+        self.spans.append((name, began, took))
 
     def overlapped(self, overlap: Overlap[Any, Any]) -> None:
         """The target's pass and what was drafted meanwhile: the target's whole time, the drafter's where it stuck out.
 
         The stretch both took together is what passed from the first start to the last end.
         """
-        self.timed_by = overlap.timed_by
+        if overlap.timed_by == "device":
+            self.by_device |= {"target", "meanwhile"}
         began, took = overlap.target_work
         self.spans.append(("target", began, took))
         self.ns["target"] = self.ns.get("target", 0) + took

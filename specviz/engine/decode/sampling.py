@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from specviz.engine.model.host import sent
 from specviz.errors import SpecvizError
 from specviz.knobs import Knobs
 from specviz.probability.draws import NOT_FINITE
+from specviz.probability.host import fetch, is_apart
 from specviz.probability.rows import CertainRows, Rows
 
 Tensor = torch.Tensor
@@ -52,11 +54,16 @@ class Warper:
     def laws(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Rows:
         """Rows `[n, V]` that sum to 1 (float32, float64 for float64 logits), or `CertainRows` at temperature 0.
 
-        `prefixes[i]`: all tokens before the one row i decides; needed with a repetition penalty only.
+        `prefixes[i]`: all tokens before the one row i decides; needed with a repetition penalty only. Nothing waits
+        for rows on a device: a row of scores that `allowed` would refuse is NaN there, and refused where it is read.
         """
         if self.greedy:
             scores = self.scores(logits, prefixes)
             return CertainRows(_best(scores), scores.shape[-1])
+        if is_apart(logits):
+            scores = self.scores(logits, prefixes)
+            laws = self._filtered(self._tempered(scores)).softmax(-1)
+            return laws.masked_fill(~finite(scores)[:, None], float("nan"))
         return self._filtered(self._tempered(self.allowed(logits, prefixes))).softmax(-1)
 
     def allowed(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
@@ -66,8 +73,7 @@ class Warper:
         minus infinity. Single tokens at minus infinity are never drawn, which is what masks are for.
         """
         scores = self.scores(logits, prefixes)
-        if not bool(scores.amax(-1).isfinite().all()):  # the largest entry of a row is NaN if any is
-            raise SpecvizError(NOT_FINITE)
+        require(fetch(finite(scores))[0])
         return scores
 
     def scores(self, logits: Tensor, prefixes: Sequence[Sequence[int]] | None = None) -> Tensor:
@@ -80,7 +86,7 @@ class Warper:
             assert prefixes is not None, "a repetition penalty needs each row's prefix"
             scores = self._penalised(logits, prefixes)
         if self.banned:
-            scores = scores.index_fill(-1, torch.tensor(self.banned, device=scores.device), float("-inf"))
+            scores = scores.index_fill(-1, sent(self.banned, scores.device), float("-inf"))
         return scores
 
     def _tempered(self, scores: Tensor) -> Tensor:
@@ -92,7 +98,7 @@ class Warper:
     def _penalised(self, logits: Tensor, prefixes: Sequence[Sequence[int]]) -> Tensor:
         out = logits.clone()
         for row, prefix in enumerate(prefixes):
-            used = torch.tensor(sorted(set(prefix)), device=logits.device)
+            used = sent(sorted(set(prefix)), logits.device)
             values = logits[row, used]
             out[row, used] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
         # Far more than any logit and far from overflow, also behind a temperature of COLD. What came without being a
@@ -111,6 +117,17 @@ class Warper:
         return scores
 
 
+def finite(scores: Tensor) -> Tensor:
+    """`[n]`: of which rows of scores `[n, V]` a token can be drawn."""
+    return scores.amax(-1).isfinite()  # the largest entry of a row is NaN if any is
+
+
+def require(sound: Sequence[bool]) -> None:
+    """Raises SpecvizError unless all rows are, as `finite` said of them."""
+    if not all(sound):
+        raise SpecvizError(NOT_FINITE)
+
+
 def _best(scores: Tensor) -> tuple[int, ...]:
     """The first largest entry of every row, in one copy off the device. Raises SpecvizError for rows with NaN."""
     if scores.device.type == "cpu":  # ten times as fast as torch's, which reads a row for values and places
@@ -120,7 +137,7 @@ def _best(scores: Tensor) -> tuple[int, ...]:
             raise SpecvizError(NOT_FINITE)
         return tuple(indices.tolist())
     best = scores.max(-1)
-    tokens = best.indices.masked_fill(~best.values.isfinite(), -1).tolist()
+    (tokens,) = fetch(best.indices.masked_fill(~best.values.isfinite(), -1))
     if -1 in tokens:
         raise SpecvizError(NOT_FINITE)
     return tuple(tokens)
@@ -130,6 +147,9 @@ def nucleus(scores: Tensor, top_p: float) -> Tensor:
     """Scores `[n, V]` with -inf where the tokens before, by falling score, hold `top_p` or more; the first is kept."""
     probs = scores.softmax(-1)
     out, whole = _nucleus(scores, probs, top_p, min(NUCLEUS, scores.shape[-1]))
+    if is_apart(scores):  # to sort everything costs a device less than to be asked whether it must
+        wide = _nucleus(scores, probs, top_p, scores.shape[-1])[0] if scores.shape[-1] > NUCLEUS else out
+        return torch.where(whole[:, None], out, wide)
     if not bool(whole.all()):
         # Row by row: which of level tokens are dropped depends on how many were sorted, and no row on the others.
         wide = ~whole

@@ -17,17 +17,19 @@ from specviz.engine.decode.context import Context, Counters, Observation
 from specviz.engine.decode.drafter import Drafter, FeatureTaps
 from specviz.engine.decode.knob_queue import KnobQueue, refuse_draft, refuse_prompt
 from specviz.engine.decode.overlap import OverlapLanes, Serial
-from specviz.engine.decode.round import Kind, RoundResult, StageClock
+from specviz.engine.decode.round import CudaMarks, Kind, RoundResult, StageClock, StreamMarks
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.decode.text_output import StopCriteria, TextOutput, Texts, banned_ids
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import PromptChunk, Rows, Tensor, fill
+from specviz.errors import SpecvizError
 from specviz.events import Knob, Level
 from specviz.events.round import Finish
 from specviz.knobs import Knobs, KnobTable
 from specviz.probability.draft import ROOT, Carry, Draft
-from specviz.probability.draws import Keys
+from specviz.probability.draws import NOT_FINITE, Keys
+from specviz.probability.host import READS, brought, is_apart
 from specviz.probability.plan import Draws, Verifier
 from specviz.probability.rows import Rows as LawRows
 
@@ -93,7 +95,8 @@ class Session:
         room = parts.models.capacity
         kept = None if self._taps.layers else cache  # a drafter that reads states needs those of the whole prompt
         self.cache = self.target.new_cache(room) if kept is None else kept.widened(room)
-        self._cuda = parts.models.cuda_devices
+        cuda = parts.models.cuda_devices
+        self._marks: StreamMarks | None = CudaMarks(cuda) if cuda else None
         self._prefilled, self.prefill_ns = False, 0
         self.chunks: list[PromptChunk] = []  # of the prompt, as they were fed
         self.watch: Callable[[int, int], None] | None = None  # told how much of the prompt was fed, of how much
@@ -177,10 +180,11 @@ class Session:
         """Draft, target's pass, laws, plan, walk, cut; then what drafter and probe write down."""
         self.number += 1
         self._apply_knobs()
+        waited = READS.n_waits
         now = RoundResult(
             self.number, len(self.tokens), self.tokens[-1], self.knobs.version, self._filled(), self.carry
         )
-        clock = now.clock = StageClock(self._cuda)
+        clock = now.clock = StageClock(self._marks)
         now.started_ns = time.perf_counter_ns()
         try:
             ctx = self._open()
@@ -190,13 +194,13 @@ class Session:
             now.logits, now.draft = self._target_pass(ctx, now.draft, clock)
             with clock.stage("other"):
                 refuse_draft(self.verifier, now.draft)
-                now.target_probs = self._laws(now.draft, now.logits)
-            with clock.stage("verdict"):
+                now.target_probs, now.draft = _here(self._laws(now.draft, now.logits), now.draft)
+            clock.read()
+            with clock.stage("verdict", on_host=True):
                 now.plan, now.keys = self.verifier.plan(now.draft, now.target_probs), ctx.keys
                 now.outcome = now.plan.walk(ctx.keys, now.n)
             now.facts, now.ledger, now.n_draft_calls = ctx.facts, ctx.rows.ledger, ctx.counters.n_draft_calls
-            now.n_syncs = ctx.counters.n_syncs + now.outcome.n_host_reads
-            with clock.stage("commit"):
+            with clock.stage("commit", on_host=True):
                 seen = self._commit(now, ctx)
         except BaseException as error:
             self._abort(now, error)
@@ -206,6 +210,8 @@ class Session:
         if self.drafter:
             self.drafter.observe(seen)
         now.kv_after = self._filled()
+        # Counted where there is a device to wait for; on a CPU, what one would have been asked for.
+        now.n_syncs = READS.n_waits - waited or ctx.counters.n_syncs + now.outcome.n_host_reads
         now.observe_ns = time.perf_counter_ns() - now.ended_ns
         if self.sink:
             self.sink.round(now)
@@ -241,14 +247,14 @@ class Session:
 
     def _target_pass(self, ctx: Context, fed: Draft, clock: StageClock) -> tuple[Tensor, Draft]:
         """Logits `[n_fed + 1, V]` of root and nodes; the draft as it is after `meanwhile`, which ran beside."""
-        ahead = partial(self.drafter.meanwhile, ctx, fed) if self.drafter and self.drafter.overlaps else None
+        if self.drafter is None or not self.drafter.overlaps:
+            with clock.stage("target"):
+                return ctx.rows.finish(fed, ctx.root_row), fed
+        ahead = partial(self.drafter.meanwhile, ctx, fed)
         overlap = self.parts.lanes.run(lambda: ctx.rows.finish(fed, ctx.root_row), ahead, clock.settle)
         clock.overlapped(overlap)
         whole = fed if overlap.drafter is None else overlap.drafter
         assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
-        laws: Any = whole.law_rows  # a draft model elsewhere left them there; the target's rows are here
-        if isinstance(laws, Tensor) and laws.device != self.target.device:
-            whole = replace(whole, law_rows=laws.to(self.target.device))
         return overlap.target, whole
 
     def _laws(self, draft: Draft, logits: Tensor) -> LawRows:
@@ -293,3 +299,17 @@ class Session:
 
     def _filled(self) -> dict[str, int | None]:
         return {"target": self.cache.length, "draft": self.drafter.cached() if self.drafter else None}
+
+
+def _here(laws: LawRows, draft: Draft) -> tuple[LawRows, Draft]:
+    """The laws of target and draft in main memory, where a verdict reads them: one wait for both.
+
+    Whatever the rule then asks of rows, and whatever is recorded of them, waits for nothing. Raises SpecvizError for
+    rows that came from numbers which are not finite.
+    """
+    if not is_apart(laws) and not is_apart(draft.law_rows):
+        return laws, draft
+    found, law_rows = brought(laws, draft.law_rows)
+    if found is not laws and not bool(found[:, 0].isfinite().all()):
+        raise SpecvizError(NOT_FINITE)
+    return found, draft if law_rows is draft.law_rows else replace(draft, law_rows=law_rows)

@@ -6,8 +6,9 @@ layers, norms, rotary tables, head and soft cap are the library's (engine.md 1.4
 """
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import sum_dtype
 from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
+from specviz.engine.model.host import sent
 from specviz.engine.model.layers.attention import RopeTable, use_packed_attention
 from specviz.engine.model.layers.norms import fuse_norms
 from specviz.errors import ModelError
@@ -35,7 +37,8 @@ class ForwardInputs:
     padding: int = 0  # rows to be added, for exact passes
     reach: int | None = None  # slots that they read
     rest: "ForwardInputs | None" = None  # of the rows behind, where these are as many as go through together
-    paths: Any = None  # what compiled passes are told in place of masks
+    paths: Any = None  # what passes of another way are told in place of masks
+    plain: "Callable[[], ForwardInputs] | None" = None  # the same for layers one by one, made where it is asked for
 
 
 class Model(Protocol):
@@ -59,13 +62,18 @@ class Model(Protocol):
 
 
 class Passes(Protocol):
-    """Another way through the layers of a model and its head (`compiled`)."""
+    """Another way through the layers of a model and its head (`compiled`, `graphs`).
+
+    `head`: None for the adapter's own. `spare`: slots of a cache beyond its capacity. `part`: the same without some
+    sublayers; None where those layers are to be run one by one.
+    """
 
     head: Any
+    spare: int
 
     def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> Any: ...
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor: ...
-    def part(self, attention: Collection[int], mlp: Collection[int]) -> "Passes": ...
+    def part(self, attention: Collection[int], mlp: Collection[int]) -> "Passes | None": ...
 
 
 def _first(owner: Any, *names: str) -> Any:
@@ -158,7 +166,7 @@ class ModelAdapter:
     @property
     def products(self) -> str:
         """What multiplies: our own kernel, or torch."""
-        return "torch" if self.compiled is None else "compiled"
+        return "torch" if self.compiled is None or self.compiled.head is None else "compiled"
 
     @property
     def static(self) -> bool:
@@ -172,22 +180,29 @@ class ModelAdapter:
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache of that many slots."""
-        return KVCache(self.n_layers, capacity, 0 if self.widths is None or self.compiled else SPARE)
+        spare = 0 if self.widths is None else SPARE
+        return KVCache(self.n_layers, capacity, spare if self.compiled is None else self.compiled.spare)
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Input embeddings `[1, n, width]`, learned positions included."""
-        ids = torch.tensor([tokens], device=self.device)
+        ids = sent([tokens], self.device)
         hidden = self.embedding(ids)
         table = _first(self.base, "wpe")
         if table is not None:
-            hidden = hidden + table(torch.tensor([positions], device=self.device))
+            hidden = hidden + table(sent([positions], self.device))
         return hidden  # type: ignore[no-any-return]
 
     def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> ForwardInputs:
         """Prepare a forward of n rows. `visible`: bool numpy `[n, kv]` or None when every row sees everything."""
         if self.compiled is not None:
             where, rope = self._places(hidden, positions)
-            return ForwardInputs(where, {}, rope, paths=self.compiled.paths(positions, visible, kv_positions))
+            paths = self.compiled.paths(positions, visible, kv_positions)
+            plain = partial(self._rows_block, hidden, positions, visible, kv_positions)
+            return ForwardInputs(where, {}, rope, paths=paths, plain=plain)
+        return self._rows_block(hidden, positions, visible, kv_positions)
+
+    def _rows_block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> ForwardInputs:
+        """As `block`, for layers one by one."""
         if self.widths is not None:
             return self._exact_block(self.widths, hidden, positions, visible, kv_positions)
         masks: dict[str, Tensor | RowPlan | None] = {
@@ -222,7 +237,7 @@ class ModelAdapter:
 
     def _places(self, hidden: Tensor, positions: list[int]) -> tuple[Tensor, dict[str, Any]]:
         """Positions `[1, n]` and rotary tables."""
-        where = torch.tensor([positions], device=self.device)
+        where = sent([positions], self.device)
         found = {id(table): table.at(hidden, positions, where) for table in set(self._rope.values())}
         return where, {kind: found[id(table)] for kind, table in self._rope.items()}
 
@@ -240,13 +255,15 @@ class ModelAdapter:
         """The mask of rows that see `reached`, bool numpy `[n, kv]`; None where they see everything."""
         if reached is None:
             return None
-        mask = torch.from_numpy(np.ascontiguousarray(reached)).to(self.device)
+        mask = sent(np.ascontiguousarray(reached), self.device)
         return mask.repeat(self.groups, 1)[None, None]
 
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         """Rows through layers `lo..hi`, writing their keys and values to the cache."""
         if block.paths is not None and self.compiled is not None:
             return self.compiled.run(hidden, block, cache, lo, hi)
+        if block.plain is not None:
+            block = block.plain()
         if block.reach is None:
             return self._layers(hidden, block, cache, lo, hi)
         out: list[Tensor] = []
@@ -290,7 +307,7 @@ class ModelAdapter:
         return out if out.dtype == torch.float64 else out.float()
 
     def _scores(self, hidden: Tensor) -> Tensor:
-        if self.compiled is not None:
+        if self.compiled is not None and self.compiled.head is not None:
             return self.compiled.head(self.norm(hidden))  # type: ignore[no-any-return]
         if self.widths is None:
             return self.head(self.norm(hidden))  # type: ignore[no-any-return]

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from specviz.engine.model.host import sent
+
 
 class KVCache:
     """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write.
@@ -154,9 +156,8 @@ class KVCache:
 
     def move(self, slots: Sequence[int], to: int) -> None:
         """Copy what some slots hold to those from `to` on, in one gather."""
-        wanted = torch.tensor(slots)
         for buffer in self.buffers:
-            index = wanted.to(buffer.device)
+            index = sent(list(slots), buffer.device)
             buffer[..., to : to + len(slots), :] = buffer[..., index, :]
 
 

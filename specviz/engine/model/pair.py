@@ -12,6 +12,7 @@ from specviz.engine.model.exact.proof import BITWISE, exact_here
 from specviz.engine.model.files.dtypes import SMALL_PARAMS
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
+from specviz.engine.model.graphs.passes import graph_passes
 from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.spread.layout import is_auto
 from specviz.engine.model.spread.loading import load_spread
@@ -83,7 +84,9 @@ def load_pair(
         if one is not None and not one.adapter.spread:
             run_directly(one.adapter)
             compile_passes(one.adapter)
-    return Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
+    pair = Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
+    _record(pair)
+    return pair
 
 
 def suit_threads(pair: Pair) -> str:
@@ -91,7 +94,16 @@ def suit_threads(pair: Pair) -> str:
     for one in (pair.target, pair.draft):
         if one is not None:
             compile_passes(one.adapter)
-    return _exact(pair.target.adapter)
+    said = _exact(pair.target.adapter)
+    _record(pair)
+    return said
+
+
+def _record(pair: Pair) -> None:
+    """On CUDA, take rows through layers by recordings; once it is known how many rows are exact together."""
+    for one in (pair.target, pair.draft):
+        if one is not None:
+            graph_passes(one.adapter)
 
 
 def _exact(adapter: ModelAdapter) -> str:

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 import torch
 
+from specviz.engine.model.host import sent
 from specviz.events import log6
-from specviz.probability.rows import Rows, at
+from specviz.probability.host import fetch
+from specviz.probability.rows import Certain, Row, Rows, at
 
 FEW = 16  # entries of a host table that cost less one by one than the index of a gather
 
@@ -16,16 +18,22 @@ def top_lists(probs: torch.Tensor, topk: int) -> list[list[tuple[int, float]]]:
     top = probs.topk(min(topk, probs.shape[-1]), -1)
     return [
         [(token, log6(p)) for token, p in zip(ids, values, strict=True) if p > 0]
-        for ids, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        for ids, values in zip(*fetch(top.indices, top.values), strict=True)
     ]
 
 
 def picked(table: Rows, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
     """`table[rows[i]][tokens[i]]` for every i. From a device in one copy; a few on the host cost less one by one."""
     if isinstance(table, torch.Tensor) and not (table.is_cpu and len(rows) <= FEW):
-        found: list[float] = table[list(rows), list(tokens)].tolist()
+        at_rows, at_tokens = sent([list(rows), list(tokens)], table.device)
+        found: list[float] = fetch(table[at_rows, at_tokens])[0]
         return found
     return [at(table[row], token) for row, token in zip(rows, tokens, strict=True)]
+
+
+def entries(row: Row, tokens: Sequence[int]) -> list[float]:
+    """The entries of some tokens of a row `[V]`, from a device in one copy."""
+    return picked([row] if isinstance(row, Certain) else row[None], [0] * len(tokens), tokens)
 
 
 def log_shares(rows: Sequence[torch.Tensor], tokens: Sequence[int]) -> list[float]:
@@ -51,24 +59,24 @@ def leads(rows: torch.Tensor) -> list[float]:
     The difference is taken here: as an operation on tensors it costs a quarter of the whole.
     """
     width = "d" if rows.dtype == torch.float64 else "f"
-    return array(width, [first - second for first, second in rows.topk(2, -1).values.tolist()]).tolist()
+    return array(width, [first - second for first, second in fetch(rows.topk(2, -1).values)[0]]).tolist()
 
 
 def rows_of(table: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
     """`[n, V]`: some rows of a table; a list as subscript costs twice as much."""
-    return table.index_select(0, torch.tensor(rows, device=table.device))
+    return table.index_select(0, sent(list(rows), table.device))
 
 
 def entropies(probs: torch.Tensor) -> list[float]:
     """Entropy of every row `[n, V]`, in nats; `special.entr` takes twice as long."""
     tiny = torch.finfo(probs.dtype).tiny
-    out: list[float] = probs.clamp_min(tiny).log_().mul_(probs).sum(-1).neg_().tolist()
+    out: list[float] = fetch(probs.clamp_min(tiny).log_().mul_(probs).sum(-1).neg_())[0]
     return out
 
 
 def ranks_of(scores: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[int]:
     """Rank (1 = highest) of `tokens[i]` in row `rows[i]` of `[n, V]`."""
     picked = rows_of(scores, rows)
-    mine = picked.gather(-1, torch.tensor(tokens, device=scores.device)[:, None])
-    ranks: list[int] = ((picked > mine).sum(-1) + 1).tolist()
+    mine = picked.gather(-1, sent(list(tokens), scores.device)[:, None])
+    ranks: list[int] = fetch((picked > mine).sum(-1) + 1)[0]
     return ranks

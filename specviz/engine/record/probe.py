@@ -175,7 +175,7 @@ class Probe:
         for name, t0, took in done.clock.spans:
             lane = _LANES.get(name)
             if lane and took and lane not in told:
-                clock = "host" if name == "draft" else done.clock.timed_by
+                clock: Literal["host", "device"] = "device" if name in done.clock.by_device else "host"
                 self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took, clock=clock), done.number)
 
     def _end(self, done: RoundResult, began: int) -> None:

@@ -17,12 +17,13 @@ from typing import Any, Literal
 import torch
 
 from specviz.engine.decode.round import RoundResult
-from specviz.engine.record.device_stats import entropies, leads, picked, ranks_of, rows_of, top_lists
+from specviz.engine.record.device_stats import entries, entropies, leads, picked, ranks_of, rows_of, top_lists
 from specviz.events import Chain, Closing, Level, Verify, log6, six
 from specviz.events.base import ZERO
 from specviz.events.round import Status, Why
 from specviz.probability.draft import ROOT
 from specviz.probability.draws import intervals
+from specviz.probability.host import fetch
 from specviz.probability.plan import DrawResult, TestResult
 from specviz.probability.rows import Certain, CertainRows, at, dense
 from specviz.verifiers import _joint
@@ -224,7 +225,7 @@ class VerifyRecorder:
         drawn = [n for n, row in enumerate(draft.row_of) if row >= 0]
         if drawn:
             laws = rows_of(draft.law_rows, [draft.row_of[n] for n in drawn])
-            gaps = (rows_of(probs, [rows[n] for n in drawn]) - laws).abs().sum(-1).div(2).tolist()
+            (gaps,) = fetch((rows_of(probs, [rows[n] for n in drawn]) - laws).abs().sum(-1).div(2))
             for n, gap in zip(drawn, gaps, strict=True):
                 judged[n].tv_pq = six(gap)
 
@@ -260,15 +261,15 @@ class VerifyRecorder:
             return [(row.token, 1.0, None, 1.0, 1.0)]
         draft, weights = self.draft, torch.as_tensor(dense(row))
         top = weights.topk(min(CLOSING_TOP, len(weights)))
-        ids, total = top.indices.tolist(), float(weights.sum())
-        plain = self.done.target_probs[here + 1][top.indices].tolist()  # type: ignore[index]
+        ids, shares, total = *fetch(top.indices, top.values), float(weights.sum())
+        plain = entries(self.done.target_probs[here + 1], ids)  # type: ignore[index]
         drawn = [draft.row_of[node] for node in draft.candidates(here) if draft.row_of[node] >= 0]
         if not drawn and draft.carry is not None and not isinstance(draft.law_rows, CertainRows):
             drawn = [0]
-        laws = draft.law_rows[drawn[0]][top.indices].tolist() if drawn else [None] * len(ids)
+        laws = entries(draft.law_rows[drawn[0]], ids) if drawn else [None] * len(ids)
         return [
             (token, six(p), None if q is None else six(q), six(weight), six(weight / total))
-            for token, p, q, weight in zip(ids, plain, laws, top.values.tolist(), strict=True)
+            for token, p, q, weight in zip(ids, plain, laws, shares, strict=True)
             if weight > 0
         ]
 

@@ -20,13 +20,15 @@ from dataclasses import dataclass
 
 from specviz.cost.pipelines import auto_branch_len
 from specviz.engine.model.rows import Tensor
+from specviz.engine.record.device_stats import entries, ranks_of
 from specviz.events import BranchToken, Fork, log6, six
 from specviz.events.branch import Rule
 from specviz.methods.branch.model_cache import DraftModelCache
 from specviz.methods.branch.round import BranchRound, DraftRow
 from specviz.methods.branch.spec import AUTO_LEN, PARALLEL, branch_count
 from specviz.methods.common.runner import prefixes, without, without_replacement
-from specviz.probability.rows import Certain, Row, at
+from specviz.probability.host import fetch
+from specviz.probability.rows import Certain, Row
 
 DrawFrom = Callable[[Row], int]
 
@@ -55,7 +57,7 @@ def _best(scores: Tensor, k: int) -> list[int]:
     if k <= 0:
         return []
     top = scores.topk(min(k, len(scores)))
-    return [token for token, score in zip(top.indices.tolist(), top.values.tolist(), strict=True) if score > -1e300]
+    return [token for token, score in zip(*fetch(top.indices, top.values), strict=True) if score > -1e300]
 
 
 class BranchDrafter:
@@ -125,9 +127,9 @@ class BranchDrafter:
             flight.branches.append([node])
         fork.k = len(choices)
         if flight.recorded:
-            taken = {choice.token for choice in choices}
-            ranks = {token: int((scores > scores[token]).sum()) + 1 for token in taken}
-            logs = {token: log6(at(law, token)) for token in taken}
+            taken = [*dict.fromkeys(choice.token for choice in choices)]
+            ranks = dict(zip(taken, ranks_of(scores[None], [0] * len(taken), taken), strict=True))
+            logs = dict(zip(taken, map(log6, entries(law, taken)), strict=True))
             fork.branches = [self._told(b, choice, ranks, logs) for b, choice in enumerate(choices)]
 
     def _told(self, branch: int, choice: BranchChoice, ranks: dict[int, int], logs: dict[int, float]) -> BranchToken:

@@ -29,6 +29,7 @@ from specviz.events.branch import SignalSource, Stage
 from specviz.methods import Part
 from specviz.methods.trained.part_kind import PartKind, misshapen, other_sizes
 from specviz.methods.trained.part_kind import width_of as width_of
+from specviz.probability.host import fetch
 
 NO_HRAD = (
     "no H-RAD classifier for this pair: the signal is 1 throughout, so the confidence rule alone decides; train one "
@@ -239,7 +240,7 @@ class Hrad(Classifier):
         `features[tap]`: states `[n, width]` as observed; the last row is the one whose logits chose `token`.
         """
         newest = {tap: features[tap][-1:] for tap in self.taps}
-        probs = self.network(feature_rows(self.target, newest, [token]))[0].softmax(-1).tolist()
+        (probs,) = fetch(self.network(feature_rows(self.target, newest, [token]))[0].softmax(-1))
         return HradSignal(max(range(len(probs)), key=probs.__getitem__), (probs[0], probs[1], probs[2]))
 
     def mismatch(self, gamma: int, temperature: float) -> str | None:

@@ -23,6 +23,7 @@ from specviz.methods.common.top_k import TOP
 from specviz.names import Mode
 from specviz.probability.draft import ROOT, NodeFacts
 from specviz.probability.draws import NOT_FINITE
+from specviz.probability.host import fetch
 from specviz.probability.plan import TestResult
 from specviz.probability.rows import Row, at
 
@@ -95,7 +96,7 @@ class BranchRound:
     def looks(self, logits: Tensor, rows: DraftModelCache, name: str) -> list[DraftRow]:
         """The rows `[n, V]` of the last forward, their confidences in one copy."""
         self.ctx.counters.n_syncs += 1
-        confs = logits.softmax(-1).amax(-1).tolist()
+        (confs,) = fetch(logits.softmax(-1).amax(-1))
         if any(math.isnan(conf) for conf in confs):
             raise SpecvizError(NOT_FINITE)
         done = rows.finished()

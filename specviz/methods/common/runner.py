@@ -5,6 +5,7 @@ key each, most likely tokens, or draws with the target's own noise. What a token
 drawn and goes on record with it, so drawn drafts keep their law.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,12 +14,14 @@ import torch
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
+from specviz.engine.decode.sampling import finite, require
 from specviz.engine.model.adapter import FactoryModels, Model
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
 from specviz.methods.common.top_k import RowConfidence
 from specviz.names import Mode
 from specviz.probability.draft import ROOT
+from specviz.probability.host import fetch
 from specviz.probability.rows import Certain, Row
 
 
@@ -96,7 +99,9 @@ class DraftSampler:
             return law.token
         self.ctx.counters.n_syncs += 1
         if self.mode == "argmax":
-            return int(law.argmax())
+            (token,), (top,) = fetch(law.argmax(0, keepdim=True), law.amax(0, keepdim=True))
+            require([math.isfinite(top)])
+            return int(token)
         if self.mode == "shared":
             return self.ctx.draw("target", depth, law).token
         ordinal = self._ordinals[depth] = self._ordinals.get(depth, -1) + 1
@@ -115,7 +120,9 @@ class DraftSampler:
             return self.add(tree, parent, self.token(tree.depth(parent) + 1, law), law, logits[0])
         token = row.top1
         if ctx.warper.needs_prefix or ctx.warper.banned:
-            token = int(ctx.warper.allowed(logits, prefixes(ctx, tree, [parent]))[0].argmax())
+            scores = ctx.warper.scores(logits, prefixes(ctx, tree, [parent]))
+            (token,), sound = fetch(scores.argmax(-1), finite(scores))
+            require(sound)
             ctx.counters.n_syncs += 1
         log_conf = row.log_raw if token == row.top1 else None
         return self.add(tree, parent, token, None, logits[0], log_conf=log_conf)
@@ -142,4 +149,4 @@ def without(law: Row, *tokens: int) -> Row | None:
     for token in tokens:
         left[token] = 0.0
     mass = left.sum()
-    return left / mass if float(mass) > LEAST else None
+    return left / mass if fetch(mass)[0] > LEAST else None

@@ -1,13 +1,14 @@
 """How sure a draft row is, and its best tokens: what a stop is decided by, and what goes on record of it."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from specviz.engine.model.rows import Tensor
 from specviz.events import DraftStep, six
+from specviz.probability.host import fetch
 
 TOP = 8  # tokens of a row on record
 
@@ -35,8 +36,15 @@ class RowConfidence:
     @classmethod
     def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[RowConfidence]":
         """Of several rows `[n, V]` of one layer, in one copy for all."""
+        return cls.told(rows, layer, logits, temp, fetch(numbers(logits, temp, full))[0])
+
+    @classmethod
+    def told(
+        cls, rows: list[int], layer: int, logits: Tensor, temp: float, told: Sequence[Sequence[float]]
+    ) -> "list[RowConfidence]":
+        """The same, of rows whose `numbers` are read."""
         found: list[RowConfidence] = []
-        for k, (row, values) in enumerate(zip(rows, _numbers(logits, temp, full).tolist(), strict=True)):
+        for k, (row, values) in enumerate(zip(rows, told, strict=True)):
             conf, raw, top1, *more = values
             top2, margin, entropy = (int(more[0]), more[1], more[2]) if more else (None, None, None)
             found.append(cls(row, layer, logits[k : k + 1], temp, conf, raw, int(top1), top2, margin, entropy))
@@ -47,7 +55,7 @@ class RowConfidence:
         return math.log(max(self.raw, 1e-300))
 
 
-def _numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
+def numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
     """`[n, 3 or 6]`: tempered and raw confidence, best token; runner-up, margin, entropy.
 
     Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding.
@@ -86,4 +94,4 @@ def draft_steps(
 def _top_logs(logits: Tensor) -> list[tuple[int, float]]:
     """The best tokens of logits `[V]` with their log-probabilities, in float64."""
     logs = logits.double().log_softmax(-1).topk(min(TOP, len(logits)))
-    return [(token, six(log)) for token, log in zip(logs.indices.tolist(), logs.values.tolist(), strict=True)]
+    return [(token, six(log)) for token, log in zip(*fetch(logs.indices, logs.values), strict=True)]

@@ -10,13 +10,14 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.events import DraftStep, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import DraftSampler
-from specviz.methods.common.top_k import RowConfidence
+from specviz.methods.common.top_k import RowConfidence, numbers
 from specviz.methods.dflash.network import KIND, Trained, block_behind
 from specviz.methods.trained.layers import Tensor
 from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.ranks import wide
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.host import fetch
 
 
 class MaskedBlock(PairDrafter):
@@ -56,7 +57,8 @@ class MaskedBlock(PairDrafter):
         chances = wide(network.sureness(states, logits)).sigmoid().cumprod(0)
         spread = self.trained.vocabulary.spread(logits)
         ctx.counters.n_syncs += 2
-        return RowConfidence.several([*range(len(states))], 0, spread, 1.0, ctx.level == "full"), chances.tolist()
+        told, sure = fetch(numbers(spread, 1.0, ctx.level == "full"), chances)
+        return RowConfidence.told([*range(len(states))], 0, spread, 1.0, told), sure
 
     def _verified(
         self, ctx: Context, tree: DraftTree, looks: list[RowConfidence], chances: list[float]

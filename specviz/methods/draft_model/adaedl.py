@@ -22,6 +22,7 @@ from specviz.methods.common.top_k import TOP
 from specviz.methods.draft_model.drafter import ChainDrafter
 from specviz.names import Mode
 from specviz.probability.draft import Draft
+from specviz.probability.host import fetch
 from specviz.probability.rows import Certain
 
 KEEP_RATE, KEEP_THRESHOLD = 0.5, 0.9  # beta_1 and beta_2 of the paper
@@ -88,7 +89,8 @@ class AdaEdl(ChainDrafter):
         law = laws(ctx, tree, [node], logits)[0]
         ctx.counters.n_syncs += 1
         row = logits[0].softmax(-1) if isinstance(law, Certain) else law
-        return max(0.0, float(torch.special.entr(row).sum()))
+        (entropy,) = fetch(torch.special.entr(row).sum())
+        return max(0.0, float(entropy))
 
     def _steer(self, knobs: Knobs) -> float:
         if self.controller is None:

@@ -18,12 +18,15 @@ import torch
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
+from specviz.engine.decode.sampling import finite, require
 from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.host import sent
 from specviz.engine.model.rows import Tensor
 from specviz.methods.common.runner import DraftModelRunner, DraftSampler, ModelDrafter, laws, prefixes, without
 from specviz.methods.common.tree_builder import Levels
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.host import fetch
 from specviz.probability.rows import Row
 
 
@@ -51,12 +54,14 @@ class TopTree(ModelDrafter):
         self, ctx: Context, tree: DraftTree, levels: Levels, parents: list[int], logits: Tensor, width: int
     ) -> None:
         """The `width` best children of each expanded node, by logits `[parents, V]`, in one copy off the device."""
-        ranked = ctx.warper.allowed(logits, prefixes(ctx, tree, parents))
+        ranked = ctx.warper.scores(logits, prefixes(ctx, tree, parents))
         best = ranked.topk(min(width, logits.shape[-1]), -1).indices
         logs = logits.log_softmax(-1).gather(-1, best)
         ctx.counters.n_syncs += 1
         first_node, first_row = len(tree), len(levels.rows)
-        levels.offer(parents, zip(best.tolist(), logs.tolist(), strict=True))
+        tokens, scores, sound = fetch(best, logs, finite(ranked))
+        require(sound)
+        levels.offer(parents, zip(tokens, scores, strict=True))
         for node in levels.nodes[first_node:]:
             tree.add(node.token, node.parent, None, node.log, "argmax", logits[node.row - first_row])
 
@@ -103,7 +108,8 @@ class DrawnTree(ModelDrafter):
         parents = list(dict.fromkeys(tree.parent(node) for node in level))
         logs = torch.stack([grow.places[parent].logits for parent in parents]).log_softmax(-1)
         rows = [parents.index(tree.parent(node)) for node in level]
-        picked = logs[rows, [tree.token(node) for node in level]].tolist()
+        at = sent([rows, [tree.token(node) for node in level]], logs.device)
+        (picked,) = fetch(logs[at[0], at[1]])
         grow.ctx.counters.n_syncs += 1
         for node, log in zip(level, picked, strict=True):
             levels.add(tree.parent(node), tree.token(node), log, 1)
@@ -143,8 +149,9 @@ class SiblingGrower:
             rows = laws(self.ctx, self.tree, new, logits)
             self.places |= {node: Place(logits[k], rows[k]) for k, node in enumerate(new)}
             return
-        scores = self.ctx.warper.allowed(logits, prefixes(self.ctx, self.tree, new))
-        best = scores.topk(min(self.most, scores.shape[-1]), -1).indices.tolist()
+        scores = self.ctx.warper.scores(logits, prefixes(self.ctx, self.tree, new))
+        best, sound = fetch(scores.topk(min(self.most, scores.shape[-1]), -1).indices, finite(scores))
+        require(sound)
         self.ctx.counters.n_syncs += 1
         for k, node in enumerate(new):
             self.places[node] = Place(logits[k], None, best[k])

@@ -24,6 +24,7 @@ from specviz.events import GRID, Climb, ExitRound, ExitTable, Gate, six
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.heads import Heads
 from specviz.methods.early_exit.spec import Limits
+from specviz.probability.host import fetch
 
 
 @dataclass(slots=True)
@@ -207,7 +208,7 @@ def _block(target: Model, heads: Heads, rows: Rows, tokens: list[int], layers: l
     found: list[ExitTable] = []
     for layer in sorted(layers):
         logits = heads.logits(layer, rows.climb(layer)[0])
-        top1, conf = logits.argmax(-1).tolist(), confidences(logits, layer, target.n_layers).tolist()
+        top1, conf = fetch(logits.argmax(-1), confidences(logits, layer, target.n_layers))
         found += [
             ExitTable(pos=rows.position(row), layer=layer, top1=top1[row], conf=[six(c) for c in conf[row]])
             for row in range(len(rows))

@@ -24,8 +24,9 @@ from specviz.cost.row_cost import row_cost
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
-from specviz.engine.decode.sampling import Warper
+from specviz.engine.decode.sampling import Warper, finite, require
 from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.host import sent
 from specviz.events import Warn
 from specviz.events import Window as WindowRecord
 from specviz.knobs import Knobs, KnobSpec
@@ -33,6 +34,7 @@ from specviz.methods.lookahead.budget import most_cells, nearly_free, window_sha
 from specviz.methods.lookahead.spec import MOST_NODES
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.host import fetch
 
 Ngram = tuple[int, tuple[int, ...]]  # its first token, the tokens after it
 
@@ -304,10 +306,12 @@ class Lookahead(Drafter):
         fed = self._fed
         if fed is None or seen.logits is None:
             return
-        scores = seen.logits[fed.tips]
+        logits = seen.logits.index_select(0, sent(fed.tips, seen.logits.device))
         paths = [seen.draft.path(row - 1) for row in fed.tips] if fed.warper.needs_prefix else []
         prefixes = [[*fed.text, *path] for path in paths] if paths else None
-        fed.best = fed.warper.allowed(scores, prefixes).argmax(-1).tolist()
+        scores = fed.warper.scores(logits, prefixes)
+        fed.best, sound = fetch(scores.argmax(-1), finite(scores))
+        require(sound)
 
 
 def make(models: FactoryModels, knobs: Knobs) -> Lookahead:

@@ -25,12 +25,14 @@ from dataclasses import dataclass, field
 import torch
 
 from specviz.engine.decode.context import Observation
+from specviz.engine.model.host import sent
 from specviz.methods.online.bandit import QuerySurprise
 from specviz.methods.specblock.growth import GrowingTree
 from specviz.methods.trained.calls import BlockCall
 from specviz.methods.trained.ranks import Order
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
+from specviz.probability.host import fetch
 
 Tensor = torch.Tensor
 
@@ -233,7 +235,7 @@ class QueryCollector:
             self._surprise.append(self._log_prob(*last))
 
     def _log_prob(self, logits: Tensor, token: int) -> Tensor:
-        place, there = self.vocabulary.find(torch.tensor([token], device=logits.device))
+        place, there = self.vocabulary.find(sent([token], logits.device))
         wide = logits if logits.dtype == torch.float64 else logits.float()
         return torch.where(there, wide.log_softmax(-1)[place], -torch.inf)[0]
 
@@ -244,7 +246,7 @@ class QueryCollector:
 
     def signal(self) -> QuerySurprise:
         """How far off the drafter was."""
-        logs = torch.stack(self._surprise).exp().tolist() if self._surprise else []
+        logs = fetch(torch.stack(self._surprise).exp())[0] if self._surprise else []
         out = QuerySurprise()
         for _ in range(self.n_rounds - len(logs)):
             out.round()
@@ -285,5 +287,5 @@ class QueryCollector:
                 held[each.row - places.start],
                 each.order,
             )
-            for each, state, token in zip(spoke, states, torch.where(there, ids, -1).tolist(), strict=True)
+            for each, state, token in zip(spoke, states, fetch(torch.where(there, ids, -1))[0], strict=True)
         ]

@@ -30,6 +30,7 @@ from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.methods.trained.part_kind import VERSION, PartKind, read_object
+from specviz.probability.host import fetch
 
 NAME = "skip-set.json"
 _FIND = "specviz train skip-set"
@@ -203,7 +204,7 @@ class SkippedModel:
         except Exception as error:
             raise ModelError(f"{target.name}: layers of type {kind} cannot be run in part: {error}") from error
         wanted = whole[0, :, : self.vocab].to(found.dtype)
-        gap = float((found - wanted).abs().max() / wanted.std().clamp(min=1e-6))
+        (gap,) = fetch((found - wanted).abs().max() / wanted.std().clamp(min=1e-6))
         if not gap < tolerance(target.dtype):
             raise ModelError(f"{target.name}: layers of type {kind} cannot be run in part: logits differ by {gap:.2g}")
 

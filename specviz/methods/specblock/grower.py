@@ -20,7 +20,9 @@ import torch
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import Model
+from specviz.engine.model.host import sent
 from specviz.engine.model.rows import BLOCK, Rows, fill
+from specviz.engine.record.device_stats import entries
 from specviz.events import six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import ints, reals
@@ -34,6 +36,7 @@ from specviz.methods.trained.ranks import N_TOP, Offer, RankReading, bucket, off
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.host import fetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +192,10 @@ class TreeGrower(BlockRunner):
         spine = [offer.tokens[0] for offer in block]
         n = min(len(block), self.plan.growing.deepest - made.start.depth)
         best = self.oracle.best([(*path, *spine[:slot]) for slot in range(n)])
-        place, known = self.trained.vocabulary.find(torch.tensor(best, device=logits.device))
+        place, known = self.trained.vocabulary.find(sent(best, logits.device))
         offered = order(self.ctx, self.trained.vocabulary, path)
         scores = logits[:n] if offered is None else offered(logits[:n])
-        rank = ranks(scores, place).masked_fill(~known, logits.shape[-1] + N_TOP).tolist()
+        (rank,) = fetch(ranks(scores, place).masked_fill(~known, logits.shape[-1] + N_TOP))
         return [replace(o, true_bucket=bucket(r)) for o, r in zip(block, rank, strict=False)] + block[n:]
 
 
@@ -248,4 +251,5 @@ class SiblingDraws:
         prefixes = [[*self.ctx.tokens, *path]] if warper.needs_prefix else None
         whole = warper.laws(self.vocabulary.spread(offer.logits[None]), prefixes)[0]
         drawn = without_replacement(whole, n, lambda law: self._sampler.token(len(path) + 1, law))
-        return [Pick(token, math.log(max(float(whole[token]), 1e-300)), law) for token, law in drawn]
+        probs = entries(whole, [token for token, _ in drawn])
+        return [Pick(token, math.log(max(p, 1e-300)), law) for (token, law), p in zip(drawn, probs, strict=True)]

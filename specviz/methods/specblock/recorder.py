@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from specviz.engine.decode.context import Context, Observation
+from specviz.engine.model.host import sent
 from specviz.events import six
 from specviz.events.tree_drafting import Expansion, TreeMade
 from specviz.methods.specblock.growth import GrowingTree
@@ -16,6 +17,7 @@ from specviz.methods.trained.calls import BlockCall, CallCosts, count_widths
 from specviz.methods.trained.ranks import N_BUCKETS, bucket, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT, Draft
+from specviz.probability.host import fetch
 from specviz.probability.rows import CertainRows, Rows
 
 Tensor = torch.Tensor
@@ -95,9 +97,9 @@ class BlockFacts:
         """The rank of each token in its expansion; None for one that is not there to rank."""
         if not tokens:
             return []
-        wanted = torch.tensor(tokens, device=scores.device)
+        wanted = sent(tokens, scores.device)
         place, there = self.vocabulary.find(wanted.clamp(min=0))
-        found = ranks(scores, place).masked_fill(~there | (wanted < 0), 0).tolist()
+        (found,) = fetch(ranks(scores, place).masked_fill(~there | (wanted < 0), 0))
         return [rank or None for rank in found]
 
     def _prefixes(self) -> None:
@@ -113,7 +115,7 @@ class BlockFacts:
 def best_tokens(laws: Rows, rows: Sequence[int]) -> list[int]:
     if isinstance(laws, CertainRows):
         return [laws.tokens[row] for row in rows]
-    best: list[int] = laws[list(rows)].argmax(-1).tolist()
+    best: list[int] = fetch(laws.index_select(0, sent(list(rows), laws.device)).argmax(-1))[0]
     return best
 
 

@@ -17,6 +17,7 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
 from specviz.methods.trained.layers import linear
 from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.probability.host import fetch
 
 Tensor = torch.Tensor
 BORDERS = (1, 4, 10)  # the last rank of buckets 0, 1, 2
@@ -118,7 +119,7 @@ def offers(
         columns += [told.flatten(0, 1).to(logs.dtype), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
     table = torch.cat(columns, -1)  # ids below 2^24 are exact in float32
     ctx.counters.n_syncs += 1
-    rows, n_top = table.tolist(), best.shape[-1]
+    (rows,), n_top = fetch(table), best.shape[-1]
     if not all(math.isfinite(sum(row[n_top : 2 * n_top + N_BUCKETS])) for row in rows):
         return None
     made = [_offer(row, n_top, reading.full) for row in rows]
@@ -149,7 +150,7 @@ def best(
     table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
     ctx.counters.n_syncs += 1
     n = ids.shape[-1]
-    rows = [([int(token) for token in row[:n]], row[n:]) for row in table.tolist()]
+    rows = [([int(token) for token in row[:n]], row[n:]) for row in fetch(table)[0]]
     return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
 
 

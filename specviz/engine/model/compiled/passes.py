@@ -73,6 +73,8 @@ class RowPaths:
 class CompiledPasses:
     """The layers and the head of an adapter in the kernel. Raises ValueError for what it does not know."""
 
+    spare = 0
+
     def __init__(self, adapter: ModelAdapter, functions: Functions) -> None:
         self._functions, self._item = functions, adapter.dtype.itemsize
         self.product = product_by(functions.product)

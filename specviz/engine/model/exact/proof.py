@@ -73,7 +73,7 @@ def exact_here(adapter: ModelAdapter) -> str:
 def _confirmed(adapter: ModelAdapter) -> bool:
     """Whether rows of the loaded model hold with the widths found before: the short part of the trial."""
     try:
-        return _rows_hold(adapter)
+        return rows_hold(adapter)
     except (TypeError, ValueError, AttributeError, RuntimeError):
         return False
 
@@ -105,7 +105,7 @@ def make_exact(adapter: ModelAdapter) -> str:
             for least, step in _LEAST[_LEAST.index((widths.least, widths.step)) :]:
                 for most in _MOST:
                     tried.widths = replace(widths, least=least, step=step, most=most, inner=inner, threads=threads)
-                    if not _products_hold(tried) or not _rows_hold(tried):
+                    if not _products_hold(tried) or not rows_hold(tried):
                         break
                     if _many_hold(tried):
                         adapter.widths = tried.widths
@@ -120,7 +120,7 @@ def _compiled_exact(adapter: ModelAdapter) -> str:
     """As `make_exact`, of a kernel that needs no rows beside one."""
     tried = copy(adapter)
     tried.widths = PassWidths(1, most=BLOCK)
-    if not (_products_hold(tried) and _rows_hold(tried) and _many_hold(tried)):
+    if not (_products_hold(tried) and rows_hold(tried) and _many_hold(tried)):
         return _not("the compiled kernel rounds otherwise with other rows beside")
     adapter.widths = tried.widths
     return BITWISE
@@ -193,7 +193,7 @@ def _product_holds(adapter: ModelAdapter, module: Any) -> bool:
     return all(torch.equal(found[-1][: len(each)], each) for each in found)
 
 
-def _rows_hold(adapter: ModelAdapter) -> bool:
+def rows_hold(adapter: ModelAdapter) -> bool:
     """Whether states behind the first layer, and logits, are the same whatever else is in a pass."""
     text = [(7 * k * k + 3 * k + 5) % adapter.vocab for k in range(_TEXT)]
     alone = _states(adapter, text, [_PREFIX] + [1] * 12)

@@ -18,6 +18,7 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.model.layers.silent import silenced_parts
 from specviz.engine.model.parted.message import DROP, GATHER, MAKE, STOP, WIDEN, Pass, send, share
 from specviz.errors import ModelError
+from specviz.probability.host import brought, fetch
 
 Tensor = torch.Tensor
 
@@ -91,7 +92,7 @@ class LeadingAdapter(ModelAdapter):
             cache.mirror,
             layers,
             tuple(cache.filled[place] for place, _ in layers),
-            tuple(block.positions[0].tolist()),
+            tuple(fetch(block.positions[0])[0]),
             tuple(self._seen(block.masks[kind]) for kind in sorted(block.masks)),
         )
         send([*self._orders.taken(), *told.numbers()], self.device)
@@ -103,7 +104,7 @@ class LeadingAdapter(ModelAdapter):
         return next(place for place in own if place is not None), silenced_parts(layer)
 
     def _seen(self, mask: Any) -> Any:
-        return None if mask is None else mask[0, 0, : mask.shape[2] // self.groups].cpu().numpy()
+        return None if mask is None else brought(mask[0, 0, : mask.shape[2] // self.groups])[0].numpy()
 
     def stop(self) -> None:
         """Let the other processes end."""

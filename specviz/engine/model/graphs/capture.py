@@ -1,0 +1,59 @@
+"""Work recorded once and done again in one call: what stands between `GraphedPasses` and CUDA's graphs.
+
+A graph does again, on the same memory, what was launched while it was recorded: whatever Python decided then stays
+decided. So what differs from pass to pass must stand in tensors that are there before the recording.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from specviz.probability.host import READS
+
+Tensor = torch.Tensor
+Replay = Callable[[], Tensor]  # the work once more; its result, which the next replay of any recording may overwrite
+
+
+class Capture(Protocol):
+    """`record` does the work once and returns what does it again, on the memory that it read and wrote."""
+
+    def record(self, work: Callable[[], Tensor]) -> Replay: ...
+
+
+class CudaCapture:
+    """Graphs of one device, which share their working memory: they are replayed one after another on one stream.
+
+    Written, and not run yet: no CUDA device was at hand.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._pool: Any = None
+
+    def record(self, work: Callable[[], Tensor]) -> Replay:
+        """Warms up on a stream beside, where libraries choose kernels and take memory, then records there.
+
+        Raises RuntimeError for work that waits for the device.
+        """
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        with torch.cuda.device(self._device):
+            here = torch.cuda.current_stream(self._device)
+            beside: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+            beside.wait_stream(here)
+            with torch.cuda.stream(beside):
+                for _ in range(2):
+                    work()
+            here.wait_stream(beside)
+            graph: Any = torch.cuda.CUDAGraph()
+            # Of this thread alone: what a lane beside does meanwhile is none of the recording's business.
+            with torch.cuda.graph(graph, pool=self._pool, stream=beside, capture_error_mode="thread_local"):
+                out = work()
+        READS.n_waits += 1  # it begins by waiting for all that was launched before
+
+        def replay() -> Tensor:
+            graph.replay()
+            return out
+
+        return replay

@@ -1,0 +1,58 @@
+"""What lies on a device, as the host reads it: every such read of a round goes through `fetch` or `brought`.
+
+The host waits where it reads, and a device that is waited for has nothing to do. So all that is wanted at one moment
+is asked for in one call, which waits once, and waits are counted. Arrays that lie in main memory are read as they are:
+no copy, no wait, no count. `DeviceCopies` makes the copies; the engine brings one with pinned memory.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class DeviceCopies(Protocol):
+    """`bring` copies tensors of any shapes `[..]` and devices into main memory; they are there when it returns."""
+
+    def bring(self, tensors: Sequence[Any]) -> Sequence[Any]: ...
+
+
+class PlainDeviceCopies:
+    """A copy and a wait for each tensor."""
+
+    def bring(self, tensors: Sequence[Any]) -> Sequence[Any]:
+        return [each.cpu() for each in tensors]
+
+
+class HostReads:
+    """The reads of this process. `n_waits`: how often the host waited for a device so far."""
+
+    def __init__(self, transport: DeviceCopies) -> None:
+        self.transport = transport
+        self.n_waits = 0
+
+    def bring(self, arrays: Sequence[Any]) -> list[Any]:
+        """The arrays, in main memory; those that lie there are the same objects."""
+        apart = [k for k, each in enumerate(arrays) if is_apart(each)]
+        out = list(arrays)
+        if apart:
+            self.n_waits += len({str(arrays[k].device) for k in apart})
+            for k, here in zip(apart, self.transport.bring([arrays[k] for k in apart]), strict=True):
+                out[k] = here
+        return out
+
+
+READS = HostReads(PlainDeviceCopies())
+
+
+def is_apart(array: Any) -> bool:
+    """Whether an array `[..]` is a tensor outside main memory, so that the host must wait to read it."""
+    return type(array).__module__.startswith("torch") and not array.is_cpu
+
+
+def brought(*arrays: Any) -> list[Any]:
+    """The arrays `[..]` in main memory, with one wait for all that are not there."""
+    return READS.bring(arrays)
+
+
+def fetch(*arrays: Any) -> list[Any]:
+    """The numbers of some arrays `[..]` as (nested) lists, in their order, with one wait for all."""
+    return [each.tolist() for each in READS.bring(arrays)]

@@ -1,0 +1,311 @@
+"""Passes that are recorded once and done again: the bits of ordinary passes, at every size, for every method.
+
+On a CPU a trace of the tensor operations stands for CUDA's graphs, or the same work run again (`support.fx_capture`).
+"""
+
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.test_exact import METHODS, PROMPT, exact
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.cache import KVCache
+from specviz.engine.model.graphs import passes
+from specviz.engine.model.graphs.capture import Capture
+from specviz.engine.model.graphs.passes import GraphedPasses, graph_passes
+from specviz.engine.model.graphs.rows import PassSizes, RowInputs
+from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.rows import Rows
+from specviz.names import COMPILE
+from support.driver import session
+from support.fx_capture import FailingCapture, FxCapture, RunAgain
+from support.models import VOCAB, blurred, build
+
+Tensor = torch.Tensor
+TEXT = [(7 * k * k + 5) % 250 for k in range(620)]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def rounded(arch: str = "llama") -> ModelAdapter:
+    """An adapter whose rows may round as they stand."""
+    adapter = ModelAdapter(build(arch, seed=1, max_position_embeddings=640))
+    run_directly(adapter)
+    return adapter
+
+
+def graphed(adapter: ModelAdapter, capture: Capture | None = None) -> GraphedPasses:
+    assert graph_passes(adapter, capture or RunAgain()) == ""
+    assert isinstance(adapter.compiled, GraphedPasses)
+    return adapter.compiled
+
+
+@torch.inference_mode()
+def fed(adapter: ModelAdapter, widths: list[int], taps: tuple[int, ...] = ()) -> tuple[Tensor, KVCache, list[Tensor]]:
+    """Logits `[n, V]` of the text fed in passes of some widths, the cache, and tapped states."""
+    cache, out, states, done = adapter.new_cache(640), [], [], 0
+    for n in widths:
+        rows = Rows(adapter, cache, taps)
+        rows.add_line(TEXT[done : done + n])
+        out.append(rows.take())
+        states += [rows.states(tap, range(n)) for tap in taps]
+        done += n
+        assert cache.filled == [done] * adapter.n_layers
+        cache.follow(TEXT[:done])
+    return torch.cat(out), cache, states
+
+
+@torch.inference_mode()
+def on_trees(adapter: ModelAdapter, n_nodes: int, upto: int) -> Tensor:
+    """Logits of the text behind its first 61 tokens, each computed in a tree of other branches; its path is kept."""
+    rng, cache, found = random.Random(n_nodes), adapter.new_cache(720), []
+    rows = Rows(adapter, cache)
+    rows.add_line(TEXT[:61])
+    rows.take()
+    cache.follow(TEXT[:61])
+    while cache.length < upto:
+        first = cache.length
+        rows = Rows(adapter, cache)
+        path = [rows.add(TEXT[first], -1)]
+        while len(rows) < n_nodes:
+            if rng.random() < 0.3 and first + len(path) < len(TEXT):
+                path.append(rows.add(TEXT[first + len(path)], path[-1]))
+            else:
+                rows.add(rng.randrange(VOCAB), rng.randrange(max(0, len(rows) - 30), len(rows)))
+        found.append(rows.take()[path])
+        cache.follow(TEXT[: first + len(path)])
+    return torch.cat(found)[: upto - 61]
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen3", "gemma2", "gemma3", "mistral", "gpt2", "gpt_neox", "phi3"])
+def test_a_recorded_row_has_the_bits_of_an_ordinary_one(arch: str) -> None:
+    """At all widths, in lines and in trees; the cache too. Windows, soft caps and learned positions among them."""
+    changes: dict[str, Any] = {"n_positions": 640} if arch == "gpt2" else {}
+    _as_ordinary(exact(arch, **changes), RunAgain())
+
+
+def test_so_has_one_in_sixteen_bits() -> None:
+    _as_ordinary(exact(dtype=torch.bfloat16), RunAgain())
+
+
+def test_nothing_of_the_python_that_was_recorded_is_needed() -> None:
+    """The same by a trace, behind a window: what differs from pass to pass stands in the buffers."""
+    adapter = exact("mistral")
+    wanted, trees = fed(adapter, [1] * 40)[0], on_trees(adapter, 9, 72)
+    adapter.compiled = made = GraphedPasses(adapter, capture := FxCapture())
+    for widths in ([1] * 40, [7, 8, 5, 20]):
+        assert torch.equal(fed(adapter, widths)[0], wanted)
+    assert torch.equal(on_trees(adapter, 9, 72), trees)
+    assert made.failed == ""
+    assert capture.n_replayed > 2 * capture.n_recorded
+
+
+def _as_ordinary(adapter: ModelAdapter, capture: RunAgain) -> None:
+    wanted, held, _ = fed(adapter, [1] * 110)
+    trees = on_trees(adapter, 23, 110)
+    made = graphed(adapter, capture)
+    for widths in ([3, 5, 2, 40, 60], [7] * 15 + [5], [1] * 110):
+        logits, cache, _ = fed(adapter, widths)
+        assert torch.equal(logits, wanted)
+        for mine, its in zip(cache.buffers, held.buffers, strict=True):
+            assert torch.equal(mine[..., :110, :], its[..., :110, :])
+    assert torch.equal(on_trees(adapter, 23, 110), trees)
+    assert made.failed == ""
+    assert capture.n_replayed > 110
+
+
+def test_long_texts_and_wide_trees() -> None:
+    """Over the borders of pieces, at all lengths; what is too wide for a recording goes the ordinary way."""
+    adapter = exact()
+    for n_nodes in (6, 40, 90):
+        adapter.compiled = None
+        wanted = on_trees(adapter, n_nodes, 600)
+        made = graphed(adapter)
+        assert torch.equal(on_trees(adapter, n_nodes, 600), wanted), n_nodes
+        assert made.failed == ""
+
+
+def test_without_exact_rows_they_are_near() -> None:
+    for arch in ("llama", "mistral"):
+        adapter = rounded(arch)
+        wanted, trees = fed(adapter, [5] * 12)[0], on_trees(adapter, 12, 90)
+        graphed(adapter)
+        assert (fed(adapter, [5] * 12)[0] - wanted).abs().max() < 1e-3 * wanted.std()
+        assert (on_trees(adapter, 12, 90) - trees).abs().max() < 1e-3 * trees.std()
+
+
+def test_a_size_is_recorded_once() -> None:
+    """Text grows by single rows: a recording for each length of context, not for each row."""
+    adapter = exact()
+    graphed(adapter, capture := RunAgain())
+    before = capture.n_recorded
+    fed(adapter, [1] * 100)
+    assert capture.n_recorded == before + 1
+    before = capture.n_recorded
+    fed(adapter, [1] * 600)
+    assert capture.n_recorded - before <= 4  # another cache, and more of it
+    assert capture.n_replayed >= 700
+
+
+def test_recordings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest go; they are made again, with the same bits."""
+    adapter = exact()
+    wanted = fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0]
+    monkeypatch.setattr(passes, "MOST", 3)
+    made = graphed(adapter)
+    assert torch.equal(fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0], wanted)
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize("exactly", [True, False])
+def test_what_a_caller_keeps_stays(exactly: bool) -> None:
+    """States of a pass are the caller's: the next pass of the same recording writes elsewhere."""
+    adapter = exact() if exactly else rounded()
+    graphed(adapter)
+    with torch.inference_mode():
+        cache = adapter.new_cache(64)
+        kept = []
+        for k in range(8):
+            rows = Rows(adapter, cache)
+            rows.add_line([TEXT[k]])
+            states = rows.climb(adapter.n_layers)
+            kept.append((states, states.clone()))
+            cache.follow(TEXT[: k + 1])
+    assert all(torch.equal(states, before) for states, before in kept)
+    assert len({states.data_ptr() for states, _ in kept}) == len(kept)
+
+
+def test_two_caches_do_not_meet() -> None:
+    """Passes over one and the other in turn: each has its own recordings."""
+    adapter = exact()
+    wanted = fed(adapter, [1] * 40)[0]
+    graphed(adapter)
+    with torch.inference_mode():
+        caches, out = [adapter.new_cache(64), adapter.new_cache(64)], []
+        for k in range(40):
+            for offset, cache in enumerate(caches):
+                rows = Rows(adapter, cache)
+                rows.add_line([TEXT[k] if offset == 0 else (TEXT[k] + 1) % 250])
+                logits = rows.take()
+                cache.follow([*cache.tokens])
+                out += [logits] if offset == 0 else []
+    assert torch.equal(torch.cat(out), wanted)
+
+
+def test_states_on_the_way_are_the_same() -> None:
+    """A drafter that looks at layers: the pass is recorded in parts."""
+    adapter = exact()
+    wanted = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
+    graphed(adapter)
+    found = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
+    assert torch.equal(found[0], wanted[0])
+    assert all(torch.equal(mine, its) for mine, its in zip(found[2], wanted[2], strict=True))
+
+
+@cache
+def recorded() -> tuple[list[ModelAdapter], list[GraphedPasses]]:
+    """Target and draft model, and their passes."""
+    models = [exact(), ModelAdapter(blurred(build("llama", seed=1, max_position_embeddings=640), 0.3))]
+    return models, [graphed(each) for each in models]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_says_the_same(name: str, temperature: float) -> None:
+    """Target and draft model recorded, beside the same models that are not."""
+    models, made = recorded()
+    knobs = {"temperature": temperature, "max_new_tokens": 24, "seed": 7, **METHODS[name]}
+    texts = []
+    for ways in ([None] * len(made), made):
+        for model, way in zip(models, ways, strict=True):
+            model.compiled = way
+        made[0].forget()
+        texts.append(session(models[0], models[1], PROMPT, **knobs).generate())
+    assert texts[0] == texts[1]
+    assert len(made[0])
+    assert all(each.failed == "" for each in made)
+
+
+def test_where_recording_fails_layers_run_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the middle of a text: nothing is lost, and one line says so."""
+    adapter = exact()
+    wanted = fed(adapter, [1, 3] * 10)[0]
+    made = graphed(adapter)
+    made._capture = FailingCapture()
+    assert torch.equal(fed(adapter, [1, 3] * 10)[0], wanted)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "passes are not recorded" in said
+    assert "operation not permitted" in said
+
+
+def test_a_cache_without_a_spare_slot_is_not_written_beyond() -> None:
+    """Rows of padding would stand where a token does."""
+    adapter = rounded()
+    wanted = fed(adapter, [3, 1])[0]
+    made = graphed(adapter)
+    with torch.inference_mode():
+        rows = Rows(adapter, KVCache(adapter.n_layers, 200))
+        rows.add_line(TEXT[:3])
+        assert (rows.take() - wanted[:3]).abs().max() < 1e-4
+    assert len(made) == 0
+
+
+def test_what_is_not_taken() -> None:
+    adapter = exact()
+    assert graph_passes(adapter) == "it is for CUDA"
+    assert "not permitted" in graph_passes(adapter, FailingCapture())
+    assert adapter.compiled is None
+    graphed(adapter)
+    assert graph_passes(adapter, RunAgain()) == "its layers go another way"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(COMPILE, "off")
+        assert graph_passes(exact(), RunAgain()) == "it is turned off"
+
+
+def test_what_looks_at_numbers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a mask made on the host while recording stays what it was, and is caught at once."""
+    right = RowInputs.masks
+
+    def masks(self: RowInputs, windows: Any) -> Any:
+        self.base = torch.tensor([int(self.base[0])])
+        return right(self, windows)
+
+    monkeypatch.setattr(RowInputs, "masks", masks)
+    assert graph_passes(exact(), FxCapture()) != ""
+
+
+@pytest.mark.parametrize("widths", [None, exact().widths])
+def test_sizes_hold_what_they_are_for(widths: Any) -> None:
+    """Rows, slots and tail; few sizes for all lengths of a text."""
+    met = set()
+    for kv in range(1, 4000, 7):
+        for n in (1, 2, 5, 9, 64):
+            if n <= kv:
+                sizes = PassSizes.of(n, kv, kv, kv - n, widths)
+                assert sizes.rows >= n
+                assert sizes.wide > kv + sizes.rows
+                assert sizes.wide % 32 == 0
+                assert sizes.tail >= 1
+                met.add(sizes)
+    assert len(met) < 140
+
+
+def test_a_tree_that_no_recording_holds_is_refused() -> None:
+    adapter = exact()
+    assert adapter.widths is not None
+    inputs = RowInputs(PassSizes(256, 960, 256), adapter.sums, adapter.widths, 2, 959)
+    seen = np.eye(250, 300, 50, dtype=np.bool_)
+    seen[:, :50] = True
+    with pytest.raises(ValueError, match="too"):
+        inputs.fill([50] * 250, seen, np.array([*range(50), *([50] * 250)]), 50)
