@@ -121,13 +121,13 @@ def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path
 
 
 def test_an_mtp_layer_learns_and_is_found_by_the_target(small: str, tmp_path: Path) -> None:
-    """A narrower feed-forward part than the target's, and some of its tokens."""
+    """A narrower feed-forward part than the target's, some of its tokens, eight bits a weight on disk."""
     out = Path(small) / "mtp"
     arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
-    done = CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003"])
+    done = CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003", "--bits", "8"])
     assert done.exit_code == 0, done.output
     found = mtp_files.KIND.pick(load(small, "target", None, None).adapter, None)
-    assert (found.config.trained_steps, found.config.ff, found.vocabulary.n_draft) == (3, 16, 100)
+    assert (found.config.trained_steps, found.config.ff, found.config.bits, found.vocabulary.n_draft) == (3, 16, 8, 100)
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
