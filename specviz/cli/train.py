@@ -363,6 +363,7 @@ mtp = _drafter(
     "Train an MTP layer for a frozen target on text that it writes itself, and measure it.",
     value("--steps", click.IntRange(1, 16), 3, "Tokens ahead unrolled in training."),
     value("--ff", NATURAL, 0, "Inner size of its feed-forward part; 0: the target's.", show_default=False),
+    value("--bits", click.IntRange(8, 16), 16, "Of a weight on disk: 8 or 16."),
 )
 dflash = _drafter(
     "dflash",

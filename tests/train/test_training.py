@@ -33,7 +33,7 @@ from specviz.train.common.optim import Budget
 from specviz.train.common.target_text import OwnWindows, Writing
 from specviz.train.common.tokens import WindowFeed
 from specviz.train.common.training_text import cut
-from specviz.train.trees import block_drafter, card, dflash, eagle3, losses, medusa, mtp, train
+from specviz.train.trees import block_drafter, card, dflash, eagle3, fitted, losses, medusa, mtp, train
 from specviz.train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build, save
 from train.little_text import little_corpus
@@ -120,18 +120,24 @@ def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path
     assert sum(right[0]) > 0.05
 
 
-def test_an_mtp_layer_learns_and_is_found_by_the_target(small: str, tmp_path: Path) -> None:
-    """A narrower feed-forward part than the target's, and some of its tokens."""
+def test_an_mtp_layer_learns_and_is_found_by_the_target(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A narrower feed-forward part than the target's, some of its tokens, eight bits a weight on disk."""
     out = Path(small) / "mtp"
     arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
-    done = CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003"])
+    done = CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003", "--bits", "8"])
     assert done.exit_code == 0, done.output
     found = mtp_files.KIND.pick(load(small, "target", None, None).adapter, None)
-    assert (found.config.trained_steps, found.config.ff, found.vocabulary.n_draft) == (3, 16, 100)
+    assert (found.config.trained_steps, found.config.ff, found.config.bits, found.vocabulary.n_draft) == (3, 16, 8, 100)
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
     assert len(numbers["accuracy"]) == 3
+    monkeypatch.setattr(fitted, "settle", lambda *given: pytest.fail("first weights are for beginnings"))
+    assert CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003", "--bits", "8"]).exit_code == 0
+    with pytest.raises(SpecvizError, match="--bits 12: unknown; use 8 or 16"):
+        CliRunner().invoke(mtp_command, [*arguments, "--bits", "12"], catch_exceptions=False)
 
 
 def test_a_parallel_block_learns_and_is_found_by_the_target(small: str, tmp_path: Path) -> None:

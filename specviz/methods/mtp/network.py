@@ -74,12 +74,15 @@ class MtpNetwork(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class MtpConfig(LayerConfig):
-    """`config.json`. `trained_steps`: how many tokens ahead the training went."""
+    """`config.json`. `trained_steps`: how many tokens ahead the training went; `bits`: of a weight on disk, 16 or 8."""
 
     trained_steps: int = 3
+    bits: int = 16
 
 
 Trained = AnyTrained[MtpConfig, MtpNetwork]
 KIND = replace(
-    drafter_kind(MTP, "specviz-mtp", MtpConfig, lambda config: MtpNetwork(config.layer)), join=MtpNetwork.join
+    drafter_kind(MTP, "specviz-mtp", MtpConfig, lambda config: MtpNetwork(config.layer)),
+    join=MtpNetwork.join,
+    small=lambda config: config.bits == 8,
 )

@@ -19,6 +19,7 @@ from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import missing_part
+from specviz.methods.trained.eight_bits import packed, unpacked
 from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd, width_of
 from specviz.methods.trained.part_kind import read_config as read_config
@@ -122,13 +123,15 @@ class Trained(Generic[D, N]):
 class DrafterKind(PartKind[D], Generic[D, N]):
     """`build` makes a network with empty weights; `published` reads a folder whose config names no format of ours.
 
-    `join` gives a network what it shares with its target: those are no weights of its own.
+    `join` gives a network what it shares with its target: those are no weights of its own. `small`: whether matrices of
+    such a drafter are stored in eight bits.
     """
 
     build: Callable[[D], N]
     join: Callable[[N, ModelAdapter, Vocabulary], None] | None = None
     published: Callable[[Path, dict[str, Any], ModelAdapter], tuple[D, Tensors]] | None = None
     weights: str = "drafter.safetensors"
+    small: Callable[[D], bool] = lambda config: False
 
     def tell(self, trained: Trained[D, N], more: str) -> str:
         """What stands in a run's header: what it is, how large, and whose it is."""
@@ -136,9 +139,10 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         return f"{self.part.what}, {size:,} weights, {more}; made for {trained.config.target_name}"
 
     def write(self, folder: Path, trained: Trained[D, N]) -> None:
-        """Weights in bfloat16, the vocabulary's map where there is one, and config."""
+        """Weights in bfloat16 or smaller, the vocabulary's map where there is one, and config."""
         d2t = trained.vocabulary.d2t
-        state = trained.network.state_dict() | ({} if d2t is None else {"d2t": d2t})
+        state = trained.network.state_dict()
+        state = (packed(state) if self.small(trained.config) else state) | ({} if d2t is None else {"d2t": d2t})
         self.save(folder, trained.config, in_bfloat16(state))
 
     def pick(self, adapter: ModelAdapter, wanted: str | None) -> Trained[D, N]:
@@ -181,6 +185,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
             self.refuse_others(folder, config, adapter)
             tensors = read_tensors(folder, OPTION, adapter.device)
         vocabulary = checked_vocabulary(folder, config, tensors.pop("d2t", None))
+        tensors = unpacked(tensors, f"{OPTION} {folder}")
         refuse_odd(folder, OPTION, tensors)
         with torch.device("meta"):
             network = self.build(config).to(adapter.dtype)

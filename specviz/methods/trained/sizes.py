@@ -71,6 +71,7 @@ CHECKS: dict[str, Check] = {
         lambda value, given: _is_whole(value, 2, 8_192) and value % 2 == 0,
     ),
     "ff": _whole(1 << 22),
+    "bits": Check("8 or 16", lambda value, given: _is_whole(value, 8, 16) and value in (8, 16)),
     "slots": _whole(64),
     "n_layers": Check(
         "a whole number from 2 to 128, as the shift stands between two layers",

@@ -28,27 +28,34 @@ _INNER = ("gate", "up", "down")
 
 
 @torch.no_grad()
-def begin_as(layer: Layer, theirs: torch.nn.Module) -> None:
-    """Begin as a layer of the target, in storage of its own.
+def begin_as(layer: Layer, theirs: torch.nn.Module, inner: torch.Tensor | None = None) -> bool:
+    """Begin as a layer of the target, in storage of its own; whether all of its parts were there to be taken.
 
     What reads more than the target's layer does keeps its seeded weights before the last columns. Of a wider
-    feed-forward part the neurons that say most are taken. Parts that are called otherwise, or are of another shape,
-    stay as they are: a layer that is not like ours has nothing to give.
+    feed-forward part the neurons that say most are taken: by how loud each was, `inner` `[ff]`, or where that is not
+    known by its weights. Parts that are called otherwise, or are of another shape, stay as they are: a layer that is
+    not like ours has nothing to give.
     """
     given: dict[str, torch.Tensor] = dict(theirs.named_parameters())
-    loudest = _loudest(given.get("mlp.down_proj.weight"), given.get("mlp.up_proj.weight"), layer.shape.ff)
+    down, up = given.get("mlp.down_proj.weight"), given.get("mlp.up_proj.weight")
+    if inner is None and up is not None:
+        inner = up.float().norm(dim=1)
+    loudest, whole = _loudest(down, inner, layer.shape.ff), True
     for name, like in _LIKE.items():
         weight = given.get(f"{like}.weight")
         if weight is not None and loudest is not None and name in _INNER:
             weight = weight[:, loudest] if name == "down" else weight[loudest]
         own = layer.get_parameter(f"{name}.weight")
-        copied(own[..., -layer.shape.width :] if name in ("q", "k", "v") else own, weight)
+        whole &= copied(own[..., -layer.shape.width :] if name in ("q", "k", "v") else own, weight)
+    return whole
 
 
-def copied(own: torch.Tensor, theirs: torch.Tensor | None) -> None:
-    """Take over weights of the same shape."""
-    if theirs is not None and theirs.shape == own.shape:
-        own.copy_(theirs)
+def copied(own: torch.Tensor, theirs: torch.Tensor | None) -> bool:
+    """Take over weights of the same shape; whether they were."""
+    if theirs is None or theirs.shape != own.shape:
+        return False
+    own.copy_(theirs)
+    return True
 
 
 def last_gain(adapter: ModelAdapter) -> torch.Tensor | None:
@@ -56,11 +63,11 @@ def last_gain(adapter: ModelAdapter) -> torch.Tensor | None:
     return dict(adapter.norm.named_parameters()).get("weight")
 
 
-def _loudest(down: torch.Tensor | None, up: torch.Tensor | None, n: int) -> torch.Tensor | None:
-    """The `n` neurons with the longest weights, in their order; None where there are no more, or none are known."""
-    if down is None or up is None or down.shape[1] <= n:
+def _loudest(down: torch.Tensor | None, inner: torch.Tensor | None, n: int) -> torch.Tensor | None:
+    """The `n` neurons that say most, in their order; None where there are no more, or none are known."""
+    if down is None or inner is None or down.shape[1] <= n:
         return None
-    strength = down.float().norm(dim=0) * up.float().norm(dim=1)
+    strength = down.float().norm(dim=0) * inner
     kept: torch.Tensor = strength.topk(n).indices.sort().values
     return kept
 

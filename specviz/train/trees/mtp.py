@@ -1,7 +1,7 @@
 """`specviz train mtp`: an MTP layer for a frozen target. What all kinds share is in `train`.
 
 Models that bring such a layer learn it together with the rest. Here the target stays as it is and the layer begins as
-the target's last one over its last state, which the head understands already.
+the target's last one over a guess of what that will read (`fitted`).
 """
 
 from dataclasses import dataclass, replace
@@ -16,23 +16,29 @@ from specviz.methods.mtp.network import KIND, MtpConfig, MtpNetwork, Trained
 from specviz.methods.trained.parts import fingerprint
 from specviz.train.common.console import Console
 from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees import levels, train
+from specviz.train.recipe import refuse_unknown
+from specviz.train.trees import fitted, levels, train
 from specviz.train.trees.block_drafter import layer_like, vocabulary_of
 from specviz.train.trees.card import TreeCard
 
 
 @dataclass(frozen=True, slots=True)
 class MtpRequest(train.TreeDrafterRequest):
-    """What the command line asks for. `steps`: tokens ahead unrolled in training; `ff`: 0 is the target's."""
+    """What the command line asks for. `steps`: tokens ahead unrolled in training; `ff`: 0 is the target's.
+
+    `bits`: 16 or 8, of a weight on disk.
+    """
 
     command_name: ClassVar[str] = "mtp"
 
     steps: int = 3
     ff: int = 0
+    bits: int = 16
 
 
 def train_mtp(request: MtpRequest, console: Console) -> dict[str, Any] | None:
     """Do what is not done yet; write layer and card; return the card's numbers."""
+    refuse_unknown("bits", str(request.bits), ("8", "16"))
     return train.train(request, RECIPE, console)
 
 
@@ -41,26 +47,19 @@ def _begin(request: MtpRequest, adapter: ModelAdapter, windows: OwnWindows) -> T
     layer = layer_like(adapter)
     layer = replace(layer, ff=request.ff or layer.ff)
     config = MtpConfig.describing(
-        adapter, fingerprint(adapter), (adapter.n_layers,), vocabulary.n_draft, layer, trained_steps=request.steps
+        adapter,
+        fingerprint(adapter),
+        (adapter.n_layers,),
+        vocabulary.n_draft,
+        layer,
+        trained_steps=request.steps,
+        bits=request.bits,
     )
     network = MtpNetwork(config.layer, torch.Generator().manual_seed(request.seed)).to(adapter.device).float()
     network.join(adapter, vocabulary)
-    settle(network, adapter)
+    if not (request.work / RECIPE.checkpoint).exists():  # else its weights come from there
+        fitted.settle(network, adapter, windows)
     return Trained(config, network, vocabulary)
-
-
-@torch.no_grad()
-def settle(network: MtpNetwork, adapter: ModelAdapter) -> None:
-    """Begin as the target's last layer over its last state, as loud as the head is used to.
-
-    What reads the token keeps its seeded weights.
-    """
-    width = network.shape.width
-    network.fuse.weight[:, width:] += torch.eye(width, device=network.fuse.weight.device)
-    levels.begin_as(network.layer, adapter.layers[-1])
-    gain = levels.last_gain(adapter)
-    if gain is not None:
-        network.norm_out.weight.fill_(gain.float().square().mean().sqrt())
 
 
 CARD = TreeCard(

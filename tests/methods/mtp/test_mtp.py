@@ -1,17 +1,21 @@
-"""MTP layer: packed = incremental, where its chain stops, the exact law, the text of plain decoding, its file."""
+"""MTP layer: packed = incremental, where its chain stops, exact law, text of plain decoding, file, first weights."""
 
 import math
 import random
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from methods.specblock.small import SHAPE, WIDTH, Text
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.errors import ModelError
 from specviz.events import DraftStep, Node, RoundEnd
 from specviz.methods import get_method
 from specviz.methods.common.runner import DraftSampler
@@ -19,12 +23,15 @@ from specviz.methods.mtp.drafter import Mtp
 from specviz.methods.mtp.network import KIND, MtpConfig, MtpNetwork, Trained
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.eight_bits import SCALE
 from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.table_models import CASE_C, Table, law
 from specviz.prove.enumerate import deviation
-from specviz.train.trees.mtp import settle
+from specviz.train.common.target_text import OwnWindows, Writing, continued
+from specviz.train.trees.block_drafter import layer_like
+from specviz.train.trees.fitted import passed, settle
 from specviz.verifiers import get_verifier
 from support.driver import session as plain_session
 from support.models import build
@@ -206,17 +213,108 @@ def test_its_file_holds_the_layer_alone(target: ModelAdapter, tmp_path: Path) ->
     )
 
 
-def test_it_begins_by_saying_what_the_target_said(target: ModelAdapter) -> None:
-    """With silent sublayers and a deaf ear for tokens: the head's own logits of the state, but for their size."""
+def test_eight_bits_are_half_the_file_and_nearly_the_weights(target: ModelAdapter, tmp_path: Path) -> None:
+    """Each within half a step of its row's scale, and a little for the scale's own sixteen bits."""
+    large = made(target)
+    small = replace(large, config=replace(large.config, bits=8))
+    for folder, trained in (("large", large), ("small", small)):
+        KIND.write(tmp_path / folder, trained)
+    size = {folder: (tmp_path / folder / KIND.weights).stat().st_size for folder in ("large", "small")}
+    assert size["small"] < 0.75 * size["large"]  # matrices this small have scales and headers beside them
+    found = KIND.load(tmp_path / "small", target)
+    theirs = dict(found.network.named_parameters())
+    for name, each in large.network.named_parameters():
+        step = each.abs().amax(-1, keepdim=True) / 127
+        assert bool(((theirs[name] - each).abs() <= 0.5 * step + 0.008 * each.abs()).all()), name
+    assert found.config.bits == 8
+    assert (
+        session(target, found).generate()
+        == plain_session(target, None, PROMPT, method="ar", max_new_tokens=36).generate()
+    )
+
+
+@pytest.mark.parametrize("odd", ["lost", "short", "whole", "infinite", "bits"])
+def test_eight_bits_that_cannot_be_right_are_refused(target: ModelAdapter, tmp_path: Path, odd: str) -> None:
     trained = made(target)
-    settle(trained.network, target)
-    width = trained.network.shape.width
+    KIND.write(tmp_path, replace(trained, config=replace(trained.config, bits=8)))
+    tensors = load_file(tmp_path / KIND.weights)
+    if odd == "lost":
+        tensors["layer.x.weight" + SCALE] = tensors["layer.q.weight" + SCALE].clone()
+    elif odd == "short":
+        tensors["layer.q.weight" + SCALE] = tensors["layer.q.weight" + SCALE][1:]
+    elif odd == "whole":
+        del tensors["layer.q.weight" + SCALE]
+    elif odd == "infinite":
+        tensors["layer.q.weight" + SCALE][0] = float("inf")
+    else:
+        path = tmp_path / "config.json"
+        path.write_text(path.read_text().replace('"bits": 8', '"bits": 12'))
+    save_file(tensors, tmp_path / KIND.weights)
+    said = {
+        "lost": "which is nothing",
+        "short": r"is \[31\] for 'layer.q.weight', which is \[32, 32\] of int8",
+        "whole": "of type int8; weights are floating point",
+        "infinite": "holds NaN or infinite",
+        "bits": "says bits = 12; it must be 8 or 16",
+    }[odd]
+    with pytest.raises(ModelError, match=said) as refused:
+        KIND.load(tmp_path, target)
+    assert "\n" not in str(refused.value)
+
+
+def windows_of(target: ModelAdapter, n: int = 16, length: int = 40) -> OwnWindows:
+    """What the target writes at temperature 1 behind single tokens."""
+    rng = torch.Generator().manual_seed(2)
+    given = [iter([[token]]) for token in range(n)]
+    return continued(target.model, given, Writing(n, 1, length, (1.0,)), rng)
+
+
+def with_gains(target: ModelAdapter, large: float) -> ModelAdapter:
+    """The target with a final norm of gains of both signs."""
     with torch.no_grad():
-        trained.network.layer.o.weight.zero_()
-        trained.network.layer.down.weight.zero_()
-        trained.network.fuse.weight[:, :width].zero_()
-        trained.network.fuse.weight[:, width:].copy_(torch.eye(width))
-    states = torch.randn(6, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    said = CallCache(trained.network, target.embedding).first(states, [1, 2, 3, 4, 5, 6])
-    ours, theirs = trained.network.speak(said)[0], states[-1] @ target.head.weight.T
-    torch.testing.assert_close(ours / ours.norm(), theirs / theirs.norm())
+        gains = torch.randn(32, generator=torch.Generator().manual_seed(4), dtype=torch.float64).sign() * large
+        target.norm.weight.copy_(gains)
+    return target
+
+
+def test_over_a_right_guess_it_begins_as_the_target_s_last_layer() -> None:
+    """Given what that reads, in the coordinates of its last state, it leaves the last state; its logits are right."""
+    target = with_gains(ModelAdapter(build("llama", seed=1, dtype=torch.float64)), 1.7)
+    net = MtpNetwork(layer_like(target), torch.Generator().manual_seed(0)).double()
+    net.join(target, Vocabulary(target.vocab))
+    text = windows_of(target)
+    settle(net, target, text)
+    ids = torch.from_numpy(text.ids[:2].astype("int64"))
+    with torch.no_grad():
+        out = target.model(input_ids=ids, output_hidden_states=True)
+        rows = target.norm.weight * out.hidden_states[target.n_layers - 1]
+        told = passed(target, text)
+        rows = rows / told.left.square().mean(-1).sqrt().mean()
+        left = net(rows[:, :, None], torch.arange(ids.shape[1])[None], lambda index, k, v: (k, v), None)[:, :, 0]
+        torch.testing.assert_close(
+            left / left.norm(dim=-1, keepdim=True),
+            out.hidden_states[-1] / out.hidden_states[-1].norm(dim=-1, keepdim=True),
+            rtol=0,
+            atol=1e-5,
+        )
+        torch.testing.assert_close(net.speak(left), out.logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("architecture", "guessed"), [("llama", "read"), ("gpt2", "left")])
+def test_its_first_guess_hears_the_token_and_is_better_than_none(architecture: str, guessed: str) -> None:
+    """Before any step, on text that it was not fitted on; a layer that is not like ours lends nothing."""
+    target = ModelAdapter(build(architecture, seed=1, dtype=torch.float64))
+    net = MtpNetwork(LayerShape(32, 4, 2, 8, 24), torch.Generator().manual_seed(0)).double()
+    seeded = deepcopy(net)
+    text = windows_of(target, 48)
+    settle(net, target, OwnWindows(text.ids[:40], text.written[:40]))
+    told = passed(target, OwnWindows(text.ids[40:], text.written[40:]))
+
+    def near(of: MtpNetwork, last: torch.Tensor, token: torch.Tensor) -> float:
+        rows = of.begin(last[None].double(), token[None].double())[0, :, 0]
+        return float(torch.nn.functional.cosine_similarity(rows.detach(), getattr(told, guessed), dim=-1).mean())
+
+    right = near(net, told.last, told.token)
+    assert right > near(net, told.last, told.token.roll(1, 0)) + 0.05
+    assert right > near(seeded, told.last, told.token) + 0.2
+    assert torch.equal(net.layer.gate.weight, seeded.layer.gate.weight) == (guessed == "left")
