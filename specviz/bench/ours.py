@@ -2,7 +2,7 @@
 
 Without a level nothing is decoded to text and no event is made, as in the library's loops. Level none decodes the text
 and counts, as any run does. From there on all that a live run does with a round is timed: records, and their encoding
-to lines.
+to lines, a round at a time as a core that is watched writes them.
 """
 
 import time
@@ -22,7 +22,8 @@ from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import prepare
 from specviz.engine.run.local import TOPK, Pair
-from specviz.events import SCHEMA, VERSION, Event, Header, Level, encode
+from specviz.events import SCHEMA, VERSION, Event, Header, Level
+from specviz.events.batch import LineBatch
 from specviz.knobs import Knobs
 from specviz.methods import pick_verifier
 
@@ -47,7 +48,7 @@ class OurArm:
 
     def session(self, prompt: Tokens, n: int, seed: int) -> Session:
         """A fresh session, watched as the arm says."""
-        return self._session(prompt, n, seed, self.level, encode)
+        return self._session(prompt, n, seed, self.level, LineBatch(lambda lines: None).take)
 
     def _session(self, prompt: Tokens, n: int, seed: int, level: Level | None, emit: Callable[[Any], Any]) -> Session:
         """No end tokens, so that every run writes exactly n."""

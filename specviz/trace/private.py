@@ -6,7 +6,7 @@ the ids into text again, and that is said where the option is offered.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
@@ -33,13 +33,19 @@ def without_folders(text: str) -> str:
 
 def named(event: Event) -> Event:
     """The record with names for paths: knobs that name trained parts, what the header says of them, messages."""
-    if isinstance(event, Header):
-        return _named_header(event)
-    if isinstance(event, Knob) and event.name in PARTS:
-        return msgspec.structs.replace(event, old=_named(event.old), new=_named(event.new))
-    if isinstance(event, Warn | End) and event.message:
-        return msgspec.structs.replace(event, message=without_folders(event.message))
-    return event
+    change = _NAMES_PATHS.get(type(event))
+    return event if change is None else change(event)
+
+
+def _named_knob(event: Knob) -> Knob:
+    if event.name not in PARTS:
+        return event
+    return msgspec.structs.replace(event, old=_named(event.old), new=_named(event.new))
+
+
+def _named_message(event: Event) -> Event:
+    message = getattr(event, "message", None)
+    return msgspec.structs.replace(event, message=without_folders(message)) if message else event
 
 
 def _named_header(header: Header) -> Header:
@@ -60,6 +66,15 @@ def _named_header(header: Header) -> Header:
     ]
     knobs = {**header.knobs, **{name: _named(value) for name, value in given.items()}}
     return msgspec.structs.replace(header, models=models, knobs=knobs, knob_specs=specs)
+
+
+# Kinds that may name a path; of all others, which are most of a run, nothing is looked at.
+_NAMES_PATHS: dict[type[Event], Callable[[Any], Event]] = {
+    Header: _named_header,
+    Knob: _named_knob,
+    Warn: _named_message,
+    End: _named_message,
+}
 
 
 def _model(name: str) -> str:

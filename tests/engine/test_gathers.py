@@ -1,9 +1,25 @@
 """What is read one by one, or subtracted outside the tensors, is what whole-tensor operations give, bit for bit."""
 
+import math
+
 import pytest
 import torch
 
-from specviz.engine.record.device_stats import FEW, leads, log_shares, picked
+from specviz.engine.record.device_stats import (
+    FEW,
+    HEAD,
+    LONG,
+    ROUNDED,
+    highest,
+    leads,
+    log_shares,
+    logs6,
+    picked,
+    ranks_in,
+    ranks_of,
+    sixes,
+)
+from specviz.events import log6, six
 
 
 def rows(n: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -32,3 +48,59 @@ def test_a_row_by_itself_has_the_logs_it_has_in_a_stack() -> None:
     stacked = torch.stack([row[k] for k, _ in nodes]).log_softmax(-1)
     wanted = [float(stacked[i, token]) for i, (_, token) in enumerate(nodes)]
     assert log_shares([row[k] for k, _ in nodes], [token for _, token in nodes]) == wanted
+
+
+def long_rows(n: int, vocab: int, kind: str) -> torch.Tensor:
+    """Rows `[n, vocab]` of many kinds: with few levels as of half precision, mostly without mass, rising, level."""
+    noise = torch.randn(n, vocab, generator=torch.Generator().manual_seed(vocab)) * 4
+    if kind == "levels":
+        noise = noise.bfloat16().float()
+    elif kind == "sparse":
+        noise[:, torch.arange(vocab) % 997 != 5] = -math.inf
+    elif kind == "rising":
+        noise = noise.sort(-1).values
+    elif kind == "level":
+        noise = noise.clamp(-0.01, 0.01).sign()
+    return noise
+
+
+@pytest.mark.parametrize("kind", ["any", "levels", "sparse", "rising", "level"])
+@pytest.mark.parametrize("vocab", [37, 4 * HEAD, 49_152])
+def test_the_highest_are_those_of_topk_in_its_order(vocab: int, kind: str) -> None:
+    """Also of level entries, of which `topk` takes any: a record must not hang on how it was looked up."""
+    probs = long_rows(4, vocab, kind).softmax(-1)
+    for k in (1, 8, 20):
+        top = probs.topk(k, -1)
+        assert highest(probs, k) == (top.indices.tolist(), top.values.tolist())
+
+
+@pytest.mark.parametrize("kind", ["any", "levels", "rising"])
+def test_a_lead_in_a_long_row_is_that_of_its_two_highest(kind: str) -> None:
+    table = long_rows(6, LONG, kind)
+    table[0, [0, LONG - 1]] = 50.0  # a tie for the first place, at both ends
+    two = table.topk(2, -1).values
+    assert leads(table) == (two[:, 0] - two[:, 1]).tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_rank_counts_what_is_higher(dtype: torch.dtype) -> None:
+    table = rows(5).to(dtype)  # numpy has no bfloat16: that goes through the tensors
+    which, tokens = [0, 3, 3, 1], [4, 0, 36, 9]
+    wanted = [1 + sum(float(x) > float(table[r][t]) for x in table[r]) for r, t in zip(which, tokens, strict=True)]
+    assert ranks_of(table, which, tokens) == wanted
+    row = list(table)
+    assert ranks_in([row[r] for r in which], tokens) == wanted
+
+
+def test_many_numbers_are_rounded_as_one_is() -> None:
+    """Ends of decades, exact halves, both zeros, what has no logarithm and what a power of ten cannot lift."""
+    edges = [0.0, -0.0, 1.0, 10.0, 999_999.5, 9.9999996, 10.03125, 100_000.5, 1e-9, 1e-12, 3e8, -math.inf, -0.5, 1e6]
+    numbers = [
+        *edges,
+        *(math.sin(k) * 10.0 ** (k % 16 - 9) for k in range(1, 2000)),
+        *(k / 64 for k in range(-999, 999)),
+    ]
+    assert len(numbers) >= ROUNDED
+    assert list(map(str, sixes(numbers))) == [str(six(number)) for number in numbers]
+    probs = [0.0, 1.0, *(abs(math.sin(k)) ** (k % 40 + 1) for k in range(1, 2000))]
+    assert logs6(probs) == [log6(p) for p in probs]

@@ -1,29 +1,103 @@
-"""Numbers of many tokens off a table of rows at once, so that a device is waited for as seldom as can be."""
+"""Numbers of many tokens off a table of rows at once, so that a device is waited for as seldom as can be.
+
+What is sure to be the same number either way (a largest entry, a count, a single entry) is looked up by numpy where the
+table is on the host: an operation on tensors takes some microseconds before it begins, and `topk` copies the whole row.
+Logs and sums stay torch's, so that a record has the same digits wherever it was made from.
+"""
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 
 from specviz.engine.model.host import sent
-from specviz.events import log6
+from specviz.events import log6, six
 from specviz.probability.host import fetch
 from specviz.probability.rows import Certain, Row, Rows, at
 
 FEW = 16  # entries of a host table that cost less one by one than the index of a gather
+LONG = 8192  # entries of a row from which on two searches cost less than `topk`
+HEAD = 2048  # first entries of a long row, among which `topk` finds what the others must be higher than
+ROUNDED = 256  # numbers from which on numpy rounds them faster than one by one, also right behind a pass
+_TENS = 10.0 ** np.arange(23)  # exact
+
+Host = np.ndarray[Any, Any]
+
+
+def on_host(table: Any) -> Host | None:
+    """A tensor's memory as an array, where numpy can read it."""
+    if isinstance(table, torch.Tensor) and table.is_cpu and table.dtype in (torch.float32, torch.float64):
+        found: Host = table.numpy()
+        return found
+    return None
 
 
 def top_lists(probs: torch.Tensor, topk: int) -> list[list[tuple[int, float]]]:
     """`[[(id, log probability), ..], ..]` of rows `[n, V]`, one copy off the device."""
-    top = probs.topk(min(topk, probs.shape[-1]), -1)
+    k = min(topk, probs.shape[-1])
+    ids, values = highest(probs, k)
+    logs = logs6([p for row in values for p in row])
     return [
-        [(token, log6(p)) for token, p in zip(ids, values, strict=True) if p > 0]
-        for ids, values in zip(*fetch(top.indices, top.values), strict=True)
+        [(token, log) for token, p, log in zip(ids[n], row, logs[n * k : n * k + k], strict=True) if p > 0]
+        for n, row in enumerate(values)
     ]
 
 
+def highest(rows: torch.Tensor, k: int) -> tuple[list[list[int]], list[list[float]]]:
+    """Ids and values of the `k` highest entries of every row `[n, V]`: `topk`, which of level entries it takes too.
+
+    `topk` goes through a row on the host from its first entry on and looks again only at what is higher than the k-th
+    highest so far. So what is not higher than that of the first entries need not be copied for it.
+    """
+    host = on_host(rows)
+    if host is None or rows.shape[-1] < 4 * HEAD or k * 64 > HEAD:
+        top = rows.topk(k, -1)
+        all_ids, all_values = fetch(top.indices, top.values)
+        return all_ids, all_values
+    ids, values = [], []
+    floors = rows[:, :HEAD].topk(k, -1).values[:, -1].tolist()
+    for row, floor in zip(host, floors, strict=True):
+        places = np.flatnonzero(row[HEAD:] > row.dtype.type(floor)) + HEAD
+        top = torch.from_numpy(np.concatenate((row[:HEAD], row[places]))).topk(k)
+        ids.append([n if n < HEAD else int(places[n - HEAD]) for n in top.indices.tolist()])
+        values.append(top.values.tolist())
+    return ids, values
+
+
+def logs6(probs: Sequence[float]) -> list[float]:
+    """`log6` of every probability."""
+    if len(probs) < ROUNDED:
+        return [log6(p) for p in probs]
+    with np.errstate(divide="ignore"):
+        return _rounded(np.log(probs))
+
+
+def sixes(numbers: Sequence[float]) -> list[float]:
+    """`six` of every number."""
+    return [six(number) for number in numbers] if len(numbers) < ROUNDED else _rounded(np.array(numbers))
+
+
+def _rounded(values: Host) -> list[float]:
+    """By a power of ten that is exact; what then lies all but half way between two integers goes the long way."""
+    size = np.abs(values)
+    usual = (size >= 1e-9) & (size < 1e6)
+    tens = _TENS[(5 - np.floor(np.log10(np.where(usual, size, 1.0)))).astype(np.intp)]
+    whole = np.where(usual, values, 0.0) * tens
+    near = np.rint(whole)
+    rounded: list[float] = (near / tens).tolist()
+    for k in np.flatnonzero(~usual | (np.abs(np.abs(whole - near) - 0.5) < 1e-6)).tolist():
+        rounded[k] = six(float(values[k]))
+    return rounded
+
+
 def picked(table: Rows, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
-    """`table[rows[i]][tokens[i]]` for every i. From a device in one copy; a few on the host cost less one by one."""
+    """`table[rows[i]][tokens[i]]` for every i. From a device in one copy; on the host one by one."""
+    host = on_host(table)
+    if host is not None:
+        item = host.item
+        return [item(row, token) for row, token in zip(rows, tokens, strict=True)]
     if isinstance(table, torch.Tensor) and not (table.is_cpu and len(rows) <= FEW):
         at_rows, at_tokens = sent([list(rows), list(tokens)], table.device)
         found: list[float] = fetch(table[at_rows, at_tokens])[0]
@@ -59,11 +133,23 @@ def leads(rows: torch.Tensor) -> list[float]:
     The difference is taken here: as an operation on tensors it costs a quarter of the whole.
     """
     width = "d" if rows.dtype == torch.float64 else "f"
-    return array(width, [first - second for first, second in fetch(rows.topk(2, -1).values)[0]]).tolist()
+    host = on_host(rows) if rows.shape[-1] >= LONG else None
+    pairs = fetch(rows.topk(2, -1).values)[0] if host is None else [_two_highest(row) for row in host]
+    return array(width, [first - second for first, second in pairs]).tolist()
+
+
+def _two_highest(row: Host) -> tuple[float, float]:
+    """Of a row `[V]`: what is highest, and what is when that place is left out."""
+    place = int(row.argmax())
+    parts = [part for part in (row[:place], row[place + 1 :]) if len(part)]
+    return float(row[place]), max(float(np.maximum.reduce(part)) for part in parts)
 
 
 def rows_of(table: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
-    """`[n, V]`: some rows of a table; a list as subscript costs twice as much."""
+    """`[n, V]`: some rows of a table; a list as subscript costs twice as much. Neighbours are not copied."""
+    first = rows[0]
+    if list(rows) == list(range(first, first + len(rows))):
+        return table[first : first + len(rows)]
     return table.index_select(0, sent(list(rows), table.device))
 
 
@@ -74,9 +160,26 @@ def entropies(probs: torch.Tensor) -> list[float]:
     return out
 
 
+def ranks_in(rows: Sequence[torch.Tensor], tokens: Sequence[int]) -> list[int]:
+    """Rank (1 = highest) of `tokens[i]` in `rows[i]` `[V]`; a row that comes twice is the same tensor."""
+    hosts = [on_host(row) for row in rows]
+    if all(host is not None for host in hosts):
+        return [_rank(host, token) for host, token in zip(hosts, tokens, strict=True)]  # type: ignore[arg-type]
+    distinct = {id(row): row for row in rows}
+    place = {key: k for k, key in enumerate(distinct)}
+    return ranks_of(torch.stack(list(distinct.values())), [place[id(row)] for row in rows], tokens)
+
+
 def ranks_of(scores: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[int]:
     """Rank (1 = highest) of `tokens[i]` in row `rows[i]` of `[n, V]`."""
-    picked = rows_of(scores, rows)
-    mine = picked.gather(-1, sent(list(tokens), scores.device)[:, None])
-    ranks: list[int] = fetch((picked > mine).sum(-1) + 1)[0]
+    host = on_host(scores)
+    if host is not None:
+        return [_rank(host[row], token) for row, token in zip(rows, tokens, strict=True)]
+    chosen = rows_of(scores, rows)
+    mine = chosen.gather(-1, sent(list(tokens), scores.device)[:, None])
+    ranks: list[int] = fetch((chosen > mine).sum(-1) + 1)[0]
     return ranks
+
+
+def _rank(row: Host, token: int) -> int:
+    return int(np.count_nonzero(row > row[token])) + 1

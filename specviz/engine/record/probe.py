@@ -6,7 +6,7 @@ The level decides what is computed and copied at all: `none` counts and tokens, 
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -18,7 +18,6 @@ from specviz.engine.decode.text_output import Texts
 from specviz.engine.record.device_stats import entropies, log_shares, top_lists
 from specviz.engine.record.verify_records import VerifyRecorder, chain_records
 from specviz.events import (
-    Chain,
     Closing,
     Commit,
     Event,
@@ -55,11 +54,15 @@ class Probe:
 
     def emit(self, event: Event, r: int, t: int | None = None) -> None:
         """Number, stamp and send one event; with names for paths, for it may be stored or shown anywhere."""
-        event = named(event)
-        event.i, event.t = self.count, time.perf_counter_ns() if t is None else t
-        event.q, event.r = self.query, r
-        self.count += 1
-        self.emit_line(event)
+        self._emit_all([named(event)], r, time.perf_counter_ns() if t is None else t)
+
+    def _emit_all(self, events: Sequence[Event], r: int, t: int) -> None:
+        """Events that name no path, all at one time: between those of a round nothing is timed."""
+        count, query, emit = self.count, self.query, self.emit_line
+        for event in events:
+            event.i, event.t, event.q, event.r = count, t, query, r
+            count = self.count = count + 1
+            emit(event)
 
     def prefilled(self, session: Session, dur_ns: int) -> None:
         self.query = session.query
@@ -88,50 +91,41 @@ class Probe:
     def round(self, done: RoundResult) -> None:
         """All events of a finished round."""
         began = time.perf_counter_ns()
-        self._start(done)
+        start, events = _start(done), list[Event]()
         if self.level != "none":
-            self._tree(done)
-            self._spans(done)
-        for fact in done.facts:
-            self.emit(fact, done.number)
-        self._end(done, began)
+            events += self._tree(done)
+            events += _spans(done)
+        events += map(named, done.facts)
+        events.append(_commit(done))
+        end = _end(done)
+        events.append(end)
+        now = time.perf_counter_ns()
+        end.probe_ns = done.observe_ns + now - began
+        self._emit_all([start], done.number, done.started_ns)
+        self._emit_all(events, done.number, now)
 
-    def _start(self, done: RoundResult) -> None:
-        event = RoundStart(
-            n=done.n,
-            root=done.root,
-            knob_version=done.knob_version,
-            n_pending=len(done.draft.pending),
-            carry=carried(done),
-            kv=done.kv_before,
-        )
-        self.emit(event, done.number, done.started_ns)
-
-    def _tree(self, done: RoundResult) -> None:
+    def _tree(self, done: RoundResult) -> "list[Event]":
         """Nodes, verdicts and closing, behind the spelling of the tokens they name for the first time."""
         assert done.outcome is not None
         drawn, verdicts = done.outcome.closing, VerifyRecorder(done, self.level, self.topk)
         closing = verdicts.closing(None if drawn is None else self.texts.piece(drawn)[0])
-        chains = chain_records(done) if self.level == "full" else ()
-        records: list[Node | Verify | Chain | Closing] = [
-            *self._nodes(done),
-            *verdicts.records(),
-            *chains,
-            closing,
-        ]
+        events: list[Event] = [*self._nodes(done), *verdicts.records()]
         if self.level == "full":
-            self._spell(records, done.number)
-        for record in records:
-            self.emit(record, done.number)
+            events += chain_records(done)
+        events.append(closing)
+        if self.level == "full" and (pieces := self._spelling(events)) is not None:
+            events.insert(0, pieces)
         if closing.fallback:
             message = "the residual had no mass (rounding); the plain target row was used"
-            self.emit(Warn(code="residual_fallback", message=message), done.number)
+            events.append(Warn(code="residual_fallback", message=message))
+        return events
 
-    def _spell(self, records: "list[Node | Verify | Chain | Closing]", r: int) -> None:
-        new = [token for token in dict.fromkeys(_named(records)) if token not in self.spelled]
-        if new:
-            self.spelled.update(new)
-            self.emit(Pieces(pieces=[(token, *self.texts.piece(token)) for token in new]), r)
+    def _spelling(self, events: Sequence[Event]) -> Pieces | None:
+        new = [token for token in dict.fromkeys(_named(events)) if token not in self.spelled]
+        if not new:
+            return None
+        self.spelled.update(new)
+        return Pieces(pieces=[(token, *self.texts.piece(token)) for token in new])
 
     def _nodes(self, done: RoundResult) -> Iterator[Node]:
         tops = self._draft_tops(done) if self.level == "full" else {}
@@ -170,52 +164,60 @@ class Probe:
         entropy = [six(e) for e in entropies(probs)]
         return dict(zip(raws, zip(top_lists(probs, self.topk), entropy, strict=True), strict=True))
 
-    def _spans(self, done: RoundResult) -> None:
-        told = {fact.lane for fact in done.facts if isinstance(fact, Span)}  # a drafter that tells its own forwards
-        for name, t0, took in done.clock.spans:
-            lane = _LANES.get(name)
-            if lane and took and lane not in told:
-                clock: Literal["host", "device"] = "device" if name in done.clock.by_device else "host"
-                self.emit(Span(lane=lane, name=name, t0=t0, dur_ns=took, clock=clock), done.number)
 
-    def _end(self, done: RoundResult, began: int) -> None:
-        assert done.outcome is not None
-        self.emit(
-            Commit(
-                tokens=list(done.tokens),
-                texts=list(done.texts),
-                kinds=list(done.kinds),
-                n=done.n_after,
-                finish=done.finish,
-            ),
-            done.number,
-        )
-        stages = dict(done.clock.ns)
-        stages["other"] = stages.get("other", 0) + max(0, done.ended_ns - done.started_ns - sum(stages.values()))
-        self.emit(
-            RoundEnd(
-                n_drafted=done.draft.n_drafted,
-                n_tested=done.outcome.n_tested,
-                n_accepted=done.n_accepted,
-                n_emitted=len(done.tokens),
-                n_draft_calls=done.n_draft_calls,
-                n_syncs=done.n_syncs,
-                stage_ns=stages,
-                probe_ns=done.observe_ns + time.perf_counter_ns() - began,
-                draft_end=done.draft.draft_end,
-                walk_end=walk_end(done),
-                cut=done.cut,
-                kv=done.kv_after,
-            ),
-            done.number,
-        )
+def _start(done: RoundResult) -> RoundStart:
+    return RoundStart(
+        n=done.n,
+        root=done.root,
+        knob_version=done.knob_version,
+        n_pending=len(done.draft.pending),
+        carry=carried(done),
+        kv=done.kv_before,
+    )
 
 
-def _named(records: "list[Node | Verify | Chain | Closing]") -> Iterator[int]:
+def _spans(done: RoundResult) -> Iterator[Span]:
+    told = {fact.lane for fact in done.facts if isinstance(fact, Span)}  # a drafter that tells its own forwards
+    for name, t0, took in done.clock.spans:
+        lane = _LANES.get(name)
+        if lane and took and lane not in told:
+            clock: Literal["host", "device"] = "device" if name in done.clock.by_device else "host"
+            yield Span(lane=lane, name=name, t0=t0, dur_ns=took, clock=clock)
+
+
+def _commit(done: RoundResult) -> Commit:
+    return Commit(
+        tokens=list(done.tokens), texts=list(done.texts), kinds=list(done.kinds), n=done.n_after, finish=done.finish
+    )
+
+
+def _end(done: RoundResult) -> RoundEnd:
+    """All but what recording took."""
+    assert done.outcome is not None
+    stages = dict(done.clock.ns)
+    stages["other"] = stages.get("other", 0) + max(0, done.ended_ns - done.started_ns - sum(stages.values()))
+    return RoundEnd(
+        n_drafted=done.draft.n_drafted,
+        n_tested=done.outcome.n_tested,
+        n_accepted=done.n_accepted,
+        n_emitted=len(done.tokens),
+        n_draft_calls=done.n_draft_calls,
+        n_syncs=done.n_syncs,
+        stage_ns=stages,
+        probe_ns=0,
+        draft_end=done.draft.draft_end,
+        walk_end=walk_end(done),
+        cut=done.cut,
+        kv=done.kv_after,
+    )
+
+
+def _named(events: Sequence[Event]) -> Iterator[int]:
     """Tokens that records name by id only."""
-    for record in records:
-        top = record.row if isinstance(record, Closing) else None if isinstance(record, Chain) else record.top
-        yield from (entry[0] for entry in top or ())
+    for event in events:
+        top = event.row if isinstance(event, Closing) else event.top if isinstance(event, Node | Verify) else None
+        if top:
+            yield from (entry[0] for entry in top)
 
 
 def confidences(done: RoundResult) -> dict[int, float]:

@@ -17,7 +17,17 @@ from typing import Any, Literal
 import torch
 
 from specviz.engine.decode.round import RoundResult
-from specviz.engine.record.device_stats import entries, entropies, leads, picked, ranks_of, rows_of, top_lists
+from specviz.engine.record.device_stats import (
+    entries,
+    entropies,
+    leads,
+    picked,
+    ranks_in,
+    ranks_of,
+    rows_of,
+    sixes,
+    top_lists,
+)
 from specviz.events import Chain, Closing, Level, Verify, log6, six
 from specviz.events.base import ZERO
 from specviz.events.round import Status, Why
@@ -217,10 +227,7 @@ class VerifyRecorder:
         raws = [by_id[i].raw for i in draft.ids]
         scored = [n for n, raw in enumerate(raws) if raw is not None]
         if scored:
-            table = {id(raws[n]): raws[n] for n in scored}
-            number = {key: k for k, key in enumerate(table)}
-            at_rows, stacked = [number[id(raws[n])] for n in scored], torch.stack(list(table.values()))
-            for n, rank in zip(scored, ranks_of(stacked, at_rows, [tokens[n] for n in scored]), strict=True):
+            for n, rank in zip(scored, ranks_in([raws[n] for n in scored], [tokens[n] for n in scored]), strict=True):
                 judged[n].rank_q = rank
         drawn = [n for n, row in enumerate(draft.row_of) if row >= 0]
         if drawn:
@@ -261,17 +268,18 @@ class VerifyRecorder:
             return [(row.token, 1.0, None, 1.0, 1.0)]
         draft, weights = self.draft, torch.as_tensor(dense(row))
         top = weights.topk(min(CLOSING_TOP, len(weights)))
-        ids, shares, total = *fetch(top.indices, top.values), float(weights.sum())
+        ids, weights_there, total = *fetch(top.indices, top.values), float(weights.sum())
         plain = entries(self.done.target_probs[here + 1], ids)  # type: ignore[index]
         drawn = [draft.row_of[node] for node in draft.candidates(here) if draft.row_of[node] >= 0]
         if not drawn and draft.carry is not None and not isinstance(draft.law_rows, CertainRows):
             drawn = [0]
-        laws = entries(draft.law_rows[drawn[0]], ids) if drawn else [None] * len(ids)
-        return [
-            (token, six(p), None if q is None else six(q), six(weight), six(weight / total))
-            for token, p, q, weight in zip(ids, plain, laws, shares, strict=True)
-            if weight > 0
-        ]
+        laws = entries(draft.law_rows[drawn[0]], ids) if drawn else []
+        columns = [plain, weights_there, [weight / total for weight in weights_there], *([laws] if drawn else [])]
+        n, rounded = len(ids), sixes([number for column in columns for number in column])
+        target, held, share = (rounded[k : k + n] for k in (0, n, 2 * n))
+        q: Sequence[float | None] = rounded[3 * n :] if drawn else [None] * n
+        lines = zip(ids, target, q, held, share, weights_there, strict=True)
+        return [line[:5] for line in lines if line[5] > 0]
 
 
 def _mass(last: DrawResult) -> float:

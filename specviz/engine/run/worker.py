@@ -36,7 +36,8 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.prepare import wants_chat
 from specviz.errors import SpecvizError
-from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo, encode
+from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo
+from specviz.events.batch import LineBatch
 from specviz.lean import lean_start
 from specviz.local_models.shipped import usual_draft
 from specviz.methods import all_methods
@@ -48,17 +49,21 @@ _HEAD = 400  # bytes of a line that cannot be read in which its id is looked for
 
 
 class PipeWriter:
-    """Lines to a stream from a thread of its own. `on_broken`: called once, from that thread, when no one reads."""
+    """Lines to a stream from a thread of its own, those of a round together.
+
+    `on_broken`: called once, from that thread, when no one reads.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._batch = LineBatch(self._queue.put)
         self._stream = stream
         self.on_broken: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._write, name="writer", daemon=True)
         self._thread.start()
 
     def emit(self, event: Event) -> None:
-        self._queue.put(encode(event) + b"\n")
+        self._batch.take(event)
 
     def beat(self) -> None:
         """Queue a sign of life, unless lines wait already: a reader that stalls gets one, not thousands."""
@@ -83,6 +88,7 @@ class PipeWriter:
 
     def close(self) -> None:
         """Write what is queued, then stop."""
+        self._batch.flush()
         self._queue.put(None)
         self._thread.join(timeout=10)
 
