@@ -176,4 +176,4 @@ _SPEEDS = (
     ("ar", "hf-generate", 1.05, "ar is at least 1.05 times as fast as generate"),
     ("chain", "hf-assisted", 1.3, "chain is at least 1.3 times as fast as assisted generation at equal gamma"),
 )
-_COSTS = {"summary": 0.02, "full": 0.10}
+_COSTS = {"summary": 0.015, "full": 0.05}

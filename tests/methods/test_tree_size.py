@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.cost.row_cost import FREE, row_cost
-from specviz.methods.common.tree_size import PayingLevels, RoundCost, chances
+from specviz.methods.common.tree_size import PayingLevels, TreeCost, chances
 from specviz.methods.trained.rank_shapes import best_paths, expected, paying_paths
 from specviz.probability.draft import ROOT
 
@@ -27,7 +27,7 @@ def test_rows_cost_more_one_after_another_on_a_processor_alone() -> None:
 @settings(max_examples=200, deadline=None)
 @given(found=CHANCES, calls=st.integers(1, 6), call=st.floats(0, 1), most=st.integers(1, 20))
 def test_no_other_size_brings_more_for_its_time(found: list[float], calls: int, call: float, most: int) -> None:
-    cost = RoundCost(CPU, call)
+    cost = TreeCost(CPU, call)
     n, rate = cost.best(found, calls, most)
     assert 1 <= n <= most
     others = [(1 + math.fsum(found[:k])) / (CPU(1 + k) + calls * call) for k in range(1, min(most, len(found)) + 1)]
@@ -38,7 +38,7 @@ def test_no_other_size_brings_more_for_its_time(found: list[float], calls: int, 
 def test_sure_drafters_are_given_more_rows_and_calls_than_unsure_ones() -> None:
     sizes = []
     for sure in (0.26, 0.5, 0.95):
-        levels = PayingLevels(4, 8, lambda token: False, RoundCost(CPU, 0.1), 60)
+        levels = PayingLevels(4, 8, lambda token: False, TreeCost(CPU, 0.1), 60)
         other = math.log((1 - sure) / 3)
         parents = [ROOT]
         while parents:
@@ -53,27 +53,27 @@ def test_sure_drafters_are_given_more_rows_and_calls_than_unsure_ones() -> None:
 
 def test_a_level_that_costs_more_than_it_can_bring_is_not_run() -> None:
     for call, wanted in ((0.01, True), (5.0, False)):
-        levels = PayingLevels(2, 8, lambda token: False, RoundCost(CPU, call), 60)
+        levels = PayingLevels(2, 8, lambda token: False, TreeCost(CPU, call), 60)
         levels.offer([ROOT], [([7, 8], [math.log(0.7), math.log(0.2)])])
         assert bool(levels.next()) == wanted
         assert levels.unpaid != wanted
 
 
 def test_only_nodes_whose_children_would_be_sent_are_gone_on_from() -> None:
-    levels = PayingLevels(10, 8, lambda token: False, RoundCost(CPU, 0.05), 60)
+    levels = PayingLevels(10, 8, lambda token: False, TreeCost(CPU, 0.05), 60)
     levels.offer([ROOT], [([1, 2, 3], [math.log(0.9), math.log(0.05), math.log(0.001)])])
     assert levels.next() == [0]
 
 
 def test_where_rows_are_free_every_node_is_sent() -> None:
-    cost = RoundCost(CUDA, 0.05)
+    cost = TreeCost(CUDA, 0.05)
     assert cost.best([0.5, 0.1, 1e-5], 1, 60)[0] == 3
     assert cost.best([0.5, 0.1, 1e-5], 1, 2)[0] == 2
 
 
 def test_nothing_pays_behind_an_end_token_or_the_deepest_level() -> None:
     for deepest, ends in ((1, lambda token: False), (8, lambda token: True)):
-        levels = PayingLevels(2, deepest, ends, RoundCost(CPU, 0.0), 60)
+        levels = PayingLevels(2, deepest, ends, TreeCost(CPU, 0.0), 60)
         levels.offer([ROOT], [([1, 2], [math.log(0.9), math.log(0.1)])])
         assert levels.next() == []
         assert not levels.unpaid  # there was nothing to pay for
@@ -95,12 +95,12 @@ def test_fixed_shapes_are_as_large_as_pays(right: list[list[float]], call: float
         calls = max(map(len, some)) if by_level else 1
         return (1 + expected(right, some)) / (CPU(1 + len(some)) + calls * call)
 
-    found = paying_paths(right, RoundCost(CPU, call), 12, by_level=by_level)
+    found = paying_paths(right, TreeCost(CPU, call), 12, by_level=by_level)
     assert found == best_paths(right, len(found))
     assert math.isclose(rate(len(found)), max(rate(n) for n in range(1, 13)), rel_tol=1e-9)
 
 
 def test_a_chance_does_not_count_more_than_once() -> None:
-    levels = PayingLevels(2, 8, lambda token: False, RoundCost(CPU, 0.0), 60)
+    levels = PayingLevels(2, 8, lambda token: False, TreeCost(CPU, 0.0), 60)
     levels.offer([ROOT], [([1, 2], [math.log(0.6), math.log(0.4)])])
     assert math.isclose(math.fsum(chances(levels)), 1.0)

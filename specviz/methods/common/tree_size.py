@@ -17,7 +17,7 @@ N = TypeVar("N", bound=ScoredNode)
 
 
 @dataclass(frozen=True, slots=True)
-class RoundCost:
+class TreeCost:
     """In passes over one row: `rows(k)` of a pass over k of them, `call` of one call of the drafter."""
 
     rows: Callable[[int], float]
@@ -64,7 +64,7 @@ def hoped(tree: ScoredTree[N], node: int, levels: int) -> list[float]:
 class PayingLevels(Levels):
     """Levels that are grown as long as one more can be expected to pay, from the nodes whose children could."""
 
-    def __init__(self, k: int, deepest: int, ends: Callable[[int], bool], cost: RoundCost, most: int) -> None:
+    def __init__(self, k: int, deepest: int, ends: Callable[[int], bool], cost: TreeCost, most: int) -> None:
         super().__init__(k, deepest, ends)
         self.cost, self.most, self.calls = cost, most, 1
 

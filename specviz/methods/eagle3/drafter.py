@@ -157,7 +157,7 @@ class Eagle(PairDrafter):
         """The tree to grow; `budget` -1: as far as it pays."""
         k = ctx.knobs["k_max"]
         if budget < 0:
-            return PayingLevels(k, deepest, lambda token: token in ctx.eos, self.pace.round_cost, MOST_NODES)
+            return PayingLevels(k, deepest, lambda token: token in ctx.eos, self.pace.tree_cost, MOST_NODES)
         return Levels(k, deepest, lambda token: token in ctx.eos)
 
     def propose(self, ctx: Context) -> Draft:
@@ -260,7 +260,7 @@ class StaticTree(Eagle):
 
     def levels(self, ctx: Context, budget: int, deepest: int) -> Levels:
         if budget < 0:
-            paths = paying_paths(self.right, self.pace.round_cost, MOST_NODES, deepest)
+            paths = paying_paths(self.right, self.pace.tree_cost, MOST_NODES, deepest)
         else:
             paths = best_paths(self.right, budget, deepest)
         return FixedLevels(paths, lambda token: token in ctx.eos)

@@ -171,7 +171,7 @@ class Medusa(Drafter):
             ctx.note(Warn(code="draft_not_finite", message="the heads' numbers are not finite: nothing drafted"))
             return tree.draft("no_match")
         if budget < 0:
-            paths = paying_paths(right, self.pace.round_cost, MOST_NODES, by_level=False)
+            paths = paying_paths(right, self.pace.tree_cost, MOST_NODES, by_level=False)
         else:
             paths = best_paths(right, budget)
         self._grow(ctx, tree, paths, ranked, logits)

@@ -128,7 +128,7 @@ class SpecBlock(PairDrafter):
         """Block 1, the further blocks, prune."""
         tree, plan = (
             DraftTree(ctx),
-            read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full", self.pace.round_cost),
+            read(ctx.knobs, self.trained.config, ctx.reach, ctx.level == "full", self.pace.tree_cost),
         )
         self._warn(ctx, plan)
         if not plan.growing.budget or plan.growing.deepest < 1:

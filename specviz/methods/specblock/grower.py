@@ -27,7 +27,7 @@ from specviz.events import six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import ints, reals
 from specviz.methods.common.runner import DraftSampler, without_replacement
-from specviz.methods.common.tree_size import RoundCost
+from specviz.methods.common.tree_size import TreeCost
 from specviz.methods.specblock.growth import PRESETS, GrowingTree, GrowthKnobs, Pick, Widths
 from specviz.methods.specblock.network import BlockConfig, Trained
 from specviz.methods.specblock.recorder import best_tokens
@@ -55,7 +55,7 @@ class RoundPlan:
     notices: dict[str, str] = field(default_factory=dict)
 
 
-def read(knobs: Knobs, trained: BlockConfig, reach: int, full: bool, cost: RoundCost | None = None) -> RoundPlan:
+def read(knobs: Knobs, trained: BlockConfig, reach: int, full: bool, cost: TreeCost | None = None) -> RoundPlan:
     """`reach`: no node deeper than that is of use. Blocks that depth leaves no room for are not run. `cost`: of a
     round, for a tree that is as large as pays; drawn siblings have rules of their own, and widths by true ranks show
     what the whole preset could be."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from specviz.methods.common.tree_builder import ScoredTree
-from specviz.methods.common.tree_size import RoundCost, chances, hoped
+from specviz.methods.common.tree_size import TreeCost, chances, hoped
 from specviz.methods.trained.ranks import Offer
 from specviz.probability.draft import ROOT
 
@@ -161,7 +161,7 @@ class GrowthKnobs:
     merge: bool = True
     start_cap: int = 10
     budget: int = 60
-    cost: RoundCost | None = None
+    cost: TreeCost | None = None
     slots: int = 1
 
 

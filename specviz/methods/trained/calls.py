@@ -24,7 +24,7 @@ from specviz.cost.row_cost import row_cost
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Block, TreeMade, six
-from specviz.methods.common.tree_size import RoundCost
+from specviz.methods.common.tree_size import TreeCost
 from specviz.methods.trained.layers import Keys, RowCache
 from specviz.methods.trained.ranks import Order
 from specviz.probability.draft import ROOT
@@ -273,13 +273,13 @@ def count_widths(children: Sequence[int]) -> list[int]:
 
 
 class CallCosts:
-    """Completes a drafter's `tree` records. `share`: weights that one call reads, in target passes; `round_cost`: what
+    """Completes a drafter's `tree` records. `share`: weights that one call reads, in target passes; `tree_cost`: what
     trees are sized by."""
 
     def __init__(self, network: Iterable[Tensor], target: ModelAdapter) -> None:
         theirs = [each for layer in target.layers for each in layer.parameters()]
         self.share = _size(network) / _size([*theirs, target.head.weight])
-        self.round_cost = RoundCost(partial(row_cost, target.device.type), self.share)
+        self.tree_cost = TreeCost(partial(row_cost, target.device.type), self.share)
         self._tree: TreeMade | None = None
         self._cost = 1.0
 

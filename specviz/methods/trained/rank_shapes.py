@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import ModelError
-from specviz.methods.common.tree_size import RoundCost
+from specviz.methods.common.tree_size import TreeCost
 from specviz.methods.trained.parts import OPTION
 from specviz.methods.trained.sizes import are_shares
 
@@ -48,7 +48,7 @@ def best_paths(right: Sequence[Sequence[float]], n: int, deepest: int | None = N
 
 
 def paying_paths(
-    right: Sequence[Sequence[float]], cost: RoundCost, most: int, deepest: int | None = None, by_level: bool = True
+    right: Sequence[Sequence[float]], cost: TreeCost, most: int, deepest: int | None = None, by_level: bool = True
 ) -> list[RankPath]:
     """Of the best paths, at most `most`, as many as bring the most tokens for a round's time. `by_level`: every level
     is a call of the drafter; otherwise one call makes them all."""
