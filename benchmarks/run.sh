@@ -26,7 +26,7 @@ smollm2() {
     bench "$name" --target smollm2 --prompts "$data/spec_bench_prompts.jsonl" --limit 6 --repeats 1 --no-memory \
         --max-new-tokens 128 --threads 1 --lanes serial "$@"
 }
-smollm2 smollm2-spec-bench --knob eagle3.node_budget=40 --knob specblock.node_budget=40 --knob medusa.node_budget=40 \
+smollm2 smollm2-spec-bench \
     --methods ar,hf-generate,chain,eagle3,specblock,medusa,ngram,specbound,adadecode,draft_and_verify,kangaroo
 smollm2 smollm2-draft-spec-bench --draft smollm2-draft --methods ar,hf-generate,chain,pearl,specbranch,hf-assisted
 ablate() {
