@@ -116,8 +116,9 @@ def continued(
     new = torch.tensor([[row.popleft() for _ in range(n)] for row in waiting], device=model.device)
     cache: Any = Cache(layer_class_to_replicate=_RoomLayer)
     tokens, written = [new], [torch.zeros(new.shape, dtype=torch.bool)]
+    last = torch.tensor([-1], device=model.device)  # picked, rows lie together; cut, a CPU's product of them crawls
     for _ in range(how.length - n):
-        logits = model(input_ids=new, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1].float()
+        logits = model(input_ids=new, past_key_values=cache, use_cache=True, logits_to_keep=last).logits[:, -1].float()
         own = [not row for row in waiting]
         picked = _picked(logits, chosen, how.top_p, rng)
         new = torch.tensor(
