@@ -70,6 +70,13 @@ class OwnWindows:
         """Numbers `[rows]` of some windows; `key` is seed, step, part."""
         return np.random.default_rng(key).integers(len(self.ids), size=rows)
 
+    def in_turn(self, rows: int, number: int, seed: int) -> Ids:
+        """Numbers `[rows]` of the windows of batch `number`: all come once before any comes again, in another order."""
+        n = len(self.ids)
+        places = range(number * rows, (number + 1) * rows)
+        orders = {lap: np.random.default_rng((seed, lap)).permutation(n) for lap in {place // n for place in places}}
+        return np.array([orders[place // n][place % n] for place in places])
+
     def at(self, picked: Any) -> tuple[Tensor, Tensor]:
         """Tokens and what of them was written, of some windows."""
         return torch.from_numpy(self.ids[picked].astype(np.int64)), torch.from_numpy(self.written[picked].copy())

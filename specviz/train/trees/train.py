@@ -107,7 +107,8 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
     taps = trained.config.taps
     with crew.in_turn():
         states = _states(request, target, windows, taps, console)
-    batches = DrafterBatches(target.model, trained, taps, windows, request.seed, request.batch, states)
+    parts = request.accumulate * crew.count
+    batches = DrafterBatches(target.model, trained, taps, windows, request.seed, request.batch, states, parts)
     loss, budget = recipe.loss(request, target, batches), request.share(request.learning(WRITING))
     loop = drafter_loop(trained.network, budget, request.work / recipe.checkpoint, loss, request.pace, crew)
     with console.bar(request.command_name, budget) as report:
