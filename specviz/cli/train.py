@@ -303,6 +303,11 @@ _PACE = (
         "Against the target's whole law, or its 50 likeliest tokens as they stand.",
     ),
     value("--decay", SHARE, 0.8, "What every place ahead weighs of the one before."),
+    click.option(
+        "--begin",
+        type=FOLDER,
+        help="Drafter of this kind and target whose weights learn on; its sizes are asked for as they were.",
+    ),
     OWN_TEXT,
     KEEP,
 )

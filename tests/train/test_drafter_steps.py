@@ -72,6 +72,21 @@ def test_parts_of_a_step_have_windows_of_their_own(target: ModelAdapter, tmp_pat
     assert len(set(keys)) == len(keys)
 
 
+def test_all_windows_are_learnt_from_once_before_any_comes_again() -> None:
+    """Whatever parts share a step: each of 12 windows once in a lap, in another order every time."""
+    for rows, parts in ((2, 1), (2, 3), (5, 2)):
+        drawn = [WINDOWS.in_turn(rows, number, 3) for number in range(60 // rows // parts * parts)]
+        laps = np.concatenate(drawn)[: 12 * (60 // 12)]
+        whole = [laps[at : at + 12].tolist() for at in range(0, len(laps) - 11, 12)]
+        assert len(whole) >= 4
+        assert all(sorted(lap) == [*range(12)] for lap in whole)
+        assert len({tuple(lap) for lap in whole}) == len(whole)
+    alone, shared = (DrafterBatches(None, None, (), WINDOWS, 3, 2, None, parts) for parts in (1, 3))
+    numbers = [[each.numbers(step, part).tolist() for step in range(2)] for each, part in ((alone, 0), (shared, 0))]
+    assert numbers[0][0] == numbers[1][0]
+    assert numbers[0][1] != numbers[1][1]  # the second step goes on behind all parts of the first
+
+
 def test_master_weights_are_wide_whatever_is_computed_in(target: ModelAdapter, tmp_path: Path) -> None:
     """bfloat16 only rounds what is computed: one step lands near the float32 one, and not on it."""
     ends = []

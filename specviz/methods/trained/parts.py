@@ -189,7 +189,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         refuse_odd(folder, OPTION, tensors)
         with torch.device("meta"):
             network = self.build(config).to(adapter.dtype)
-        wrong = _differing(network, tensors)
+        wrong = differing(network, tensors)
         if wrong is not None:
             raise ModelError(
                 f"{OPTION} {folder}: the weights are not what config.json says: {wrong}; mend it, or {self.advice}"
@@ -266,7 +266,7 @@ def checked_vocabulary(folder: Path, config: DrafterConfig, d2t: torch.Tensor | 
     return vocabulary
 
 
-def _differing(network: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | None:
+def differing(network: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | None:
     """The first tensor that is not of the network's shape, by name; None: all are."""
     wanted = {name: list(each.shape) for name, each in network.state_dict().items()}
     found = {name: list(each.shape) for name, each in tensors.items()}

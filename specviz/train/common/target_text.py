@@ -70,6 +70,13 @@ class OwnWindows:
         """Numbers `[rows]` of some windows; `key` is seed, step, part."""
         return np.random.default_rng(key).integers(len(self.ids), size=rows)
 
+    def in_turn(self, rows: int, number: int, seed: int) -> Ids:
+        """Numbers `[rows]` of the windows of batch `number`: all come once before any comes again, in another order."""
+        n = len(self.ids)
+        places = range(number * rows, (number + 1) * rows)
+        orders = {lap: np.random.default_rng((seed, lap)).permutation(n) for lap in {place // n for place in places}}
+        return np.array([orders[place // n][place % n] for place in places])
+
     def at(self, picked: Any) -> tuple[Tensor, Tensor]:
         """Tokens and what of them was written, of some windows."""
         return torch.from_numpy(self.ids[picked].astype(np.int64)), torch.from_numpy(self.written[picked].copy())
@@ -116,8 +123,9 @@ def continued(
     new = torch.tensor([[row.popleft() for _ in range(n)] for row in waiting], device=model.device)
     cache: Any = Cache(layer_class_to_replicate=_RoomLayer)
     tokens, written = [new], [torch.zeros(new.shape, dtype=torch.bool)]
+    last = torch.tensor([-1], device=model.device)  # picked, rows lie together; cut, a CPU's product of them crawls
     for _ in range(how.length - n):
-        logits = model(input_ids=new, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1].float()
+        logits = model(input_ids=new, past_key_values=cache, use_cache=True, logits_to_keep=last).logits[:, -1].float()
         own = [not row for row in waiting]
         picked = _picked(logits, chosen, how.top_p, rng)
         new = torch.tensor(

@@ -136,6 +136,7 @@ def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "law": "the target's law" if how["draft_loss"] == "full" else "its 50 likeliest tokens, not renormalised",
         "rates": f"AdamW, peak rate {how['rate']:g}" if how["optimizer"] == "adamw" else rates,
         "pictured": bool(spent["curve"]),
+        "earlier": numbers.get("begun", []),
     }
 
 

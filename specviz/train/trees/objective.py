@@ -74,7 +74,10 @@ def read_target(model: Any, trained: Any, taps: tuple[int, ...], windows: Tensor
 
 @dataclass(frozen=True, slots=True)
 class DrafterBatches:
-    """Everything a part of a step depends on besides its number and the weights: target, drafter, text."""
+    """Everything a part of a step depends on besides its number and the weights: target, drafter, text.
+
+    `parts`: how many make a step, in all processes together.
+    """
 
     model: Any
     trained: Any
@@ -83,10 +86,15 @@ class DrafterBatches:
     seed: int
     batch: int = WINDOWS
     kept: KeptStates | None = None
+    parts: int = 1
+
+    def numbers(self, step: int, part: int) -> Ids:
+        """The windows `[batch]` of a part of a step: none comes twice before all came once."""
+        return self.windows.in_turn(self.batch, step * self.parts + part, self.seed)
 
     def seen(self, step: int, part: int) -> TargetOutputs:
         """The windows of a part of a step, and what the target says of them."""
-        picked = self.windows.picked(self.batch, self.key(step, part))
+        picked = self.numbers(step, part)
         if self.kept is not None:
             return self._known(self.kept, picked)
         return read_target(self.model, self.trained, self.taps, *self.windows.at(picked))
@@ -99,8 +107,8 @@ class DrafterBatches:
         logits, best = kept.logits(picked, self.trained.vocabulary.ids), kept.best(picked)
         return TargetOutputs(tokens, features, TargetRows(logits, self.trained.vocabulary, written, best))
 
-    def key(self, step: int, part: int, what: int = 1) -> tuple[int, int, int]:
-        """What random draws of a part are keyed by: 1 its windows, 2 places in them."""
+    def key(self, step: int, part: int, what: int = 2) -> tuple[int, int, int]:
+        """What random draws of a part are keyed by: 2 places in its windows."""
         return self.seed, step, what + 2 * part
 
 

@@ -6,8 +6,9 @@ on where it was, and one that is over measures again. Several processes share th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, get_args
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import torch
 
@@ -21,6 +22,7 @@ from specviz.train.common.console import Console
 from specviz.train.common.kept_states import KeptStates
 from specviz.train.common.target_text import OwnWindows
 from specviz.train.recipe import OwnTextRequest, TimedRequest, refuse_unknown
+from specviz.train.trees import begun as earlier
 from specviz.train.trees.card import HeldOutWindows, TreeCard
 from specviz.train.trees.objective import (
     MUON_RATE,
@@ -48,8 +50,11 @@ class TreeDrafterRequest(OwnTextRequest):
 
     `batch`, `accumulate`, `optimizer`, the rates, `warm_up`, `precision`: see `TrainingPace`. `decay`: how much less
     each place ahead weighs than the one before; `draft_loss`: against the target's whole law, or its best 50 tokens as
-    they stand. `keep`: see `KeptStates`. `processes` is found out, not asked.
+    they stand. `keep`: see `KeptStates`. `processes` is found out, not asked. `begin`: the folder of a drafter of this
+    kind and target whose weights learn on.
     """
+
+    aside: ClassVar[tuple[str, ...]] = (*OwnTextRequest.aside, "begin")
 
     draft_vocab: int = 0
     batch: int = WINDOWS
@@ -63,6 +68,7 @@ class TreeDrafterRequest(OwnTextRequest):
     decay: float = 0.8
     draft_loss: str = "full"
     processes: int = 1
+    begin: Path | None = field(default=None, kw_only=True)
 
     @property
     def pace(self) -> TrainingPace:
@@ -98,16 +104,27 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
     console = console if crew.main else Console(quiet=True)
     if workers.launched_alone():
         console.say("accelerate started one process: on CPUs it takes --multi_gpu, torchrun or mpirun for several")
+
+    def fits(target: ModelAdapter) -> dict[str, Any]:
+        if request.begin is not None:
+            earlier.found(recipe.kind, request.begin, target)  # refused before text is written
+        return _fits(request, target)
+
     with crew.in_turn():
-        begun = part.begin(request, console, lambda target: _fits(request, target))
+        begun = part.begin(request, console, fits)
     target, windows = begun.target, _own(request, begun, console, crew)
     with crew.in_turn():
         first = own_text.first_windows(request.work, windows)
-    trained = recipe.begin(request, target, first)
+    trained, before = recipe.begin(request, target, first), []
+    if request.begin is not None:
+        trained = earlier.with_weights_of(trained, recipe.kind, request.begin, target)
+        with crew.in_turn():
+            before = earlier.history(request.begin, request.work)
     taps = trained.config.taps
     with crew.in_turn():
         states = _states(request, target, windows, taps, console)
-    batches = DrafterBatches(target.model, trained, taps, windows, request.seed, request.batch, states)
+    parts = request.accumulate * crew.count
+    batches = DrafterBatches(target.model, trained, taps, windows, request.seed, request.batch, states, parts)
     loss, budget = recipe.loss(request, target, batches), request.share(request.learning(WRITING))
     loop = drafter_loop(trained.network, budget, request.work / recipe.checkpoint, loss, request.pace, crew)
     with console.bar(request.command_name, budget) as report:
@@ -125,6 +142,7 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
         "command": request.command,
         "settings": request.settings,
         "training": request.spent(ledger, windows.ids, "pairs"),
+        **({"begun": before} if before else {}),
     }
     return recipe.card.write(request.out, target, recipe.kind.load(request.out, target), held, made, console)
 
