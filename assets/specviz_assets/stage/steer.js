@@ -109,6 +109,7 @@ export class Knob {
     if (this.held || now.sent) return;
     if (kind === "switch") input.checked = Boolean(now.value);
     else if (String(input.value) !== String(now.value)) input.value = now.value;
-    put(this.value, kind === "slide" || kind === "switch" ? now.text : "");
+    const standsFor = kind === "number" && Number.isNaN(Number(now.text)); // -1: "what pays: 4"
+    put(this.value, kind === "slide" || kind === "switch" || standsFor ? now.text : "");
   }
 }

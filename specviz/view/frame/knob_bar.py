@@ -48,13 +48,20 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
     values = record.knobs if record is not None else run.knobs
     specs = run.header.knob_specs if run.header is not None else []
     parts = run.header.models.parts if run.header is not None else {}
-    # What the round made of a knob that only says how much at most: a branch is never longer than gamma, the room and
-    # the cache allow.
-    forks = [fork for fork in (record.every(Fork) if record is not None else []) if fork.k]
-    used = {"branch_len": forks[-1].branch_len} if forks else {}
+    used = _used(record) if record is not None else {}
     items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed), parts, used) for spec in specs)
     absent = absent_knobs(run.header.method, specs) if run.header is not None and specs else ()
     return KnobBar(items, _pending(items), _last(run, record), run.mixed, absent)
+
+
+def _used(record: RoundRecord) -> dict[str, int]:
+    """What the round made of knobs that leave it open: a branch is never longer than gamma, the room and the cache
+    allow, a tree is as large as pays."""
+    forks = [fork for fork in record.every(Fork) if fork.k]
+    used = {"branch_len": forks[-1].branch_len} if forks else {}
+    if record.tree is not None and record.knobs.get("node_budget") == -1:
+        used["node_budget"] = record.tree.n_kept
+    return used
 
 
 def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
