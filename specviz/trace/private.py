@@ -43,8 +43,8 @@ def _named_knob(event: Knob) -> Knob:
     return msgspec.structs.replace(event, old=_named(event.old), new=_named(event.new))
 
 
-def _named_message(event: Event) -> Event:
-    message = getattr(event, "message", None)
+def _named_message(event: Warn | End) -> Event:
+    message = event.message
     return msgspec.structs.replace(event, message=without_folders(message)) if message else event
 
 

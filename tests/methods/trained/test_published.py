@@ -113,7 +113,7 @@ def test_medusa_heads_draft_with_a_usual_tree(target: ModelAdapter, tmp_path: Pa
     assert found.vocabulary.n_draft == 260
     paths = best_paths(found.config.right, 63)
     assert (len(paths), max(map(len, paths))) == (63, 4)
-    done = next(iter(medusa_session(target, found).rounds()))
+    done = next(iter(medusa_session(target, found, node_budget=63).rounds()))
     with torch.no_grad():
         state = target.model(torch.tensor([PROMPT[:-1]]), output_hidden_states=True).hidden_states[-1][:, -1]
     said = found.network(state)[0].topk(10).indices.tolist()
