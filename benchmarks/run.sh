@@ -18,7 +18,7 @@ bench recording-bundled --methods chain,chain+none,chain+summary,chain+full --re
 bench early-exit --methods ar,specbound,adadecode,layerskip,kangaroo,draft_and_verify,hf-early-exit,hf-generate \
     --knob layerskip.exit_layers=6 --knob layerskip.w_max=4 --exit-layer 6 --repeats 5 --minutes 2.5 --no-memory --threads 1
 bench pipelines --methods ar,sps,adaedl,lookahead,pearl,specbranch,hf-assisted --repeats 5 --minutes 1.5 --no-memory --threads 1
-bench trees --methods ar,chain,specblock,eagle3,static_tree --repeats 5 --minutes 2.5 --no-memory --threads 1
+bench trees --methods ar,chain,specblock,eagle3,static_tree,ngram,hf-generate,hf-assisted --repeats 3 --minutes 2 --no-memory --threads 1
 # On SmolLM2 (`specviz models get smollm2`), an hour and a quarter.
 smollm2() {
     name=$1
@@ -29,6 +29,21 @@ smollm2() {
 smollm2 smollm2-spec-bench \
     --methods ar,hf-generate,chain,eagle3,specblock,medusa,ngram,specbound,adadecode,draft_and_verify,kangaroo
 smollm2 smollm2-draft-spec-bench --draft smollm2-draft --methods ar,hf-generate,chain,pearl,specbranch,hf-assisted
+quick() {
+    name=$1
+    file=$2
+    shift 2
+    bench "$name" --target smollm2 --prompts "$data/$file" --repeats 1 --no-memory --threads 1 "$@"
+}
+quick smollm2-trees spec_bench_prompts.jsonl --dtype bfloat16 --methods ar,eagle3,specblock,medusa,mtp --limit 6 --max-new-tokens 96
+quick smollm2-lookahead humaneval_prompts.jsonl --dtype bfloat16 --methods ar,lookahead,ngram --limit 6 --max-new-tokens 96 --repeats 2
+quick smollm2-int4 spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --methods ar,chain,hf-generate --limit 4 \
+    --max-new-tokens 96
+quick smollm2-fp32 spec_bench_prompts.jsonl --dtype float32 --methods ar,hf-generate --limit 3
+quick smollm2-recording spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --limit 4 --max-new-tokens 64 --repeats 3 \
+    --methods chain,chain+none,chain+summary,chain+full
+quick smollm2-two-threads spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --methods ar,chain --limit 3 \
+    --max-new-tokens 64 --threads 2
 ablate() {
     name=$1
     shift
