@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from specviz import events as ev
@@ -288,18 +289,39 @@ def test_the_length_of_branches_is_the_one_of_the_round(asked: int, used: int | 
     assert items["branch_len"] == shown
 
 
-@pytest.mark.parametrize(("asked", "shown"), [(-1, "what pays: 4"), (60, "60")])
-def test_a_tree_that_is_as_large_as_pays_says_how_large_it_was(asked: int, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "help_", "shown"),
+    [
+        (-1, None, "what pays: 4"),
+        (60, None, "60"),
+        (-1, "nodes sent to the target; -1: the preset's", "preset: 4"),  # as traces of before say
+    ],
+)
+def test_a_tree_that_is_as_large_as_pays_says_how_large_it_was(asked: int, help_: str | None, shown: str) -> None:
     from specviz.methods import get_method
 
     table = get_method("eagle3").table
     knobs = {**table.knobs({}).values, "node_budget": asked}
-    header = make_header(method="eagle3", knob_specs=list(table.specs), knobs=knobs)
+    specs = list(table.specs)
+    if help_ is not None:
+        specs = [msgspec.structs.replace(each, help=help_) if each.name == "node_budget" else each for each in specs]
+    header = make_header(method="eagle3", knob_specs=specs, knobs=knobs)
     run = fold([header, ev.Prefill(prompt=[1], text="a", n_prompt=1, seed=0, dur_ns=1)])
     record = RoundRecord(0, ev.RoundStart(r=1, n=1, root=1, knob_version=0), run.queries[0], 0, knobs)
     record.take(ev.TreeMade(n_raw=30, n_merged=0, n_kept=4, widths=[], buckets=[]))
     items = {item.name: item.text for item in knob_bar(run, record, Options(), Feed()).items}
     assert items["node_budget"] == shown
+
+
+def test_one_call_and_one_node_are_told_as_one() -> None:
+    header = make_header(method="eagle3")
+    run = fold([header, ev.Prefill(prompt=[1], text="a", n_prompt=1, seed=0, dur_ns=1)])
+    record = RoundRecord(0, ev.RoundStart(r=1, n=1, root=1, knob_version=0), run.queries[0], 0, {})
+    record.take(ev.Block(start=0, node=-1, chain=[], kv_len=1, batch=1, dur_ns=1))
+    record.take(ev.TreeMade(n_raw=10, n_merged=0, n_kept=1, widths=[], buckets=[]))
+    assert shape_words(run, record) == (
+        "1 drafter call, at the root. 10 tokens offered; 9 pruned, the one with the likeliest path was sent."
+    )
 
 
 def test_known_knobs_that_a_method_lacks_are_named_with_the_reason() -> None:

@@ -31,6 +31,8 @@ _STANDS_FOR: dict[tuple[str, Any], str] = {
     ("d_max", -1): "all levels",
     ("slots_used", 0): "all",
 }
+# Of a trace from before trees were as large as pays, whose help says so.
+_PRESET_BUDGET, _PRESET = "-1: the preset's", "preset"
 _EMPTY = {"widths": "preset", "bucket_bias": "0", "exit_layers": "advised"}
 # Knobs that other methods are known by: (symbol, what is missing where a method lacks it).
 _WELL_KNOWN = {
@@ -122,6 +124,8 @@ def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None
         short, colon, _ = told.partition(": ")
         return lacks or (f"shipped, {short}" if colon and len(short) <= _SHORT else "shipped")
     text = _STANDS_FOR.get((spec.name, value), shown(value)) if isinstance(value, int) else shown(value)
+    if (spec.name, value) == ("node_budget", -1) and spec.help.endswith(_PRESET_BUDGET):
+        text = _PRESET
     return text if used is None or used == value else f"{text}: {used}"
 
 

@@ -122,7 +122,8 @@ def shape_words(run: Run, record: RoundRecord) -> str:
         counted += f", {tree.n_merged} of them a second time and merged"
     made = tree.n_raw - tree.n_merged
     if made > tree.n_kept:
-        counted += f"; {made - tree.n_kept} pruned, the {tree.n_kept} with the likeliest paths were sent"
+        sent = "one with the likeliest path was" if tree.n_kept == 1 else f"{tree.n_kept} with the likeliest paths were"
+        counted += f"; {made - tree.n_kept} pruned, the {sent} sent"
     else:
         counted += f"; all {tree.n_kept} were sent"
     return " ".join(filter(None, (_calls(run, record, len(calls)), _widths(record), f"{counted}.")))
@@ -137,6 +138,8 @@ def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
         levels = Counter(block.block for block in record.blocks)
         fixed = run.method_traits.tree == "fixed"
         how = "the nodes that the fixed tree of ranks gives children" if fixed else "the likeliest nodes of the level"
+        if len(levels) == 1:
+            return "1 drafter call, at the root."
         return f"{len(levels)} drafter calls, one a level: each runs {how}."
     slots = 1 + max(each.slot for each in record.expansions)
     text = f"{plural(n_calls, 'drafter call')}: block 1 drafted {slots} slots from the root"
