@@ -57,7 +57,8 @@ def _begin(request: MtpRequest, adapter: ModelAdapter, windows: OwnWindows) -> T
     )
     network = MtpNetwork(config.layer, torch.Generator().manual_seed(request.seed)).to(adapter.device).float()
     network.join(adapter, vocabulary)
-    if not (request.work / RECIPE.checkpoint).exists():  # else its weights come from there
+    goes_on = (request.work / RECIPE.checkpoint).exists()
+    if not goes_on and request.begin is None:  # else its weights come from there
         fitted.settle(network, adapter, windows)
     return Trained(config, network, vocabulary)
 
