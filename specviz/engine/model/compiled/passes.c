@@ -23,9 +23,12 @@ typedef unsigned short h16 __attribute__((vector_size(32)));
 typedef unsigned short bf16;
 
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 32")
 #define ROWS 6    /* rows and outputs of a product whose sums are held in registers */
 #define OUTPUTS 4
-#define TILE 96   /* rows that stay in the cache while the weights go by */
+#define LINE 10   /* rows for which weights are read in one line */
+#define TILE 96   /* rows that stay in the cache while the weights go by, */
+#define LAID (256 << 10) /* and the bytes that they may take */
 #define AHEAD 8192 /* bytes that are asked for before they are needed */
 #define SOON 32   /* slots that keys and values are asked for ahead */
 #define SIDE 32   /* rows of a pass whose scores are held at once */
@@ -153,6 +156,8 @@ static long longest(const paths *p, long from, long to) { /* a path of these row
 }
 
 static long larger(long a, long b) { return a > b ? a : b; }
+
+static void *aligned(char *space) { return space + (64 - (size_t)space % 64) % 64; }
 
 static size_t lines_of(size_t n) { return (n + 63) / 64 * 64; }
 

@@ -1,55 +1,70 @@
 /* What passes.c says of one type of numbers: T, with OF(name) for what is its own. */
 
-/* y[m][o] = sum over i of x[m][i] w[o][i], for M rows and O outputs. */
+/* y[m][o] = sum over i of x[m][i] w[o][i], for M rows that are laid in a panel [in / LANES][M][LANES], and O outputs. */
 INLINE void OF(block)(const T *x, const T *w, T *y, long in, long ld, const int M, const int O) {
-    v16 sums[ROWS][OUTPUTS];
-    for (int m = 0; m < M; m++)
-        for (int o = 0; o < O; o++) sums[m][o] = spread(0);
-    for (long i = 0; i < in; i += LANES) {
+    v16 sums[ROWS * OUTPUTS];
+    UNROLLED for (int k = 0; k < M * O; k++) sums[k] = spread(0);
+    for (long i = 0; i < in; i += LANES, x += M * LANES, w += LANES) {
         OF(lanes) ws[OUTPUTS];
-        for (int o = 0; o < O; o++) {
-            ws[o] = OF(lanes_at)(w + o * in + i);
-            __builtin_prefetch((const char *)(w + o * in + i) + (O == 1 ? AHEAD : O * in * (long)sizeof(T)), 0, 2);
+        UNROLLED for (int o = 0; o < O; o++) {
+            ws[o] = OF(lanes_at)(w + o * in);
+            __builtin_prefetch((const char *)(w + o * in) + (O == 1 ? AHEAD : O * in * (long)sizeof(T)), 0, 2);
         }
-        for (int m = 0; m < M; m++) {
-            OF(lanes) xs = OF(lanes_at)(x + m * in + i);
-            for (int o = 0; o < O; o++) sums[m][o] = OF(onto)(sums[m][o], xs, ws[o]);
+        UNROLLED for (int m = 0; m < M; m++) {
+            OF(lanes) xs = OF(lanes_at)(x + m * LANES);
+            UNROLLED for (int o = 0; o < O; o++) sums[m * O + o] = OF(onto)(sums[m * O + o], xs, ws[o]);
         }
     }
-    for (int m = 0; m < M; m++)
-        if (O == 1) OF(put_one)(y + m * ld, total(sums[m][0]));
-        else OF(put_four)(y + m * ld, totals(sums[m]));
+    UNROLLED for (int k = 0; k + 4 <= M * O; k += 4) {
+        v4 some = totals(sums + k);
+        if (O == 4) OF(put_four)(y + k / 4 * ld, some);
+        else UNROLLED for (int j = 0; j < 4; j++) OF(put_one)(y + (k + j) * ld, some[j]);
+    }
+    if (O == 1) UNROLLED for (int m = M / 4 * 4; m < M; m++) OF(put_one)(y + m * ld, total(sums[m]));
 }
 
-static void OF(multiply)(const T *x, const T *w, T *y, long n, long in, long out, long ld) {
-#define BLOCK(at, o, M, O) OF(block)(x + (at) * in, w + (o) * in, y + (at) * ld + (o), in, ld, M, O)
-#define LINE(M) for (; o < out; o++) BLOCK(first, o, M, 1); break
-    for (long first = 0; first < n; first += TILE) {
-        long end = n - first < TILE ? n : first + TILE, o = 0;
-        switch (end - first) { /* few rows wait for the weights: those are read in one line */
-        case 1: LINE(1);
-        case 2: LINE(2);
-        case 3: LINE(3);
-        case 4: LINE(4);
-        case 5: LINE(5);
-        case 6: LINE(6);
-        }
-        for (; o + OUTPUTS <= out; o += OUTPUTS) {
-            long m = first;
-            for (; m + ROWS <= end; m += ROWS) BLOCK(m, o, 6, 4);
-            switch (end - m) {
-            case 1: BLOCK(m, o, 1, 4); break;
-            case 2: BLOCK(m, o, 2, 4); break;
-            case 3: BLOCK(m, o, 3, 4); break;
-            case 4: BLOCK(m, o, 4, 4); break;
-            case 5: BLOCK(m, o, 5, 4); break;
-            }
-        }
-        for (; o < out; o++)
-            for (long m = first; m < end; m++) BLOCK(m, o, 1, 1);
+/* Rows that are laid at once, in panels of as many as are taken at once: all of them where they are few. */
+static long OF(tile)(long n, long in) {
+    long most = LAID / (in * (long)sizeof(T));
+    most = most < ROWS ? 1 : most < TILE ? most / ROWS * ROWS : TILE;
+    return n < most ? n : most;
+}
+
+static void OF(lay)(const T *x, T *laid, long n, long in, long of) {
+    for (long m = 0; m < n; m += of) {
+        long some = n - m < of ? n - m : of;
+        for (long i = 0; i < in; i += LANES)
+            for (long r = m; r < m + some; r++, laid += LANES) memcpy(laid, x + r * in + i, LANES * sizeof(T));
     }
-#undef BLOCK
-#undef LINE
+}
+
+/* A panel of n rows times outputs from .. to: few rows wait for the weights, which are read in one line. */
+static void OF(line)(const T *laid, const T *w, T *y, long n, long in, long ld, part o) {
+#define SOME(M) case M: for (long k = o.lo; k < o.hi; k++) OF(block)(laid, w + k * in, y + k, in, ld, M, 1); break;
+    switch (n) { SOME(1) SOME(2) SOME(3) SOME(4) SOME(5) SOME(6) SOME(7) SOME(8) SOME(9) SOME(10) }
+#undef SOME
+}
+
+/* A panel of n rows times four outputs. */
+static void OF(square)(const T *laid, const T *w, T *y, long n, long in, long ld) {
+#define SOME(M) case M: OF(block)(laid, w, y, in, ld, M, 4); break;
+    switch (n) { SOME(1) SOME(2) SOME(3) SOME(4) SOME(5) SOME(6) }
+#undef SOME
+}
+
+/* `laid`: space for a tile of rows; `known`: whether the rows lie there already. */
+static void OF(multiply)(const T *x, const T *w, T *y, long n, long in, long out, long ld, T *laid, int known) {
+    long tile = OF(tile)(n, in);
+    for (long first = 0; first < n; first += tile) {
+        long rows = n - first < tile ? n - first : tile, of = rows <= LINE ? rows : ROWS, o = 0;
+        if (!known || tile < n) OF(lay)(x + first * in, laid, rows, in, of);
+        if (rows > LINE)
+            for (; o + OUTPUTS <= out; o += OUTPUTS)
+                for (long m = 0; m < rows; m += of)
+                    OF(square)(laid + m * in, w + o * in, y + (first + m) * ld + o, rows - m < of ? rows - m : of, in, ld);
+        for (long m = 0; m < rows; m += of)
+            OF(line)(laid + m * in, w, y + (first + m) * ld, rows - m < of ? rows - m : of, in, ld, (part){o, out});
+    }
 }
 
 typedef struct { const T *x, *w; T *y; long n, in, out; } OF(product_of);
@@ -57,7 +72,10 @@ typedef struct { const T *x, *w; T *y; long n, in, out; } OF(product_of);
 static void OF(share_product)(const void *what, hand mine) {
     const OF(product_of) *p = what;
     hand *h = &mine;
-    EACH(o, p->out, 16, FEW) OF(multiply)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out);
+    char space[OF(tile)(p->n, p->in) * p->in * sizeof(T) + 64];
+    int known = 0;
+    EACH(o, p->out, 16, FEW)
+        OF(multiply)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out, aligned(space), known++);
     meet(h);
 }
 
@@ -195,9 +213,10 @@ static void OF(add)(T *x, const T *y, long n) {
 static void OF(biased)(const T *x, const void *w, const T *bias, T *y, long n, long in, long out, long bits, char *space,
                        hand *h) {
     fine f = fine_at(space, n, in);
+    char tile[bits ? 1 : OF(tile)(n, in) * in * sizeof(T) + 64];
     int known = 0;
     EACH(o, out, 16, FEW) {
-        if (!bits) OF(multiply)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out);
+        if (!bits) OF(multiply)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, aligned(tile), known++);
         else {
             if (!known++) OF(sixteenths)(x, f, n, in);
             OF(four)(f, w, y, n, in, out, o);
