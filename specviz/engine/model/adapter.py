@@ -6,7 +6,7 @@ layers, norms, rotary tables, head and soft cap are the library's (engine.md 1.4
 """
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -65,7 +65,9 @@ class Passes(Protocol):
     """Another way through the layers of a model and its head (`compiled`, `graphs`).
 
     `head`: None for the adapter's own. `spare`: slots of a cache beyond its capacity. `part`: the same without some
-    sublayers; None where those layers are to be run one by one.
+    sublayers; None where those layers are to be run one by one. `run_to`: through layers from `lo` to the last of
+    `stops`, and the states at each of these. `logits`: of rows `[1, n, width]`, None where the adapter's own modules
+    are to be used.
     """
 
     head: Any
@@ -73,7 +75,21 @@ class Passes(Protocol):
 
     def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> Any: ...
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor: ...
+    def run_to(
+        self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, stops: Sequence[int]
+    ) -> list[Tensor]: ...
+    def logits(self, hidden: Tensor) -> Tensor | None: ...
     def part(self, attention: Collection[int], mlp: Collection[int]) -> "Passes | None": ...
+
+
+def one_by_one(model: Any, hidden: Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> list[Tensor]:
+    """What `run_to` gives, by a `run` from each stop to the next."""
+    out: list[Tensor] = []
+    for stop in stops:
+        hidden = model.run(hidden, block, cache, lo, stop)
+        lo = stop
+        out.append(hidden)
+    return out
 
 
 def _first(owner: Any, *names: str) -> Any:
@@ -88,10 +104,12 @@ class ModelAdapter:
 
     `parted`: its layers are spread over several processes; what goes through them must go through the adapter.
     `spread`: hooks of the library's bring rows and weights together; layers must be called as they are.
+    `twin_of`: the model that this one is in fewer bits, where it reads that one's keys and values.
     """
 
     parted = False
     spread = False
+    twin_of: "ModelAdapter | None" = None
     layers_told = ""  # what a header says of its layers, where they are not run as usual
 
     def __init__(self, model: Any, name: str = "model", vocab: int | None = None) -> None:
@@ -275,6 +293,14 @@ class ModelAdapter:
             step = step.rest
         return out[0] if len(out) == 1 else torch.cat(out, 1)
 
+    def run_to(
+        self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, stops: Sequence[int]
+    ) -> list[Tensor]:
+        """Rows through layers from `lo` to the last of `stops`, and their states at each of these, in rising order."""
+        if block.paths is not None and self.compiled is not None:
+            return self.compiled.run_to(hidden, block, cache, lo, stops)
+        return one_by_one(self, hidden, block, cache, lo, stops)
+
     def _padded(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         cache.padding, cache.reach = block.padding, block.reach
         try:
@@ -301,6 +327,9 @@ class ModelAdapter:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Final norm, head and soft cap of `[1, n, width]`; `[n, vocab]`, float32 or the model's float64."""
+        found = None if self.compiled is None else self.compiled.logits(hidden)
+        if found is not None:
+            return found
         out = self._scores(hidden)[0, :, : self.vocab]
         if self.softcap is not None:
             out = torch.tanh(out / self.softcap) * self.softcap

@@ -34,6 +34,7 @@ class KVCache:
         self.parents: list[int] = []
         self.filled = [0] * n_layers
         self.length = 0
+        self.lent = 0  # of the line, how many slots hold what another cache does (`borrow`)
         self._buffer: torch.Tensor | None = None  # the first device's
         self._further: list[torch.Tensor] = []  # those of other devices
         self._layers: list[tuple[torch.Tensor, torch.Tensor]] = []  # views of them, by layer
@@ -123,7 +124,22 @@ class KVCache:
         self.parents = list(range(-1, kept - 1))
         self.filled = [kept] * self.n_layers
         self.length = kept
+        self.lent = min(self.lent, kept)
         return list(tokens[kept:])
+
+    def borrow(self, other: "KVCache", tokens: Sequence[int], dtype: torch.dtype) -> None:
+        """Follow `tokens`, with keys and values of another model's cache, as far as its line holds them, in place of
+        those computed here. That model has as many layers and the same heads; what was lent is not copied again."""
+        self.follow(tokens)
+        held = other._buffer
+        n = 0 if held is None else _common(other.tokens[: other.length], tokens)
+        if held is not None and n > self.lent:
+            mine = self.memory(held.new_empty(1, held.shape[3], 0, held.shape[5], dtype=dtype))
+            mine.narrow(4, self.lent, n - self.lent).copy_(held.narrow(4, self.lent, n - self.lent))
+            self.lent = n
+            if n > self.length:
+                self.tokens, self.parents = list(tokens[:n]), list(range(-1, n - 1))
+                self.filled, self.length = [n] * self.n_layers, n
 
     def holds(self, tokens: Sequence[int]) -> int:
         """How many leading tokens `follow` would keep; changes nothing."""

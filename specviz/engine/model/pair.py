@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from specviz.engine.freed_memory import keep_freed_memory
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.model.drafts.shared_ends import ends_of
@@ -61,6 +62,7 @@ def load_pair(
     `draft_device`: where the draft model goes when that is another place than the target's. `parted`: the target, where
     it is parted over processes and loaded by all of them. `told`: hears when the target is there, and the draft.
     """
+    keep_freed_memory()
     first = parted or _target(target, device, dtype)
     told("target")
     if is_auto(device):  # a draft model is small: it lies whole where the target's rows begin and end

@@ -15,7 +15,7 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.sampling import finite, require
-from specviz.engine.model.adapter import FactoryModels, Model
+from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
 from specviz.methods.common.top_k import RowConfidence
@@ -42,8 +42,15 @@ class DraftModelRunner:
         return max(0, min(ctx.reach, self.model.context - ctx.n + 1))
 
     def begin(self, ctx: Context) -> Tensor:
-        """Feed what the cache lacks of the text, the root last; the root's logits `[1, V]`."""
-        missing = fill(self.model, self.cache, ctx.tokens[:-1], leave=BLOCK)
+        """Feed what the cache lacks of the text, the root last; the root's logits `[1, V]`.
+
+        A twin of the target in fewer bits reads the keys and values that the target has computed anyway (as QuantSpec
+        does): nothing of the text is fed to it, and it sees what the target saw.
+        """
+        text = ctx.tokens[:-1]
+        if isinstance(self.model, ModelAdapter) and self.model.twin_of is ctx.rows.model:
+            self.cache.borrow(ctx.rows.cache, text, self.model.dtype)
+        missing = fill(self.model, self.cache, text, leave=BLOCK)
         self.rows = Rows(self.model, self.cache)
         self.row_of = {ROOT: self.rows.add_line([*missing, ctx.tokens[-1]])}
         ctx.counters.n_draft_calls += 1

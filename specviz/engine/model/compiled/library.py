@@ -23,7 +23,7 @@ from specviz.engine.machine_facts import processor
 from specviz.names import COMPILE
 
 _SOURCES = tuple(
-    Path(__file__).with_name(name) for name in ("passes.c", "passes_of_type.h", "four_bits_of_type.h", "team.h")
+    Path(__file__).with_name(name) for name in ("passes.c", "passes_of_type.h", "four_bits_of_type.h", "heads_of_type.h", "team.h")
 )
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
 _LONGEST = 120.0  # seconds a compiler may take
@@ -53,6 +53,16 @@ class KernelLayer(ctypes.Structure):
     ]
 
 
+class KernelHead(ctypes.Structure):
+    """`head` of the source."""
+
+    _fields_ = [
+        *((name, _pointer) for name in ("norm", "w", "packed")),
+        *((name, _long) for name in ("in", "vocab")),
+        ("eps", _float),
+    ]
+
+
 class KernelPaths(ctypes.Structure):
     """`paths` of the source."""
 
@@ -67,8 +77,10 @@ class Functions:
     """What the library has for a type of numbers. Calls of it let other threads of Python go on."""
 
     product: Any  # addresses of rows, weights, results; how many rows, numbers in and out, threads
-    through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values; where to work; threads
+    through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values, copies; where to work; threads
     working: Any  # shape, paths, how many layers, bytes of a number, threads: bytes to work in
+    speak: Any  # head; addresses of rows, logits; how many rows; where to work, threads
+    speaking: Any  # head, how many rows, bytes of a number, threads: bytes to work in
     product_four: Any  # as `product`, the weights in four bits; addresses of rows .. results, then of where to work
     fine_bytes: Any  # how many rows, numbers in: bytes that a thread of `product_four` works in
 
@@ -77,14 +89,17 @@ class Functions:
 def functions() -> dict[torch.dtype, Functions]:
     """The library by the dtype of its numbers. Raises OSError, in words, where there is none."""
     library = built("passes", _SOURCES, _FLAGS)
-    shape, paths = map(ctypes.POINTER, (KernelShape, KernelPaths))
+    shape, paths, head = map(ctypes.POINTER, (KernelShape, KernelPaths, KernelHead))
     working = typed(library["working"], [shape, paths, *[_long] * 3], ctypes.c_size_t)
+    speaking = typed(library["speaking"], [head, *[_long] * 3], ctypes.c_size_t)
     fine_bytes = typed(library["fine_bytes"], [_long, _long], ctypes.c_size_t)
     return {
         dtype: Functions(
             typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 4),
-            typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 6, _long]),
+            typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 7, _long]),
             working,
+            typed(library[f"speak_{name}"], [head, _pointer, _pointer, _long, _pointer, _long]),
+            speaking,
             typed(library[f"product_four_{name}"], [_pointer] * 3 + [_long] * 3 + [_pointer, _long]),
             fine_bytes,
         )

@@ -36,9 +36,11 @@ typedef unsigned short bf16;
 #define WIDEST 256 /* numbers of a head, at most */
 
 #define FEW 2     /* sixteens of outputs that are worth a thread's while */
-#define STEPS 9   /* of a layer: join, queries .., places, reads, out; join, gate and up, active, down */
+#define STEPS 10  /* of a layer: copies, join, queries .., places, reads, out; join, gate and up, active, down */
 #define GROUP 32  /* weights of a grid that share a step, along a row */
 #define FOUR_BLOCK 320
+#define SHARP 64  /* tokens that a head on a grid scores again, at least */
+#define SPEECH 512 /* logits that are rounded and widened at once; whole sixteens */
 #define FINEST 32639.0f /* 127 * 256 + 127: the largest number of a row */
 
 typedef struct {
@@ -51,6 +53,13 @@ typedef struct { /* biases, and norms of queries and keys: 0 where there are non
     const void *before, *qkv, *qkv_bias, *of_query, *of_key, *out, *out_bias;
     const void *behind, *gate_up, *gate_up_bias, *down, *down_bias;
 } layer;
+
+typedef struct { /* `packed`: the same weights on a grid, or 0 */
+    const void *norm, *w;
+    const char *packed;
+    long in, vocab;
+    float eps;
+} head;
 
 typedef struct { /* row r sees the slots 0 .. lines[r], then tails[r * most] .. of which it has counts[r] */
     const int *lines, *counts, *tails;
@@ -204,6 +213,11 @@ static room room_of(const shape *s, const paths *p, long item) {
     };
 }
 
+/* Bytes that a head works in, for n rows of numbers of `item` bytes. */
+size_t speaking(const head *d, long n, long item, long threads) {
+    return lines_of(n * d->in * item) + (d->packed ? threads * fine_bytes(n, d->in) : 0) + 64;
+}
+
 static size_t of_thread(room r) { return r.query + r.scores + r.sums + r.totals + r.fine; }
 
 /* Bytes that a pass works in, for numbers of `item` bytes. */
@@ -225,6 +239,7 @@ INLINE v16 OF(onto)(v16 sum, v16 x, v16 w) { return sum + x * w; }
 INLINE v16 OF(wide)(const float *p) { return load(p); }
 INLINE v16 OF(near)(v16 v) { return v; }
 INLINE void OF(put)(float *p, v16 v) { store(p, v); }
+INLINE float OF(alone)(float v) { return v; }
 INLINE void OF(put_four)(float *p, v4 v) { memcpy(p, &v, sizeof v); }
 INLINE void OF(put_one)(float *p, float v) { *p = v; }
 #include "passes_of_type.h"
@@ -239,6 +254,12 @@ INLINE v16 OF(wide)(const bf16 *p) {
     h16 h;
     memcpy(&h, p, sizeof h);
     return (v16)(__builtin_convertvector(h, u16) << 16);
+}
+INLINE float OF(alone)(bf16 v) {
+    unsigned bits = (unsigned)v << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
 }
 INLINE v16 OF(near)(v16 v) { /* to the nearest, ties to even; what is no number stays none */
     u16 bits = (u16)v, up = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
@@ -274,10 +295,7 @@ INLINE v16 OF(onto)(v16 sum, __m512bh x, __m512bh w) { return (v16)_mm512_dpbf16
 typedef v16 OF(lanes);
 INLINE v16 OF(key_at)(const bf16 *p) { return OF(wide)(p); }
 INLINE v16 OF(onto_keys)(v16 sum, const bf16 *x, v16 keys) {
-    unsigned bits = (unsigned)*x << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return sum + spread(f) * keys;
+    return sum + spread(OF(alone)(*x)) * keys;
 }
 INLINE v16 OF(lanes_at)(const bf16 *p) { return OF(wide)(p); }
 INLINE v16 OF(onto)(v16 sum, v16 x, v16 w) { return sum + x * w; }

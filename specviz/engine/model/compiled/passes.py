@@ -8,7 +8,7 @@ The library's own modules are left as they are.
 
 from collections.abc import Collection, Sequence
 from copy import copy
-from ctypes import addressof, byref, sizeof
+from ctypes import addressof, byref, c_void_p, sizeof
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from torch import nn
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.compiled.library import Functions, KernelLayer, KernelPaths, KernelShape, functions
+from specviz.engine.model.compiled.library import Functions, KernelHead, KernelLayer, KernelPaths, KernelShape, functions
 from specviz.engine.model.compiled.products import product_by
 from specviz.engine.model.exact.plan import line_of
 from specviz.engine.model.few_bits.sharp_head import SharpHead
@@ -30,6 +30,7 @@ Tensor = torch.Tensor
 
 _LANES = 32  # numbers of a row that are taken at once, at most
 _WIDEST = 256  # numbers of a head, at most
+_SPOKEN = 128  # rows whose logits are computed at once, at most: a part of them lies on the stack
 
 
 def compile_passes(adapter: ModelAdapter) -> str:
@@ -93,6 +94,7 @@ class CompiledPasses:
         if isinstance(adapter.head, nn.Linear):
             self.head = Dense(adapter.head.weight, adapter.head.bias, self.product)
             given.append(self.head.weight)
+        self._speech = _speech(adapter)
         if not all(each.is_contiguous() and each.dtype in (adapter.dtype, torch.uint8) for each in given):
             raise ValueError("weights of several dtypes or strewn")
 
@@ -116,12 +118,22 @@ class CompiledPasses:
 
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         """Rows `[1, n, width]` through layers `lo..hi`; keys and values go to the cache."""
+        return self.run_to(hidden, block, cache, lo, [hi])[0]
+
+    def run_to(
+        self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, stops: Sequence[int]
+    ) -> list[Tensor]:
+        """Rows `[1, n, width]` through layers from `lo` to the last of `stops`, and their states at each of them."""
         out = hidden.clone(memory_format=torch.contiguous_format)
         cos, sin = (each.contiguous() for each in next(iter(block.rope.values())))
         held = cache.memory(hidden.new_empty(1, self.shape.shared, 0, self.shape.dim))
         n, (_, _, _, _, slots, dim) = hidden.shape[1], held.shape
         stride = slots * dim
         apart, threads = stride * self.shape.shared, torch.get_num_threads()
+        hi = stops[-1]
+        kept = {stop: torch.empty_like(out) for stop in stops[:-1]}
+        copies = (c_void_p * (hi - lo))(*(kept[k].data_ptr() if k in kept else None for k in range(lo, hi)))
+        first = lo
         while lo < hi:
             place, start = self._places[lo], cache.filled[self._places[lo]]
             end = lo + 1
@@ -135,11 +147,28 @@ class CompiledPasses:
                 addressof(self._layers) + lo * _ENTRY,
                 end - lo,
                 paths,
-                *(each.data_ptr() for each in (out, cos, sin, held[0, place], held[1, place], space)),
+                *(each.data_ptr() for each in (out, cos, sin, held[0, place], held[1, place])),
+                addressof(copies) + (lo - first) * sizeof(c_void_p) if kept else None,
+                space.data_ptr(),
                 threads,
             )
             cache.filled[place : place + end - lo] = [start + n] * (end - lo)
             lo = end
+        return [*kept.values(), out]
+
+    def logits(self, hidden: Tensor) -> Tensor | None:
+        """Final norm and head of `[1, n, width]`: `[n, vocab]` in float32; None where they are not the kernel's."""
+        if self._speech is None:
+            return None
+        head, (_, n, width) = self._speech.head, hidden.shape
+        out = torch.empty(n, head.vocab)
+        threads = torch.get_num_threads()
+        for first in range(0, n, _SPOKEN):
+            rows = hidden[0, first : first + _SPOKEN].contiguous()
+            room = self._functions.speaking(byref(head), len(rows), self._item, threads)
+            space = torch.empty(room, dtype=torch.uint8)
+            addresses = rows.data_ptr(), out[first:].data_ptr()
+            self._functions.speak(byref(head), *addresses, len(rows), space.data_ptr(), threads)
         return out
 
     def part(self, attention: Collection[int], mlp: Collection[int]) -> "CompiledPasses":
@@ -175,7 +204,42 @@ class CompiledPasses:
             )
             if not (found - wanted).norm() / wanted.norm().clamp(min=1e-6) < tolerance(plain.dtype) / 3:
                 return False
-        return True
+        return self._speaks_as(plain, hidden)
+
+    def _speaks_as(self, plain: ModelAdapter, hidden: Tensor) -> bool:
+        """Whether its logits of some rows are those of the library's modules; where it does not know these, they are."""
+        found = self.logits(hidden)
+        if found is None:
+            return True
+        wanted = plain.logits(hidden)
+        return bool((found - wanted).norm() / wanted.norm().clamp(min=1e-6) < tolerance(plain.dtype) / 3)
+
+
+@dataclass(frozen=True, slots=True)
+class _Speech:
+    """A head as the kernel knows it, and the tensors that it knows the addresses of."""
+
+    head: KernelHead
+    held: tuple[Tensor | None, ...]
+
+
+def _speech(adapter: ModelAdapter) -> _Speech | None:
+    """The final norm and head of an adapter; None where the kernel does not know such."""
+    head, packed = adapter.head, None
+    if isinstance(head, SharpHead) and head.rough.is_ours:
+        packed = head.rough.packed
+    elif type(head) is not nn.Linear:
+        return None
+    try:
+        norm = Norm.of(adapter.norm, adapter.dtype)
+    except AttributeError:
+        return None
+    weight = head.weight
+    known = all(each.is_contiguous() and each.dtype == adapter.dtype for each in (norm.weight, weight))
+    if not known or head.bias is not None or adapter.softcap is not None or weight.shape[1] % _LANES:
+        return None
+    addresses = (None if each is None else each.data_ptr() for each in (norm.weight, weight, packed))
+    return _Speech(KernelHead(*addresses, weight.shape[1], adapter.vocab, norm.eps), (norm.weight, weight, packed))
 
 
 _ENTRY = sizeof(KernelLayer)

@@ -281,6 +281,7 @@ typedef struct {
     T *hidden;
     const T *cos, *sin;
     T *keys, *values;
+    T *const *kept;
     char *space;
 } OF(pass_of);
 
@@ -295,11 +296,12 @@ static OF(desk) OF(desk_of)(const OF(pass_of) *o, int me) {
     return at;
 }
 
-/* Rows with what is added to them, and their norms; `added`, `w`: 0 where there is none. */
-static void OF(join)(T *x, const T *added, const T *w, T *y, long n, long width, float eps, hand *h) {
+/* Rows with what is added to them, copies of these, and their norms; `added`, `kept`, `w`: 0 where there is none. */
+static void OF(join)(T *x, const T *added, T *kept, const T *w, T *y, long n, long width, float eps, hand *h) {
     EACH(r, n, 1, 1)
         for (; r.lo < r.hi; r.lo++) {
             if (added) OF(add)(x + r.lo * width, added + r.lo * width, width);
+            if (kept) memcpy(kept + r.lo * width, x + r.lo * width, width * sizeof(T));
             if (w) OF(norm)(x + r.lo * width, w, y + r.lo * width, width, eps);
         }
     meet(h);
@@ -314,8 +316,10 @@ static void OF(share_pass)(const void *what, hand mine) {
     hand *h = &mine;
     long n = p->n, width = s->width, all = s->heads + 2 * s->shared, mixed = s->heads * s->dim;
     for (const layer *l = o->l; l < o->l + o->n_layers; l++, keys += p->apart, values += p->apart) {
+        T *kept = o->kept ? o->kept[l - o->l] : 0;
+        if (kept && !l->before) OF(join)(hidden, added, kept, 0, 0, n, width, s->eps, h), added = 0;
         if (l->before) {
-            OF(join)(hidden, added, l->before, at.rows, n, width, s->eps, h);
+            OF(join)(hidden, added, kept, l->before, at.rows, n, width, s->eps, h);
             OF(biased)(at.rows, l->qkv, l->qkv_bias, at.wide, n, width, all * s->dim, s->bits, at.fine, h);
             EACH(i, n * all, 1, 16) OF(place)(s, l, p, o->cos, o->sin, keys, values, at.wide, i);
             meet(h);
@@ -324,7 +328,7 @@ static void OF(share_pass)(const void *what, hand mine) {
             OF(biased)(at.rows, l->out, l->out_bias, added = at.added, n, mixed, width, s->bits, at.fine, h);
         }
         if (l->behind) {
-            OF(join)(hidden, added, l->behind, at.rows, n, width, s->eps, h);
+            OF(join)(hidden, added, 0, l->behind, at.rows, n, width, s->eps, h);
             OF(biased)(at.rows, l->gate_up, l->gate_up_bias, at.wide, n, width, 2 * s->inner, s->bits, at.fine, h);
             T *active = at.wide + 2 * n * s->inner;
             EACH(i, n * s->inner, 16, 64) OF(activate)(at.wide, active, s->inner, i);
@@ -332,16 +336,18 @@ static void OF(share_pass)(const void *what, hand mine) {
             OF(biased)(active, l->down, l->down_bias, added = at.added, n, s->inner, width, s->bits, at.fine, h);
         }
     }
-    if (added) OF(join)(hidden, added, 0, 0, n, width, s->eps, h);
+    if (added) OF(join)(hidden, added, 0, 0, 0, n, width, s->eps, h);
 }
 
 /* Rows through layers, in place. A layer without the norm before a part of it leaves that part out. `keys`, `values`: of
- * the first of these layers. */
+ * the first of these layers. `kept`: where the rows that come to each of them are copied to, and 0 for others; or 0. */
 void OF(pass)(const shape *s, const layer *l, long n_layers, const paths *p, T *hidden, const T *cos, const T *sin,
-              T *keys, T *values, char *space, long threads) {
+              T *keys, T *values, T *const *kept, char *space, long threads) {
     long steps = STEPS * n_layers + 1;
-    space += (64 - (size_t)space % 64) % 64;
+    space = aligned(space);
     char *rest = space + lines_of(steps * sizeof(step));
-    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, rest}, threads,
+    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, kept, rest}, threads,
              (step *)space, steps);
 }
+
+#include "heads_of_type.h"

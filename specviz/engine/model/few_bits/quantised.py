@@ -65,6 +65,7 @@ class QuantisedAdapter(ModelAdapter):
             raise ModelError(f"--draft self:int{bits}: a head of type {type(target.head).__name__} cannot be packed")
         self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
         self.name, self.dtype, self.bits = f"{target.name}:int{bits}", DTYPE, bits
+        self.twin_of = None if target.parted else target
         self.widths = self.direct = self.compiled = None  # drafts may round as they like
         self.packed: list[Packed] = []
         self._rope = self._rotary()  # tables of its own: they are made in the dtype of the rows

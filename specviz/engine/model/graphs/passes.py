@@ -12,7 +12,7 @@ different depths, trees too wide for their plan. If recording itself fails, all 
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
+from specviz.engine.model.adapter import ForwardInputs, ModelAdapter, one_by_one
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.plan import SPARE, line_of, together
 from specviz.engine.model.exact.proof import rows_hold
@@ -105,6 +105,16 @@ class GraphedPasses:
             return self._plainly(hidden, block, cache, lo, hi)
         cache.filled[lo:hi] = [start + n] * (hi - lo)
         return out
+
+    def run_to(
+        self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, stops: Sequence[int]
+    ) -> list[Tensor]:
+        """From each of `stops` to the next."""
+        return one_by_one(self, hidden, block, cache, lo, stops)
+
+    def logits(self, hidden: Tensor) -> None:
+        """None: the adapter's own modules give them."""
+        return
 
     def _together(self, seen: SeenRows) -> bool:
         widths = self._adapter.widths
