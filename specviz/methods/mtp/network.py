@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.compiled.products import linear as product
 from specviz.methods.mtp.spec import MTP
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 from specviz.methods.trained.parts import LayerConfig, drafter_kind
@@ -68,8 +69,7 @@ class MtpNetwork(nn.Module):
 
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
-        out: Tensor = nn.functional.linear(self.norm_out(states), self.head)
-        return out
+        return product(self.norm_out(states), self.head)
 
 
 @dataclass(frozen=True, slots=True)

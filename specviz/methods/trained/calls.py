@@ -108,7 +108,7 @@ class CallCache:
             rows = self.network.begin(conditions[None], self.embed(ids[some])[None])
             first = self.pairs
             places = self.network.places(torch.arange(first + 1, first + 1 + rows.shape[1], device=ids.device)[None])
-            out = self.network(rows, places, self.cache.keys, None)
+            out = self.network(rows, places, self.cache, None)
             self.cache.commit()
         assert out is not None, "a round without new pairs"
         self.first_row, self.kv_len = self.cache.committed - slots, self.cache.filled
@@ -132,7 +132,7 @@ class CallCache:
         depths = torch.tensor([[start.depth for start in starts]], device=device)
         before = self.cache.filled
         mask = self._mask(starts, before).to(device)
-        h = self.network(rows, self.network.places(self.pairs + depths, depths), self.cache.keys, mask)[0]
+        h = self.network(rows, self.network.places(self.pairs + depths, depths), self.cache, mask)[0]
         self.states = torch.cat([self.states, h.flatten(0, 1)])
         self.kv_len = self.first_row + (len(starts[0].chain) + 1) * slots
         return h, [before + k * slots for k in range(len(starts))]

@@ -10,12 +10,16 @@ dropped by moving a length. Buffers grow by doubling, so a short text never pays
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
+from specviz.engine.model.compiled.layer import LayerKernel, LayerWeights
+from specviz.engine.model.compiled.products import KERNELS, State, multiply_compiled, normed, pack_linear, state_of
 from specviz.engine.model.layers.attention import packed_attention
 
 RopeMode = Literal["offset", "repeat"]
@@ -51,8 +55,12 @@ def linear(n_in: int, n_out: int) -> nn.Linear:
 class RMSNorm(nn.RMSNorm):
     """The library's, its gain in the rows' dtype: under autocast rows are narrower than weights, which it warns of."""
 
+    by_kernel = False  # where a network is compiled, and nobody learns through it
+
     def forward(self, rows: Tensor) -> Tensor:
         """`rows` `[.., width]` at mean square one, times the gain."""
+        if self.by_kernel and not torch.is_grad_enabled() and rows.dtype == self.weight.dtype:
+            return normed(rows, self.weight, self.eps or 0.0)
         return nn.functional.rms_norm(rows, self.normalized_shape, self.weight.to(rows.dtype), self.eps)
 
 
@@ -64,13 +72,24 @@ def fill_normal(module: nn.Module, rng: torch.Generator, std: float = 0.02) -> N
 
 
 class Rope:
-    """Rotary angles, worked out from positions at every call: drafters place few rows, anywhere."""
+    """Rotary angles of any positions; on a CPU, where nobody learns, looked up among those worked out before."""
 
     def __init__(self, shape: LayerShape) -> None:
         self.dim, self.theta = shape.head_dim, shape.rope_theta
+        self._known: dict[torch.dtype, tuple[Tensor, Tensor]] = {}  # of positions 0 .., `[positions, head_dim]`
 
     def at(self, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """`(cos, sin)`, `[.., n, head_dim]`, in float32 or wider, then in the rows' dtype."""
+        if torch.is_grad_enabled() or not positions.is_cpu:
+            return self._made(positions, like)
+        cos, sin = self._known.get(like.dtype, (positions, positions))
+        last = int(positions.max())
+        if cos is positions or last >= len(cos):
+            longer = torch.arange(max(1024, 1 << last.bit_length()))
+            cos, sin = self._known[like.dtype] = self._made(longer, like)
+        return cos[positions], sin[positions]
+
+    def _made(self, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         wide = torch.float64 if like.dtype == torch.float64 else torch.float32
         half = torch.arange(0, self.dim, 2, device=positions.device, dtype=wide) / self.dim
         angles = positions[..., None].to(wide) * self.theta**-half
@@ -117,6 +136,8 @@ class Layer(nn.Module):
         self, rows: Tensor, read: Tensor, rope: tuple[Tensor, Tensor], index: int, keys: Keys, mask: Tensor | None
     ) -> Tensor:
         """As `forward`, with the attention's input `[B, n, attention_in]` handed in."""
+        if isinstance(keys, RowCache) and (kernel := kernel_of(self, rows)) is not None:
+            return keys.through(kernel, rows, read, rope, index, mask)
         all_k, all_v = self.filed(read, rope, index, keys)
         rows = rows + self.o(_attended(turned(self._split(self.q(read)), rope), all_k, all_v, mask))
         read = self.norm_mlp(rows)
@@ -129,6 +150,43 @@ class Layer(nn.Module):
 
     def _split(self, rows: Tensor) -> Tensor:
         return rows.view(*rows.shape[:2], -1, self.shape.head_dim).transpose(1, 2)
+
+    @property
+    def weights(self) -> LayerWeights:
+        """As the compiled kernel takes them."""
+        q, k, v, out = (each.weight for each in (self.q, self.k, self.v, self.o))
+        gate, up, down = (each.weight for each in (self.gate, self.up, self.down))
+        before, behind = self.norm_attention.weight, self.norm_mlp.weight
+        return LayerWeights(before, q, k, v, out, behind, gate, up, down, self.shape.head_dim, self.shape.eps)
+
+
+_KERNELS: "WeakKeyDictionary[Layer, tuple[State, LayerKernel]]" = WeakKeyDictionary()
+
+
+def compile_network(network: nn.Module) -> None:
+    """Let a drafter on a CPU run by the compiled kernel, where there is one: its layers in one call each, its other
+    products one by one; in bfloat16 with weights in four bits."""
+    if not multiply_compiled(network):
+        return
+    inside = {id(each) for layer in network.modules() if isinstance(layer, Layer) for each in layer.modules()}
+    for module in network.modules():
+        if isinstance(module, Layer):
+            weights = module.weights
+            with suppress(ValueError, OSError):
+                kernel = LayerKernel(weights, packed=weights.q.dtype == torch.bfloat16)
+                _KERNELS[module] = state_of(module.parameters()), kernel
+        elif isinstance(module, RMSNorm):
+            module.by_kernel = module.weight.dtype in KERNELS and not len(module.weight) % 16
+        elif type(module) is nn.Linear and id(module) not in inside:
+            pack_linear(module)
+
+
+def kernel_of(layer: Layer, rows: Tensor) -> LayerKernel | None:
+    """The kernel of a layer, while its weights are those that it was made of and nobody learns through them."""
+    kept = _KERNELS.get(layer)
+    if kept is None or torch.is_grad_enabled() or len(rows) != 1 or kept[0] != state_of(layer.parameters()):
+        return None
+    return kept[1] if rows.dtype == layer.q.weight.dtype else None
 
 
 class RowCache:
@@ -156,6 +214,26 @@ class RowCache:
         if layer == len(self._buffers) - 1:
             self.filled = end
         return buffers[0][:, :, :end], buffers[1][:, :, :end]
+
+    __call__ = keys  # it is a `Keys`
+
+    def through(
+        self,
+        kernel: LayerKernel,
+        rows: Tensor,
+        read: Tensor,
+        rope: tuple[Tensor, Tensor],
+        layer: int,
+        mask: Tensor | None,
+    ) -> Tensor:
+        """Rows `[1, n, width]` through a layer's kernel, which files their keys and values here; as `Layer.after`."""
+        n, (heads, dim) = rows.shape[1], kernel.filed
+        keys, values = self._room(layer, self.filled + n, rows.new_empty(1, heads, 0, dim))
+        seen = None if mask is None else mask[0, 0].numpy()
+        out = kernel(rows, read, rope, keys, values, self.filled, seen)
+        if layer == len(self._buffers) - 1:
+            self.filled += n
+        return out
 
     def _room(self, layer: int, end: int, like: Tensor) -> tuple[Tensor, Tensor]:
         buffers = self._buffers[layer]

@@ -14,13 +14,12 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.compiled.products import multiply_compiled
 from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import missing_part
 from specviz.methods.trained.eight_bits import packed, unpacked
-from specviz.methods.trained.layers import LayerShape
+from specviz.methods.trained.layers import LayerShape, compile_network
 from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd, width_of
 from specviz.methods.trained.part_kind import read_config as read_config
 from specviz.methods.trained.sizes import fault, shown
@@ -198,7 +197,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         if self.join is not None:
             self.join(network, adapter, vocabulary)
         network.requires_grad_(False).eval()
-        multiply_compiled(network)
+        compile_network(network)
         return Trained(config, network, vocabulary)
 
     def _fault(self, found: Mapping[str, Any]) -> str | None:

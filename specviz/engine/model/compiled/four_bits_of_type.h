@@ -39,7 +39,7 @@ INLINE fine OF(fine_row)(fine f, long m, long in) {
 INLINE void OF(four_some)(fine f, const char *w, T *y, long in, long ld, const int M) {
     v16 sums[8];
     long groups = in / GROUP;
-    for (int m = 0; m < M; m++) sums[m] = spread(0);
+    UNROLLED for (int m = 0; m < M; m++) sums[m] = spread(0);
     for (long g = 0; g < groups; g++, w += FOUR_BLOCK) {
         i16 both, level[8];
         memcpy(&both, w, sizeof both);
@@ -51,10 +51,10 @@ INLINE void OF(four_some)(fine f, const char *w, T *y, long in, long ld, const i
         }
         __builtin_prefetch(w + AHEAD / 2, 0, 2);
         v16 step = (v16)(both << 16), base = (v16)(both & (int)0xffff0000) - spread(8) * step;
-        for (int m = 0; m < M; m++) {
+        UNROLLED for (int m = 0; m < M; m++) {
             const signed char *high = f.high + m * in + g * GROUP, *low = f.low + m * in + g * GROUP;
             i16 a = {0}, b = {0};
-            for (int v = 0; v < 8; v++) {
+            UNROLLED for (int v = 0; v < 8; v++) {
                 a = dot_four(a, level[v], high + 4 * v);
                 b = dot_four(b, level[v], low + 4 * v);
             }
@@ -71,11 +71,15 @@ static void OF(four)(fine f, const char *w, T *y, long n, long in, long ld, part
         const char *block = w + first / 16 * (in / GROUP) * FOUR_BLOCK;
         long m = 0;
 #define SOME(M) OF(four_some)(OF(fine_row)(f, m, in), block, y + m * ld + first, in, ld, M)
-        for (; m + 4 <= n; m += 4) SOME(4);
+        for (; m + 8 <= n; m += 8) SOME(8);
         switch (n - m) {
         case 1: SOME(1); break;
         case 2: SOME(2); break;
         case 3: SOME(3); break;
+        case 4: SOME(4); break;
+        case 5: SOME(5); break;
+        case 6: SOME(6); break;
+        case 7: SOME(7); break;
         }
 #undef SOME
     }

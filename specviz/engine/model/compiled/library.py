@@ -23,7 +23,8 @@ from specviz.engine.machine_facts import processor
 from specviz.names import COMPILE
 
 _SOURCES = tuple(
-    Path(__file__).with_name(name) for name in ("passes.c", "passes_of_type.h", "four_bits_of_type.h", "heads_of_type.h", "team.h")
+    Path(__file__).with_name(name)
+    for name in ("passes.c", "passes_of_type.h", "four_bits_of_type.h", "heads_of_type.h", "team.h")
 )
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
 _LONGEST = 120.0  # seconds a compiler may take
@@ -36,7 +37,7 @@ class KernelShape(ctypes.Structure):
     """`shape` of the source."""
 
     _fields_ = [
-        *((name, _long) for name in ("width", "inner", "heads", "shared", "dim", "bits")),
+        *((name, _long) for name in ("width", "reads", "inner", "heads", "shared", "dim", "bits")),
         *((name, _float) for name in ("eps", "scale")),
     ]
 
@@ -77,7 +78,8 @@ class Functions:
     """What the library has for a type of numbers. Calls of it let other threads of Python go on."""
 
     product: Any  # addresses of rows, weights, results; how many rows, numbers in and out, threads
-    through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values, copies; where to work; threads
+    norms: Any  # addresses of rows, weight, results; how many rows, numbers in each; epsilon
+    through: Any  # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values, copies, what is read; where to work, threads
     working: Any  # shape, paths, how many layers, bytes of a number, threads: bytes to work in
     speak: Any  # head; addresses of rows, logits; how many rows; where to work, threads
     speaking: Any  # head, how many rows, bytes of a number, threads: bytes to work in
@@ -96,7 +98,8 @@ def functions() -> dict[torch.dtype, Functions]:
     return {
         dtype: Functions(
             typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 4),
-            typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 7, _long]),
+            typed(library[f"norms_{name}"], [_pointer] * 3 + [_long] * 2 + [_float]),
+            typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 8, _long]),
             working,
             typed(library[f"speak_{name}"], [head, _pointer, _pointer, _long, _pointer, _long]),
             speaking,

@@ -20,6 +20,7 @@ typedef int i4 __attribute__((vector_size(16)));
 typedef int i16 __attribute__((vector_size(64)));
 typedef unsigned u16 __attribute__((vector_size(64)));
 typedef unsigned short h16 __attribute__((vector_size(32)));
+typedef unsigned short h4 __attribute__((vector_size(8)));
 typedef unsigned short bf16;
 
 #define INLINE static inline __attribute__((always_inline))
@@ -44,7 +45,8 @@ typedef unsigned short bf16;
 #define FINEST 32639.0f /* 127 * 256 + 127: the largest number of a row */
 
 typedef struct {
-    long width, inner, heads, shared, dim; /* `shared`: heads of keys and values */
+    long width, reads, inner, heads, shared, dim; /* `reads`: numbers of a row that attention reads, `shared`: heads of
+                                                     keys and values */
     long bits;                             /* 4 where the weights of products are on a grid; 0: numbers as any other */
     float eps, scale;
 } shape;
@@ -209,7 +211,7 @@ static room room_of(const shape *s, const paths *p, long item) {
         lines_of(side * longest(p, 0, p->n) * sizeof(float)),
         lines_of(side * s->dim * sizeof(float)),
         lines_of(side * sizeof(float)),
-        s->bits ? fine_bytes(p->n, larger(s->inner, larger(s->width, mixed))) : 0,
+        s->bits ? fine_bytes(p->n, larger(larger(s->inner, s->reads), larger(s->width, mixed))) : 0,
     };
 }
 
@@ -275,7 +277,9 @@ INLINE void OF(put_one)(bf16 *p, float v) {
     *p = v != v ? 0x7fc0 : (bf16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 INLINE void OF(put_four)(bf16 *p, v4 v) {
-    for (int k = 0; k < 4; k++) OF(put_one)(p + k, v[k]);
+    i4 bits = (i4)v, up = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, none = v != v;
+    h4 h = __builtin_convertvector((up & ~none) | (0x7fc0 & none), h4);
+    memcpy(p, &h, sizeof h);
 }
 #ifdef __AVX512BF16__
 #define LANES 32

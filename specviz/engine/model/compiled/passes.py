@@ -18,7 +18,14 @@ from torch import nn
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.compiled.library import Functions, KernelHead, KernelLayer, KernelPaths, KernelShape, functions
+from specviz.engine.model.compiled.library import (
+    Functions,
+    KernelHead,
+    KernelLayer,
+    KernelPaths,
+    KernelShape,
+    functions,
+)
 from specviz.engine.model.compiled.products import product_by
 from specviz.engine.model.exact.plan import line_of
 from specviz.engine.model.few_bits.sharp_head import SharpHead
@@ -71,6 +78,24 @@ class RowPaths:
         return KernelPaths(*addresses, len(self.lines), self.tails.shape[1], start, stride, apart)
 
 
+def straight(lines: Any) -> RowPaths:
+    """Of rows `[n]` that see a line of slots and nothing else."""
+    none = np.zeros((len(lines), 1), np.int32)
+    return RowPaths(lines, none[:, 0], none)
+
+
+def split_at(line: int, visible: Any, lines: Any) -> RowPaths:
+    """Of rows that see `lines` `[n]` of the slots before `line`, and what `visible` `[n, kv]` says of the others."""
+    if line == visible.shape[1]:
+        return straight(lines)
+    own = visible[:, line:]
+    counts = own.sum(1, dtype=np.int32)
+    tails = np.zeros((len(own), int(counts.max())), np.int32)
+    row, slot = own.nonzero()
+    tails[row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)] = line + slot
+    return RowPaths(lines, counts, tails)
+
+
 class CompiledPasses:
     """The layers and the head of an adapter in the kernel. Raises ValueError for what it does not know."""
 
@@ -102,19 +127,10 @@ class CompiledPasses:
         """What rows at some positions see; arguments as in `ModelAdapter.block`."""
         n, kv = len(positions), len(kv_positions)
         where = np.asarray(positions, np.int32)
-        none = np.zeros((n, 1), np.int32)
         if visible is None:
-            return RowPaths(np.full(n, kv, np.int32), none[:, 0], none)
+            return straight(np.full(n, kv, np.int32))
         line = line_of(visible, where, np.asarray(kv_positions))
-        lines = np.minimum(line, where + 1).astype(np.int32)
-        if line == kv:
-            return RowPaths(lines, none[:, 0], none)
-        own = visible[:, line:]
-        counts = own.sum(1, dtype=np.int32)
-        tails = np.zeros((n, int(counts.max())), np.int32)
-        row, slot = own.nonzero()
-        tails[row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)] = line + slot
-        return RowPaths(lines, counts, tails)
+        return split_at(line, visible, np.minimum(line, where + 1).astype(np.int32))
 
     def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         """Rows `[1, n, width]` through layers `lo..hi`; keys and values go to the cache."""
@@ -149,6 +165,7 @@ class CompiledPasses:
                 paths,
                 *(each.data_ptr() for each in (out, cos, sin, held[0, place], held[1, place])),
                 addressof(copies) + (lo - first) * sizeof(c_void_p) if kept else None,
+                None,
                 space.data_ptr(),
                 threads,
             )
@@ -255,7 +272,7 @@ def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
     if layer.dim > _WIDEST:
         raise ValueError(f"heads that are more than {_WIDEST} wide")
     heads = layer.n_heads, layer.n_turned - layer.n_heads
-    return KernelShape(width, inner, *heads, layer.dim, bits, eps.pop(), layer.scale)
+    return KernelShape(width, width, inner, *heads, layer.dim, bits, eps.pop(), layer.scale)
 
 
 def _products(layer: DirectLayer) -> "Sequence[Dense] | Sequence[Int4Linear]":

@@ -193,6 +193,11 @@ static void OF(norm)(const T *x, const T *w, T *y, long width, float eps) {
     for (long i = 0; i < width; i += 16) OF(put)(y + i, OF(near)(OF(wide)(x + i) * by) * OF(wide)(w + i));
 }
 
+/* Norms of rows [n][width]. */
+void OF(norms)(const T *x, const T *w, T *y, long n, long width, float eps) {
+    for (long r = 0; r < n; r++) OF(norm)(x + r * width, w, y + r * width, width, eps);
+}
+
 static void OF(turn)(T *x, const T *cos, const T *sin, long dim) {
     for (long i = 0, half = dim / 2; i < half; i += 16) {
         v16 a = OF(wide)(x + i), b = OF(wide)(x + half + i);
@@ -282,6 +287,7 @@ typedef struct {
     const T *cos, *sin;
     T *keys, *values;
     T *const *kept;
+    const T *read;
     char *space;
 } OF(pass_of);
 
@@ -319,8 +325,9 @@ static void OF(share_pass)(const void *what, hand mine) {
         T *kept = o->kept ? o->kept[l - o->l] : 0;
         if (kept && !l->before) OF(join)(hidden, added, kept, 0, 0, n, width, s->eps, h), added = 0;
         if (l->before) {
-            OF(join)(hidden, added, kept, l->before, at.rows, n, width, s->eps, h);
-            OF(biased)(at.rows, l->qkv, l->qkv_bias, at.wide, n, width, all * s->dim, s->bits, at.fine, h);
+            const T *read = o->read ? o->read : at.rows;
+            if (!o->read) OF(join)(hidden, added, kept, l->before, at.rows, n, width, s->eps, h);
+            OF(biased)(read, l->qkv, l->qkv_bias, at.wide, n, s->reads, all * s->dim, s->bits, at.fine, h);
             EACH(i, n * all, 1, 16) OF(place)(s, l, p, o->cos, o->sin, keys, values, at.wide, i);
             meet(h);
             EACH(i, (n + SIDE - 1) / SIDE * s->shared, 1, 1) OF(read)(s, p, keys, values, &at, i);
@@ -340,13 +347,14 @@ static void OF(share_pass)(const void *what, hand mine) {
 }
 
 /* Rows through layers, in place. A layer without the norm before a part of it leaves that part out. `keys`, `values`: of
- * the first of these layers. `kept`: where the rows that come to each of them are copied to, and 0 for others; or 0. */
+ * the first of these layers. `kept`: where the rows that come to each of them are copied to, and 0 for others; or 0.
+ * `read`: what the attention of a single layer reads in place of the norm of its rows, [n][reads]; or 0. */
 void OF(pass)(const shape *s, const layer *l, long n_layers, const paths *p, T *hidden, const T *cos, const T *sin,
-              T *keys, T *values, T *const *kept, char *space, long threads) {
+              T *keys, T *values, T *const *kept, const T *read, char *space, long threads) {
     long steps = STEPS * n_layers + 1;
     space = aligned(space);
     char *rest = space + lines_of(steps * sizeof(step));
-    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, kept, rest}, threads,
+    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, kept, read, rest}, threads,
              (step *)space, steps);
 }
 

@@ -1,23 +1,29 @@
 """Products by the compiled kernel, for networks beside the target that are no decoder layers it knows.
 
 A drafter's few rows wait for its weights, and the kernel reads them two to four times as fast as torch's products of
-so few rows do.
+so few rows do; packed in four bits, four times as fast again. What is packed is that of weights as they were: once they
+have changed, and wherever somebody learns through them, they are used as they are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from types import MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
 from specviz.engine.model.compiled.library import functions
+from specviz.engine.model.few_bits.weight_only import Int4Linear
 
 Tensor = torch.Tensor
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 _STEP = 32  # numbers of a row that the kernel takes at once
+KERNELS = (torch.float32, torch.bfloat16)  # of numbers
+State = tuple[tuple[int, int], ...]
 
 
 def product_by(multiply: Any) -> Product:
@@ -51,6 +57,55 @@ def multiply_compiled(network: nn.Module) -> int:
                 module.forward = MethodType(_forward, module)  # type: ignore[method-assign]  # a copy is bound to its own
                 n += 1
     return n
+
+
+def normed(rows: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMS norms of rows `[.., width]` in the weight's dtype, `width` a multiple of 16, by one call of the kernel: torch
+    spells them out. Raises OSError where there is no kernel, KeyError for another dtype."""
+    rows = rows.contiguous()
+    out = torch.empty_like(rows)
+    width = rows.shape[-1]
+    addresses = rows.data_ptr(), weight.data_ptr(), out.data_ptr()
+    functions()[weight.dtype].norms(*addresses, rows.numel() // width, width, eps)
+    return out
+
+
+def linear(rows: Tensor, weight: Tensor) -> Tensor:
+    """`nn.functional.linear` of rows `[.., in]` and a weight `[out, in]`, by the kernel where there is one for them."""
+    known = rows.dtype == weight.dtype and rows.dtype in KERNELS and rows.device.type == "cpu"
+    if known and not weight.shape[1] % _STEP and weight.is_contiguous():
+        with suppress(OSError):
+            return _product_of(rows.dtype)(rows, weight, None)
+    return nn.functional.linear(rows, weight)
+
+
+def state_of(weights: Iterable[Tensor]) -> State:
+    """Where some weights lie and how often they were written to: the same as long as they are."""
+    return tuple((each.data_ptr(), 0 if each.is_inference() else each._version) for each in weights)
+
+
+def pack_linear(module: nn.Linear) -> bool:
+    """Let a linear map without bias multiply by weights in four bits; whether it does. On a CPU, in bfloat16, behind
+    `multiply_compiled`."""
+    weight = module.weight
+    if getattr(module, "bias", None) is not None or weight.dtype != torch.bfloat16 or module.in_features % _STEP:
+        return False
+    packed = Int4Linear(weight.detach())
+    if not packed.is_ours:
+        return False
+    _PACKED[module] = state_of([weight]), packed
+    module.forward = MethodType(_forward_packed, module)  # type: ignore[method-assign]
+    return True
+
+
+_PACKED: "WeakKeyDictionary[nn.Linear, tuple[State, Int4Linear]]" = WeakKeyDictionary()
+
+
+def _forward_packed(module: nn.Linear, rows: Tensor) -> Tensor:
+    kept = _PACKED.get(module)  # a copy of the module has none
+    if kept is None or torch.is_grad_enabled() or rows.dtype != torch.bfloat16 or kept[0] != state_of([module.weight]):
+        return _forward(module, rows)
+    return kept[1].forward(rows)
 
 
 def _forward(module: nn.Linear, rows: Tensor) -> Tensor:
