@@ -134,6 +134,11 @@ def _drafting(
         return self_draft(target, str(name))
     ends = None if name is None else ends_of(found(name, "--draft"))
     if ends is not None:
+        if target.adapter.parted:
+            raise ModelError(
+                f"--draft {name} speaks through its target's weights, and those are parted: name a draft model that "
+                "has all of its own"
+            )
         _stays(target, str(name), draft_device)
         if not made_for(ends.target, target.adapter):
             raise ModelError(f"--draft {name} was made for {ends.target_name} and speaks through its embedding")
