@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from specviz.bench import identity as module
 from specviz.bench.identity import _value
 from specviz.bench.settings import OURS, BenchSettings, contestants
+from specviz.cli.measure import shared
 from specviz.cli.measure.bench import command
 from specviz.engine.model.pair import load_pair
 from specviz.knobs import whole
@@ -77,6 +78,18 @@ def test_a_report_is_gone_on_with(prompts: list[str], tmp_path: Path) -> None:
     assert "no report of --identity" in str(CliRunner().invoke(command, [*_FEW, *prompts, *flags]).exception)
     alone = CliRunner().invoke(command, ["--onto", str(kept)])
     assert "--onto keeps a report of --identity" in str(alone.exception)
+
+
+def test_a_report_that_cannot_be_kept_is_told_before_anything_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "load_pair", lambda *given: pytest.fail("models were loaded"))
+    nowhere = tmp_path / "none" / "kept.json"
+    done = CliRunner().invoke(command, [*_FEW, "--onto", str(nowhere)])
+    assert str(done.exception).startswith(f"--onto {nowhere}: there is no folder")
+    monkeypatch.setattr(shared.os, "access", lambda path, how: False)
+    done = CliRunner().invoke(command, [*_FEW, "--onto", str(tmp_path / "kept.json")])
+    assert "it may not be written" in str(done.exception)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

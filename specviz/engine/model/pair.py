@@ -83,17 +83,25 @@ def load_pair(
     for one in (None if parted else first, second):
         if one is not None and not one.adapter.spread:
             run_directly(one.adapter)
-            compile_passes(one.adapter)
+            one.adapter.uncompiled = compile_passes(one.adapter)
     pair = Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
     _record(pair)
     return pair
+
+
+def without_compiler(pair: Pair) -> str | None:
+    """What to say where a compiler on this machine would make passes several times as fast; None: it would not."""
+    why = pair.target.adapter.uncompiled
+    if "no C compiler" not in why and " failed: " not in why:
+        return None
+    return f"{why}: passes are torch's, two to five times as slow as those of a kernel that gcc or clang builds once"
 
 
 def suit_threads(pair: Pair) -> str:
     """Choose products, and try rows, for as many threads as are in force now; what to say of the target's rows."""
     for one in (pair.target, pair.draft):
         if one is not None:
-            compile_passes(one.adapter)
+            one.adapter.uncompiled = compile_passes(one.adapter)
     said = _exact(pair.target.adapter)
     _record(pair)
     return said
