@@ -1,14 +1,16 @@
 """`specviz bench --identity N`: N tokens of every method under `walk` held against plain decoding's, bit for bit.
 
-Knobs are drawn anew before every round, so drafts have all shapes. Compared are the tokens, and the law rows and logits
-that decided them: texts may agree by luck where numbers do not.
+Knobs are drawn anew before every round, and those that hold for a whole query before every run, so drafts have all
+shapes; one that was given stays. All of them decode a prompt under the same sampling, of all kinds in turn. Compared
+are the tokens, and the law rows and logits that decided them: texts may agree by luck where numbers do not.
 
 A million tokens take hours: with a file to keep the report in, it is written behind every prompt, and the next call
 goes on from there.
 """
 
+import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,9 @@ from specviz.bench.machine import Machine, load
 from specviz.bench.measure import Tokens
 from specviz.bench.settings import PLAIN, BenchSettings
 from specviz.bench.speed import encoded, machine_of
+from specviz.engine.decode import overlap_choice
+from specviz.engine.decode.drafter import Drafter
+from specviz.engine.decode.overlap import OverlapLanes
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels
@@ -29,8 +34,8 @@ from specviz.engine.model.pair import Pair, load_pair
 from specviz.engine.run import prepare
 from specviz.errors import KnobError, SpecvizError
 from specviz.events import ModelInfo
-from specviz.knobs import KnobSpec
-from specviz.methods import get_method
+from specviz.knobs import Knobs, KnobSpec
+from specviz.methods import Method, get_method
 from specviz.methods.common.missing import missing
 from specviz.probability.rows import CertainRows
 from specviz.sources.prompts import load_prompts
@@ -39,7 +44,14 @@ from specviz.verifiers import get_verifier
 Tell = Callable[[str], None]
 SCHEMA = "specviz.identity/1"
 TEMPERATURES = (0.0, 0.8, 1.0)
-_WIDEST = 24  # largest whole number that a knob is drawn as, where its range allows more
+SAMPLINGS: tuple[dict[str, Any], ...] = (  # in turn by prompt, where the temperature is above 0
+    {},
+    {"top_p": 0.9},
+    {"draw": "race"},
+    {"top_k": 40},
+    {"min_p": 0.05},
+    {"repetition_penalty": 1.2},
+)
 _VERIFIER = "walk"
 
 
@@ -126,6 +138,8 @@ def identity(
         tell(f"going on from {earlier.n_tokens:,} tokens in {keep}")
     done = earlier.n_compared if earlier is not None else 0
     report = earlier or empty
+    gc.collect()
+    gc.freeze()  # models and libraries stay: a search for garbage that goes through them takes a tenth of the time
     while soak.n_tokens < n_tokens and not (
         settings.minutes is not None and time.monotonic() - began > 60 * settings.minutes
     ):
@@ -226,10 +240,14 @@ class _Soak:
 
     def compare(self, prompt: Tokens, temperature: float, seed: int) -> Iterator[str]:
         """One prompt with every kind; says what parted."""
-        plain = Decided.of(self._session(PLAIN, prompt, temperature, seed).rounds())
+        shared = {"temperature": temperature, "seed": seed}
+        if temperature > 0:
+            shared |= SAMPLINGS[seed % len(SAMPLINGS)]
+        plain = Decided.of(self._session(PLAIN, prompt, shared).rounds())
         for kind, counted in self.found.items():
-            session = self._session(kind, prompt, temperature, seed)
-            other = Decided.of(_steered(session, Random(f"{kind} {seed} {temperature}")), counted)
+            rng = Random(f"{kind} {seed} {temperature}")
+            session = self._session(kind, prompt, shared, rng)
+            other = Decided.of(_steered(session, rng, self.settings.knobs.get(kind, {})), counted)
             counted.n_runs += 1
             where = self._count(counted, plain, other)
             if where is not None:
@@ -255,15 +273,38 @@ class _Soak:
             alike = alike and same_token
         return first
 
-    def _session(self, kind: str, prompt: Tokens, temperature: float, seed: int) -> Session:
-        more = {"temperature": temperature, "seed": seed}
-        method, knobs = self.settings.method_knobs(kind, more)
+    def _session(self, kind: str, prompt: Tokens, shared: Mapping[str, Any], rng: Random | None = None) -> Session:
+        """`rng` draws what holds for a whole run: knobs of the kind's own, and the lanes of one that overlaps."""
+        method, knobs = self._begun(kind, shared, rng)
         draft = self.pair.draft.adapter if self.pair.draft else None
         room = len(prompt) + self.settings.max_new_tokens + prepare.in_flight(method, knobs)
         models = FactoryModels(self.pair.target.adapter, draft, room)
         drafter = prepare.make_drafter(method, models, knobs)
         table, knobs = prepare.fitted(method.table, drafter, knobs.values)
-        return Session(SessionConfig(models, drafter, get_verifier(_VERIFIER)), prompt, table, knobs)
+        lanes = self._lanes(models, drafter, rng)
+        return Session(SessionConfig(models, drafter, get_verifier(_VERIFIER), lanes), prompt, table, knobs)
+
+    def _begun(self, kind: str, shared: Mapping[str, Any], rng: Random | None) -> tuple[Method, Knobs]:
+        """Method and knobs at the start of a run, one knob drawn after the other where they go together."""
+        method, knobs = self.settings.method_knobs(kind, shared)
+        given = {"shape", *self.settings.knobs.get(kind, {})}
+        if rng is None:
+            return method, knobs
+        for spec in method.own:
+            if spec.applies == "R" or spec.kind == "texts" or spec.name in given:
+                continue
+            drawn = {**knobs.values, spec.name: _value(spec, rng)}
+            with suppress(KnobError):
+                if _VERIFIER in method.fitting(drawn):
+                    knobs = method.table.knobs(drawn)
+        return method, knobs
+
+    def _lanes(self, models: FactoryModels, drafter: Drafter | None, rng: Random | None) -> OverlapLanes:
+        asked = self.settings.lanes
+        if asked == "auto":
+            overlaps = rng is not None and drafter is not None and drafter.overlaps
+            asked = rng.choice(overlap_choice.possible(models)) if rng is not None and overlaps else "serial"
+        return overlap_choice.choose(asked, models, drafter).lanes
 
 
 class Decided:
@@ -294,10 +335,10 @@ class Decided:
         self.tokens += done.tokens
 
 
-def _steered(session: Session, rng: Random) -> Iterator[RoundResult]:
-    """The rounds of a session whose knobs are drawn anew before each."""
+def _steered(session: Session, rng: Random, held: Collection[str] = ()) -> Iterator[RoundResult]:
+    """The rounds of a session whose knobs, but for those that are held, are drawn anew before each."""
     session.prefill()
-    own = [spec for spec in session.table.specs if _is_drawn(spec, session)]
+    own = [spec for spec in session.table.specs if _is_drawn(spec, session) and spec.name not in held]
     for done in session.rounds():
         yield done
         for spec in own:
@@ -318,6 +359,6 @@ def _value(spec: KnobSpec, rng: Random) -> Any:
         return rng.choice(spec.choices)
     low = spec.lo if spec.lo is not None else 0.0
     high = spec.hi if spec.hi is not None else low + 1
-    if spec.kind == "int":
-        return rng.randint(int(low), int(min(high, max(low, _WIDEST))))
+    if spec.kind == "int":  # between a size and its double lie as many draws everywhere: small drafts are cheap
+        return int(low) - 1 + int((high - low + 2) ** rng.random())
     return rng.uniform(low, high) or spec.default

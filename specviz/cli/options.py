@@ -21,6 +21,7 @@ from specviz.local_models.found import local_path
 from specviz.local_models.shipped import shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.names import LANES
+from specviz.self_drafts import is_self
 
 MODELS = ("target", "draft", "device", "draft_device", "dtype", "threads")
 _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
@@ -121,7 +122,10 @@ def usual_method(given: Mapping[str, Any]) -> str:
     if named is not None:
         return str(named)
     target, draft = given.get("target"), given.get("draft")
-    has_draft = target is None or draft is not None or usual_draft(target) is not None
+    usual = usual_draft(target)
+    if given.get("tensor_parallel") and is_self(usual):  # it is made of weights that no process holds whole
+        usual = None
+    has_draft = target is None or draft is not None or usual is not None
     return next(name for name in USUAL if has_draft or not get_method(name).needs_draft)
 
 

@@ -53,6 +53,8 @@ def _slot_bytes(model: ModelAdapter) -> int:
 
 def _work(model: ModelAdapter, n_prompt: int) -> int:
     """The widest pass of a prompt: its attention or its activations, whichever is more, and its masks."""
+    if model.products == "compiled":
+        return _compiled_work(model, min(n_prompt, BLOCK), n_prompt)
     widths, exact = model.widths, model.widths is not None
     n = min(n_prompt, widths.most if widths is not None else BLOCK)
     heads = model.kv_heads * model.groups
@@ -62,6 +64,14 @@ def _work(model: ModelAdapter, n_prompt: int) -> int:
     masks = fed * n_prompt * (1 + model.groups * (model.sums.element_size() if exact else 1))
     rows = n * (model.config.hidden_size + 3 * model.inner) * model.dtype.itemsize
     return int(max(scores, rows) + masks)
+
+
+def _compiled_work(model: ModelAdapter, n: int, kv: int) -> int:
+    """The same in the kernel, whose attention keeps the scores of a few rows: one layer's numbers, states that come and
+    go, and who sees whom, thrice while it is looked through."""
+    mixed, width = model.kv_heads * model.groups * model.head_dim, model.config.hidden_size
+    wide = max(3 * model.inner, mixed + 2 * model.kv_heads * model.head_dim)
+    return int(n * (4 * max(width, mixed) + wide) * model.dtype.itemsize + 3 * n * kv)
 
 
 def refuse_weights(option: str, stored: Mapping[str, int], dtype: torch.dtype, device: torch.device) -> None:

@@ -2,13 +2,19 @@
 
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from specviz.bench import identity as module
+from specviz.bench.identity import _value
+from specviz.bench.settings import OURS, BenchSettings, contestants
+from specviz.cli.measure import shared
 from specviz.cli.measure.bench import command
+from specviz.engine.model.pair import load_pair
+from specviz.knobs import whole
 
 _FEW = ["--identity", "60", "--methods", "ngram,tree", "--max-new-tokens", "20", "--threads", "1", "--quiet"]
 
@@ -38,7 +44,7 @@ def test_nothing_differs_and_everything_is_counted(prompts: list[str]) -> None:
 
 def test_rows_that_round_as_they_stand_together_are_caught(prompts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """By torch, and without the widths of exact passes, the tokens may agree, the bits do not."""
-    right = module.load_pair
+    right = load_pair
 
     def inexact(*given: Any) -> Any:
         pair = right(*given)
@@ -72,3 +78,78 @@ def test_a_report_is_gone_on_with(prompts: list[str], tmp_path: Path) -> None:
     assert "no report of --identity" in str(CliRunner().invoke(command, [*_FEW, *prompts, *flags]).exception)
     alone = CliRunner().invoke(command, ["--onto", str(kept)])
     assert "--onto keeps a report of --identity" in str(alone.exception)
+
+
+def test_a_report_that_cannot_be_kept_is_told_before_anything_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "load_pair", lambda *given: pytest.fail("models were loaded"))
+    nowhere = tmp_path / "none" / "kept.json"
+    done = CliRunner().invoke(command, [*_FEW, "--onto", str(nowhere)])
+    assert str(done.exception).startswith(f"--onto {nowhere}: there is no folder")
+    monkeypatch.setattr(shared.os, "access", lambda path, how: False)
+    done = CliRunner().invoke(command, [*_FEW, "--onto", str(tmp_path / "kept.json")])
+    assert "it may not be written" in str(done.exception)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_every_method_writes_the_bits_of_plain_decoding(dtype: str) -> None:
+    """All that the embedded pair has parts for, at every temperature, by either lanes. No method is left out unseen."""
+    settings = BenchSettings(contestants(",".join(OURS)), max_new_tokens=24, threads=1, dtype=dtype)
+    pair = load_pair(None, None, True, None, dtype, 1)
+    kinds, left_out = module._able(settings, pair)
+    assert [each.partition(":")[0] for each in left_out] == ["medusa"]  # tests/engine/test_exact.py has it
+    assert {*kinds} == {*OURS} - {"ar", "medusa"}
+    soak = module._Soak(pair, settings, kinds)
+    prompt = pair.target.tokenizer("def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return")["input_ids"]
+    for seed, temperature in enumerate(module.TEMPERATURES):
+        said = [*soak.compare(prompt, temperature, seed)]
+        assert said == [f"{(seed + 1) * len(kinds) * 24:,} tokens compared, 0 differing"]
+    for each in soak.found.values():
+        assert (each.n_tokens, each.n_rows) == (72, 72), each
+        assert (each.n_differing, each.n_rows_differing) == (0, 0), each
+
+
+def test_what_holds_for_a_whole_run_is_drawn_too() -> None:
+    """Sizes that are asked for with the query, ways to draw drafts, lanes; and what goes with nothing is not."""
+    settings = BenchSettings(contestants("lookahead,suffix,pearl"), max_new_tokens=4, threads=1, dtype="float32")
+    pair = load_pair(None, None, True, None, "float32", 1)
+    soak, shared = module._Soak(pair, settings, ["lookahead"]), {"temperature": 0.8, "seed": 1}
+    runs = [
+        (kind, soak._session(kind, [5, 6, 7], shared, Random(seed)))
+        for kind in ("lookahead", "suffix", "pearl")
+        for seed in range(30)
+    ]
+
+    def values(kind: str, knob: str) -> set[Any]:
+        return {session.knobs[knob] for name, session in runs if name == kind}
+
+    assert min(values("lookahead", "window")) == 1
+    assert max(values("lookahead", "guesses")) > 30
+    assert values("lookahead", "text_ngrams") == {True, False}
+    assert values("suffix", "draft_mode") == {"argmax", "sampled", "shared"}
+    assert values("pearl", "draft_mode") >= {"sampled", "shared"}
+    assert {session.parts.lanes.name for name, session in runs if name == "pearl"} == {"serial", "threads"}
+    assert {session.parts.lanes.name for name, session in runs if name != "pearl"} == {"serial"}
+    plain = soak._session("ar", [5, 6, 7], shared)
+    assert {session.knobs["temperature"] for _, session in runs} == {plain.knobs["temperature"]} == {0.8}
+
+
+def test_a_knob_that_was_given_stays() -> None:
+    """Whether it holds for a round or for a query."""
+    given = {"lookahead": {"window": 3}, "ngram": {"gamma": 2}}
+    settings = BenchSettings(contestants(",".join(given)), max_new_tokens=12, threads=1, dtype="float32", knobs=given)
+    pair = load_pair(None, None, False, None, "float32", 1)
+    soak, shared = module._Soak(pair, settings, [*given]), {"temperature": 0.0, "seed": 1}
+    assert {soak._session("lookahead", [5, 6], shared, Random(k)).knobs["window"] for k in range(9)} == {3}
+    for held, gammas in ((given["ngram"], {2}), ({}, None)):
+        session = soak._session("ngram", [5, 6] * 9, shared, Random(1))
+        found = {session.knobs["gamma"] for _ in module._steered(session, Random(1), held)}
+        assert found == gammas if gammas else len(found) > 2
+
+
+def test_sizes_are_drawn_from_the_whole_of_their_range() -> None:
+    """The ends too, and small ones more often than large ones."""
+    drawn = [_value(whole("gamma", -1, 256, 4, "tokens"), Random(seed)) for seed in range(4000)]
+    assert (min(drawn), max(drawn)) == (-1, 256)
+    assert 0.4 < sum(each < 16 for each in drawn) / len(drawn) < 0.6

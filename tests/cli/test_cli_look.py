@@ -298,3 +298,11 @@ def test_of_the_embedded_target_the_list_and_the_help_say_the_same(cli: Cli) -> 
     assert list(options.lacking(str(embedded))) == ["medusa"]  # the same target, called by its folder
     assert found[1] in cli("models").out
     assert found[1] in " ".join(cli("run", "--help").out.split())
+
+
+def test_doctor_says_whether_a_kernel_can_be_built(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "compiler", lambda: None)
+    assert "none: no C compiler here, so decoding takes two to five times as long" in cli("doctor").out
+    monkeypatch.setattr(doctor, "compiler", lambda: "/usr/bin/cc")
+    assert json.loads(cli("doctor", "--json").out)["compiler"] == "/usr/bin/cc"
+    assert "built by /usr/bin/cc" in cli("doctor").out

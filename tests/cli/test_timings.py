@@ -4,12 +4,13 @@ import time
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from specviz import lean
 from specviz.cli.run.timings import Timings
 from specviz.engine.memory import MemoryPlan
 from specviz.engine.model.rows import PromptChunk
-from specviz.events import Commit, Prefill
+from specviz.events import Commit, Header, Prefill
 from support.traces import make_events
 
 
@@ -31,8 +32,9 @@ def test_the_stretches_end_with_the_prompt_and_the_first_commit(capsys: pytest.C
     assert timings.found == first, "only the first of each counts"
     timings.tell()
     said = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in said[1:-1]] == ["start", "imports", "models", "session", "prefill", "first"]
-    assert said[-1].split()[0] == "all"
+    stretches = ["start", "imports", "models", "session", "prefill", "first", "all"]
+    assert [line.split()[0] for line in said[1:-1]] == stretches
+    assert said[-1] == "computed by: lanes serial"
     plan, chunks = MemoryPlan(269_000_000, 200_000_000, 8592, 259_000_000), [PromptChunk(k, 9, 8, 9) for k in (0, 9)]
     timings.tell(plan, chunks)
     words = capsys.readouterr().err.splitlines()[len(said) :]
@@ -58,4 +60,17 @@ def test_a_process_of_our_own_is_counted_from_its_beginning(
     assert least - 0.05 <= whole <= most + 0.05, "since the process began, as the system says; clocks step by 10 ms"
     timings.tell()
     said = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in said[1:-1]] == [*steps, "prefill", "first"]
+    assert [line.split()[0] for line in said[1:-2]] == [*steps, "prefill", "first"]
+
+
+def test_who_computed_is_told_and_what_a_probe_of_lanes_found(capsys: pytest.CaptureFixture[str]) -> None:
+    events = make_events(new_tokens=8)
+    env = {"threads": 2, "products": "compiled", "lanes_ms": {"serial": 1.9, "threads": 1.2}}
+    timings = Timings()
+    for event in events:
+        timings.sink(replace(event, env=env, lanes="threads") if isinstance(event, Header) else event)
+    timings.tell()
+    assert (
+        "computed by: 2 threads · the kernel · lanes threads (a round beside its drafting, probed: serial 1.90 ms, "
+        "threads 1.20 ms)"
+    ) in capsys.readouterr().err.splitlines()

@@ -7,21 +7,30 @@ models, with controls that must be caught.
 import itertools
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from specviz.bench.identity import Decided, _steered
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.bench.identity import Decided, MethodIdentity, _steered
+from specviz.engine.decode.session import Session, SessionConfig
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact import attention, plan, proof
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.layers import attention as packed
 from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.rows import Rows
+from specviz.methods import get_method
+from specviz.methods.medusa.drafter import Medusa
+from specviz.methods.medusa.drafter import Trained as Heads
+from specviz.train.common.target_text import OwnWindows
+from specviz.train.trees import medusa as training
+from specviz.verifiers import get_verifier
 from support.driver import session
 from support.models import VOCAB, blurred, build
 
@@ -39,6 +48,12 @@ METHODS: dict[str, dict[str, Any]] = {
     "suffix tree": {"method": "suffix", "tree": True, "max_spec_factor": 3.0},
     "lookahead": {"method": "lookahead"},
     "pearl": {"method": "pearl"},
+    "specbranch": {"method": "specbranch"},
+    "sps": {"method": "sps", "draft_mode": "shared"},
+    "adaedl": {"method": "adaedl"},
+    "lookahead window": {"method": "lookahead", "node_budget": 200, "window": 12, "guesses": 9, "text_ngrams": False},
+    "specbound": {"method": "specbound", "heads": ["lens"], "exit_layers": ["L/2"]},
+    "adadecode": {"method": "adadecode", "heads": ["lens"], "exit_layers": ["L/2"]},
     "layerskip": {"method": "layerskip"},
     "draft_and_verify": {"method": "draft_and_verify"},
 }
@@ -151,7 +166,30 @@ def test_tokens_and_laws_are_those_of_plain_decoding(name: str, temperature: flo
     run = session(tried(dtype), draft(dtype), PROMPT, **_common(temperature), **METHODS[name])
     other = Decided.of(_steered(run, random.Random(name)))
     assert other.tokens == want.tokens
-    for mine, theirs in zip(other.rows, want.rows, strict=False):
+    assert len(other.rows) == len(want.rows) == len(want.tokens)
+    for mine, theirs in zip(other.rows, want.rows, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("temperature", [0.0, 0.9])
+def test_heads_on_the_last_state_leave_no_trace(temperature: float, dtype: torch.dtype) -> None:
+    """Medusa's trees, by heads as a training begins them: the embedded pair, which has the parts of all others, has
+    none (`tests/bench/test_identity.py`)."""
+    adapter, want = tried(dtype), plain(dtype, temperature)
+    windows, nowhere = OwnWindows.behind(np.zeros((1, 8), dtype=np.int32), 2), Path()
+    begun = training._begin(training.MedusaRequest(None, nowhere, nowhere, 1), adapter, windows)
+    begun.network.to(dtype).requires_grad_(False)
+    config = replace(begun.config, right=((0.5, 0.2), (0.4, 0.3), (0.3, 0.2), (0.2, 0.1)))
+    drafter = Medusa(Heads(config, begun.network, begun.vocabulary), adapter)
+    table = get_method("medusa").table
+    models = SessionConfig(FactoryModels(adapter, None, 900), drafter, get_verifier("walk"))
+    run = Session(models, PROMPT, table, table.knobs({"node_budget": 60, **_common(temperature)}))
+    counted = MethodIdentity(name="medusa")
+    other = Decided.of(_steered(run, random.Random("medusa")), counted)
+    assert other.tokens == want.tokens
+    assert counted.n_widest > 8
+    for mine, theirs in zip(other.rows, want.rows, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 

@@ -340,3 +340,26 @@ def test_global_state_is_left_alone(pair: Pair) -> None:
         assert events_of(pair, knobs={"temperature": 1.0})[0].tokens == first
     with pytest.raises(KnobError):
         events_of(pair, knobs={"temperature": -1})
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("no C compiler here", "no C compiler here: passes are torch's, two to five times as slow"),
+        ("/usr/bin/cc failed: no space", "cc failed: no space: passes are torch's"),
+        ("--compile off", None),
+        ("its layers see a window", None),
+        ("", None),
+    ],
+)
+def test_a_compiler_that_is_all_that_lacks_is_told(
+    why: str, told: str | None, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has none would take a third of the speed for what there is."""
+    monkeypatch.setattr(pair.target.adapter, "uncompiled", why)
+    warned = [each.message for each in of(events_of(pair, method="ar")[1], Warn) if each.code == "kernel"]
+    assert [each[: len(told or "")] for each in warned] == ([told] if told else [])
+
+
+def test_why_there_is_no_kernel_is_kept_from_loading(pair: Pair) -> None:
+    assert pair.target.adapter.uncompiled == "its layers have no direct form"

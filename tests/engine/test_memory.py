@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from specviz.engine import memory
 from specviz.engine.memory import free_bytes, plan_of, refuse_run, refuse_weights
 from specviz.engine.model import rows
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.compiled.passes import CompiledPasses
 from specviz.engine.model.exact.proof import make_exact
 from specviz.engine.model.pair import Pair, load_pair
-from specviz.engine.model.rows import PromptChunk, Rows
+from specviz.engine.model.rows import PromptChunk, Rows, fill
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError, SpecvizError
 from specviz.events import End, Event, Header, Warn
@@ -48,6 +50,28 @@ def test_caches_take_what_was_predicted(arch: str, exact: bool) -> None:
         assert sum(shared.values()) <= plan.weights <= 1.5 * sum(shared.values())
         twice = plan_of([adapter, adapter], 77, 3)
         assert (twice.weights, twice.caches) == (plan.weights, 2 * plan.caches), "weights that are shared count once"
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("length", [1, 40, 900])
+def test_the_kernel_works_in_what_was_predicted(pair: Pair, length: int) -> None:
+    """No scores of a whole prompt: a long one would be refused for memory that nobody takes."""
+    adapter, taken = pair.target.adapter, []
+    if adapter.products == "torch":  # no compiler here
+        assert adapter.compiled is None
+        return
+    assert isinstance(adapter.compiled, CompiledPasses)
+    own = adapter.compiled._functions
+
+    def working(*given: Any) -> int:
+        taken.append(own.working(*given))
+        return int(taken[-1])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(adapter.compiled, "_functions", replace(own, working=working))
+        fill(adapter, adapter.new_cache(length), [7] * length)
+    seen = length * length
+    assert max(taken) <= plan_of([adapter], length, length).work + 50_000 <= 2 * max(taken) + 3 * seen + 50_000
 
 
 def test_what_does_not_fit_is_one_line(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> None:

@@ -9,18 +9,28 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
-from specviz.cli.options import lacking
-from specviz.engine.model.files.loading import embedded
+from specviz.cli.options import lacking, usual_method
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.drafts.shared_ends import FILE, Ends, facts
+from specviz.engine.model.files.loading import embedded, load
+from specviz.engine.model.pair import _drafting
 from specviz.engine.model.parted.loading import Ranks, check_heads, ranks
 from specviz.engine.model.parted.message import FRAME, MessageReader, Pass
+from specviz.engine.model.selftest import Reference, reference, self_test
 from specviz.errors import ModelError
+from specviz.local_models.shipped import usual_draft
 from specviz.methods import all_methods
+from specviz.self_drafts import is_self
+from support.models import build
 
 PROGRAM = Path(__file__).parent / "parted_program.py"
 
@@ -99,3 +109,41 @@ def test_an_order_is_read_as_it_was_written() -> None:
     assert (read.cache, read.layers, read.start, read.positions) == (5, told.layers, (7, 8), told.positions)
     assert read.masks[0] is None
     assert np.array_equal(read.masks[1], mask)
+
+
+@torch.inference_mode()
+def test_sums_that_sixteen_bits_round_in_every_process_are_no_other_model() -> None:
+    """SmolLM2 over three processes is .23 away from the library's own forward over them; a wrong tree is 1.5."""
+    adapter = ModelAdapter(build("llama", seed=2, dtype=torch.bfloat16))
+    want = reference(build("llama", seed=2, dtype=torch.bfloat16), "tiny", adapter.vocab)
+    away = torch.randn(want.tree.shape, generator=torch.Generator().manual_seed(1)).clamp(-1, 1)
+    for share, parted, refused in ((0.05, False, False), (0.23, False, True), (0.23, True, False), (0.6, True, True)):
+        other = Reference(want.chain, want.tree + share * want.tree.std() * away)
+        with pytest.raises(ModelError, match="logits of a tree differ") if refused else nullcontext():
+            self_test(adapter, other, parted)
+    wrong = Reference(want.chain, want.tree[[0, 1, 2, 4, 3]])
+    with pytest.raises(ModelError, match="logits of a tree differ"):
+        self_test(adapter, wrong, True)
+
+
+def test_a_draft_that_lives_on_its_target_s_weights_is_not_usual_where_they_are_parted() -> None:
+    """Nobody holds them whole: where no method is named, one without a draft model is taken."""
+    known = "HuggingFaceTB/SmolLM2-135M-Instruct"
+    assert is_self(usual_draft(known))
+    assert usual_method({"target": known}) == "draft"
+    assert usual_method({"target": known, "tensor_parallel": 3}) == "ngram"
+    assert usual_method({"target": known, "tensor_parallel": 3, "draft": "some/folder"}) == "draft"
+    assert usual_method({"tensor_parallel": 2}) == "draft", "the embedded pair has a draft model of its own"
+
+
+def test_ends_of_a_parted_target_are_not_lent(tmp_path: Path) -> None:
+    target = load(None, "target", None, "float32")
+    adapter = ModelAdapter(target.adapter.model)
+    adapter.parted = True
+    folder = tmp_path / "draft"
+    folder.mkdir()
+    (folder / FILE).write_text(json.dumps(facts(Ends("00", "somebody"))))
+    (folder / "config.json").write_text("{}")
+    save_file({"none": torch.zeros(1)}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match="speaks through its target's weights, and those are parted: name a draft"):
+        _drafting(replace(target, adapter=adapter), str(folder), None, None, None)

@@ -43,7 +43,8 @@ _COLUMNS: Sequence[Column[MethodIdentity]] = (
 def sheets(report: IdentityReport) -> list[Sheet]:
     """Every method by itself."""
     note = (
-        "under walk, knobs drawn anew before every round, T in turn 0, .8 and 1; law rows: the logits and the law that "
-        "decided each token, compared bit for bit until a token differs"
+        "under walk, knobs drawn anew before every round, T in turn 0, .8 and 1, there by prompt top-p, top-k, min-p, "
+        "a penalty or nothing of it; law rows: the logits and the law that decided each token, compared bit for bit "
+        "until a token differs"
     )
     return [sheet("Against plain decoding", report.methods, _COLUMNS, note)]

@@ -52,6 +52,7 @@ def examine() -> dict[str, Any]:
         "packages": {name: installed(name) for name in BASE},
         "extras": {name: extra(name) for name in EXTRAS},
         "devices": found,
+        "compiler": compiler(),
         "lanes": lanes(found),
         "memory": memory(),
         "terminal": terminal(),
@@ -94,6 +95,12 @@ def devices() -> dict[str, Any]:
             {"name": p.name, "memory_mib": p.total_memory // _MIB, "capability": f"{p.major}.{p.minor}"} for p in every
         ]
     return found
+
+
+def compiler() -> str | None:
+    """What builds the kernel of a CPU."""
+    named = (os.environ.get("CC"), "cc", "gcc", "clang")  # as the engine looks for it
+    return next(filter(None, map(shutil.which, filter(None, named))), None)
 
 
 def lanes(found: dict[str, Any]) -> list[str]:
@@ -167,7 +174,11 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
             *((name, seen or "not installed") for name, seen in report["packages"].items()),
         ],
         "Extras": [(name, _extra_words(found)) for name, found in report["extras"].items()],
-        "Devices": [*_device_words(report["devices"]), ("lanes", ", ".join(report["lanes"]))],
+        "Devices": [
+            *_device_words(report["devices"]),
+            ("lanes", ", ".join(report["lanes"])),
+            _kernel_words(report["compiler"]),
+        ],
         "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
         "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
         "Bundled": [
@@ -175,6 +186,13 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
             for kind, found in report["assets"].items()
         ],
     }
+
+
+def _kernel_words(found: str | None) -> tuple[str, str]:
+    return (
+        "kernel",
+        f"built by {found}" if found else "none: no C compiler here, so decoding takes two to five times as long",
+    )
 
 
 def _extra_words(found: dict[str, Any]) -> str:

@@ -74,6 +74,8 @@ def command(**given: Any) -> None:
         given = {**given, "methods": ",".join(OURS)}
     if given["onto"] is not None and given["identity"] is None:
         raise SpecvizError("--onto keeps a report of --identity; give that too, or leave --onto out")
+    if given["onto"] is not None:
+        shared.check_kept("--onto", given["onto"])
     settings = _settings(given)
     page = shared.page_of(given["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported

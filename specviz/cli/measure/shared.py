@@ -1,5 +1,6 @@
 """What `specviz bench`, `ablate` and `compare` share: options, checks, and the command line told again."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -88,6 +89,15 @@ def page_of(html: str | None) -> Path | None:
         why = "it is a folder" if path.is_dir() else f"there is no folder '{path.parent}'"
         raise SpecvizError(f"--html '{html}': {why}; name a file in a folder that exists")
     return path
+
+
+def check_kept(option: str, path: Path) -> None:
+    """A file that is to grow while something is measured: told now if it cannot be. Raises SpecvizError."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise SpecvizError(f"{option} {path}: there is no folder '{folder}'; name a file in a folder that exists")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise SpecvizError(f"{option} {path}: it may not be written; name another file")
 
 
 def each_value(spec: KnobSpec, text: str) -> list[Any]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from specviz import lean
 from specviz.cli.printing import narrate
-from specviz.events import Commit, Event, Prefill
-from specviz.text import byte_size, pad
+from specviz.events import Commit, Event, Header, Prefill
+from specviz.text import byte_size, pad, running
 
 if TYPE_CHECKING:
     from specviz.engine.memory import MemoryPlan
@@ -39,6 +39,7 @@ class Timings:
     cpu: float = 0.0  # the process began with 0
     loaded: float = 0.0  # MiB of the process with its models
     found: dict[str, tuple[float | None, float]] = field(default_factory=dict)
+    header: Header | None = None  # of the run
 
     def mark(self, name: str) -> None:
         """The stretch since the last mark."""
@@ -51,7 +52,9 @@ class Timings:
 
     def sink(self, event: Event) -> None:
         """Watches a run until its first token."""
-        if isinstance(event, Prefill) and "prefill" not in self.found:
+        if isinstance(event, Header):
+            self.header = event
+        elif isinstance(event, Prefill) and "prefill" not in self.found:
             self.mark("prefill")
         elif isinstance(event, Commit) and "first round" not in self.found:
             self.mark("first round")
@@ -66,8 +69,26 @@ class Timings:
         walls, cpus = zip(*self.found.values(), strict=True)
         whole = sum(wall or 0.0 for wall in walls)
         narrate(f"  {'all':<14}  {_seconds(whole):>9} {_seconds(sum(cpus)):>9}")
-        for line in (*_by_chunk(chunks), *_held(memory, self.loaded)):
+        for line in (*_by_what(self.header), *_by_chunk(chunks), *_held(memory, self.loaded)):
             narrate(line)
+
+
+def _by_what(header: Header | None) -> list[str]:
+    """What computed: threads, products, and the lanes with what a probe of them found, where there was a choice."""
+    if header is None:
+        return []
+    env, own = header.env, [f"lanes {header.lanes}"]
+    if isinstance(n := env.get("threads"), int):
+        own.insert(0, f"{n} thread{'' if n == 1 else 's'}")
+    if env.get("products"):
+        own.insert(
+            -1, "the kernel" if env["products"] == "compiled" else f"products of {running(str(env['products']))}"
+        )
+    probed = env.get("lanes_ms")
+    if isinstance(probed, dict) and probed:
+        took = ", ".join(f"{running(name)} {ms:.2f} ms" for name, ms in probed.items())
+        own[-1] += f" (a round beside its drafting, probed: {took})"
+    return [f"computed by: {' · '.join(own)}"]
 
 
 def _by_chunk(chunks: "Sequence[PromptChunk]") -> list[str]:

@@ -132,6 +132,7 @@ class ModelAdapter:
             raise ModelError(f"{name}: it has no layers; config.json must name at least 1 (num_hidden_layers)")
         self.head = model.get_output_embeddings()
         self.compiled: Passes | None = None
+        self.uncompiled = ""  # why there is no kernel for its passes
         self.embedding = model.get_input_embeddings()
         self.vocab = min(vocab or self.config.vocab_size, self.config.vocab_size)
         self.context = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)

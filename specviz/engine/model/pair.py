@@ -85,17 +85,25 @@ def load_pair(
     for one in (None if parted else first, second):
         if one is not None and not one.adapter.spread:
             run_directly(one.adapter)
-            compile_passes(one.adapter)
+            one.adapter.uncompiled = compile_passes(one.adapter)
     pair = Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
     _record(pair)
     return pair
+
+
+def without_compiler(pair: Pair) -> str | None:
+    """What to say where a compiler on this machine would make passes several times as fast; None: it would not."""
+    why = pair.target.adapter.uncompiled
+    if "no C compiler" not in why and " failed: " not in why:
+        return None
+    return f"{why}: passes are torch's, two to five times as slow as those of a kernel that gcc or clang builds once"
 
 
 def suit_threads(pair: Pair) -> str:
     """Choose products, and try rows, for as many threads as are in force now; what to say of the target's rows."""
     for one in (pair.target, pair.draft):
         if one is not None:
-            compile_passes(one.adapter)
+            one.adapter.uncompiled = compile_passes(one.adapter)
     said = _exact(pair.target.adapter)
     _record(pair)
     return said
@@ -136,6 +144,11 @@ def _drafting(
         return self_draft(target, str(name))
     ends = None if name is None else ends_of(found(name, "--draft"))
     if ends is not None:
+        if target.adapter.parted:
+            raise ModelError(
+                f"--draft {name} speaks through its target's weights, and those are parted: name a draft model that "
+                "has all of its own"
+            )
         _stays(target, str(name), draft_device)
         if not made_for(ends.target, target.adapter):
             raise ModelError(f"--draft {name} was made for {ends.target_name} and speaks through its embedding")

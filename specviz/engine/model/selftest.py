@@ -18,12 +18,14 @@ from specviz.probability.draft import ROOT
 PARENTS = (ROOT, ROOT, 0, 1)  # two branches of two nodes
 
 
-def tolerance(dtype: torch.dtype) -> float:
+def tolerance(dtype: torch.dtype, parted: bool = False) -> float:
     """Largest allowed difference, relative to the spread of the logits.
 
     In float64 too it is that of float32: where the library spells attention out, its softmax is taken in float32.
+    `parted`: layers whose sums are added up over processes. In 16 bits every part of a sum is rounded there: .23 on
+    SmolLM2 over three of them. A row that sees another branch is 1.5 away, one at the next position .5.
     """
-    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.15)
+    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.45 if parted else 0.15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def reference(model: Any, name: str, vocab: int) -> Reference:
 
 
 @torch.inference_mode()
-def self_test(adapter: ModelAdapter, want: Reference) -> None:
+def self_test(adapter: ModelAdapter, want: Reference, parted: bool = False) -> None:
     """Raises ModelError with the layer type's name when the adapter's logits are not the untouched model's."""
     ids, nodes = _probe(adapter.vocab)
     kind = type(adapter.layers[0]).__name__
@@ -87,7 +89,7 @@ def self_test(adapter: ModelAdapter, want: Reference) -> None:
     for name, mine, theirs in zip(("a chain", "a tree"), got, (want.chain, want.tree), strict=True):
         apart = torch.where(mine == theirs, 0.0, mine - theirs).abs().max()  # equal infinities are equal
         gap = float(apart / theirs[theirs.isfinite()].std().clamp(min=1e-6))
-        if not gap < tolerance(adapter.dtype):
+        if not gap < tolerance(adapter.dtype, parted):
             raise ModelError(
                 f"{adapter.name}: layers of type {kind} are not supported: logits of {name} differ by {gap:.2g}"
             )

@@ -25,7 +25,7 @@ from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.loading import stop_tokens
-from specviz.engine.model.pair import Pair, load_pair, small
+from specviz.engine.model.pair import Pair, load_pair, small, without_compiler
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import prepare
 from specviz.engine.run.prepare import Queries, encode_prompt, make_drafter
@@ -215,6 +215,9 @@ class LocalRun:
         """What stands between header and prompt: a warning about the lanes, what passes cost on this machine."""
         if self.choice.warning is not None:
             self.probe.emit(Warn(code="lanes", message=self.choice.warning), 0)
+        slow = without_compiler(self.pair)
+        if slow is not None:
+            self.probe.emit(Warn(code="kernel", message=slow), 0)
         cut = self.queries.cut_short(self.session.knobs)
         if cut is not None:
             self.probe.emit(Warn(code="context", message=cut), 0)

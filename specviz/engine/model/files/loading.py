@@ -109,9 +109,15 @@ def _with_ends(name: str, role: str, where: str, target: Loaded, ends: shared_en
 
 
 def proved(
-    model: Any, name: str, role: str, tokenizer: Any, behind: Callable[[Any, str, int], ModelAdapter] = ModelAdapter
+    model: Any,
+    name: str,
+    role: str,
+    tokenizer: Any,
+    behind: Callable[[Any, str, int], ModelAdapter] = ModelAdapter,
+    parted: bool = False,
 ) -> Loaded:
-    """A model behind its adapter, once that was proved. `behind`: makes it, of model, name, vocabulary.
+    """A model behind its adapter, once that was proved. `behind`: makes it, of model, name, vocabulary. `parted`: its
+    layers' sums are added up over processes.
 
     Raises ModelError.
     """
@@ -119,7 +125,7 @@ def proved(
     want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
     with one_line(f"--{role} {name}"):
         adapter = behind(model, _name(name), vocab)
-    self_test(adapter, want)
+    self_test(adapter, want, parted)
     return Loaded(adapter, tokenizer, _info(adapter, name))
 
 

@@ -82,7 +82,7 @@ def load_parted(source: str | None, device: str | None, dtype: str | None, wante
         tokenizer = plain_tokenizer(where)
         spread = _spread(option, where, wanted.count)
     model = plain_model(name, "target", pick_dtype(dtype, place, where), where, spread=spread)
-    loaded = proved(model.requires_grad_(False).eval(), name, "target", tokenizer)
+    loaded = proved(model.requires_grad_(False).eval(), name, "target", tokenizer, parted=True)
     return replace(loaded, exact=f"up to rounding (the target is parted over {wanted.count} processes)")
 
 
