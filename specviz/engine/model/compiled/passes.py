@@ -177,7 +177,7 @@ class CompiledPasses:
         """Final norm and head of `[1, n, width]`: `[n, vocab]` in float32; None where they are not the kernel's."""
         if self._speech is None:
             return None
-        head, (_, n, width) = self._speech.head, hidden.shape
+        head, n = self._speech.head, hidden.shape[1]
         out = torch.empty(n, head.vocab)
         threads = torch.get_num_threads()
         for first in range(0, n, _SPOKEN):
@@ -224,7 +224,7 @@ class CompiledPasses:
         return self._speaks_as(plain, hidden)
 
     def _speaks_as(self, plain: ModelAdapter, hidden: Tensor) -> bool:
-        """Whether its logits of some rows are those of the library's modules; where it does not know these, they are."""
+        """Whether its logits of some rows are near those of the library's modules; true where these are used."""
         found = self.logits(hidden)
         if found is None:
             return True
