@@ -120,8 +120,10 @@ class TargetRanks:
         self._best: dict[Path, int] = {}
 
     def best(self, paths: Sequence[Path]) -> list[int]:
-        """One target pass for all paths that are new; a path's parent must be among them or known."""
-        new = [path for path in sorted({*paths}, key=len) if path not in self._best]
+        """One target pass for all paths that are new, and for those on the way to them: a drawn token leads where no
+        path went before."""
+        through = {path[:n] for path in paths for n in range(len(path) + 1)}
+        new = sorted((path for path in through if path not in self._best), key=lambda path: (len(path), path))
         for path in new:
             if path:
                 self._row[path] = self._rows.add(path[-1], self._row[path[:-1]])

@@ -1,10 +1,19 @@
 """Runs told by their records: widths by the true ranks, what is clamped, what a round is worth, what is counted."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+import torch
 
 from methods.specblock.recorded import Run, by_round, knowing, of
+from specviz.engine.decode.sampling import Warper
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Commit, Expansion, Header, Node, RoundEnd, TreeMade, Warn
+from specviz.methods.specblock.grower import TargetRanks
+from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.metrics.ranks import confusion, seen
+from support.models import build
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
@@ -103,3 +112,15 @@ def test_confusion_counts_every_expansion_whose_parent_the_target_saw(
     assert sum(sum(row.values()) for row in cells.values()) == there
     assert pruned > 10
     assert all(sum(cells[true].values()) > 10 for true in (0, 3))
+
+
+def test_true_ranks_are_told_of_paths_that_no_block_went_before() -> None:
+    """A drawn or merged token leads off the best ones: what lies on the way to it is asked for, too."""
+    target = build("llama", seed=2, dtype=torch.float64)
+    ctx: Any = SimpleNamespace(tokens=[5, 77, 12], warper=Warper.of(SPECBLOCK.table.knobs({}), frozenset()))
+    ranks = TargetRanks(ModelAdapter(target), 16, 16)
+    ranks.open(ctx)
+    paths = [(), (9, 4, 7), (9, 4), (3,)]
+    found = ranks.best(paths)
+    for path, best in zip(paths, found, strict=True):
+        assert best == int(target(torch.tensor([[*ctx.tokens, *path]])).logits[0, -1].argmax())

@@ -79,7 +79,8 @@ class Functions:
 
     product: Any  # addresses of rows, weights, results; how many rows, numbers in and out, threads
     norms: Any  # addresses of rows, weight, results; how many rows, numbers in each; epsilon
-    # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values, copies, what is read; where to work, threads
+    # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values, copies, what is read; where to work;
+    # threads
     through: Any
     working: Any  # shape, paths, how many layers, bytes of a number, threads: bytes to work in
     speak: Any  # head; addresses of rows, logits; how many rows; where to work, threads
