@@ -98,3 +98,43 @@ def test_random_trees_always_spell_what_was_followed() -> None:
             assert cache.tokens + rest == text
             if cache._buffer is not None:
                 assert all(held(cache, layer) == cache.tokens for layer in range(3))
+
+
+def test_a_line_is_lent_as_far_as_the_other_cache_holds_it_and_own_rows_give_way(cache: KVCache) -> None:
+    other, text = KVCache(2, 64), [10, 11, 12, 13, 14]
+    grow(other, text[:4], [-1, 0, 1, 2])
+    for layer in (0, 1):
+        write(other, layer, 4)
+    assert not other.follow(text[:4])
+    grow(cache, [99], [-1])  # a branch that is no part of the text
+    for layer in (0, 1):
+        cache.filled[layer] = 4
+        memory = cache.memory(torch.zeros(1))
+        memory[:, layer, 0, 0, :4] = 7.0  # what was computed here is not what the other holds
+    cache.borrow(other, text, torch.float32)
+    assert (cache.length, cache.tokens, cache.filled) == (4, text[:4], [4, 4])
+    assert held(cache, 1) == text[:4]
+    assert cache.follow(text) == [14]
+
+
+def test_what_was_lent_is_copied_once_and_again_behind_a_place_where_the_text_parted() -> None:
+    lender, cache, text = KVCache(1, 64), KVCache(1, 64), [10, 11, 12, 13]
+    grow(lender, text, [-1, 0, 1, 2])
+    write(lender, 0, 4)
+    lender.follow(text)
+    cache.borrow(lender, text, torch.float32)
+    lender.memory(torch.zeros(1))[:] = 5.0
+    cache.borrow(lender, text, torch.float32)
+    assert held(cache, 0) == text, "copied again"
+    lender.follow(text[:2])
+    grow(lender, [20], [-1])
+    write(lender, 0, 3)
+    lender.follow([10, 11, 20])
+    cache.borrow(lender, [10, 11, 20], torch.float32)
+    assert held(cache, 0) == [10, 11, 20]
+
+
+def test_a_cache_that_holds_nothing_lends_nothing(cache: KVCache) -> None:
+    cache.borrow(KVCache(2, 64), [10, 11, 12, 13], torch.float32)
+    assert cache.follow([10, 11, 12, 13]) == [13]
+    assert held(cache, 0) == [10, 11, 12]

@@ -19,10 +19,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter, one_by_one
 from specviz.engine.model.compiled import library
 from specviz.engine.model.compiled.passes import CompiledPasses, compile_passes
 from specviz.engine.model.exact.proof import BITWISE, make_exact
+from specviz.engine.model.few_bits.quantised import QuantisedAdapter
+from specviz.engine.model.few_bits.sharp_head import SHARP
 from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.rows import Rows
 from specviz.engine.model.selftest import tolerance
@@ -152,6 +154,77 @@ def test_a_path_has_the_bits_of_its_text_in_any_tree(dtype: torch.dtype, seed: i
         path.append(rows.add(token, path[-1] if path else -1))
     found = rows.take()[path]
     assert torch.equal(found, _fed(adapter, text, [1])[-depth:])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@torch.inference_mode()
+def test_states_that_are_kept_on_the_way_are_those_of_one_stop_after_another(dtype: torch.dtype) -> None:
+    adapter = _adapter(dtype, layers=5)
+    if _compiled(adapter) is None:
+        return
+    both = [Rows(adapter, adapter.new_cache(8), taps) for taps in ((1, 2, 4), ())]
+    for rows in both:
+        rows.add_line([9, 3, 7])
+        rows.add(5, rows.add(11, 1))
+    kept, stopped = both
+    top = kept.climb(5)
+    for layer in (1, 2, 4):
+        assert torch.equal(kept.states(layer, range(5)), stopped.climb(layer)[0])
+    assert torch.equal(top, stopped.climb(5))
+
+
+@pytest.mark.parametrize("skips", [SkipSet(frozenset({3}), frozenset()), SkipSet(frozenset({3}), frozenset({2, 3}))])
+@torch.inference_mode()
+def test_states_are_kept_before_a_layer_of_which_a_part_is_left_out(skips: SkipSet) -> None:
+    adapter = _adapter(layers=4)
+    if _compiled(adapter) is None:
+        return
+    model = SkippedModel(adapter, skips)
+    run = model._run
+    hidden = model.embed([9, 3, 7], [0, 1, 2])
+    visible = torch.ones(3, 3, dtype=torch.bool).tril().numpy()
+    stops = [1, 2, run.n_layers]
+    block = model.block(hidden, [0, 1, 2], visible, [0, 1, 2])
+    found = run.run_to(hidden, block, model.new_cache(4), 0, stops)
+    wanted = one_by_one(run, hidden, block, model.new_cache(4), 0, stops)
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@torch.inference_mode()
+def test_a_row_speaks_the_same_among_any_others(dtype: torch.dtype) -> None:
+    """Also among more rows than are spoken for at once, and by several threads."""
+    adapter = _adapter(dtype)
+    noise = torch.Generator().manual_seed(3)
+    hidden = torch.randn(1, 300, 64, generator=noise).to(dtype)
+    plain = adapter.logits(hidden)
+    compiled = _compiled(adapter)
+    if compiled is None:
+        return
+    whole = adapter.logits(hidden)
+    assert whole.dtype == torch.float32
+    assert float((whole - plain).norm() / plain.norm()) < tolerance(dtype)
+    for first, last in ((0, 1), (7, 12), (120, 251)):
+        assert torch.equal(adapter.logits(hidden[:, first:last]), whole[first:last])
+    torch.set_num_threads(3)
+    assert torch.equal(adapter.logits(hidden), whole)
+
+
+@torch.inference_mode()
+def test_the_best_tokens_of_a_packed_head_have_the_logits_of_the_head_itself() -> None:
+    adapter = _adapter(torch.bfloat16)
+    twin, whole = QuantisedAdapter(adapter, 4), copy(adapter)
+    if _compiled(whole) is None:
+        return
+    assert not compile_passes(twin)
+    noise = torch.Generator().manual_seed(5)
+    hidden = torch.randn(1, 9, 64, generator=noise).bfloat16()
+    found, exact, rough = twin.logits(hidden), whole.logits(hidden), twin.head.rough(twin.norm(hidden))[0].float()
+    best = rough.topk(SHARP, -1).indices
+    assert torch.equal(found.gather(1, best), exact.gather(1, best))
+    differ = (found != rough).sum(1)
+    assert bool((differ <= 4 * SHARP).all()), "more than what may be the best is scored again"
+    assert bool((found != exact).any()), "nothing was packed"
 
 
 @torch.inference_mode()

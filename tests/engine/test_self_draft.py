@@ -1,7 +1,7 @@
 """The target in fewer bits as a draft model: the text under every layout, the exact law, its name, its refusals."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ from specviz.engine.model.rows import Rows
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError
 from specviz.methods import all_methods
+from specviz.methods.common.runner import DraftModelRunner
 from specviz.prove.enumerate import deviation
 from specviz.trace import Recorder, read_events
 from support.driver import session
@@ -228,3 +229,19 @@ def test_refusals(tmp_path: Path) -> None:
         load_pair(folder, "self:int4", draft_device="meta")
     with pytest.raises(ModelError, match="holds most weights outside of linear layers"):
         load_pair(save(build("mixtral", seed=1), tmp_path / "moe"), "self:int4")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_target_lends_what_it_has_computed_of_the_text(form: str, tmp_path: Path) -> None:
+    """Keys and values of the line are the target's own, and nothing of the text is fed to the draft model but the
+    root: neither the prompt nor tokens that the target closed a round with."""
+    pair = loaded(tmp_path, "llama", form)
+    assert pair.draft is not None
+    made = session(pair.target.adapter, pair.draft.adapter, PROMPT, temperature=0.8, max_new_tokens=24)
+    drafts: DraftModelRunner = cast(Any, made.drafter).drafts
+    for done in made.rounds():
+        n = done.n - 1  # of the text before this round's root
+        mine, theirs = (each.buffers[0][..., :n, :] for each in (drafts.cache, made.cache))
+        assert torch.equal(mine, theirs.to(mine.dtype))
+        assert drafts.rows is not None
+        assert drafts.rows.first == n
