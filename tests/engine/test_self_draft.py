@@ -240,6 +240,8 @@ def test_the_target_lends_what_it_has_computed_of_the_text(form: str, tmp_path: 
     made = session(pair.target.adapter, pair.draft.adapter, PROMPT, temperature=0.8, max_new_tokens=24)
     drafts: DraftModelRunner = cast(Any, made.drafter).drafts
     for done in made.rounds():
+        if not done.n_draft_calls:  # the text had no room for a draft
+            continue
         n = done.n - 1  # of the text before this round's root
         mine, theirs = (each.buffers[0][..., :n, :] for each in (drafts.cache, made.cache))
         assert torch.equal(mine, theirs.to(mine.dtype))
