@@ -45,7 +45,7 @@ def test_a_row_by_itself_has_the_logs_it_has_in_a_stack() -> None:
     table = rows(6)
     nodes = [(0, 4), (0, 9), (3, 4), (5, 36), (3, 0)]  # siblings share a row
     row = list(table)
-    stacked = torch.stack([row[k] for k, _ in nodes]).log_softmax(-1)
+    stacked = torch.stack([row[k] for k, _ in nodes]).double().log_softmax(-1)
     wanted = [float(stacked[i, token]) for i, (_, token) in enumerate(nodes)]
     assert log_shares([row[k] for k, _ in nodes], [token for _, token in nodes]) == wanted
 
