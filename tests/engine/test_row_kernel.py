@@ -9,7 +9,7 @@ import torch
 from engine.test_gathers import long_rows
 from specviz.engine.model.compiled import rows as kernels
 from specviz.engine.model.compiled.rows import RowFacts, RowKernel, addresses, row_kernel
-from specviz.engine.record.device_stats import facts_of, leads
+from specviz.engine.record.device_stats import distances, facts_of, largest, leads
 from specviz.events import log6, six
 from specviz.names import COMPILE
 
@@ -99,6 +99,22 @@ def test_level_entries_are_taken_as_topk_takes_them(kernel: RowKernel, k: int) -
         table = torch.randint(0, 5 + seed, (3, 64 * k + seed), generator=torch.Generator().manual_seed(seed)).float()
         found = facts_of(kernel, table, k, [], [])
         assert [[token for token, _ in top] for top in found.tops] == table.topk(k, -1).indices.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_largest_of_a_row_and_its_sum(kernel: RowKernel, kind: str) -> None:
+    for row in long_rows(3, 4099, kind).softmax(-1):
+        ids, values, total = largest(kernel, row, 20)
+        its_ids, its_values, its_total = largest(None, row, 20)
+        assert (ids, values) == (its_ids, its_values)
+        assert total == pytest.approx(its_total, rel=1e-13)
+
+
+def test_distances_are_summed_in_double() -> None:
+    rows, laws = (long_rows(3, 4099, kind).softmax(-1) for kind in ("any", "rising"))
+    wanted = (rows.double() - laws.double()).abs().sum(-1) / 2
+    assert distances(rows, laws) == pytest.approx(wanted.tolist(), rel=1e-7)
+    assert distances(rows.double(), laws.double()) == pytest.approx(wanted.tolist(), rel=1e-14)
 
 
 def test_ends_of_what_numbers_can_be(kernel: RowKernel) -> None:

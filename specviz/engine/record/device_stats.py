@@ -20,6 +20,7 @@ from specviz.engine.model.host import sent
 from specviz.events import log6, six
 from specviz.probability.host import fetch
 from specviz.probability.rows import Certain, Row, Rows, at
+from specviz.probability.surplus import SURPLUS
 
 FEW = 16  # entries of a host table that cost less one by one than the index of a gather
 LONG = 8192  # entries of a row from which on two searches cost less than `topk`
@@ -113,6 +114,17 @@ def highest(rows: torch.Tensor, k: int) -> tuple[list[list[int]], list[list[floa
         ids.append([n if n < HEAD else int(places[n - HEAD]) for n in top.indices.tolist()])
         values.append(top.values.tolist())
     return ids, values
+
+
+def largest(kernel: RowKernel | None, row: torch.Tensor, k: int) -> tuple[list[int], list[float], float]:
+    """Ids and values of the `k` highest entries of a row `[V]`, and its sum."""
+    k = min(k, len(row))
+    where = None if kernel is None else addresses([row], k)
+    if kernel is not None and where is not None:
+        return kernel.largest(where[0], len(row), k)
+    top = row.topk(k)
+    ids, values, total = fetch(top.indices, top.values, row.sum(dtype=torch.float64))
+    return ids, values, total
 
 
 def logs6(probs: Sequence[float]) -> list[float]:
@@ -209,14 +221,15 @@ def entropies(probs: torch.Tensor) -> list[float]:
     return [max(0.0, -each) for each in found]
 
 
-def ranks_in(rows: Sequence[torch.Tensor], tokens: Sequence[int]) -> list[int]:
-    """Rank (1 = highest) of `tokens[i]` in `rows[i]` `[V]`; a row that comes twice is the same tensor."""
-    hosts = [on_host(row) for row in rows]
-    if all(host is not None for host in hosts):
-        return [_rank(host, token) for host, token in zip(hosts, tokens, strict=True)]  # type: ignore[arg-type]
-    distinct = {id(row): row for row in rows}
-    place = {key: k for k, key in enumerate(distinct)}
-    return ranks_of(torch.stack(list(distinct.values())), [place[id(row)] for row in rows], tokens)
+def distances(rows: torch.Tensor, laws: torch.Tensor) -> list[float]:
+    """Total variation distance between each of some rows `[n, V]` and the law `[n, V]` of that number."""
+    host, others = on_host(rows), on_host(laws)
+    if host is not None and others is not None:
+        found = SURPLUS.masses(host, others, [1.0] * len(rows))
+        if found is not None:
+            return [(more + less) / 2 for more, less in zip(*found, strict=True)]
+    out: list[float] = fetch((rows - laws).abs().sum(-1, dtype=torch.float64).div(2))[0]
+    return out
 
 
 def ranks_of(scores: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[int]:

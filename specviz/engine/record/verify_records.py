@@ -19,8 +19,10 @@ import torch
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.compiled.rows import RowFacts, RowKernel, addresses
 from specviz.engine.record.device_stats import (
+    distances,
     entries,
     facts_of,
+    largest,
     leads,
     picked,
     ranks_of,
@@ -33,7 +35,6 @@ from specviz.events.base import ZERO
 from specviz.events.round import Status, Why
 from specviz.probability.draft import ROOT
 from specviz.probability.draws import intervals
-from specviz.probability.host import fetch
 from specviz.probability.plan import DrawResult, TestResult
 from specviz.probability.rows import Certain, CertainRows, at, dense
 from specviz.verifiers import _joint
@@ -248,7 +249,7 @@ class VerifyRecorder:
         drawn = [n for n, row in enumerate(draft.row_of) if row >= 0]
         if drawn:
             laws = rows_of(draft.law_rows, [draft.row_of[n] for n in drawn])
-            (gaps,) = fetch((rows_of(self.shown_rows, [rows[n] for n in drawn]) - laws).abs().sum(-1).div(2))
+            gaps = distances(rows_of(self.shown_rows, [rows[n] for n in drawn]), laws)
             for n, gap in zip(drawn, gaps, strict=True):
                 judged[n].tv_pq = six(gap)
 
@@ -283,9 +284,8 @@ class VerifyRecorder:
         """The largest entries of the row drawn from after node `here`: id, target, draft, weight, probability."""
         if isinstance(row, Certain):
             return [(row.token, 1.0, None, 1.0, 1.0)]
-        draft, weights = self.draft, torch.as_tensor(dense(row))
-        top = weights.topk(min(CLOSING_TOP, len(weights)))
-        ids, weights_there, total = *fetch(top.indices, top.values), float(weights.sum())
+        draft = self.draft
+        ids, weights_there, total = largest(self.kernel, torch.as_tensor(dense(row)), CLOSING_TOP)
         plain = entries(self.done.target_probs[here + 1], ids)  # type: ignore[index]
         drawn = [draft.row_of[node] for node in draft.candidates(here) if draft.row_of[node] >= 0]
         if not drawn and draft.carry is not None and not isinstance(draft.law_rows, CertainRows):

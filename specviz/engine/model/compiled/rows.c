@@ -281,3 +281,13 @@ long facts(const long *given, double *numbers, long *counts, long n, long size, 
     }
     return 0;
 }
+
+/* The k highest entries of a row, their places, and the sum of all. */
+double largest(const float *row, long size, long k, long *places, double *values) {
+    entry top[LISTED];
+    d8 total = all(0);
+    highest(row, size, k, top);
+    for (long i = 0; i < k; i++) places[i] = top[i].place, values[i] = top[i].value;
+    for (long i = 0; i < size; i += 8) total += wide(eight(row, i, size, 0));
+    return sum(total);
+}

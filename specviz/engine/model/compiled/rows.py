@@ -7,7 +7,7 @@ cache that a pass has just emptied. Sums are taken in double here as there, so a
 import os
 from array import array
 from collections.abc import Sequence
-from ctypes import c_long, c_void_p
+from ctypes import c_double, c_long, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,9 +45,10 @@ class RowFacts:
 
 @dataclass(frozen=True, slots=True)
 class RowKernel:
-    """The function of the library, for rows that are known by their `addresses`."""
+    """The functions of the library, for rows that are known by their `addresses`."""
 
     call: Any
+    _largest: Any
 
     def facts(
         self,
@@ -81,6 +82,12 @@ class RowKernel:
             for c, w in zip(range(0, n * first, first), range(0, end, wide), strict=True)
         ]
         return RowFacts(found[:end:wide], found[1:end:wide], tops, found[end:], whole[n * first :])
+
+    def largest(self, row: int, size: int, k: int) -> tuple[list[int], list[float], float]:
+        """Places and values of the `k` highest entries of a row `[size]`, and the sum of all."""
+        places, values = array("q", bytes(8 * k)), array("d", bytes(8 * k))
+        total: float = self._largest(row, size, k, places.buffer_info()[0], values.buffer_info()[0])
+        return places.tolist(), values.tolist(), total
 
 
 def addresses(rows: Sequence[Tensor] | Tensor, k: int = 0) -> list[int] | None:
@@ -121,7 +128,10 @@ def row_kernel() -> RowKernel | None:
 def _kernel() -> RowKernel:
     """Raises OSError, in words, where there can be none."""
     library = built("rows", (_SOURCE,), _FLAGS)
-    made = RowKernel(typed(library["facts"], [c_void_p] * 3 + [c_long] * 5, c_long))
+    made = RowKernel(
+        typed(library["facts"], [c_void_p] * 3 + [c_long] * 5, c_long),
+        typed(library["largest"], [c_void_p, c_long, c_long, c_void_p, c_void_p], c_double),
+    )
     if not _takes_as_topk(made):
         raise OSError("of level entries it takes others than torch")
     return made
