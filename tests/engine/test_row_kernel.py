@@ -155,5 +155,5 @@ def test_without_a_compiler_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> No
     def none(*_: object) -> None:
         raise OSError("no C compiler here")
 
-    monkeypatch.setattr(kernels, "_kernel", none)
+    monkeypatch.setattr(kernels, "_functions", none)
     assert row_kernel() is None

@@ -53,10 +53,11 @@ def facts_of(
 
     `k`: how many of the highest are told; 0: the logs of the tokens alone. Leads are told where the kernel comes by.
     """
-    k = min(k, rows[0].shape[-1])
+    size = (rows if isinstance(rows, torch.Tensor) else rows[0]).shape[-1]
+    k = min(k, size)
     where = None if kernel is None else addresses(rows, k)
     if kernel is not None and where is not None:
-        found = kernel.facts(where, rows[0].shape[-1], k, of, tokens, shares=shares)
+        found = kernel.facts(where, size, k, of, tokens, shares=shares)
         if found is not None:
             return found
     if not k:
@@ -118,10 +119,11 @@ def highest(rows: torch.Tensor, k: int) -> tuple[list[list[int]], list[list[floa
 
 def largest(kernel: RowKernel | None, row: torch.Tensor, k: int) -> tuple[list[int], list[float], float]:
     """Ids and values of the `k` highest entries of a row `[V]`, and its sum."""
-    k = min(k, len(row))
+    size = row.numel()
+    k = min(k, size)
     where = None if kernel is None else addresses([row], k)
     if kernel is not None and where is not None:
-        return kernel.largest(where[0], len(row), k)
+        return kernel.largest(where[0], size, k)
     top = row.topk(k)
     ids, values, total = fetch(top.indices, top.values, row.sum(dtype=torch.float64))
     return ids, values, total

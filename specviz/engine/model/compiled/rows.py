@@ -5,9 +5,8 @@ cache that a pass has just emptied. Sums are taken in double here as there, so a
 """
 
 import os
-from array import array
 from collections.abc import Sequence
-from ctypes import c_double, c_long, c_void_p
+from ctypes import addressof, c_double, c_long, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,22 +42,24 @@ class RowFacts:
     ranks: list[int]
 
 
-@dataclass(frozen=True, slots=True)
 class RowKernel:
-    """The functions of the library, for rows that are known by their `addresses`."""
+    """The functions of the library, for rows that are known by their `addresses`; of one thread at a time.
 
-    call: Any
-    _largest: Any
+    It keeps the memory that a call is told things in: right behind a pass every operation in Python costs as much as
+    the look at a row, and so do most that ask a tensor for what it is.
+    """
+
+    def __init__(self, facts: Any, largest: Any) -> None:
+        self._facts, self._largest = facts, largest
+        self._make_room(1 << 10)
+
+    def _make_room(self, room: int) -> None:
+        self._room = room
+        self._given, self._numbers, self._counts = (c_long * room)(), (c_double * room)(), (c_long * room)()
+        self._places = addressof(self._given), addressof(self._numbers), addressof(self._counts)
 
     def facts(
-        self,
-        rows: Sequence[int],
-        size: int,
-        k: int,
-        of: Sequence[int],
-        tokens: Sequence[int],
-        *,
-        shares: bool = False,
+        self, rows: Sequence[int], size: int, k: int, of: Sequence[int], tokens: Sequence[int], *, shares: bool = False
     ) -> RowFacts | None:
         """Of rows of scores, or of probabilities (`shares`), `[n, size]`, and of `tokens[i]` in row `of[i]`.
 
@@ -67,27 +68,26 @@ class RowKernel:
         """
         n, m, told = len(rows), len(tokens), max(k, 0)
         wide, first = 2 + told, 1 + told
-        given = array("q", [*rows, *of, *tokens])
-        numbers, counts = array("d", bytes(8 * (n * wide + m))), array("q", bytes(8 * (n * first + m)))
-        places = given.buffer_info()[0], numbers.buffer_info()[0], counts.buffer_info()[0]
-        if self.call(*places, n, size, k, m, shares):
+        end, whole_end = n * wide, n * first
+        if (most := max(n + 2 * m, end + m)) > self._room:
+            self._make_room(2 * most)
+        self._given[: n + 2 * m] = [*rows, *of, *tokens]
+        if self._facts(*self._places, n, size, k, m, shares):
             return None
-        found = numbers.tolist()
-        end = n * wide
+        found = self._numbers[: end + m]
         if k <= 0:
             return RowFacts(found[:end:wide], [], [], found[end:], [])
-        whole = counts.tolist()
+        whole = self._counts[: whole_end + m]
         tops = [
             [*zip(whole[c + 1 : c + 1 + whole[c]], found[w + 2 : w + wide], strict=False)]
-            for c, w in zip(range(0, n * first, first), range(0, end, wide), strict=True)
+            for c, w in zip(range(0, whole_end, first), range(0, end, wide), strict=True)
         ]
-        return RowFacts(found[:end:wide], found[1:end:wide], tops, found[end:], whole[n * first :])
+        return RowFacts(found[:end:wide], found[1:end:wide], tops, found[end:], whole[whole_end:])
 
     def largest(self, row: int, size: int, k: int) -> tuple[list[int], list[float], float]:
         """Places and values of the `k` highest entries of a row `[size]`, and the sum of all."""
-        places, values = array("q", bytes(8 * k)), array("d", bytes(8 * k))
-        total: float = self._largest(row, size, k, places.buffer_info()[0], values.buffer_info()[0])
-        return places.tolist(), values.tolist(), total
+        total: float = self._largest(row, size, k, self._places[2], self._places[1])
+        return self._counts[:k], self._numbers[:k], total
 
 
 def addresses(rows: Sequence[Tensor] | Tensor, k: int = 0) -> list[int] | None:
@@ -96,43 +96,44 @@ def addresses(rows: Sequence[Tensor] | Tensor, k: int = 0) -> list[int] | None:
     None for what the kernel does not read: rows on a device or strewn, other numbers than float32, rows that are short
     (of level entries torch takes others there), and one that is looked for alone.
     """
-    size = rows[0].shape[-1]
-    if k == 1 or k > _LISTED or size < max(2, _TIMES * k):
+    if k == 1 or k > _LISTED:
         return None
     if isinstance(rows, Tensor):
-        if not _is_plain(rows):
+        n, size = rows.shape
+        if size < max(2, _TIMES * k) or not _is_plain(rows):
             return None
         first = rows.data_ptr()
-        return [*range(first, first + 4 * size * len(rows), 4 * size)]
-    if not all(_is_plain(row) and len(row) == size for row in rows):
+        return [*range(first, first + 4 * size * n, 4 * size)]
+    size = rows[0].numel()
+    if size < max(2, _TIMES * k) or not all(_is_plain(row) and row.numel() == size for row in rows):
         return None
     return [row.data_ptr() for row in rows]
 
 
 def _is_plain(rows: Any) -> bool:
-    """Few looks at a tensor: right behind a pass each takes microseconds."""
-    return isinstance(rows, Tensor) and rows.dtype == torch.float32 and rows.is_cpu and rows.is_contiguous()
+    """Few looks at a tensor, and none that torch answers in Python, as it does `len`."""
+    return isinstance(rows, Tensor) and rows.dtype is torch.float32 and rows.is_cpu and rows.is_contiguous()
 
 
 def row_kernel() -> RowKernel | None:
-    """The kernel; None where there is none, and torch has to do."""
+    """A kernel, for one thread at a time; None where there is none, and torch has to do."""
     if os.environ.get(COMPILE) == "off":
         return None
     try:
-        return _kernel()
+        return RowKernel(*_functions())
     except OSError:
         return None
 
 
 @cache
-def _kernel() -> RowKernel:
+def _functions() -> tuple[Any, Any]:
     """Raises OSError, in words, where there can be none."""
     library = built("rows", (_SOURCE,), _FLAGS)
-    made = RowKernel(
+    made = (
         typed(library["facts"], [c_void_p] * 3 + [c_long] * 5, c_long),
         typed(library["largest"], [c_void_p, c_long, c_long, c_void_p, c_void_p], c_double),
     )
-    if not _takes_as_topk(made):
+    if not _takes_as_topk(RowKernel(*made)):
         raise OSError("of level entries it takes others than torch")
     return made
 
