@@ -1,8 +1,8 @@
 """`(w p - q)+`: by how much a row is above another, entry by entry, and the mass of that.
 
 Verdicts that judge whole rows spend their time here. By numpy that is four passes over memory; the engine brings a
-kernel that takes one (`SURPLUS.kernel`). Its entries are the same to the last bit. Masses it adds up in double, numpy
-in the type of the rows.
+kernel that takes one (`SURPLUS.kernel`). Entries are the same to the last bit either way, and masses are added up in
+double, so that a verdict does not hang on which of them it was.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class PlainSurplusOf:
         np.multiply(here, here.dtype.type(weight), out=out)
         np.subtract(out, self.laws[law], out=out, casting="same_kind")
         np.maximum(out, 0, out=out)
-        return float(np.add.reduce(out))
+        return float(np.add.reduce(out, dtype=np.float64))
 
     @cached_property
     def _scratch(self) -> Any:

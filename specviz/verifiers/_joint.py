@@ -205,8 +205,7 @@ def _masses(part: JointChain) -> tuple[Any, Any]:
 def _lack(part: JointChain, a: Any, b: Any) -> Any:
     """`sum_y (a p - b q)+` of every position `[gamma]`."""
     if not isinstance(part.rows, CertainRows):
-        sums = _candidates.surplus(part.rows, part.laws, part.tokens, a, b).sum(-1)
-        return sums if part.exact else _candidates.wide(sums)
+        return _candidates.masses(_candidates.surplus(part.rows, part.laws, part.tokens, a, b))
     share = a * 0 + 1 if b is None else b
     if part.laws is None:
         law = a * 0 + _candidates.like(a, [float(g == x) for g, x in zip(part.rows.tokens, part.tokens, strict=True)])
@@ -287,4 +286,5 @@ def _over(part: JointChain, weighed: WeighedChain) -> list[float]:
     if part.laws is None or isinstance(part.rows, CertainRows) or not len(part):
         return [float(weighed.over(t)) for t in range(len(part))]
     a, b = (_candidates.objects(x[:-1]) if part.exact else np.array(x[:-1]) for x in (weighed.a, weighed.b))
-    return [float(x) for x in _candidates.surplus(part.laws, part.rows, part.tokens, b, a).sum(-1).tolist()]
+    left = _candidates.surplus(part.laws, part.rows, part.tokens, b, a)
+    return [float(x) for x in _candidates.masses(left).tolist()]

@@ -17,15 +17,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Test, Verifier
 from specviz.probability.rows import CertainRows, Row, Rows
 from specviz.probability.surplus import SURPLUS, SurplusOf
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
-from specviz.verifiers._candidates import RequiredRow, in_memory, kind, like_rows, misfit, ordinals, surplus
+from specviz.verifiers._candidates import RequiredRow, in_memory, kind, like_rows, masses, misfit, ordinals, surplus
 
 Place = tuple[int, int]
 
@@ -188,7 +186,8 @@ class _Traversal:
         if number < 0 or self.exact or self.whole:
             law = None if number < 0 else self.laws[number : number + 1]
             left = surplus(self.row(node, k).row[None], law, [self.draft.tokens[child]], [chance])[0]
-            return (left.sum() if self.exact or self.whole else float(np.add.reduce(left))), left
+            mass = masses(left)
+            return (mass if self.exact or self.whole else float(mass)), left
         row, mass = self._unscaled(node, k)
         weight = chance / mass
         return self.surplus.left(row, number, weight) if wanted else (self.surplus.mass(row, number, weight), None)

@@ -46,7 +46,7 @@ def test_entries_are_those_of_numpy(kernel: CompiledSurplus, vocab: int) -> None
         its_mass, its_entries = plain.left(here, law, weight)
         assert entries.tobytes() == its_entries.tobytes()
         assert mass == mine.mass(here, law, weight) == pytest.approx(entries.sum(dtype=np.float64), rel=1e-14)
-        assert mass == pytest.approx(its_mass, rel=2e-6)
+        assert mass == pytest.approx(its_mass, rel=1e-13)
         here = entries
     assert mine.mass(rows[2].copy(), 0, 0.5) == mine.mass(2, 0, 0.5)
 
@@ -112,7 +112,7 @@ def test_verdicts_are_those_without_it(
     )
     exact = [(step.node, step.threshold) for step in failing(verifier.plan(wide, target.double()))]
     assert [node for node, _ in found] == [node for node, _ in plain] == [node for node, _ in exact]
-    assert [chance for _, chance in found] == pytest.approx([chance for _, chance in plain], rel=2e-5, abs=1e-7)
+    assert [chance for _, chance in found] == pytest.approx([chance for _, chance in plain], rel=1e-11)
     assert [chance for _, chance in found] == pytest.approx([chance for _, chance in exact], rel=2e-5, abs=1e-7)
 
 
@@ -132,5 +132,5 @@ def test_a_chain_weighed_by_numbers_is_that_weighed_by_arrays(
         monkeypatch.setattr(SURPLUS, "kernel", None)
         for field in ("p", "q", "log_r", "log_w", "a", "b"):
             assert getattr(mine, field) == pytest.approx(getattr(plain, field), rel=1e-12)
-        assert mine.lack == pytest.approx(plain.lack, rel=1e-5, abs=1e-9)
-        assert mine.spare == pytest.approx(_joint._over(part, plain), rel=1e-5, abs=1e-9)
+        assert mine.lack == pytest.approx(plain.lack, rel=1e-12)
+        assert mine.spare == pytest.approx(_joint._over(part, plain), rel=1e-12)
