@@ -143,6 +143,8 @@ def test_rows_that_it_does_not_read(kernel: RowKernel) -> None:
     assert addresses(table[:, :500].contiguous(), 8) is None
     assert addresses(table, 65) is addresses(table, 1) is None
     assert addresses(table[1:3], 8) == addresses([table[1], table[2]], 8)
+    for token in (-1, 4096):
+        assert kernel.facts(addresses(table) or [], 4096, 0, [2, 2], [3, token]) is None
     table[2, 7] = math.nan
     assert kernel.facts(addresses(table) or [], 4096, 0, [2], [3]) is None
 

@@ -64,8 +64,10 @@ class RowKernel:
         """Of rows of scores, or of probabilities (`shares`), `[n, size]`, and of `tokens[i]` in row `of[i]`.
 
         `k`: how many of the highest are told; 0: leads and the logs of tokens alone; -1: leads alone. None for rows
-        without probabilities.
+        without probabilities, and for tokens that are not in them.
         """
+        if tokens and not 0 <= min(tokens) <= max(tokens) < size:
+            return None
         n, m, told = len(rows), len(tokens), max(k, 0)
         wide, first = 2 + told, 1 + told
         end, whole_end = n * wide, n * first
