@@ -7,6 +7,7 @@ because a backward scan looks at draws beyond the place where it stops.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -28,12 +29,16 @@ _MASK = 0xFFFFFFFF
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Any, Any, Any, Any]:
     """Philox4x32-10 on Python ints or on uint64 arrays that hold 32-bit words."""
     x0, x1, x2, x3 = counter
-    k0, k1 = key
-    for _ in range(10):
+    for k0, k1 in _round_keys(*key):
         p0, p1 = x0 * _M0, x2 * _M1
         x0, x1, x2, x3 = (p1 >> 32) ^ x1 ^ k0, p1 & _MASK, (p0 >> 32) ^ x3 ^ k1, p0 & _MASK
-        k0, k1 = (k0 + _W0) & _MASK, (k1 + _W1) & _MASK
     return x0, x1, x2, x3
+
+
+@lru_cache(maxsize=64)
+def _round_keys(k0: int, k1: int) -> tuple[tuple[int, int], ...]:
+    """The keys of the ten rounds: the same for all draws of a seed."""
+    return tuple(((k0 + n * _W0) & _MASK, (k1 + n * _W1) & _MASK) for n in range(10))
 
 
 def uniform(seed: int, stream: Stream, round_: int, pos: int, index: int = 0) -> float:

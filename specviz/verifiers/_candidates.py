@@ -132,6 +132,11 @@ def surplus(rows: Any, laws: Any, tokens: Sequence[int], a: Any, b: Any = None) 
     return _positive(out.sub_(law) if hasattr(out, "sub_") else out - law)
 
 
+def masses(rows: Any) -> Any:
+    """The sums `[n]` of rows `[n, V]`, of floats in double: so they hang neither on an order nor on who adds up."""
+    return rows.sum(-1) if kind(rows) == "O" else rows.sum(-1, dtype=namespace(rows).float64)
+
+
 def _positive(out: Any) -> Any:
     return out.clamp_(min=0) if hasattr(out, "clamp_") else np.maximum(out, 0, out=out)
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from specviz.probability.draft import Draft
 from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
+from specviz.probability.surplus import SURPLUS
 from specviz.verifiers import _candidates
 
 # A log weight this near to 0 is one that came back to it: far below the precision of any row, and the law moves by no
@@ -53,6 +54,7 @@ class WeighedChain:
     """A chain under a joint rule, on the host. Lists run over t = 0..gamma; `p`, `q` from 1, `lack` to gamma - 1.
 
     `log_r`: the uncapped log ratio; `log_w`: log of the weight. `r`, `w`: themselves, where rows are Fractions.
+    `spare`: what the draft has too much of, where it was summed by the way.
     """
 
     p: list[Any]
@@ -62,6 +64,7 @@ class WeighedChain:
     a: list[Any]
     b: list[Any]
     lack: list[Any]
+    spare: list[float] | None = None
     r: list[Any] | None = None
     w: list[Any] | None = None
 
@@ -123,6 +126,9 @@ def weigh(part: JointChain, *, capped: bool = True, start: Any = None) -> Weighe
     begin = 0.0 if start is None else float(start)
     if not len(part):
         return WeighedChain([], [], [begin], [begin], [math.exp(begin)], [1.0], [])
+    here = _weigh_here(part, capped, begin)
+    if here is not None:
+        return here
     p, q = _masses(part)
     xp = namespace(p)
     with np.errstate(divide="ignore", invalid="ignore"):  # of log 0
@@ -143,6 +149,33 @@ def weigh(part: JointChain, *, capped: bool = True, start: Any = None) -> Weighe
     return WeighedChain(p, q, [begin, *log_r], [begin, *log_w], a, b, lack)
 
 
+def _weigh_here(part: JointChain, capped: bool, begin: float) -> WeighedChain | None:
+    """The same by plain numbers, where a kernel reads such rows; None elsewhere.
+
+    A chain is short, and one operation on an array takes as long as all of these.
+    """
+    tables = (part.rows, part.laws)
+    if SURPLUS.kernel is None or any(getattr(each, "itemsize", None) != 4 for each in tables):
+        return None
+    rows, laws = map(_candidates.in_memory, tables)
+    if not _candidates.kind(rows) == _candidates.kind(laws) == "f":
+        return None
+    picks = list(range(len(part))), list(part.tokens)
+    p, q = rows[picks].tolist(), laws[picks].tolist()
+    log_r, log_w, total, peak = [begin], [begin], 0.0, 0.0
+    for mass, law in zip(p, q, strict=True):
+        # A token the draft law cannot give breaks the contract: it counts as rejected (verification.md 5.1).
+        total += math.log(mass) - math.log(law) if mass > 0 and law > 0 else -math.inf
+        log_r.append(begin + total)
+        peak = max(peak, log_r[-1])
+        log_w.append(log_r[-1] - peak if capped else log_r[-1])
+        if abs(log_w[-1]) < ROUNDING:
+            log_w[-1] = 0.0
+    a, b = ([math.exp(min(0.0, sign * log)) for log in log_w] for sign in (1, -1))
+    found = SURPLUS.masses(rows, laws, a[:-1], None if capped else b[:-1])
+    return None if found is None else WeighedChain(p, q, log_r, log_w, a, b, *found)
+
+
 def _weigh_exactly(part: JointChain, capped: bool, start: Any) -> WeighedChain:
     p, q = (list(x) for x in _masses(part))
     r, w = [start], [start]
@@ -152,7 +185,9 @@ def _weigh_exactly(part: JointChain, capped: bool, start: Any) -> WeighedChain:
         w.append(min(1, w[-1] * rho) if capped else r[-1])
     a, b = [min(1, x) for x in w], [min(1, 1 / Fraction(x)) if x else 1 for x in w]
     lack = list(_lack(part, _candidates.objects(a[:-1]), _candidates.objects(b[:-1]))) if p else []
-    return WeighedChain(p, q, [_candidates.log_of(x) for x in r], [_candidates.log_of(x) for x in w], a, b, lack, r, w)
+    return WeighedChain(
+        p, q, [_candidates.log_of(x) for x in r], [_candidates.log_of(x) for x in w], a, b, lack, None, r, w
+    )
 
 
 def _masses(part: JointChain) -> tuple[Any, Any]:
@@ -170,8 +205,7 @@ def _masses(part: JointChain) -> tuple[Any, Any]:
 def _lack(part: JointChain, a: Any, b: Any) -> Any:
     """`sum_y (a p - b q)+` of every position `[gamma]`."""
     if not isinstance(part.rows, CertainRows):
-        sums = _candidates.surplus(part.rows, part.laws, part.tokens, a, b).sum(-1)
-        return sums if part.exact else _candidates.wide(sums)
+        return _candidates.masses(_candidates.surplus(part.rows, part.laws, part.tokens, a, b))
     share = a * 0 + 1 if b is None else b
     if part.laws is None:
         law = a * 0 + _candidates.like(a, [float(g == x) for g, x in zip(part.rows.tokens, part.tokens, strict=True)])
@@ -247,7 +281,10 @@ def records(part: JointChain) -> list[Position]:
 
 def _over(part: JointChain, weighed: WeighedChain) -> list[float]:
     """`sum_y (b q - a p)+` of the branches below t = 0..gamma - 1."""
+    if weighed.spare is not None:
+        return weighed.spare
     if part.laws is None or isinstance(part.rows, CertainRows) or not len(part):
         return [float(weighed.over(t)) for t in range(len(part))]
     a, b = (_candidates.objects(x[:-1]) if part.exact else np.array(x[:-1]) for x in (weighed.a, weighed.b))
-    return [float(x) for x in _candidates.surplus(part.laws, part.rows, part.tokens, b, a).sum(-1).tolist()]
+    left = _candidates.surplus(part.laws, part.rows, part.tokens, b, a)
+    return [float(x) for x in _candidates.masses(left).tolist()]

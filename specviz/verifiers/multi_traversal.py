@@ -17,14 +17,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw, Plan, PlanStop, State, Step, Test, Verifier
 from specviz.probability.rows import CertainRows, Row, Rows
+from specviz.probability.surplus import SURPLUS, SurplusOf
 from specviz.traits import VerifierTraits
 from specviz.verifiers import _joint
-from specviz.verifiers._candidates import RequiredRow, in_memory, kind, like_rows, misfit, ordinals, surplus
+from specviz.verifiers._candidates import RequiredRow, in_memory, kind, like_rows, masses, misfit, ordinals, surplus
 
 Place = tuple[int, int]
 
@@ -36,7 +35,7 @@ class _Traversal:
     """
 
     def __init__(self, draft: Draft, target_probs: Rows) -> None:
-        self.draft, self.target_probs = draft, target_probs
+        self.draft, self.target_probs, self.born = draft, target_probs, draft.children
         self.rows, self.laws = in_memory(target_probs), in_memory(draft.law_rows)
         self.exact = any(kind(x) == "O" for x in (self.rows, self.laws))
         self.unit = int if self.exact else float  # of a truth value: Fractions must meet no float
@@ -49,6 +48,7 @@ class _Traversal:
         self.masses: dict[Place, Any] = {}
         self.residuals: dict[Place, Row] = {}  # as they are, of places whose row a sibling needs
         self.required: dict[Place, RequiredRow] = {}
+        self.shares: dict[int, Any] = {}  # what is required gives younger siblings
         if not self.whole:
             self._gather()
 
@@ -60,13 +60,12 @@ class _Traversal:
     @cached_property
     def place(self) -> dict[int, Place]:
         """Parent and number among its siblings of every judged node."""
-        return {child: (node, k) for node, born in self.draft.children.items() for k, child in enumerate(born)}
+        return {child: (node, k) for node, born in self.born.items() for k, child in enumerate(born)}
 
     def _gather(self) -> None:
         """What the target gives every judged token, and what a node's law gives it and its younger siblings' tokens."""
         tokens, row_of = self.draft.tokens, self.draft.row_of
-        born = self.draft.children.values()
-        pairs = [(elder, node) for each in born for k, node in enumerate(each) for elder in each[: k + 1]]
+        pairs = [(elder, node) for each in self.born.values() for k, node in enumerate(each) for elder in each[: k + 1]]
         self.q = {(elder, node): self.unit(tokens[elder] == tokens[node]) for elder, node in pairs}
         drawn = [at for at in pairs if row_of[at[0]] >= 0]
         laws = self._picked(self.laws, [(row_of[elder], tokens[node]) for elder, node in drawn])
@@ -83,12 +82,14 @@ class _Traversal:
 
     def children(self, node: int) -> tuple[int, ...]:
         """Judged children, eldest first."""
-        return self.draft.children.get(node, ())
+        return self.born.get(node, ())
 
     # Weights: single numbers ------------------------------------------------------------------------------------------
 
     def weight(self, node: int) -> Any:
         """`min(1, w R(y)/q(y))`: the weight a node begins with, its log where numbers are floats."""
+        if node in self.weights:
+            return self.weights[node]
         line = [node]  # from the top, so that a long chain takes no deep recursion
         while line[-1] not in self.weights and self.place[line[-1]][1] == 0:
             line.append(self.place[line[-1]][0])
@@ -125,9 +126,10 @@ class _Traversal:
 
     def chance(self, node: int, k: int) -> Any:
         """The weight of a place: the chance in [0, 1] to come to it."""
-        if (node, k) not in self.chances:
-            self.chances[node, k] = self._first(node) if k == 0 else self._later(node, k - 1)
-        return self.chances[node, k]
+        found = self.chances.get((node, k))
+        if found is None:
+            found = self.chances[node, k] = self._first(node) if k == 0 else self._later(node, k - 1)
+        return found
 
     def _first(self, node: int) -> Any:
         found = self.weight(node)
@@ -143,12 +145,17 @@ class _Traversal:
 
     def given(self, node: int) -> Any:
         """What the row required at its place gives a node's token."""
-        (parent, k), found = self.place[node], self.p[node]
-        for j, elder in enumerate(self.children(parent)[:k] if not self.certain and not self.whole else ()):
-            mass = self.mass(parent, j)
-            if mass > 0:
-                found = min(1, max(0, self.chance(parent, j) * found - self.q[elder, node]) / mass)
-        return found
+        parent, k = self.place[node]
+        if k == 0 or self.certain or self.whole:
+            return self.p[node]
+        if node not in self.shares:
+            found = self.p[node]
+            for j, elder in enumerate(self.born[parent][:k]):
+                mass = self.mass(parent, j)
+                if mass > 0:
+                    found = min(1, max(0, self.chance(parent, j) * found - self.q[elder, node]) / mass)
+            self.shares[node] = found
+        return self.shares[node]
 
     # Residuals: whole rows --------------------------------------------------------------------------------------------
 
@@ -161,8 +168,7 @@ class _Traversal:
                 self.masses[node, k] = max(0, self.chance(node, k) - self._at_certain(node, k))
             else:
                 wanted = k + 1 < len(self.children(node))  # by the next child
-                row = self._surplus(node, k, None if wanted or self.exact else self.scratch)
-                self.masses[node, k] = row.sum() if self.exact else float(np.add.reduce(row))
+                self.masses[node, k], row = self._surplus(node, k, wanted)
                 if wanted:
                     self.residuals[node, k] = row
         return self.masses[node, k]
@@ -173,21 +179,29 @@ class _Traversal:
         row = self.draft.row_of[child]
         return self.unit(self.draft.tokens[child] == token) if row < 0 else self._picked(self.laws, [(row, token)])[0]
 
-    def _surplus(self, node: int, k: int, out: Any = None) -> Any:
-        """`(w R - q)+` `[V]` of a place whose row is not certain; written into `out` where that is given."""
-        child, row = self.children(node)[k], self.row(node, k).row
+    def _surplus(self, node: int, k: int, wanted: bool = True) -> tuple[Any, Any]:
+        """The mass of `(w R - q)+` `[V]`, of a place whose row is not certain; and these entries where wanted."""
+        child, chance = self.children(node)[k], self.chance(node, k)
         number = self.draft.row_of[child]
         if number < 0 or self.exact or self.whole:
             law = None if number < 0 else self.laws[number : number + 1]
-            return surplus(row[None], law, [self.draft.tokens[child]], [self.chance(node, k)])[0]
-        out = np.multiply(row, row.dtype.type(self.chance(node, k)), out=out)
-        np.subtract(out, self.laws[number], out=out, casting="same_kind")
-        return np.maximum(out, 0, out=out)
+            left = surplus(self.row(node, k).row[None], law, [self.draft.tokens[child]], [chance])[0]
+            mass = masses(left)
+            return (mass if self.exact or self.whole else float(mass)), left
+        row, mass = self._unscaled(node, k)
+        weight = chance / mass
+        return self.surplus.left(row, number, weight) if wanted else (self.surplus.mass(row, number, weight), None)
 
     @cached_property
-    def scratch(self) -> Any:
-        """A row `[V]` to work in, as fresh memory costs more than the arithmetic on it."""
-        return np.empty_like(self.rows[0])
+    def surplus(self) -> SurplusOf:
+        """Of the rows over the laws of the draft."""
+        return SURPLUS.of(self.rows, self.laws)
+
+    def _unscaled(self, node: int, k: int) -> tuple[Any, float]:
+        """The row required at a place, a number among the target's or a residual as it is, and the mass that it has."""
+        while k and not self.mass(node, k - 1) > 0:
+            k -= 1  # reached by rounding only: the row stays
+        return (self.residuals[node, k - 1], self.mass(node, k - 1)) if k else (node + 1, 1.0)
 
     def row(self, node: int, k: int) -> RequiredRow:
         """The row `[V]` required at a place."""
@@ -198,7 +212,7 @@ class _Traversal:
             residual = before.row
             if mass > 0 and not self.certain:
                 residual = self.residuals.get((node, k - 1))
-                residual = (self._surplus(node, k - 1) if residual is None else residual) / mass
+                residual = (self._surplus(node, k - 1)[1] if residual is None else residual) / mass
             self.required[node, k] = before.after(residual, mass)
         return self.required[node, k]
 
@@ -217,7 +231,7 @@ class _Traversal:
     def test(self, node: int) -> Test:
         """Whether a node is kept, none of its children being kept."""
         parent, k = self.place[node]
-        chance, p = self.chance(node, len(self.children(node))), self.given(node)
+        chance, p = self.chance(node, len(self.born.get(node, ()))), self.given(node)
         q = None if self.draft.row_of[node] < 0 else self.q[node, node]
         # Below an eldest child rows are the target's own; only the head of a later descent meets a residual.
         return Test(node, chance, ("stop", node), self.after(parent, k + 1), p, q, self.ordinals[node], k > 0)

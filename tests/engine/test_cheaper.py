@@ -9,7 +9,7 @@ from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.layers.attention import RopeTable
 from specviz.engine.model.layers.norms import fuse_norms
-from specviz.engine.record.probe import confidences
+from specviz.engine.record.draft_rows import draft_rows
 from specviz.events import Knob, Level
 from support.driver import session
 from support.models import CONFIGS, build
@@ -108,7 +108,7 @@ def rounds_at(level: Level, temperature: float) -> list[RoundResult]:
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_what_a_draft_model_thought_is_worked_out_for_records_only(temperature: float) -> None:
     for done in rounds_at("summary", temperature):
-        found = confidences(done)
+        found = draft_rows(done, 0, None).confidences
         for node in done.draft.nodes:
             assert found[node.id] == pytest.approx(float(node.raw.double().log_softmax(-1)[node.token]), abs=1e-4)
             assert (node.logq is None) == (temperature == 0)

@@ -15,7 +15,6 @@ from specviz.engine.record.device_stats import (
     log_shares,
     logs6,
     picked,
-    ranks_in,
     ranks_of,
     sixes,
 )
@@ -45,7 +44,7 @@ def test_a_row_by_itself_has_the_logs_it_has_in_a_stack() -> None:
     table = rows(6)
     nodes = [(0, 4), (0, 9), (3, 4), (5, 36), (3, 0)]  # siblings share a row
     row = list(table)
-    stacked = torch.stack([row[k] for k, _ in nodes]).log_softmax(-1)
+    stacked = torch.stack([row[k] for k, _ in nodes]).double().log_softmax(-1)
     wanted = [float(stacked[i, token]) for i, (_, token) in enumerate(nodes)]
     assert log_shares([row[k] for k, _ in nodes], [token for _, token in nodes]) == wanted
 
@@ -88,8 +87,6 @@ def test_a_rank_counts_what_is_higher(dtype: torch.dtype) -> None:
     which, tokens = [0, 3, 3, 1], [4, 0, 36, 9]
     wanted = [1 + sum(float(x) > float(table[r][t]) for x in table[r]) for r, t in zip(which, tokens, strict=True)]
     assert ranks_of(table, which, tokens) == wanted
-    row = list(table)
-    assert ranks_in([row[r] for r in which], tokens) == wanted
 
 
 def test_many_numbers_are_rounded_as_one_is() -> None:

@@ -265,9 +265,10 @@ ALLOWED = {
     "another way is taken for rows on a device": (
         "probability/draws.py engine/decode/sampling.py engine/record/device_stats.py"
     ),
-    "numpy arrays of the host": (
-        "engine/model/exact/plan.py engine/model/compiled/passes.py engine/model/parted/message.py "
-        "methods/lookahead/drafter.py engine/model/parted/leader.py engine/model/graphs/rows.py"
+    "arrays of the host": (
+        "engine/model/exact/plan.py engine/model/compiled/passes.py engine/model/compiled/rows.py "
+        "engine/model/compiled/surplus.py engine/model/parted/message.py methods/lookahead/drafter.py "
+        "engine/model/parted/leader.py engine/model/graphs/rows.py"
     ),
     "lanes that overlap end together; marks that were passed": "engine/decode/overlap.py engine/decode/round.py",
     "measures a machine before the run": (

@@ -8,6 +8,7 @@ import torch
 from specviz.engine.freed_memory import keep_freed_memory
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.passes import compile_passes
+from specviz.engine.model.compiled.surplus import surplus_kernel
 from specviz.engine.model.drafts.shared_ends import ends_of
 from specviz.engine.model.exact.proof import BITWISE, exact_here
 from specviz.engine.model.files.dtypes import SMALL_PARAMS
@@ -20,6 +21,7 @@ from specviz.engine.model.spread.loading import load_spread
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import usual_draft
+from specviz.probability.surplus import SURPLUS
 from specviz.self_drafts import NEEDS_ONE, is_self
 
 
@@ -86,6 +88,7 @@ def load_pair(
         if one is not None and not one.adapter.spread:
             run_directly(one.adapter)
             one.adapter.uncompiled = compile_passes(one.adapter)
+    SURPLUS.kernel = surplus_kernel()
     pair = Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
     _record(pair)
     return pair

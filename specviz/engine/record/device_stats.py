@@ -1,10 +1,13 @@
 """Numbers of many tokens off a table of rows at once, so that a device is waited for as seldom as can be.
 
-What is sure to be the same number either way (a largest entry, a count, a single entry) is looked up by numpy where the
-table is on the host: an operation on tensors takes some microseconds before it begins, and `topk` copies the whole row.
-Logs and sums stay torch's, so that a record has the same digits wherever it was made from.
+Rows on the host are looked at by the kernel of `compiled.rows`, where there is one. Without it, what is sure to be the
+same number either way (a largest entry, a count, a single entry) is looked up by numpy where the table is on the host:
+an operation on tensors takes some microseconds before it begins, and `topk` copies the whole row. Logs and sums are
+taken in double, so that a record has the same six digits wherever it was made; only where a sum falls within rounding
+of the middle between two may the last one differ.
 """
 
+import math
 from array import array
 from collections.abc import Sequence
 from typing import Any
@@ -12,15 +15,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from specviz.engine.model.compiled.rows import RowFacts, RowKernel, addresses
 from specviz.engine.model.host import sent
 from specviz.events import log6, six
 from specviz.probability.host import fetch
 from specviz.probability.rows import Certain, Row, Rows, at
+from specviz.probability.surplus import SURPLUS
 
 FEW = 16  # entries of a host table that cost less one by one than the index of a gather
 LONG = 8192  # entries of a row from which on two searches cost less than `topk`
 HEAD = 2048  # first entries of a long row, among which `topk` finds what the others must be higher than
 ROUNDED = 256  # numbers from which on numpy rounds them faster than one by one, also right behind a pass
+_LEAST = -103.97  # log of the smallest probability that float32 holds: what is below it is not listed
 _TENS = 10.0 ** np.arange(23)  # exact
 
 Host = np.ndarray[Any, Any]
@@ -32,6 +38,51 @@ def on_host(table: Any) -> Host | None:
         found: Host = table.numpy()
         return found
     return None
+
+
+def facts_of(
+    kernel: RowKernel | None,
+    rows: Sequence[torch.Tensor] | torch.Tensor,
+    k: int,
+    of: Sequence[int],
+    tokens: Sequence[int],
+    *,
+    shares: bool = False,
+) -> RowFacts:
+    """What is recorded of rows `[n, V]` of scores, or of probabilities (`shares`), and of `tokens[i]` in row `of[i]`.
+
+    `k`: how many of the highest are told; 0: the logs of the tokens alone. Leads are told where the kernel comes by.
+    """
+    size = (rows if isinstance(rows, torch.Tensor) else rows[0]).shape[-1]
+    k = min(k, size)
+    where = None if kernel is None else addresses(rows, k)
+    if kernel is not None and where is not None:
+        found = kernel.facts(where, size, k, of, tokens, shares=shares)
+        if found is not None:
+            return found
+    if not k:
+        return RowFacts([], [], [], [six(log) for log in log_shares([rows[row] for row in of], tokens)], [])
+    table = rows if isinstance(rows, torch.Tensor) else torch.stack(list(rows))
+    ranks = ranks_of(table, of, tokens) if tokens else []
+    if shares:
+        logs = [log6(p) for p in picked(table, of, tokens)]
+        return RowFacts([], [six(entropy) for entropy in entropies(table)], top_lists(table, k), logs, ranks)
+    return _of_scores(table, k, of, tokens, ranks)
+
+
+def _of_scores(table: torch.Tensor, k: int, of: Sequence[int], tokens: Sequence[int], ranks: list[int]) -> RowFacts:
+    ids, scores = highest(table, k)
+    below = table.double() - table.amax(-1, keepdim=True)
+    weights = below.exp()
+    masses, pulls = fetch(weights.sum(-1), below.clamp_(min=-1e4).mul_(weights).sum(-1))
+    logs = [math.log(mass) for mass in masses]
+    tops = [
+        [(token, six(log)) for token, score in zip(*pair, strict=True) if (log := score - pair[1][0] - whole) > _LEAST]
+        for pair, whole in zip(zip(ids, scores, strict=True), logs, strict=True)
+    ]
+    mine = [score - scores[row][0] - logs[row] for row, score in zip(of, picked(table, of, tokens), strict=True)]
+    entropy = [six(max(0.0, log - pull / mass)) for log, pull, mass in zip(logs, pulls, masses, strict=True)]
+    return RowFacts([], entropy, tops, [six(log) for log in mine], ranks)
 
 
 def top_lists(probs: torch.Tensor, topk: int) -> list[list[tuple[int, float]]]:
@@ -64,6 +115,18 @@ def highest(rows: torch.Tensor, k: int) -> tuple[list[list[int]], list[list[floa
         ids.append([n if n < HEAD else int(places[n - HEAD]) for n in top.indices.tolist()])
         values.append(top.values.tolist())
     return ids, values
+
+
+def largest(kernel: RowKernel | None, row: torch.Tensor, k: int) -> tuple[list[int], list[float], float]:
+    """Ids and values of the `k` highest entries of a row `[V]`, and its sum."""
+    size = row.numel()
+    k = min(k, size)
+    where = None if kernel is None else addresses([row], k)
+    if kernel is not None and where is not None:
+        return kernel.largest(where[0], size, k)
+    top = row.topk(k)
+    ids, values, total = fetch(top.indices, top.values, row.sum(dtype=torch.float64))
+    return ids, values, total
 
 
 def logs6(probs: Sequence[float]) -> list[float]:
@@ -116,13 +179,13 @@ def log_shares(rows: Sequence[torch.Tensor], tokens: Sequence[int]) -> list[floa
     On a device in one go; on the host row by row, which costs less than to stack a few.
     """
     if not rows[0].is_cpu:
-        return picked(torch.stack(list(rows)).log_softmax(-1), range(len(rows)), tokens)
+        return picked(torch.stack(list(rows)).double().log_softmax(-1), range(len(rows)), tokens)
     laws: dict[int, torch.Tensor] = {}
     out: list[float] = []
     for row, token in zip(rows, tokens, strict=True):
         law = laws.get(id(row))
         if law is None:
-            law = laws[id(row)] = row.log_softmax(-1)
+            law = laws[id(row)] = row.double().log_softmax(-1)
         out.append(law[token].item())
     return out
 
@@ -155,19 +218,20 @@ def rows_of(table: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
 
 def entropies(probs: torch.Tensor) -> list[float]:
     """Entropy of every row `[n, V]`, in nats; `special.entr` takes twice as long."""
-    tiny = torch.finfo(probs.dtype).tiny
-    out: list[float] = fetch(probs.clamp_min(tiny).log_().mul_(probs).sum(-1).neg_())[0]
+    wide = probs.double()
+    (found,) = fetch(wide.clamp_min(torch.finfo(wide.dtype).tiny).log_().mul_(wide).sum(-1))
+    return [max(0.0, -each) for each in found]
+
+
+def distances(rows: torch.Tensor, laws: torch.Tensor) -> list[float]:
+    """Total variation distance between each of some rows `[n, V]` and the law `[n, V]` of that number."""
+    host, others = on_host(rows), on_host(laws)
+    if host is not None and others is not None:
+        found = SURPLUS.masses(host, others, [1.0] * len(rows))
+        if found is not None:
+            return [(more + less) / 2 for more, less in zip(*found, strict=True)]
+    out: list[float] = fetch((rows - laws).abs().sum(-1, dtype=torch.float64).div(2))[0]
     return out
-
-
-def ranks_in(rows: Sequence[torch.Tensor], tokens: Sequence[int]) -> list[int]:
-    """Rank (1 = highest) of `tokens[i]` in `rows[i]` `[V]`; a row that comes twice is the same tensor."""
-    hosts = [on_host(row) for row in rows]
-    if all(host is not None for host in hosts):
-        return [_rank(host, token) for host, token in zip(hosts, tokens, strict=True)]  # type: ignore[arg-type]
-    distinct = {id(row): row for row in rows}
-    place = {key: k for k, key in enumerate(distinct)}
-    return ranks_of(torch.stack(list(distinct.values())), [place[id(row)] for row in rows], tokens)
 
 
 def ranks_of(scores: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[int]:

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-import torch
-
 from specviz.commands import Prompt
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.engine.decode.text_output import Texts
-from specviz.engine.record.device_stats import entropies, log_shares, top_lists
+from specviz.engine.model.compiled.rows import row_kernel
+from specviz.engine.record.draft_rows import DraftRows, draft_rows
 from specviz.engine.record.verify_records import VerifyRecorder, chain_records
 from specviz.events import (
     Closing,
@@ -29,13 +28,11 @@ from specviz.events import (
     RoundEnd,
     RoundStart,
     Span,
-    Top,
     Verify,
     Warn,
     six,
 )
 from specviz.events.round import WalkEnd
-from specviz.probability.draft import NodeFacts as Born
 from specviz.trace.private import named
 
 Emit = Callable[[Event], None]
@@ -51,6 +48,7 @@ class Probe:
         self.query = 0
         self.count = 0
         self.spelled: set[int] = set()
+        self.kernel = row_kernel() if level != "none" else None
 
     def emit(self, event: Event, r: int, t: int | None = None) -> None:
         """Number, stamp and send one event; with names for paths, for it may be stored or shown anywhere."""
@@ -107,9 +105,10 @@ class Probe:
     def _tree(self, done: RoundResult) -> "list[Event]":
         """Nodes, verdicts and closing, behind the spelling of the tokens they name for the first time."""
         assert done.outcome is not None
-        drawn, verdicts = done.outcome.closing, VerifyRecorder(done, self.level, self.topk)
+        drafted = draft_rows(done, self.topk if self.level == "full" else 0, self.kernel)
+        drawn, verdicts = done.outcome.closing, VerifyRecorder(done, self.level, self.topk, drafted, self.kernel)
         closing = verdicts.closing(None if drawn is None else self.texts.piece(drawn)[0])
-        events: list[Event] = [*self._nodes(done), *verdicts.records()]
+        events: list[Event] = [*self._nodes(done, drafted), *verdicts.records()]
         if self.level == "full":
             events += chain_records(done)
         events.append(closing)
@@ -127,9 +126,8 @@ class Probe:
         self.spelled.update(new)
         return Pieces(pieces=[(token, *self.texts.piece(token)) for token in new])
 
-    def _nodes(self, done: RoundResult) -> Iterator[Node]:
-        tops = self._draft_tops(done) if self.level == "full" else {}
-        thought = confidences(done)
+    def _nodes(self, done: RoundResult, drafted: DraftRows) -> Iterator[Node]:
+        tops, thought = drafted.tops, drafted.confidences
         fed = set(done.draft.ids[: done.draft.n_fed])
         for node in done.draft.nodes:
             text, raw_bytes = self.texts.piece(node.token)
@@ -154,15 +152,6 @@ class Probe:
                 top=top,
                 entropy_q=entropy,
             )
-
-    def _draft_tops(self, done: RoundResult) -> dict[int, tuple[Top, float]]:
-        """Top-k and entropy of every draft row that nodes came from, in one go."""
-        raws = {id(node.raw): node.raw for node in done.draft.nodes if node.raw is not None}
-        if not raws:
-            return {}
-        probs = torch.stack(list(raws.values())).softmax(-1)
-        entropy = [six(e) for e in entropies(probs)]
-        return dict(zip(raws, zip(top_lists(probs, self.topk), entropy, strict=True), strict=True))
 
 
 def _start(done: RoundResult) -> RoundStart:
@@ -218,22 +207,6 @@ def _named(events: Sequence[Event]) -> Iterator[int]:
         top = event.row if isinstance(event, Closing) else event.top if isinstance(event, Node | Verify) else None
         if top:
             yield from (entry[0] for entry in top)
-
-
-def confidences(done: RoundResult) -> dict[int, float]:
-    """Log of the raw draft softmax of every node that has one; what the drafter left out is worked out here."""
-    known: dict[int, float] = {}
-    left: list[Born] = []
-    for node in done.draft.nodes:
-        if node.log_conf is not None:
-            known[node.id] = six(node.log_conf)
-        elif node.raw is not None:
-            left.append(node)
-    if left:
-        logs = log_shares([node.raw for node in left], [node.token for node in left])
-        for node, log in zip(left, logs, strict=True):
-            known[node.id] = six(log)
-    return known
 
 
 MOST = 1e9  # a carried ratio without bound; JSON has no infinity

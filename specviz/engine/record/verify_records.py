@@ -17,23 +17,24 @@ from typing import Any, Literal
 import torch
 
 from specviz.engine.decode.round import RoundResult
+from specviz.engine.model.compiled.rows import RowFacts, RowKernel, addresses
 from specviz.engine.record.device_stats import (
+    distances,
     entries,
-    entropies,
+    facts_of,
+    largest,
     leads,
     picked,
-    ranks_in,
     ranks_of,
     rows_of,
     sixes,
-    top_lists,
 )
+from specviz.engine.record.draft_rows import DraftRows
 from specviz.events import Chain, Closing, Level, Verify, log6, six
 from specviz.events.base import ZERO
 from specviz.events.round import Status, Why
 from specviz.probability.draft import ROOT
 from specviz.probability.draws import intervals
-from specviz.probability.host import fetch
 from specviz.probability.plan import DrawResult, TestResult
 from specviz.probability.rows import Certain, CertainRows, at, dense
 from specviz.verifiers import _joint
@@ -60,11 +61,14 @@ class NodeOutcome:
 class VerifyRecorder:
     """Writes the verdicts of a finished round. `outcomes[i]`: of node i; `certain`: temperature 0."""
 
-    def __init__(self, done: RoundResult, level: Level, topk: int) -> None:
+    def __init__(
+        self, done: RoundResult, level: Level, topk: int, drafted: DraftRows, kernel: RowKernel | None = None
+    ) -> None:
         assert done.outcome is not None
         assert done.plan is not None
         assert done.keys is not None
         self.done, self.draft, self.outcome, self.level, self.topk = done, done.draft, done.outcome, level, topk
+        self.drafted, self.kernel = drafted, kernel
         self.certain = isinstance(done.target_probs, CertainRows)
         self.outcomes = [NodeOutcome() for _ in self.draft.tokens]
         order = 0
@@ -96,9 +100,20 @@ class VerifyRecorder:
 
     @cached_property
     def shown_rows(self) -> torch.Tensor:
-        """`[n_fed + 1, V]` target rows for display: the law at T > 0, the plain softmax at T = 0."""
-        assert self.done.logits is not None
-        return self.done.logits.softmax(-1) if self.certain else self.done.target_probs  # type: ignore[return-value]
+        """`[n_fed + 1, V]` target rows for display: the law at T > 0; the scores at T = 0, for their plain softmax."""
+        rows = self.done.logits if self.certain else self.done.target_probs
+        assert rows is not None
+        return rows
+
+    @cached_property
+    def facts(self) -> RowFacts:
+        """Of those rows, and of every node's token in its own; the last token is the one that closed the round."""
+        rows, tokens = [parent + 1 for parent in self.draft.parents], list(self.draft.tokens)
+        last = self.outcome.steps[-1] if self.outcome.steps else None
+        if isinstance(last, DrawResult):
+            rows.append(last.step.node + 1)
+            tokens.append(last.drawn.token)
+        return facts_of(self.kernel, self.shown_rows, self.topk, rows, tokens, shares=not self.certain)
 
     def records(self) -> list[Verify]:
         """The verdict on every node that could be kept: pending ones of earlier rounds first, then in id order."""
@@ -209,30 +224,32 @@ class VerifyRecorder:
         upto = max((self.draft.parents[node] + 2 for node, found in enumerate(self.outcomes) if found.draw), default=0)
         if not self.certain or not upto:
             return []
-        assert self.done.logits is not None
-        return [six(gap) for gap in leads(self.done.logits[:upto])]
+        logits = self.done.logits
+        assert logits is not None
+        if self.level == "full" and self.facts.leads:
+            return self.facts.leads
+        where = None if self.kernel is None else addresses(logits)
+        if self.kernel is not None and where is not None:
+            found = self.kernel.facts(where[:upto], logits.shape[-1], -1, (), ())
+            if found is not None:
+                return found.leads
+        return [six(gap) for gap in leads(logits[:upto])]
 
     def _add_context(self, judged: list[Verify]) -> None:
         """What level full knows besides: the likeliest tokens of both models, ranks, entropies, distances."""
-        draft, probs = self.draft, self.shown_rows
-        rows, tokens = [parent + 1 for parent in draft.parents], draft.tokens
-        tops, entropy = top_lists(probs, self.topk), entropies(probs)
-        first: set[int] = set()
-        for record, row, rank in zip(judged, rows, ranks_of(probs, rows, tokens), strict=True):
-            record.argmax_p, record.rank_p, record.entropy_p = tops[row][0][0], rank, six(entropy[row])
+        draft, facts, ranks = self.draft, self.facts, self.drafted.ranks
+        rows, first = [parent + 1 for parent in draft.parents], set[int]()
+        for record, row, rank in zip(judged, rows, facts.ranks, strict=False):
+            top = facts.tops[row]
+            record.argmax_p, record.rank_p, record.entropy_p = top[0][0], rank, facts.entropies[row]
+            record.rank_q = ranks.get(record.node)
             if row not in first:
                 first.add(row)
-                record.top = tops[row]
-        by_id = {node.id: node for node in (*draft.pending, *draft.nodes)}
-        raws = [by_id[i].raw for i in draft.ids]
-        scored = [n for n, raw in enumerate(raws) if raw is not None]
-        if scored:
-            for n, rank in zip(scored, ranks_in([raws[n] for n in scored], [tokens[n] for n in scored]), strict=True):
-                judged[n].rank_q = rank
+                record.top = top
         drawn = [n for n, row in enumerate(draft.row_of) if row >= 0]
         if drawn:
             laws = rows_of(draft.law_rows, [draft.row_of[n] for n in drawn])
-            (gaps,) = fetch((rows_of(probs, [rows[n] for n in drawn]) - laws).abs().sum(-1).div(2))
+            gaps = distances(rows_of(self.shown_rows, [rows[n] for n in drawn]), laws)
             for n, gap in zip(drawn, gaps, strict=True):
                 judged[n].tv_pq = six(gap)
 
@@ -258,7 +275,8 @@ class VerifyRecorder:
             equals_drafted=drawn.token in [draft.tokens[node] for node in draft.candidates(here)],
         )
         if self.level == "full":
-            record.rank_p = ranks_of(self.shown_rows, [here + 1], [drawn.token])[0]
+            judged = len(draft)  # without a node nothing else is wanted of the rows
+            record.rank_p = (self.facts.ranks if judged else ranks_of(self.shown_rows, [here + 1], [drawn.token]))[-1]
             record.row = self._row_table(here, last.step.row())
         return record
 
@@ -266,9 +284,8 @@ class VerifyRecorder:
         """The largest entries of the row drawn from after node `here`: id, target, draft, weight, probability."""
         if isinstance(row, Certain):
             return [(row.token, 1.0, None, 1.0, 1.0)]
-        draft, weights = self.draft, torch.as_tensor(dense(row))
-        top = weights.topk(min(CLOSING_TOP, len(weights)))
-        ids, weights_there, total = *fetch(top.indices, top.values), float(weights.sum())
+        draft = self.draft
+        ids, weights_there, total = largest(self.kernel, torch.as_tensor(dense(row)), CLOSING_TOP)
         plain = entries(self.done.target_probs[here + 1], ids)  # type: ignore[index]
         drawn = [draft.row_of[node] for node in draft.candidates(here) if draft.row_of[node] >= 0]
         if not drawn and draft.carry is not None and not isinstance(draft.law_rows, CertainRows):
