@@ -1,5 +1,7 @@
 """The part *would it pay* of screen Lanes as text, at the widths it is drawn in."""
 
+from dataclasses import replace
+
 import pytest
 
 from specviz.cost.payoff import PositionChance, RoundCosts, payoff
@@ -39,3 +41,13 @@ def test_what_is_missing_is_a_sentence() -> None:
     model = LanesModel(None, pay=PayPanel("no costs here"), roof=RoofPanel("no rates here"))
     assert payoff_views.pay(model, Painter(), 40).plain == "no costs here"
     assert payoff_views.roof(model, Painter(), 40).plain == "no rates here"
+
+
+def test_a_measured_speed_far_below_the_curve_names_what_recording_took() -> None:
+    assert CURVE is not None
+    assert CURVE.measured
+    far = replace(CURVE, measured=CURVE.measured / 3)
+    assert "Recording took 26 % of what all else took, which the curve has not. Rounds and" in point_text(far, 0.26)
+    assert "Recording" not in point_text(far, 0.01)
+    assert "Recording" not in point_text(far)
+    assert "Recording" not in point_text(replace(far, measured=CURVE.speeds[4]), 0.26), "nothing is to be explained"

@@ -17,6 +17,7 @@ from specviz.view.words.numbers import growth, number, percent, plural, seconds,
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
 
+_DEAR = 0.05  # recording, over all else, from which on it is named there
 _FAR = 1.25  # prediction over measurement, or the other way round, from which on it is explained
 _GROWS = 0.8  # draft calls a drafted token from which on drafting takes a step for each
 
@@ -175,7 +176,8 @@ def pay_panel(
     if curve is None:
         tests = chances[1].n if 1 in chances else 0
         return PayPanel(f"Cannot tell yet: {plural(tests, 'first token')} tested, {LEAST_TESTS} are needed.")
-    return PayPanel("", curve, pay_words(curve), point_text(curve), reach_text(curve))
+    recording = metrics.overhead.value if metrics.overhead is not None else None
+    return PayPanel("", curve, pay_words(curve), point_text(curve, recording), reach_text(curve))
 
 
 def _no_curve(
@@ -219,8 +221,8 @@ def pay_words(curve: Payoff) -> str:
     return f"{lead}, {growth(curve.gain)} over γ {own} ({ends})."
 
 
-def point_text(curve: Payoff) -> str:
-    """The measured speed beside the one that the curve has there."""
+def point_text(curve: Payoff, recording: float | None = None) -> str:
+    """The measured speed beside the one that the curve has there, which holds no `recording` (over all else)."""
     if curve.own is None or not curve.measured:
         return ""
     there = curve.speeds[curve.own]
@@ -228,6 +230,8 @@ def point_text(curve: Payoff) -> str:
     why = ""
     if max(off, 1 / off) > _FAR:
         why = " Rounds and timed passes differ that much where another program worked beside, or the text is long."
+        if recording is not None and recording >= _DEAR:
+            why = f" Recording took {percent(recording)} of what all else took, which the curve has not.{why}"
     return (
         f"Measured at γ {curve.own}: {number(curve.measured, 1)} tokens/s; the curve has {number(there, 1)} there "
         f"({growth(off)}).{why}"
