@@ -103,6 +103,8 @@ def test_vllm_by_step(tmp_path: Path, capsys: Captured) -> None:
     assert card is not None
     assert not card.violations
     assert card.title == "vLLM 0.32.0"
+    assert main(["stats", str(tmp_path / "a")]) == 0
+    assert capsys.readouterr().err == "", "positions are told: counts of chains carry them"
 
 
 def test_vllm_that_says_nothing_of_steps_says_how_to_start_it(tmp_path: Path) -> None:
