@@ -107,12 +107,13 @@ def test_vllm_by_step(tmp_path: Path, capsys: Captured) -> None:
     assert capsys.readouterr().err == "", "positions are told: counts of chains carry them"
 
 
-def test_vllm_that_says_nothing_of_steps_says_how_to_start_it(tmp_path: Path) -> None:
+def test_vllm_that_says_nothing_of_steps_says_how_to_start_it(tmp_path: Path, capsys: Captured) -> None:
     with served(_vllm(None)) as url:
         assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
     run, counts = _rounds(tmp_path / "a")
     assert not counts
     assert "--per-request-spec-decode-metrics detailed" in run.warnings[0].message
+    assert "--per-request-spec-decode-metrics detailed" in capsys.readouterr().err  # where it was asked, too
 
 
 NEW = {
@@ -160,7 +161,8 @@ def test_merged_chunks_are_no_rounds(tmp_path: Path) -> None:
     [
         ({}, (404, "text/plain", "no"), "is no server of llama.cpp, vLLM or SGLang"),
         ({}, (401, "text/plain", "no"), "wants a key (401)"),
-        ({}, (200, "text/html", "<html>hello</html>"), "is no server of llama.cpp, vLLM or SGLang"),
+        ({}, (200, "text/html", "<html>hello</html>"), "answers with web pages (HTML), but is no server of llama.cpp"),
+        ({"/api/version": _json({"version": "0.9"})}, None, "is Ollama, whose answers say nothing of speculation"),
         ({"/version": _json({"version": "1"}), "/v1/completions": (200, "text/html", "<p>")}, None, "a page (HTML)"),
         (
             {"/version": _json({"version": "1"}), "/v1/completions": _json({"error": {"message": "too long"}}, 400)},
@@ -203,7 +205,7 @@ def test_a_key_goes_to_the_named_server_alone(
     assert f"points to {other}: give that address" in error
 
 
-def test_half_a_stream_keeps_what_was_told(tmp_path: Path) -> None:
+def test_half_a_stream_keeps_what_was_told(tmp_path: Path, capsys: Captured) -> None:
     timings = {"prompt_n": 4, "predicted_n": 1, "predicted_ms": 0.1}
     chunks = [
         {"content": " a", "tokens": [7], "timings": timings},
@@ -215,10 +217,57 @@ def test_half_a_stream_keeps_what_was_told(tmp_path: Path) -> None:
     ]
     pages = {"/props": _json({"default_generation_settings": {}}), "/completion": _stream(*chunks)}
     with served(pages) as url:
-        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    told = capsys.readouterr()
+    assert told.out == " a b\n"
+    assert "broke off its answer: is it still up?; 2 rounds in " in told.err.splitlines()[-1]
     run, counts = _rounds(tmp_path / "a")
     assert counts == [(0, 0, 1), (4, 0, 1)]
     assert [warning.code for warning in run.warnings] == ["cut_short"]
+
+
+def _half(pages: dict[str, Page], path: str) -> dict[str, Page]:
+    """That server, whose answer ends before its last chunk."""
+    status, kind, body = pages[path]
+    chunks = body.split("\n\n")
+    return {**pages, path: (status, kind, "\n\n".join(chunks[:2]) + "\n\n" + chunks[2][:9])}
+
+
+def test_half_a_stream_of_those_that_tell_rounds_at_its_end(tmp_path: Path, capsys: Captured) -> None:
+    """No round is known then, and nothing is said of how the server was started: that is not what is wrong."""
+    halves = (_half(_vllm(STEPS), "/v1/completions"), _half(_sglang(NEW, (1, 4, 5, 7)), "/generate"))
+    for n, pages in enumerate(halves):
+        with served(pages) as url:
+            assert main(["attach", url, "hello", "-o", str(tmp_path / str(n))]) == 2
+        assert capsys.readouterr().err.count("broke off its answer") == 1
+        run, counts = _rounds(tmp_path / str(n))
+        assert not counts
+        assert [warning.code for warning in run.warnings] == ["cut_short"]
+        assert run.end is not None
+        assert run.end.reason == "error"
+
+
+@pytest.mark.parametrize(
+    ("pages", "path", "chunk"),
+    [
+        (_vllm(STEPS), "/v1/completions", {"choices": 7}),
+        (_vllm(STEPS), "/v1/completions", {"choices": [{"text": "a", "token_ids": ["x"], "finish_reason": "stop"}]}),
+        (_sglang(NEW, (1, 4)), "/generate", {"text": "a", "meta_info": {"completion_tokens": "many"}}),
+        (
+            {"/props": _json({"default_generation_settings": {}})},
+            "/completion",
+            {"content": "a", "tokens": ["x"], "timings": {"predicted_n": "two", "predicted_ms": None}},
+        ),
+    ],
+)
+def test_an_answer_of_another_form_is_said_in_a_line(
+    tmp_path: Path, capsys: Captured, pages: dict[str, Page], path: str, chunk: Any
+) -> None:
+    with served({**pages, path: _stream(chunk)}) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    assert "of another version?" in capsys.readouterr().err.splitlines()[-1]
+    run, _ = _rounds(tmp_path / "a")
+    assert run.end is not None
 
 
 @pytest.mark.parametrize(

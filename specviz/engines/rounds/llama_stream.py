@@ -55,6 +55,9 @@ class LlamaStream:
             self.done = True
         return text
 
+    def end(self) -> None:
+        """The answer is over: all was written with its last chunk."""
+
     def cut(self) -> None:
         """The answer ended without its last chunk: what was told so far stays."""
         self._write(None)
