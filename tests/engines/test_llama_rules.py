@@ -103,6 +103,38 @@ def test_likeliest_drafts_are_matched_and_a_coin_is_named(tmp_path: Path) -> Non
     assert "no verifier here decides so" in dict(card.rows)["rule in force"]
 
 
+@pytest.mark.parametrize("words", ["generate_draft:", "add accepted tokens", "next token:"])
+def test_a_log_of_another_version_is_said_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    """Its totals count drafts that no line tells of: what was read stays, and is not taken for plain decoding."""
+    (tmp_path / "log").write_text(_log("5", rounds=2).replace(words, words.upper()))
+    assert main(["import", str(tmp_path / "log"), "-o", str(tmp_path / "a")]) == 2
+    error = capsys.readouterr().err
+    assert "another version than October 2026" in error
+    assert error.count("\n") == 1
+    assert bool(list(tmp_path.glob("a.*"))) == ("what was read is in" in error)
+
+
+def test_a_log_without_times_is_read(tmp_path: Path) -> None:
+    stamped = _log("5", rounds=2)
+    (tmp_path / "log").write_text("".join(line[len("0.00.000.000 I ") :] for line in stamped.splitlines(True)))
+    assert main(["import", str(tmp_path / "log"), "-o", str(tmp_path / "a")]) == 0
+    run = fold(read_events(tmp_path / "a"))
+    assert _counts(run) == [(0, 0, 1), (2, 1, 2), (2, 1, 2)]
+    assert measure_file(tmp_path / "a").metrics.tokens_per_second is None
+
+
+def test_of_drafts_that_the_log_does_not_name_the_kept_are_known(tmp_path: Path) -> None:
+    """A lookup draws from no row, so no candidates are printed for it."""
+    lines = [line for line in _log("5").splitlines(True) if "draft candidate" not in line]
+    (tmp_path / "log").write_text("".join(lines))
+    assert main(["import", str(tmp_path / "log"), "-o", str(tmp_path / "a")]) == 0
+    run = fold(read_events(tmp_path / "a"))
+    assert [(node.token, node.logq) for record in run.rounds for node in record.every(Node)] == [(5, None), (-1, None)]
+    assert [warning.code for warning in run.warnings] == ["drafts_unnamed"]
+
+
 def test_positions_of_the_log_are_held_against_its_rounds(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(_log("5", share="0.500, 0.500", rounds=2))
     assert main(["import", str(tmp_path / "log"), "-o", str(tmp_path / "a")]) == 0

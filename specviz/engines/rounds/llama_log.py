@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from specviz.engines.rounds.importing import Imported, Opened
+from specviz.errors import TraceError
 
 LOADING = "llama_model_loader: loaded meta data"
 _TIME = re.compile(r"(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
@@ -33,6 +34,11 @@ _REFUSED = (
     "drafts are drawn here, and the log names the likeliest tokens of each place: which one was drawn is known of the "
     "kept ones alone"
 )
+_OTHER = "a log of another version than October 2026 (build 10k), or below debug verbosity (-lv 10)"
+_UNNAMED = (
+    "the log names no likeliest tokens of some drafts, as of a lookup's: which token was drafted is known of the kept "
+    "ones alone"
+)
 _NOT_EXACT = (
     "tokens were kept that the draft did not think likeliest, so the rule is not exact match: import with --rule p/q"
 )
@@ -46,8 +52,8 @@ def serves(text: str) -> bool:
 
 
 def recognised(text: str) -> bool:
-    """Whether these lines are of such a log."""
-    return (serves(text) or LOADING in text) and _TIME.search(text) is not None
+    """Whether these lines are of such a log, stamped with times or not."""
+    return serves(text) or LOADING in text
 
 
 def timed(line: str, now: int) -> tuple[int, str]:
@@ -117,6 +123,7 @@ class LlamaLog:
         self._first: float | None = None  # of the first request that is written
         self._coin = False  # keeps drafts by a coin
         self._drawn = False  # drafts are drawn from q
+        self.unread = 0  # requests whose drafts were counted and not told
 
     def take(self, line: str) -> None:
         """One line, with anything before its time stamp left out."""
@@ -184,6 +191,9 @@ class LlamaLog:
 
     def _write(self, slot: _Slot, cut: bool = False) -> None:
         rounds = [each for each in slot.rounds if each.tokens]
+        drafted = sum(each.n_draft for each in rounds)
+        if slot.totals is not None and slot.totals[1] and not drafted:
+            self.unread += 1
         if not rounds:
             return
         told, self._drawn = self._drawn, self._drawn or any(each.drawn for each in rounds)
@@ -192,6 +202,8 @@ class LlamaLog:
             self._writer = self._open_writer(self)
         out = self._writer
         self._drawn = self._drawn or out.trace.rule.name in _DRAWING
+        if any(each.n_draft and not each.rows for each in rounds):
+            out.trace.warn("drafts_unnamed", _UNNAMED)
         if self._drawn and not told:
             out.trace.warn("refused_unknown", _REFUSED)
             if out.trace.rule.name == "exact match":
@@ -236,10 +248,11 @@ def _write_round(out: Imported, each: _Round, finish: str | None, drawn: bool) -
     out.now = each.began
     out.trace.round(n_drafted=each.n_draft)
     kept = each.n_kept
-    for k, best in enumerate(each.rows):
-        token, text = best[0][0], best[0][2]
-        if drawn:
+    for k, best in enumerate(each.rows or [[]] * each.n_draft):
+        if drawn or not best:
             token, text = each.tokens[k] if k < kept else _NOBODY
+        else:
+            token, text = best[0][0], best[0][2]
         q = next((chance for one, chance, _ in best if one == token), None)
         out.trace.drafted(token, text, q=q, top=[(one, chance) for one, chance, _ in best])
     behind = (each.n_added or 1) - len(each.tokens)
@@ -251,7 +264,7 @@ def _write_round(out: Imported, each: _Round, finish: str | None, drawn: bool) -
 
 
 def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
-    """All lines of a log."""
+    """All lines of a log. Raises TraceError where they have another form than those that are read."""
     log, torn = LlamaLog(open_writer), ""
     for line in lines:
         if torn and not _TIME.match(line):
@@ -262,6 +275,8 @@ def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
         log.take(line)
         torn = ""
     log.finish()
+    if log.unread:
+        raise TraceError(f"drafts are counted in {log.unread} of its requests, and no line tells of them: {_OTHER}")
     return log
 
 
