@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from specviz.events import Header, Outside, Reported
 from specviz.runlog.fold import Run
 from specviz.text import running
-from specviz.trace.rules import RULES
+from specviz.trace.rules import unlike_ours
 from specviz.traits import CAPPED, TOKENWISE
 from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.run_header import outside_tone
@@ -69,7 +69,7 @@ def _engine(outside: Outside) -> str:
 
 def _rule(header: Header, outside: Outside) -> str:
     ours = "" if header.verifier == outside.setting else f"; here {running(header.verifier)}"
-    if header.verifier != "unknown" and header.verifier in RULES and not RULES[header.verifier].verifier:
+    if unlike_ours(header.verifier) is not None:
         ours = "; no verifier here decides so"
     return f"{running(outside.setting)}: {running(outside.how)}{ours}"
 
