@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from specviz.runlog.fold import fold
+from specviz.runlog.tree import RoundTree
 from specviz.trace import Writer, read_events
 from specviz.trace.rules import RULES
 from specviz.view import Options, Player
 from specviz.view.frame.parts import Why
+from specviz.view.why.node_context import why_no_chain
 from specviz.view.words.palette import CLOSING
 
 
@@ -65,3 +67,7 @@ def test_a_refused_token_that_nobody_named_is_not_blamed(tmp_path: Path) -> None
     assert why is not None
     assert why.words == "The engine refused what it had drafted here; which token that was is not on record."
     assert why.rule == "tokenwise: keep if u < p/q"
+    assert "decisions are known: a scan needs p and q" in why_no_chain(
+        player.run,
+        RoundTree(player.run.rounds[0]),
+    )

@@ -13,7 +13,7 @@ from specviz.events import DraftStep, Node, Verify, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.text import quoted, shown
+from specviz.text import quoted, running, shown
 from specviz.trace.rules import unlike_ours
 from specviz.traits import VerifierTraits
 from specviz.view.frame.frame import Values
@@ -111,6 +111,11 @@ def why_no_chain(run: Run, family: RoundTree) -> str:
         return (
             "A carried round of naive HSD: nothing is drafted, and the token is drawn from max(0, R·p − q), "
             f"R {carried(record.start.carry)} being the joint ratio of what was written since the draft began."
+        )
+    outside = run.header.outside if run.header is not None else None
+    if outside is not None and outside.known != "probabilities":
+        return (
+            f"Of this run of {running(outside.engine)} {outside.known} are known: a scan needs p and q of every token."
         )
     if run.method_traits.plain:
         return f"Plain decoding drafts nothing: {NO_CHAIN}."
