@@ -255,12 +255,12 @@ def _write_round(out: Imported, each: _Round, finish: str | None, drawn: bool) -
             token, text = best[0][0], best[0][2]
         q = next((chance for one, chance, _ in best if one == token), None)
         out.trace.drafted(token, text, q=q, top=[(one, chance) for one, chance, _ in best])
-    behind = (each.n_added or 1) - len(each.tokens)
+    behind = (each.n_added or 1) - 1 - kept  # the token that would have closed the round is counted by nobody
     out.now = max(each.ended, each.began)
     tokens, texts = [token for token, _ in each.tokens], [text for _, text in each.tokens]
     out.trace.committed(tokens, texts, n_accepted=kept, finish=finish)  # type: ignore[arg-type]
     if behind > 0:
-        out.trace.warn("behind_stop", f"the engine counts {behind} tokens behind the end of the text, which are none")
+        out.trace.warn("behind_stop", f"the engine counts {behind} accepted tokens behind the end of the text")
 
 
 def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
