@@ -11,6 +11,7 @@ import click
 from specviz.cli.flags import SERVER_KEY, flag
 from specviz.cli.outside.warned import warned
 from specviz.cli.printing import narrate, terminal_text
+from specviz.cli.signals import terminable
 from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz.trace.recorder import existing
@@ -95,9 +96,10 @@ def command(
     narrate(f"specviz: {running(said)} at {running(server.url)}; to watch: specviz tui {running(str(out))}")
     begun = False
     try:
-        for text in answer(server, asked, trace):
-            click.echo(terminal_text(text), nl=False)
-            begun = True
+        with terminable():
+            for text in answer(server, asked, trace):
+                click.echo(terminal_text(text), nl=False)
+                begun = True
     except BaseException as error:
         if begun:
             click.echo()
@@ -155,13 +157,16 @@ def _pass_on(server: "EngineServer", out: Path, port: int, ask: bool, rule: str 
 
     trace = open_trace(server, out, ServerRequest("", temperature=None), rule)
     try:
-        with ProxyDoor(server, trace, port, ask, lambda words: narrate(f"specviz: {running(words)}")) as door:
+        with (
+            suppress(KeyboardInterrupt),
+            terminable(),
+            ProxyDoor(server, trace, port, ask, lambda words: narrate(f"specviz: {running(words)}")) as door,
+        ):
             click.echo(door.url)
             fields = ", ".join(ASKED[server.kind])
             how = f"{fields} are added to requests" if ask else f"rounds are seen where requests have {fields}"
             narrate(f"specviz: passes on to {running(server.url)}; {how}; to watch: specviz tui {running(str(out))}")
-            with suppress(KeyboardInterrupt):
-                door.serve_forever(0.1)
+            door.serve_forever(0.1)
     finally:
         trace.close("stopped")
     warned(trace)

@@ -60,7 +60,7 @@ class LlamaStream:
 
     def cut(self) -> None:
         """The answer ended without its last chunk: what was told so far stays."""
-        self._write(None)
+        self._write(None, cut=True)
         self._trace.warn("cut_short", "the answer ended before its end: its rounds so far are shown")
 
     def _count(self, timings: Mapping[str, Any], tokens: Any, text: str) -> None:
@@ -99,7 +99,7 @@ class LlamaStream:
         if self._rounds and len(self._tokens) - sum(each.accepted for each in self._rounds) >= len(self._rounds):
             self._write(None)
 
-    def _write(self, finish: str | None) -> None:
+    def _write(self, finish: str | None, cut: bool = False) -> None:
         hidden = len(self._tokens) - sum(each.accepted + 1 for each in self._rounds)
         rounds = self._with_hidden(hidden) if hidden > 0 and self._rounds else self._rounds
         for k, each in enumerate(rounds):
@@ -117,7 +117,7 @@ class LlamaStream:
                 finish=finish if last else None,  # type: ignore[arg-type]
                 took_ns=round(1e6 * max(0.0, each.ms)),
             )
-            if kept < each.accepted:
+            if kept < each.accepted and not cut:
                 behind = each.accepted - kept
                 self._trace.warn(
                     "behind_stop", f"the server counts {behind} accepted tokens behind the end of the text"
