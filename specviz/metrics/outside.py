@@ -16,6 +16,7 @@ class RequestCounts:
         # Of every request: rounds that drafted, drafted, tested, accepted.
         self._requests: dict[int, tuple[int, int, int, int]] = {}
         self.by_kept: Counter[int] = Counter()  # rounds that drafted, by tokens kept
+        self.seen: set[int] = set()  # requests of which a round was finished
         self.n_drafting = 0  # rounds that drafted
         self.n_behind_stop = 0  # rounds whose text ended inside the draft
         self.n_chains = self.n_walked = 0  # drafts that are one chain, and those of them whose p is known whole
@@ -25,7 +26,10 @@ class RequestCounts:
     def take(self, record: RoundRecord) -> None:
         """Count a round."""
         end = record.end
-        if end is None or not end.n_drafted:
+        if end is None:
+            return
+        self.seen.add(end.q)
+        if not end.n_drafted:
             return
         rounds, drafted, tested, accepted = self._requests.get(end.q, (0, 0, 0, 0))
         self._requests[end.q] = (

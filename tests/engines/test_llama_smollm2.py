@@ -77,6 +77,12 @@ def test_answers_and_log_and_counters_tell_the_same_rounds(
     counters = dict(re.findall(r"^llamacpp:spec_decode_num_(\w+)_total (\d+)", metrics, re.MULTILINE))
     assert (int(counters["draft_tokens"]), int(counters["accepted_tokens"])) == (drafted, accepted)
     assert 0.5 * drafted < accepted < drafted
+    header = fold(read_events(tmp_path / "logged")).header
+    assert header is not None
+    assert [model.name for model in (header.models.target, header.models.draft) if model] == [
+        "whole.gguf",
+        "model.gguf",
+    ]
     for path in (*told, tmp_path / "logged"):
         card = measure_file(path).judgement.card
         assert card is not None

@@ -225,7 +225,8 @@ class LlamaLog:
     @property
     def header(self) -> dict[str, object]:
         """What the trace's header says."""
-        target = next((name for name in self._models if name != self._draft), None)
+        first = self._models[0] if self._models else None  # also where it drafts for itself
+        target = next((name for name in self._models if name != self._draft), first)
         rule, setting = "exact match", "server default"
         if self._coin:
             rule, setting = "coin", "synthetic acceptance"

@@ -155,7 +155,7 @@ def violations(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[
 def _pairs(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str, str]]:
     """Name, what the engine counted, what the rounds add up to; of requests whose rounds are known, where
     every one of them was counted by both."""
-    seen = {query.number for query in run.queries if query.n_rounds}
+    seen = tally.outside.seen
     each = [report for report in run.reported if not report.whole and (report.n_requests or report.q in seen)]
     if metrics is None or not each or sum(report.n_requests or 1 for report in each) != len(seen):
         return

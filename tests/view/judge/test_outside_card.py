@@ -81,6 +81,20 @@ def test_identities_are_checked_and_violations_said(tmp_path: Path, reported: di
     assert wrong in " ".join(card.violations)
 
 
+def test_of_many_requests_none_is_forgotten(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a", "engine", known="counts") as writer:
+        for _ in range(5):
+            writer.request()
+            writer.round(n_drafted=4)
+            writer.committed([-1, -1], n_accepted=1)
+            writer.reported("engine", n_rounds=1, n_drafted=4, n_accepted=1)
+    card = _card(writer.path)
+    assert dict(card.rows)["identities checked"].endswith(
+        "3 totals that the engine counted itself against the rounds: all agree"
+    )
+    assert not card.violations
+
+
 def test_what_was_tested_is_told_where_drafts_are_chains(tmp_path: Path) -> None:
     with Writer(tmp_path / "a", "engine", known="counts", chains=True) as writer:
         for kept in (3, 0):
