@@ -78,6 +78,9 @@ class LlamaStream:
         self._predicted = predicted
         at = float(timings.get("predicted_ms", 0.0))
         drafted, accepted = int(timings.get("draft_n", 0)), int(timings.get("draft_n_accepted", 0))
+        if drafted < self._drafted or accepted < self._accepted:
+            fell = f"from {self._drafted} and {self._accepted} to {drafted} and {accepted}"
+            self._trace.warn("counters_fell", f"the server's counts of drafted and accepted tokens fell {fell}")
         if (at, drafted) != (self._at, self._drafted):
             self._settle()
             self._rounds.append(
