@@ -12,9 +12,11 @@ import pytest
 
 from specviz.cli import main
 from specviz.cli.look.stats import measure_file
+from specviz.engines.rounds.attach import rule_of
+from specviz.engines.rounds.server import EngineServer
 from specviz.events import RoundEnd
 from specviz.runlog.fold import Run, fold
-from specviz.trace import read_events
+from specviz.trace import RULES, read_events
 
 Captured = pytest.CaptureFixture[str]
 Page = tuple[int, str, str]  # status, type, body
@@ -154,6 +156,31 @@ def test_merged_chunks_are_no_rounds(tmp_path: Path) -> None:
     assert run.header is not None
     assert run.header.outside is not None
     assert run.header.outside.promise == "changed"  # argmax at any temperature, on a processor
+
+
+@pytest.mark.parametrize(
+    ("told", "rule", "promise"),
+    [
+        ({}, "target only", "same law"),
+        ({"speculative_use_rejection_sampling": True}, "p/q", "same law"),
+        (
+            {"speculative_use_rejection_sampling": True, "speculative_use_block_verification": True},
+            "block",
+            "same law",
+        ),
+        ({"speculative_accept_threshold_single": 0.9, "speculative_accept_threshold_acc": 1.0}, "thresholds", "lossy"),
+        (
+            {"speculative_accept_threshold_single": 1.0, "speculative_accept_threshold_acc": 1.0},
+            "target only",
+            "same law",
+        ),
+        ({"device": "xpu", "speculative_accept_threshold_acc": 0.5}, "argmax", "changed"),
+    ],
+)
+def test_what_sglang_tells_of_its_settings_names_the_rule(told: dict[str, Any], rule: str, promise: str) -> None:
+    name, setting = rule_of(EngineServer("http://x", "SGLang", None, None, facts={"device": "cuda", **told}))
+    assert (name, RULES[name].promise) == (rule, promise)
+    assert setting
 
 
 @pytest.mark.parametrize(

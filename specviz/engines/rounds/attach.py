@@ -30,6 +30,8 @@ def rule_of(server: EngineServer) -> tuple[str, str]:
     facts = server.facts or {}
     if server.kind == "SGLang":
         if facts.get("speculative_use_rejection_sampling"):
+            if facts.get("speculative_use_block_verification"):
+                return "block", "--speculative-use-block-verification"
             return "p/q", "--speculative-use-rejection-sampling"
         if str(facts.get("device")) in ("cpu", "xpu"):
             return "argmax", f"device {facts['device']}"
