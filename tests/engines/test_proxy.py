@@ -105,6 +105,26 @@ def test_a_server_that_dies_in_mid_stream_leaves_what_it_said(tmp_path: Path) ->
     assert "broke off" in said[0]
 
 
+def test_a_server_that_has_gone_is_a_502_and_a_line(tmp_path: Path) -> None:
+    got, run, said = _through("http://127.0.0.1:1", [b"{}"], tmp_path)
+    assert got[0].startswith(b"HTTP/1.1 502 ")
+    assert not run.rounds
+    assert len(said) == 1
+    assert "the client was told 502" in said[0]
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>no</html>", b'{"error": {"message": "no"}}', b"data: {bad", b'{"timings": 7, "stop": true}']
+)
+def test_what_is_no_answer_passes_and_leaves_no_round(tmp_path: Path, body: bytes) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with odd_server(answer, 5) as (url, _):
+        got, run, said = _through(url, [b"{}"], tmp_path)
+    assert got == [answer]
+    assert not run.rounds
+    assert not said
+
+
 def test_fields_are_added_only_where_that_was_asked(tmp_path: Path) -> None:
     with odd_server(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", 50) as (url, asked):
         got, _, _ = _through(url, [b'{"prompt": "a"}'], tmp_path, ask=True)
