@@ -76,6 +76,7 @@ PAIR: dict[str, Recording] = {
     "code-specblock": Recording(_ON["code"], "specblock", SAMPLED),
     "code-eagle3": Recording(_ON["code"], "eagle3", SAMPLED),
     "code-mtp": Recording(_ON["code"], "mtp", SAMPLED),
+    "code-dflash": Recording(_ON["code"], "dflash", SAMPLED),
     "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
 }
 CHATS: dict[str, Recording] = {  # drafted by what is usual for the target, where a second model drafts

@@ -77,6 +77,7 @@ _EXTRA_OF = {
     "PIL": "export",
     "pyarrow": "export",
     "duckdb": "scale",
+    "xllamacpp": "engines",
 }
 
 

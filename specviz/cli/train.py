@@ -6,18 +6,16 @@ train ..` starts them.
 
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
-from specviz.cli import Terminated
 from specviz.cli.flags import DEVICE, DRAFT, TARGET, Minutes, Option, flag, text, value, with_options
+from specviz.cli.signals import terminable
 from specviz.errors import KnobError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -121,31 +119,13 @@ def usual_work(name: str) -> Path:
 def resumable(work: Path) -> Iterator[None]:
     """Tell whoever interrupts how to go on; the exit code is left to the interruption itself."""
     try:
-        with _terminable():
+        with terminable():
             yield
     except KeyboardInterrupt:
         told = f"specviz: interrupted; give the same command again to go on from what is in {work}"
         if os.environ.get("RANK", "0") == "0":  # of several processes that train together one tells
             print(told, file=sys.stderr, flush=True)
         raise
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends a training as Ctrl-C does."""
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, leave)
-    except ValueError:  # not the main thread: whoever runs us there handles signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @click.group("train")

@@ -30,7 +30,8 @@ def report_page(report: DiffReport, gates: Sequence[tuple[str, bool]]) -> str:
     parts = [
         f"<h1><span class=a>A</span> {_text(report.a)} → <span class=b>B</span> {_text(report.b)}</h1>",
         f"<p class=dim>{report.n_rounds[0]:,} and {report.n_rounds[1]:,} rounds of {report.n_requests[0]:,} and "
-        f"{report.n_requests[1]:,} prompts. Intervals: 95 %, by bootstrap over {_text(report.units)}.</p>",
+        f"{report.n_requests[1]:,} {'prompt' if max(report.n_requests) == 1 else 'prompts'}. "
+        f"Intervals: 95 %, by bootstrap over {_text(report.units)}.</p>",
         *(_verdict(text, broken) for text, broken in gates),
         "<h2>Whole runs</h2>",
         _table(report.whole, "", {name: words for name, (_, words) in WHOLE.items()}),

@@ -161,11 +161,20 @@ def kept(chain: Sequence[ChainPosition], rule: Rule) -> int | None:
 
 def single_chain(nodes: Sequence[Node], root_pos: int) -> tuple[Node, ...]:
     """The drafted nodes of a round when they are one sampled chain below the root, root to leaf; else empty."""
+    ordered = _one_line(nodes, root_pos)
+    return ordered if all(n.mode == "sampled" and n.logq is not None for n in ordered) else ()
+
+
+def argmax_chain(nodes: Sequence[Node], root_pos: int) -> tuple[Node, ...]:
+    """The same of the draft's likeliest tokens, whose q counts as 1: every lossless rule keeps the same of them."""
+    ordered = _one_line(nodes, root_pos)
+    return ordered if all(n.mode == "argmax" for n in ordered) else ()
+
+
+def _one_line(nodes: Sequence[Node], root_pos: int) -> tuple[Node, ...]:
     ordered = sorted((node for node in nodes if node.kept), key=lambda node: node.pos)
     places = [node.pos for node in ordered]
-    if places != list(range(root_pos + 1, root_pos + 1 + len(places))):
-        return ()
-    return tuple(ordered) if all(n.mode == "sampled" and n.logq is not None for n in ordered) else ()
+    return tuple(ordered) if places == list(range(root_pos + 1, root_pos + 1 + len(places))) else ()
 
 
 _QUERIES_AS_UNITS = 8

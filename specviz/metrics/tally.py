@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from specviz.events import Adapt, Calibration, Event, Header, Node, RoundEnd
 from specviz.metrics.estimate import Median
 from specviz.metrics.registry import RATIOS, DepthCounts, Metrics, RoundFigures, RunSums, summarize
-from specviz.metrics.replay_rules import DraftReplay, links, replay, single_chain
+from specviz.metrics.replay_rules import DraftReplay, argmax_chain, links, replay, single_chain
 from specviz.metrics.tallies import Cells
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
@@ -195,10 +195,12 @@ class Tally(RunSums):
     def _note_chain(self, record: RoundRecord, nodes: list[Node]) -> None:
         """What three verifiers would have done with this draft, when it is one sampled chain."""
         chain = single_chain(nodes, record.start.n - 1)
+        outside = not self.ours  # its draws are not keyed as ours are
         if not chain:
+            if outside and (chain := argmax_chain(nodes, record.start.n - 1)):
+                self.outside.follow(chain, record, sure=True)
             return
         prefill = record.query.prefill
-        outside = not self.ours  # its draws are not keyed as ours are
         if outside:
             self.outside.follow(chain, record)
         key = None if prefill is None or outside else (prefill.seed, record.r)

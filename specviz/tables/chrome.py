@@ -5,7 +5,7 @@ Times are microseconds since the first one. A modelled clock begins at its own z
 measured one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -22,21 +22,24 @@ _ROUNDS = 0  # thread of the rounds, in the process of the host's clock
 _HOST = 1
 
 
-def chrome_trace(run: Run) -> bytes:
-    """The run as JSON. Its lanes need level summary; rounds and counts are there at every level."""
-    writer = _Writer(run)
-    events = [event for record in run.rounds for event in writer.round(record)]
+def chrome_trace(run: Run, window: range | None = None) -> bytes:
+    """The run as JSON, or the rounds of a window (indexes). Its lanes need level summary; rounds and counts are there
+    at every level.
+    """
+    rounds = [run.rounds[index] for index in (range(len(run.rounds)) if window is None else window)]
+    writer = _Writer(rounds)
+    events = [event for record in rounds for event in writer.round(record)]
     return msgspec.json.encode({"traceEvents": [*writer.names(), *events], "displayTimeUnit": "ms"})
 
 
 class _Writer:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, rounds: Sequence[RoundRecord]) -> None:
         self._processes: dict[str, int] = {"host": _HOST}
         self._threads: dict[tuple[int, str], int] = {(_HOST, "rounds"): _ROUNDS}
         self._begins: dict[str, int] = {}  # of each clock, ns
         self._flows: set[tuple[str, int, int]] = set()  # those that have begun: clock, query, flow
-        if run.rounds:
-            self._begins["host"] = run.rounds[0].start.t
+        if rounds:
+            self._begins["host"] = rounds[0].start.t
 
     def names(self) -> Iterator[dict[str, Any]]:
         """What processes and threads are called."""

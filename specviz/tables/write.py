@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from specviz.runlog.fold import Run
+from specviz.tables.card import CARD, dataset_card
 from specviz.tables.rows import TABLES, Cell, DataTable, Held
 
 Kind = Literal["csv", "parquet"]
@@ -21,7 +22,10 @@ _FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes a text that begins s
 def write_tables(
     run: Run, kind: Kind, folder: Path, tables: Sequence[DataTable] = TABLES, narrow: bool = False
 ) -> list[Path]:
-    """Every table as a file of the folder; `narrow`, for Parquet: see `parquet_file`. Raises OSError."""
+    """Every table as a file of the folder, and the card of Parquet ones; `narrow`, for these: see `parquet_file`.
+
+    Raises OSError.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for table in tables:
@@ -32,6 +36,9 @@ def write_tables(
             else:
                 _WRITERS[kind](run, table, file)
         found.append(path)
+    if kind == "parquet":
+        found.append(folder / CARD)
+        found[-1].write_text(dataset_card(tables, narrow), "utf-8")
     return found
 
 

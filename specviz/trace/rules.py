@@ -85,6 +85,12 @@ DEFAULT_RULES = {
 }
 
 
+def unlike_ours(verifier: str) -> RuleInForce | None:
+    """The rule that a header names in place of a verifier, where no verifier here decides alike; else None."""
+    rule = RULES.get(verifier)
+    return rule if rule is not None and not rule.verifier and rule.name != "unknown" else None
+
+
 def rule_named(name: str) -> RuleInForce:
     """The rule of that name, or the one that a verifier's name stands for. Raises SpecvizError with the nearest."""
     found = RULES.get(name) or next((rule for rule in _ALL if rule.verifier == name), None)

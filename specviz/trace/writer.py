@@ -71,6 +71,7 @@ class Writer:
         self._recorder = Recorder(path)
         self._q, self._r, self._n, self._root, self._next = -1, 0, 0, -1, 0
         self._open: _Open | None = None
+        self.warned: dict[str, str] = {}  # the first warning of every code
         self._temperature = temperature
         self._told = 0  # when the last record was written
         knobs = {} if temperature is None else {"temperature": temperature}
@@ -199,6 +200,7 @@ class Writer:
 
     def warn(self, code: str, message: str) -> None:
         """Something that a reader must know."""
+        self.warned.setdefault(code, message)
         self._write(ev.Warn(code=code, message=message))
 
     def abandon(self) -> None:

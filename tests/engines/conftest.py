@@ -1,8 +1,12 @@
-"""A real server of llama.cpp, once for all tests: two small random Llamas whose text is plain letters."""
+"""Real servers of llama.cpp: two small random Llamas whose text is plain letters, written once for all tests."""
 
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +14,33 @@ from support import llama_server
 from support.llama_server import LlamaServer
 
 
+@dataclass(frozen=True)
+class LlamaPair:
+    """The files, and the target as the library has it."""
+
+    target: Path
+    draft: Path
+    model: Any
+
+
+@contextmanager
+def llama_serving(pair: LlamaPair, log: Path, mode: str = "draft") -> Iterator[LlamaServer]:
+    """A server of the pair in a process of its own. `mode`: see `support.llama_server`."""
+    with log.open("w") as sink:
+        command = [sys.executable, llama_server.__file__, str(pair.target), str(pair.draft), mode]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink, text=True)
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        try:
+            assert address, log.read_text("utf-8", "replace")[-2000:]
+            yield LlamaServer(address, log, pair.model)
+        finally:
+            process.kill()
+            process.communicate()
+
+
 @pytest.fixture(scope="session")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
+def llama_pair(tmp_path_factory: pytest.TempPathFactory) -> LlamaPair:
     pytest.importorskip("xllamacpp")
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -45,15 +74,10 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
                 parameter.add_(torch.randn_like(parameter) * 0.01 * (parameter != 0))
     write_gguf(folder / "draft.gguf", model, template="")
     model.load_state_dict(kept)
-    log = folder / "server.log"
-    with log.open("w") as sink:
-        command = [sys.executable, llama_server.__file__, str(folder / "target.gguf"), str(folder / "draft.gguf")]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink, text=True)
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        try:
-            assert address, log.read_text("utf-8", "replace")[-2000:]
-            yield LlamaServer(address, log, model.eval())
-        finally:
-            process.kill()
-            process.communicate()
+    return LlamaPair(folder / "target.gguf", folder / "draft.gguf", model.eval())
+
+
+@pytest.fixture(scope="session")
+def llama(llama_pair: LlamaPair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
+    with llama_serving(llama_pair, tmp_path_factory.mktemp("served") / "server.log") as server:
+        yield server

@@ -12,9 +12,11 @@ import pytest
 
 from specviz.cli import main
 from specviz.cli.look.stats import measure_file
+from specviz.engines.rounds.attach import rule_of
+from specviz.engines.rounds.server import EngineServer
 from specviz.events import RoundEnd
 from specviz.runlog.fold import Run, fold
-from specviz.trace import read_events
+from specviz.trace import RULES, read_events
 
 Captured = pytest.CaptureFixture[str]
 Page = tuple[int, str, str]  # status, type, body
@@ -103,14 +105,17 @@ def test_vllm_by_step(tmp_path: Path, capsys: Captured) -> None:
     assert card is not None
     assert not card.violations
     assert card.title == "vLLM 0.32.0"
+    assert main(["stats", str(tmp_path / "a")]) == 0
+    assert capsys.readouterr().err == "", "positions are told: counts of chains carry them"
 
 
-def test_vllm_that_says_nothing_of_steps_says_how_to_start_it(tmp_path: Path) -> None:
+def test_vllm_that_says_nothing_of_steps_says_how_to_start_it(tmp_path: Path, capsys: Captured) -> None:
     with served(_vllm(None)) as url:
         assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
     run, counts = _rounds(tmp_path / "a")
     assert not counts
     assert "--per-request-spec-decode-metrics detailed" in run.warnings[0].message
+    assert "--per-request-spec-decode-metrics detailed" in capsys.readouterr().err  # where it was asked, too
 
 
 NEW = {
@@ -154,11 +159,37 @@ def test_merged_chunks_are_no_rounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "rule", "promise"),
+    [
+        ({}, "target only", "same law"),
+        ({"speculative_use_rejection_sampling": True}, "p/q", "same law"),
+        (
+            {"speculative_use_rejection_sampling": True, "speculative_use_block_verification": True},
+            "block",
+            "same law",
+        ),
+        ({"speculative_accept_threshold_single": 0.9, "speculative_accept_threshold_acc": 1.0}, "thresholds", "lossy"),
+        (
+            {"speculative_accept_threshold_single": 1.0, "speculative_accept_threshold_acc": 1.0},
+            "target only",
+            "same law",
+        ),
+        ({"device": "xpu", "speculative_accept_threshold_acc": 0.5}, "argmax", "changed"),
+    ],
+)
+def test_what_sglang_tells_of_its_settings_names_the_rule(told: dict[str, Any], rule: str, promise: str) -> None:
+    name, setting = rule_of(EngineServer("http://x", "SGLang", None, None, facts={"device": "cuda", **told}))
+    assert (name, RULES[name].promise) == (rule, promise)
+    assert setting
+
+
+@pytest.mark.parametrize(
     ("pages", "otherwise", "words"),
     [
         ({}, (404, "text/plain", "no"), "is no server of llama.cpp, vLLM or SGLang"),
         ({}, (401, "text/plain", "no"), "wants a key (401)"),
-        ({}, (200, "text/html", "<html>hello</html>"), "is no server of llama.cpp, vLLM or SGLang"),
+        ({}, (200, "text/html", "<html>hello</html>"), "answers with web pages (HTML), but is no server of llama.cpp"),
+        ({"/api/version": _json({"version": "0.9"})}, None, "is Ollama, whose answers say nothing of speculation"),
         ({"/version": _json({"version": "1"}), "/v1/completions": (200, "text/html", "<p>")}, None, "a page (HTML)"),
         (
             {"/version": _json({"version": "1"}), "/v1/completions": _json({"error": {"message": "too long"}}, 400)},
@@ -201,7 +232,7 @@ def test_a_key_goes_to_the_named_server_alone(
     assert f"points to {other}: give that address" in error
 
 
-def test_half_a_stream_keeps_what_was_told(tmp_path: Path) -> None:
+def test_half_a_stream_keeps_what_was_told(tmp_path: Path, capsys: Captured) -> None:
     timings = {"prompt_n": 4, "predicted_n": 1, "predicted_ms": 0.1}
     chunks = [
         {"content": " a", "tokens": [7], "timings": timings},
@@ -213,10 +244,57 @@ def test_half_a_stream_keeps_what_was_told(tmp_path: Path) -> None:
     ]
     pages = {"/props": _json({"default_generation_settings": {}}), "/completion": _stream(*chunks)}
     with served(pages) as url:
-        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    told = capsys.readouterr()
+    assert told.out == " a b\n"
+    assert "broke off its answer: is it still up?; 2 rounds in " in told.err.splitlines()[-1]
     run, counts = _rounds(tmp_path / "a")
     assert counts == [(0, 0, 1), (4, 0, 1)]
     assert [warning.code for warning in run.warnings] == ["cut_short"]
+
+
+def _half(pages: dict[str, Page], path: str) -> dict[str, Page]:
+    """That server, whose answer ends before its last chunk."""
+    status, kind, body = pages[path]
+    chunks = body.split("\n\n")
+    return {**pages, path: (status, kind, "\n\n".join(chunks[:2]) + "\n\n" + chunks[2][:9])}
+
+
+def test_half_a_stream_of_those_that_tell_rounds_at_its_end(tmp_path: Path, capsys: Captured) -> None:
+    """No round is known then, and nothing is said of how the server was started: that is not what is wrong."""
+    halves = (_half(_vllm(STEPS), "/v1/completions"), _half(_sglang(NEW, (1, 4, 5, 7)), "/generate"))
+    for n, pages in enumerate(halves):
+        with served(pages) as url:
+            assert main(["attach", url, "hello", "-o", str(tmp_path / str(n))]) == 2
+        assert capsys.readouterr().err.count("broke off its answer") == 1
+        run, counts = _rounds(tmp_path / str(n))
+        assert not counts
+        assert [warning.code for warning in run.warnings] == ["cut_short"]
+        assert run.end is not None
+        assert run.end.reason == "error"
+
+
+@pytest.mark.parametrize(
+    ("pages", "path", "chunk"),
+    [
+        (_vllm(STEPS), "/v1/completions", {"choices": 7}),
+        (_vllm(STEPS), "/v1/completions", {"choices": [{"text": "a", "token_ids": ["x"], "finish_reason": "stop"}]}),
+        (_sglang(NEW, (1, 4)), "/generate", {"text": "a", "meta_info": {"completion_tokens": "many"}}),
+        (
+            {"/props": _json({"default_generation_settings": {}})},
+            "/completion",
+            {"content": "a", "tokens": ["x"], "timings": {"predicted_n": "two", "predicted_ms": None}},
+        ),
+    ],
+)
+def test_an_answer_of_another_form_is_said_in_a_line(
+    tmp_path: Path, capsys: Captured, pages: dict[str, Page], path: str, chunk: Any
+) -> None:
+    with served({**pages, path: _stream(chunk)}) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    assert "of another version?" in capsys.readouterr().err.splitlines()[-1]
+    run, _ = _rounds(tmp_path / "a")
+    assert run.end is not None
 
 
 @pytest.mark.parametrize(

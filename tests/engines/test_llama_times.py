@@ -40,3 +40,14 @@ def test_rounds_took_what_the_server_says(tmp_path: Path) -> None:
     assert {t: (share.value, share.n) for t, share in by_position.items()} == {1: (0.5, 2), 2: (0, 1)}
     times = [event.t for event in events]
     assert times == sorted(times)
+
+
+def test_counts_that_jump_back_are_said_and_nothing_is_lost(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a.sv.jsonl", "draft", rule="exact match", known="counts", chains=True) as trace:
+        stream = LlamaStream(trace)
+        for chunk in (_chunk(1, 0.1, 0, 0), _chunk(2, 9, 8, 0), _chunk(3, 20, 4, 0), _chunk(4, 30, 8, 0, stop=True)):
+            stream.take(chunk)
+    events = read_events(trace.path)
+    assert [event.code for event in events if isinstance(event, ev.Warn)] == ["counters_fell"]
+    assert [event.n_emitted for event in events if isinstance(event, ev.RoundEnd)] == [1, 1, 1, 1]
+    assert "fell from 8 and 0 to 4 and 0" in trace.warned["counters_fell"]

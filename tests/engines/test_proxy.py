@@ -1,8 +1,11 @@
 """The proxy: what passes is the same to the byte, however it was cut, and its rounds are in the trace."""
 
 import json
+import signal
 import socket
 import socketserver
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from specviz.cli.look.stats import measure_file
 from specviz.engines.proxy import ProxyDoor
+from specviz.engines.proxy.sides import AnswerSide
 from specviz.engines.rounds.attach import ServerRequest, open_trace
 from specviz.engines.rounds.server import EngineServer
 from specviz.events import RoundEnd
@@ -100,6 +105,26 @@ def test_a_server_that_dies_in_mid_stream_leaves_what_it_said(tmp_path: Path) ->
     assert "broke off" in said[0]
 
 
+def test_a_server_that_has_gone_is_a_502_and_a_line(tmp_path: Path) -> None:
+    got, run, said = _through("http://127.0.0.1:1", [b"{}"], tmp_path)
+    assert got[0].startswith(b"HTTP/1.1 502 ")
+    assert not run.rounds
+    assert len(said) == 1
+    assert "the client was told 502" in said[0]
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>no</html>", b'{"error": {"message": "no"}}', b"data: {bad", b'{"timings": 7, "stop": true}']
+)
+def test_what_is_no_answer_passes_and_leaves_no_round(tmp_path: Path, body: bytes) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with odd_server(answer, 5) as (url, _):
+        got, run, said = _through(url, [b"{}"], tmp_path)
+    assert got == [answer]
+    assert not run.rounds
+    assert not said
+
+
 def test_fields_are_added_only_where_that_was_asked(tmp_path: Path) -> None:
     with odd_server(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", 50) as (url, asked):
         got, _, _ = _through(url, [b'{"prompt": "a"}'], tmp_path, ask=True)
@@ -118,3 +143,60 @@ def test_an_answer_without_counts_says_what_the_client_must_send(tmp_path: Path)
     assert not run.rounds
     assert "timings_per_token" in run.warnings[0].message
     assert (run.reported[0].n_drafted, run.reported[0].n_accepted) == (8, 5)
+
+
+def test_an_answer_of_which_only_sums_are_known_is_no_violation(tmp_path: Path) -> None:
+    """Another one beside it has its rounds: those alone are held against what the server counted of them."""
+    told = {"content": "abc", "stop": True, "timings": {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}}
+    body = json.dumps(told).encode()
+    server = EngineServer("http://x", "llama.cpp", None, None)
+    trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
+    for answer in (body, b"".join(STREAM)):
+        side = AnswerSide(server, trace, threading.Lock(), print)
+        side.take(answer)
+        side.end(True)
+    trace.close()
+    card = measure_file(trace.path).judgement.card
+    assert card is not None
+    assert dict(card.rows)["identities checked"].startswith("3 totals")
+    assert not card.violations
+
+
+def test_who_leaves_in_the_middle_of_a_round_is_told_of_no_tokens_behind_the_text(tmp_path: Path) -> None:
+    server = EngineServer("http://x", "llama.cpp", None, None)
+    trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
+    side = AnswerSide(server, trace, threading.Lock(), print)
+    side.take(_chunk(1, 0, 0) + _chunk(2, 4, 3))
+    side.end(False)
+    trace.close()
+    assert [warning.code for warning in fold(read_events(trace.path)).warnings] == ["cut_short"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_proxy_that_is_stopped_closes_its_trace(tmp_path: Path, number: signal.Signals) -> None:
+    pages = b'HTTP/1.1 200 OK\r\nContent-Length: 37\r\n\r\n{"default_generation_settings": null}'
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _answering(pages)) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"127.0.0.1:{server.server_address[1]}"
+        words = [sys.executable, "-m", "specviz", "attach", url, "--proxy", "0", "-o", str(tmp_path / "p")]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("http://127.0.0.1:")
+            process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+        server.shutdown()
+    assert process.returncode == 0
+    assert "kept in" in said
+    end = fold(read_events(tmp_path / "p")).end
+    assert end is not None
+    assert end.reason == "stopped"
+
+
+def _answering(page: bytes) -> type[socketserver.StreamRequestHandler]:
+    class Page(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline() not in (b"\r\n", b""):
+                pass
+            self.wfile.write(page)
+
+    return Page

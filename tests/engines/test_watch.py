@@ -190,6 +190,7 @@ def test_sums_that_do_not_add_up_are_said() -> None:
         ((200, '{"object": "list"}\n'), "JSON"),
         ((200, "go_threads 7\n"), "no vLLM, llama.cpp or SGLang"),
         ((200, "vllm:spec_decode_num_drafts_total 1"), "broke off"),
+        ((200, "vllm:spec_decode_num_drafts_total 1\nvllm:spec_de"), "broke off behind line 1"),
         ((200, "vllm:spec_decode_num_dr\n"), "no Prometheus sample"),
     ],
 )

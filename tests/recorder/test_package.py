@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import zipfile
 from pathlib import Path
 
@@ -20,10 +19,10 @@ from specviz_recorder.switch import Switch
 from specviz_recorder.vllm import v1, v2
 from specviz_recorder.vllm.philox import uniforms
 from support.recorder.reading import read
+from support.wheels import engine_wheel
 from tools.engine_signatures import FACTS, differences
 
 HOME = Path(specviz_recorder.__file__).parent
-WHEELS = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "specviz" / "wheels"
 CARD = RunCard("engine", "1", "one-hot", "", "ngram", "owner/target", "/home/somebody/models/draft")
 
 
@@ -71,11 +70,8 @@ def test_the_tool_sees_a_signature_that_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_facts_are_those_of_the_wheel(engine: str) -> None:
-    known = known_signatures(engine)
-    found = [*WHEELS.glob(f"{known.package.replace('-', '_')}-{known.version}-*.whl")]
-    if not found:
-        pytest.skip(f"{known.package} {known.version} is not in {WHEELS}; pip download --no-deps puts it there")
-    assert not [*differences(found[0], json.loads(FACTS.read_text()))]
+    wheel = engine_wheel(known_signatures(engine))
+    assert not [*differences(wheel, json.loads(FACTS.read_text()))]
 
 
 def test_keyed_numbers_are_philox() -> None:

@@ -1,7 +1,7 @@
 """llama.cpp's own server in a process of its own: `python llama_server.py TARGET DRAFT [MODE]`.
 
 Prints its address and serves until its input closes. Everything it logs goes to standard error. MODE `plain` drafts
-nothing, `sampled` draws drafted tokens from q.
+nothing, `sampled` draws drafted tokens from q, `coin` keeps them by a coin.
 """
 
 import sys
@@ -47,6 +47,7 @@ def settings(target: str, draft: str, mode: str) -> Any:
         params.speculative.draft.mparams.path = draft
         params.speculative.draft.n_max, params.speculative.draft.p_min = 4, 0.0
         params.speculative.draft.cpuparams.n_threads = 1
+        params.speculative.synth_len = 3.0 if mode == "coin" else -1.0
     return params
 
 

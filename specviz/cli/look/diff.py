@@ -84,8 +84,11 @@ def _print(report: "DiffReport") -> None:
     from specviz.console import standard_output
 
     with standard_output(_NARROWEST) as console:
-        console.print(f"A {running(report.a)}: {report.n_requests[0]:,} prompts, {report.n_rounds[0]:,} rounds")
-        console.print(f"B {running(report.b)}: {report.n_requests[1]:,} prompts, {report.n_rounds[1]:,} rounds")
+        for letter, name, n_prompts, n_rounds in zip(
+            "AB", (report.a, report.b), report.n_requests, report.n_rounds, strict=True
+        ):
+            of = "prompt" if n_prompts == 1 else "prompts"
+            console.print(f"{letter} {running(name)}: {n_prompts:,} {of}, {n_rounds:,} rounds")
         console.print(f"95 % over {report.units}\n")
         _table(console, "whole runs", report.whole)
         _table(console, "by position and depth", [*report.position, *report.depth])

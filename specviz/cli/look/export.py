@@ -1,4 +1,4 @@
-"""`specviz export`: a round as a picture or a short film, or a whole trace as tables, to send or to work on."""
+"""`specviz export`: a round as a picture or a film, rounds as a Chrome trace, or a whole trace as tables."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _PHASES = ("root", "draft", "verify", "accept", "close", "commit")
 _PLACE = re.compile(r"(?:q(?P<q>\d{1,6})[/.]?)?r?(?P<r>\d{1,9})(?:[/.]n(?P<n>\d{1,9}))?", re.IGNORECASE)
 _MOST_ROUNDS = 12  # of a GIF: some 400 kB and half a minute each
+_MOST_SPANNED = 50_000  # of a Chrome trace: beyond that its viewers run out of memory
 _PICTURES, _FOLDERS = ("gif", "svg", "png"), ("csv", "parquet")
+_FILES = (*_PICTURES, "chrome")
 _DIR = click.Path(path_type=Path, file_okay=False)
 
 
@@ -28,6 +30,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @text("--gif", "rN[-rM]", "A round as it goes, or several, as an animated GIF.")
 @text("--svg", "rN[/nID]", "The stage at a round, with a node chosen if one is named, as SVG.")
 @text("--png", "rN[/nID]", "The same as PNG.")
+@text("--chrome", "rN-rM", "Rounds on their lanes as a Chrome trace, for Perfetto; 'all': the whole run.")
 @click.option("--csv", type=_DIR, metavar="DIR", help="Tables of rounds, nodes and tests as CSV, in a folder.")
 @click.option(
     "--parquet", type=_DIR, metavar="DIR", help="The same as Parquet, with tables of the run and its prompts."
@@ -49,7 +52,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @quiet()
 @max_mb_option
 def command(trace: str, **given: Any) -> None:
-    """Save a round as SVG, PNG or GIF, or the tables of a trace as CSV or Parquet.
+    """Save a round as SVG, PNG or GIF, rounds as a Chrome trace, or the tables of a trace as CSV or Parquet.
 
     TRACE is a recorded trace, or the name of one that comes with the package. A round is written as r37, q2/r5 of
     another query, r37/n14 with a node. Pictures show the text of the run, prompt included.
@@ -57,13 +60,15 @@ def command(trace: str, **given: Any) -> None:
     \b
       specviz export run.sv.jsonl.gz --gif r4 -o round.gif
       specviz export run.sv.jsonl.gz --svg r4/n14 --theme dark
+      specviz export run.sv.jsonl.gz --chrome r100-r400 -o rounds.json
       specviz export run.sv.jsonl.gz --csv tables
     """
-    asked = [kind for kind in (*_PICTURES, *_FOLDERS) if given[kind] is not None]
+    asked = [kind for kind in (*_FILES, *_FOLDERS) if given[kind] is not None]
     if len(asked) != 1:
         seen = f" together: {', '.join(f'--{kind}' for kind in asked)}" if asked else ""
         raise SpecvizError(
-            f"name one thing to export{seen}; one of --gif r4, --svg r4, --png r4, --csv DIR, --parquet DIR"
+            f"name one thing to export{seen}; one of --gif r4, --svg r4, --png r4, --chrome r4-r9, --csv DIR, "
+            "--parquet DIR"
         )
     kind = asked[0]
     _refuse_unused(kind, given)
@@ -76,7 +81,7 @@ def command(trace: str, **given: Any) -> None:
 def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
     """Raises SpecvizError for an option that this kind has no use for: it would be ignored without a word."""
     source = click.get_current_context().get_parameter_source
-    uses = {"phase": ("svg", "png"), "speed": ("gif",), "font": ("gif", "png"), "out": _PICTURES}
+    uses = {"phase": ("svg", "png"), "speed": ("gif",), "font": ("gif", "png"), "out": _FILES}
     uses |= {"narrow": ("parquet",), "theme": _PICTURES, "width": _PICTURES}
     for name, kinds in uses.items():
         if kind not in kinds and source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -89,11 +94,11 @@ def _or(kinds: Sequence[str]) -> str:
 
 def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
     from specviz.cli.look.written import found_trace, read_run
-    from specviz.tables import ENDINGS, TABLES, WHOLE, write_tables
+    from specviz.tables import CARD, ENDINGS, TABLES, WHOLE, write_tables
 
     folder, narrow = given[kind], bool(given["narrow"])
     asked = [table for table in (WHOLE if kind == "parquet" else TABLES) if table.narrow or not narrow]
-    there = [folder / f"{table.name}.{kind}" for table in asked]
+    there = [folder / f"{table.name}.{kind}" for table in asked] + [folder / CARD] * (kind == "parquet")
     taken = next((path for path in there if path.exists()), None)
     if taken is not None and not given["force"]:
         raise SpecvizError(f"{taken} is there already; give --force to write over it, or another folder")
@@ -113,10 +118,14 @@ def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
     path, place = found_trace(trace), str(given[kind]).strip()
     _check_place(kind, place)
     named = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
-    written = given["out"] or Path(f"{trace_title(path)}-{named}.{kind}")
+    ending = "chrome.json" if kind == "chrome" else kind
+    written = given["out"] or Path(f"{trace_title(path)}-{named}.{ending}")
     refuse_place(written, path, given["force"])
     builder = read_run(path)
-    made = _film(builder, place, given) if kind == "gif" else _still(builder, kind, place, given)
+    if kind == "chrome":
+        made = _spans(builder, place)
+    else:
+        made = _film(builder, place, given) if kind == "gif" else _still(builder, kind, place, given)
     try:
         written.write_bytes(made)
     except OSError as error:
@@ -128,9 +137,12 @@ def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
 
 def _check_place(kind: str, place: str) -> None:
     """Raises SpecvizError for what is no place, before anything is read."""
-    ends = place.split("-") if kind == "gif" else [place]
+    several = kind in ("gif", "chrome")
+    ends = place.split("-") if several else [place]
+    if kind == "chrome" and place == "all":
+        return
     if len(ends) > 2 or not all(_PLACE.fullmatch(end) for end in ends):
-        example = "r4, or r3-r7 for several rounds" if kind == "gif" else "r4, or r4/n14 with a node"
+        example = "r4, or r3-r7 for several rounds" if several else "r4, or r4/n14 with a node"
         raise SpecvizError(f"--{kind} {place}: write a round as {example}")
 
 
@@ -150,15 +162,32 @@ def _index(builder: "FrameBuilder", kind: str, place: str) -> tuple[int, int | N
     return index, int(match["n"]) if match["n"] else None
 
 
+def _indexes(builder: "FrameBuilder", kind: str, place: str) -> range:
+    """Indexes of the rounds from one to the other. Raises SpecvizError."""
+    ends = [_index(builder, kind, end)[0] for end in place.split("-")]
+    if ends[-1] < ends[0]:
+        raise SpecvizError(f"--{kind} {place}: the second round comes before the first; turn them round")
+    return range(ends[0], ends[-1] + 1)
+
+
+def _spans(builder: "FrameBuilder", place: str) -> bytes:
+    from specviz.tables.chrome import chrome_trace
+
+    indexes = range(len(builder.run.rounds)) if place == "all" else _indexes(builder, "chrome", place)
+    if len(indexes) > _MOST_SPANNED:
+        raise SpecvizError(
+            f"--chrome {place}: {len(indexes):,} rounds are too many for a viewer of Chrome traces, {_MOST_SPANNED:,} "
+            "at most; name a window of them, like r1-r1000"
+        )
+    return chrome_trace(builder.run, indexes)
+
+
 def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:
     from specviz.view.picture.film import gif
     from specviz.view.picture.letters import Letters
     from specviz.view.stage.document import head, one_round
 
-    ends = [_index(builder, "gif", end)[0] for end in place.split("-")]
-    if ends[-1] < ends[0]:
-        raise SpecvizError(f"--gif {place}: the second round comes before the first; turn them round")
-    indexes = range(ends[0], ends[-1] + 1)
+    indexes = _indexes(builder, "gif", place)
     if len(indexes) > _MOST_ROUNDS:
         raise SpecvizError(
             f"--gif {place}: {len(indexes)} rounds are too many for one GIF, {_MOST_ROUNDS} at most; "

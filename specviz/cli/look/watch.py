@@ -12,6 +12,7 @@ import click
 
 from specviz.cli.flags import SERVER_KEY, flag, value
 from specviz.cli.printing import echo_json, narrate
+from specviz.cli.signals import terminable
 from specviz.text import running
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def command(
         if on_screen:
             _show(None, watcher, every)
         else:
-            _follow(watcher, every, looks, as_json)
+            with terminable():
+                _follow(watcher, every, looks, as_json)
     finally:
         watcher.close()
         if watcher.kept_in is not None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from specviz.cli.flags import SERVER_KEY, flag
+from specviz.cli.outside.warned import warned
 from specviz.cli.printing import narrate, terminal_text
+from specviz.cli.signals import terminable
 from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz.trace.recorder import existing
+from specviz.view.words.numbers import plural
 
 if TYPE_CHECKING:
     from specviz.engines.rounds.server import EngineServer
@@ -88,18 +91,35 @@ def command(
     trace = open_trace(server, out, asked, rule)
     if tui:
         _watched(answer(server, asked, trace), trace)
-        narrate(f"specviz: {trace.n_rounds} rounds in {running(str(trace.path))}")
+        _kept(trace)
         return
     narrate(f"specviz: {running(said)} at {running(server.url)}; to watch: specviz tui {running(str(out))}")
+    begun = False
     try:
-        for text in answer(server, asked, trace):
-            click.echo(terminal_text(text), nl=False)
+        with terminable():
+            for text in answer(server, asked, trace):
+                click.echo(terminal_text(text), nl=False)
+                begun = True
     except BaseException as error:
+        if begun:
+            click.echo()
         trace.close("error", running(str(error)) or type(error).__name__)
+        if isinstance(error, SpecvizError) and trace.n_rounds:
+            raise SpecvizError(f"{error}; {_rounds(trace)}") from None
         raise
     click.echo()
     trace.close()
-    narrate(f"specviz: {trace.n_rounds} rounds in {running(str(trace.path))}")
+    _kept(trace)
+
+
+def _rounds(trace: "Writer") -> str:
+    return f"{plural(trace.n_rounds, 'round')} in {running(str(trace.path))}"
+
+
+def _kept(trace: "Writer") -> None:
+    """What a reader must know of the trace, and where it is."""
+    warned(trace)
+    narrate(f"specviz: {_rounds(trace)}")
 
 
 def _watched(texts: Iterator[str], trace: "Writer") -> None:
@@ -126,7 +146,7 @@ def _watched(texts: Iterator[str], trace: "Writer") -> None:
         left.set()
         reader.join(2.0)  # a server that says nothing more is not waited for
     if failed:
-        raise failed[0]
+        raise SpecvizError(f"{failed[0]}; {_rounds(trace)}") if trace.n_rounds else failed[0]
 
 
 def _pass_on(server: "EngineServer", out: Path, port: int, ask: bool, rule: str | None) -> None:
@@ -137,13 +157,17 @@ def _pass_on(server: "EngineServer", out: Path, port: int, ask: bool, rule: str 
 
     trace = open_trace(server, out, ServerRequest("", temperature=None), rule)
     try:
-        with ProxyDoor(server, trace, port, ask, lambda words: narrate(f"specviz: {running(words)}")) as door:
+        with (
+            suppress(KeyboardInterrupt),
+            terminable(),
+            ProxyDoor(server, trace, port, ask, lambda words: narrate(f"specviz: {running(words)}")) as door,
+        ):
             click.echo(door.url)
             fields = ", ".join(ASKED[server.kind])
             how = f"{fields} are added to requests" if ask else f"rounds are seen where requests have {fields}"
             narrate(f"specviz: passes on to {running(server.url)}; {how}; to watch: specviz tui {running(str(out))}")
-            with suppress(KeyboardInterrupt):
-                door.serve_forever(0.1)
+            door.serve_forever(0.1)
     finally:
         trace.close("stopped")
+    warned(trace)
     narrate(f"specviz: kept in {running(str(trace.path))}")

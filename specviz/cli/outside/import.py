@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from specviz.cli.flags import flag
+from specviz.cli.outside.warned import warned
 from specviz.cli.printing import narrate
 from specviz.errors import SpecvizError
 from specviz.text import running
@@ -45,5 +46,6 @@ def command(file: Path, out: Path | None, rule: str | None, drafted: int | None,
     made.trace.close()
     if made.trace.problem is not None:
         raise SpecvizError(f"cannot write {made.trace.path}: {made.trace.problem}")
+    warned(made.trace)
     narrate(f"specviz: {running(str(file))}: to see it, specviz tui {running(str(made.trace.path))}")
     click.echo(made.trace.path)

@@ -5,10 +5,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from specviz.engines.rounds.attach import Taken, reader_of
 from specviz.engines.rounds.llama_stream import LlamaStream
 from specviz.engines.rounds.server import EngineServer
-from specviz.engines.rounds.sglang_answer import SglangAnswer
-from specviz.engines.rounds.vllm_answer import VllmAnswer
 from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz.trace import Writer
@@ -28,7 +27,7 @@ class AnswerSide:
 
     def __init__(self, server: EngineServer, trace: Writer, turn: threading.Lock, say: Callable[[str], None]) -> None:
         self._server, self._trace, self._turn, self._say = server, trace, turn, say
-        self._taken: LlamaStream | VllmAnswer | SglangAnswer | None = None
+        self._taken: Taken | None = None
         self._waiting: list[Mapping[str, Any]] = []
         self._rest = b""
         self._lost = False
@@ -67,12 +66,7 @@ class AnswerSide:
         return self._taken is not None
 
     def _begin(self) -> None:
-        kinds: dict[str, type[LlamaStream | VllmAnswer | SglangAnswer]] = {
-            "llama.cpp": LlamaStream,
-            "vLLM": VllmAnswer,
-            "SGLang": SglangAnswer,
-        }
-        self._taken = kinds[self._server.kind](self._trace)
+        self._taken = reader_of(self._server, self._trace)
 
     def _line(self, line: bytes) -> None:
         """A line of a stream, or an answer in one piece."""
@@ -99,16 +93,13 @@ class AnswerSide:
                 self._lost = True
 
     def _finish(self, whole: bool) -> None:
-        if isinstance(self._taken, LlamaStream):
-            if self._sums is not None:
-                self._write_sums(self._sums)
-            elif not (self._taken.done and whole):
-                self._taken.cut()
-            return
         assert self._taken is not None
-        self._taken.end()
-        if not whole:
-            self._trace.warn("cut_short", "the answer ended before its end: its rounds so far are shown")
+        if self._sums is not None:
+            self._write_sums(self._sums)
+        elif whole and (self._taken.done or not isinstance(self._taken, LlamaStream)):
+            self._taken.end()
+        else:
+            self._taken.cut()
 
     def _is_sum(self, chunk: Mapping[str, Any]) -> bool:
         """Whether the last chunk of llama.cpp tells of many tokens of which no chunk before it told anything."""

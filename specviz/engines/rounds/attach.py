@@ -30,6 +30,8 @@ def rule_of(server: EngineServer) -> tuple[str, str]:
     facts = server.facts or {}
     if server.kind == "SGLang":
         if facts.get("speculative_use_rejection_sampling"):
+            if facts.get("speculative_use_block_verification"):
+                return "block", "--speculative-use-block-verification"
             return "p/q", "--speculative-use-rejection-sampling"
         if str(facts.get("device")) in ("cpu", "xpu"):
             return "argmax", f"device {facts['device']}"
@@ -56,20 +58,49 @@ def open_trace(server: EngineServer, path: Path, asked: ServerRequest, rule: str
     )
 
 
+Taken = LlamaStream | VllmAnswer | SglangAnswer
+_READERS: dict[str, type[Taken]] = {"llama.cpp": LlamaStream, "vLLM": VllmAnswer, "SGLang": SglangAnswer}
+
+
+def reader_of(server: EngineServer, trace: Writer) -> Taken:
+    """What reads an answer of that server into a trace."""
+    return _READERS[server.kind](trace)
+
+
 def answer(server: EngineServer, asked: ServerRequest, trace: Writer) -> Iterator[str]:
     """The text as it comes; rounds go to the trace. Raises ServerError, with the trace as far as it came."""
-    if server.kind == "llama.cpp":
-        yield from _llama(server, asked, trace)
-    else:
-        taken: VllmAnswer | SglangAnswer = VllmAnswer(trace) if server.kind == "vLLM" else SglangAnswer(trace)
-        path, body = _vllm_body(server, asked) if server.kind == "vLLM" else _sglang_body(asked)
+    taken, n = reader_of(server, trace), 0
+    path, body = _body(server, asked)
+    try:
         for chunk in servers.stream(server, path, body):
+            n += 1
             yield taken.take(chunk)
-        taken.end()
+        if n and taken.done:
+            taken.end()
+    except ServerError:
+        if n:
+            taken.cut()
+        raise
+    except (TypeError, ValueError, KeyError, AttributeError) as error:  # of what stands in the chunks
+        raise ServerError(
+            f"the answer of {server.url} cannot be read ({type(error).__name__}): {server.kind} of another version?"
+        ) from None
+    if not n:
+        raise ServerError(f"{server.url} sent an empty answer")
+    if not taken.done:
+        taken.cut()
+        raise ServerError(f"{server.url} broke off its answer: is it still up?")
 
 
-def _llama(server: EngineServer, asked: ServerRequest, trace: Writer) -> Iterator[str]:
-    body = {
+def _body(server: EngineServer, asked: ServerRequest) -> tuple[str, Mapping[str, Any]]:
+    """Where it is asked, and what."""
+    if server.kind == "vLLM":
+        return _vllm_body(server, asked)
+    return _llama_body(asked) if server.kind == "llama.cpp" else _sglang_body(asked)
+
+
+def _llama_body(asked: ServerRequest) -> tuple[str, Mapping[str, Any]]:
+    return "/completion", {
         "prompt": asked.prompt,
         "n_predict": asked.max_new_tokens,
         "stream": True,
@@ -77,19 +108,6 @@ def _llama(server: EngineServer, asked: ServerRequest, trace: Writer) -> Iterato
         "return_tokens": True,
         **_given(temperature=asked.temperature, seed=asked.seed),
     }
-    taken, n = LlamaStream(trace), 0
-    try:
-        for chunk in servers.stream(server, "/completion", body):
-            n += 1
-            yield taken.take(chunk)
-    except ServerError:
-        if n:
-            taken.cut()
-        raise
-    if not n:
-        raise ServerError(f"{server.url} sent an empty answer")
-    if not taken.done:
-        taken.cut()
 
 
 def _vllm_body(server: EngineServer, asked: ServerRequest) -> tuple[str, Mapping[str, Any]]:

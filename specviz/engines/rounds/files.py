@@ -83,10 +83,11 @@ def _llama(
         if not made:
             raise TraceError(f"{path}: {error}") from None
         made[0].trace.close("error", str(error))
-        raise TraceError(f"{path}: {error}; what stands before it is in {made[0].trace.path}") from None
+        raise TraceError(f"{path}: {error}; what was read is in {made[0].trace.path}") from None
     if not made:
         raise TraceError(
-            f"{path} is a log of llama.cpp without any request in it: run the program with -lv 10 and ask it something"
+            f"{path} is a log of llama.cpp in which no token of a request stands: run the program with -lv 10 and ask "
+            "it something; this reads logs of October 2026 (build 10k)"
         )
     return made[0]
 

@@ -50,7 +50,7 @@ class MlxRounds:
     def finish(self) -> None:
         """A stream that was cut leaves its last round open."""
         if self._tokens:
-            self._out.trace.warn("cut_short", f"the file ends inside a round: {len(self._tokens)} tokens are left out")
+            self._out.trace.warn("cut_short", "the file ends inside a round, which is left out")
 
     def _write(self, drafted: bool, finish: str | None) -> None:
         kept = len(self._tokens) - (not drafted)

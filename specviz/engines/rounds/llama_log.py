@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from specviz.engines.rounds.importing import Imported, Opened
+from specviz.errors import TraceError
 
 LOADING = "llama_model_loader: loaded meta data"
 _TIME = re.compile(r"(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
@@ -21,9 +22,26 @@ _ADDED = re.compile(r"add accepted tokens: sampled=(\d+), ids\.size=(\d+), n_dra
 _NEXT = re.compile(r"n_gen = (\d+), n_remaining = -?\d+, next token: *(\d+) '(.*)'\s*$", re.DOTALL)
 _PROMPT = re.compile(r"new prompt, .*task\.n_tokens = (\d+)")
 _TOTAL = re.compile(r"draft acceptance = [\d.]+ \( *(\d+) accepted / *(\d+) generated\)")
+_POSITIONS = re.compile(r"acc per pos = \(([\d., ]*)\)")
 _TEMPERATURE = re.compile(r"\btemp = ([\d.]+)")
 _OPENED = re.compile(r"(?:draft candidate|next token:)[^']*'?")
+_EXACT = 500  # rounds whose shares, printed with three digits, give their counts
+_COIN = re.compile(r"synthetic (speculative )?acceptance( is enabled|: n_max)")
 _LONGEST = 4096  # characters of a line that is waited for
+_DRAWING = ("p/q", "block")  # rules whose drafts are drawn from q
+_NOBODY = -1, "(not told)"  # a token that the log does not name
+_REFUSED = (
+    "drafts are drawn here, and the log names the likeliest tokens of each place: which one was drawn is known of the "
+    "kept ones alone"
+)
+_OTHER = "a log of another version than October 2026 (build 10k), or below debug verbosity (-lv 10)"
+_UNNAMED = (
+    "the log names no likeliest tokens of some drafts, as of a lookup's: which token was drafted is known of the kept "
+    "ones alone"
+)
+_NOT_EXACT = (
+    "tokens were kept that the draft did not think likeliest, so the rule is not exact match: import with --rule p/q"
+)
 _BUILD = re.compile(r"build_info: (\S+)|build: (\d+ \(\w+\))")
 _TARGET, _DRAFT_MODEL = re.compile(r"loaded meta data .* from (\S+) \("), re.compile(r"loading draft model '([^']+)'")
 
@@ -34,8 +52,8 @@ def serves(text: str) -> bool:
 
 
 def recognised(text: str) -> bool:
-    """Whether these lines are of such a log."""
-    return (serves(text) or LOADING in text) and _TIME.search(text) is not None
+    """Whether these lines are of such a log, stamped with times or not."""
+    return serves(text) or LOADING in text
 
 
 def timed(line: str, now: int) -> tuple[int, str]:
@@ -58,6 +76,7 @@ class _Slot:
     rounds: list["_Round"] = field(default_factory=list)
     open: "_Round | None" = None
     totals: tuple[int, int] | None = None
+    shares: list[float] = field(default_factory=list)  # of rounds that drafted, by the position they kept
     finish: str | None = None
 
 
@@ -69,6 +88,23 @@ class _Round:
     n_added: int | None = None  # tokens that the round brings
     tokens: list[tuple[int, str]] = field(default_factory=list)
     ended: int = 0
+
+    @property
+    def n_kept(self) -> int:
+        """Drafted tokens that became text."""
+        return min((self.n_added or 1) - 1, len(self.tokens))
+
+    @property
+    def rows(self) -> list[list[tuple[int, float, str]]]:
+        """The likeliest tokens at every place of the draft; nothing where the log leaves one out."""
+        named = [self.candidates[k] for k in range(self.n_draft) if k in self.candidates]
+        return named if len(named) == self.n_draft else []
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a token was kept that is not the likeliest of its place: then drafts are drawn."""
+        kept = self.tokens[: self.n_kept]
+        return any(best[0][0] != token for best, (token, _) in zip(self.rows, kept, strict=False))
 
 
 class LlamaLog:
@@ -85,6 +121,9 @@ class LlamaLog:
         self._writer: Imported | None = None
         self._temperature: float | None = None
         self._first: float | None = None  # of the first request that is written
+        self._coin = False  # keeps drafts by a coin
+        self._drawn = False  # drafts are drawn from q
+        self.unread = 0  # requests whose drafts were counted and not told
 
     def take(self, line: str) -> None:
         """One line, with anything before its time stamp left out."""
@@ -105,6 +144,7 @@ class LlamaLog:
             self._models.append(found[1])
         if found := _TEMPERATURE.search(line):
             self._temperature = float(found[1])
+        self._coin = self._coin or _COIN.search(line) is not None
 
     def _of_slot(self, number: int, task: int, words: str) -> None:
         slot = self._slots.get(number)
@@ -123,6 +163,8 @@ class LlamaLog:
             self._token(slot, int(found[2]), found[3])
         elif found := _TOTAL.search(words):
             slot.totals = int(found[1]), int(found[2])
+        elif found := _POSITIONS.search(words):
+            slot.shares = [float(share) for share in found[1].split(",") if share.strip(" .")]
         elif "stopped by EOS" in words:
             slot.finish = "eos"
         elif "stopped by limit" in words:
@@ -149,32 +191,52 @@ class LlamaLog:
 
     def _write(self, slot: _Slot, cut: bool = False) -> None:
         rounds = [each for each in slot.rounds if each.tokens]
+        drafted = sum(each.n_draft for each in rounds)
+        if slot.totals is not None and slot.totals[1] and not drafted:
+            self.unread += 1
         if not rounds:
             return
+        told, self._drawn = self._drawn, self._drawn or any(each.drawn for each in rounds)
         if self._writer is None:
             self._first = slot.temperature
             self._writer = self._open_writer(self)
         out = self._writer
+        self._drawn = self._drawn or out.trace.rule.name in _DRAWING
+        if any(each.n_draft and not each.rows for each in rounds):
+            out.trace.warn("drafts_unnamed", _UNNAMED)
+        if self._drawn and not told:
+            out.trace.warn("refused_unknown", _REFUSED)
+            if out.trace.rule.name == "exact match":
+                out.trace.warn("rule_violated", _NOT_EXACT)
         out.now = slot.began
         out.trace.request(n_prompt=slot.n_prompt)
         if slot.temperature is not None:
             out.trace.temperature(slot.temperature)
         for each in rounds:
-            _write_round(out, each, slot.finish if each is rounds[-1] else None)
+            _write_round(out, each, slot.finish if each is rounds[-1] else None, self._drawn)
         if cut:
             out.trace.warn("cut_short", "the log ends inside a request: its rounds so far are shown")
         elif slot.totals is not None:
-            out.trace.reported("llama.cpp", n_accepted=slot.totals[0], n_drafted=slot.totals[1])
+            n = sum(each.n_draft > 0 for each in rounds)
+            by_position = [round(share * n) for share in slot.shares] if slot.shares and n <= _EXACT else None
+            accepted, drafted = slot.totals
+            out.trace.reported("llama.cpp", n_accepted=accepted, n_drafted=drafted, accepted_per_position=by_position)
 
     @property
     def header(self) -> dict[str, object]:
         """What the trace's header says."""
-        target = next((name for name in self._models if name != self._draft), None)
+        first = self._models[0] if self._models else None  # also where it drafts for itself
+        target = next((name for name in self._models if name != self._draft), first)
+        rule, setting = "exact match", "server default"
+        if self._coin:
+            rule, setting = "coin", "synthetic acceptance"
+        elif self._drawn:
+            rule, setting = "p/q", "drafts are drawn, as the kept ones show"
         return {
             "engine": "llama.cpp",
             "version": self.version,
-            "rule": "exact match",
-            "setting": "server default",
+            "rule": rule,
+            "setting": setting,
             "known": "decisions",
             "source": "debug log",
             "target": target,
@@ -183,26 +245,27 @@ class LlamaLog:
         }
 
 
-def _write_round(out: Imported, each: _Round, finish: str | None) -> None:
+def _write_round(out: Imported, each: _Round, finish: str | None, drawn: bool) -> None:
     out.now = each.began
-    named = [each.candidates[k] for k in range(each.n_draft) if k in each.candidates]
-    whole = len(named) == each.n_draft
     out.trace.round(n_drafted=each.n_draft)
-    for best in named if whole else ():
-        token, q, text = best[0]
+    kept = each.n_kept
+    for k, best in enumerate(each.rows or [[]] * each.n_draft):
+        if drawn or not best:
+            token, text = each.tokens[k] if k < kept else _NOBODY
+        else:
+            token, text = best[0][0], best[0][2]
+        q = next((chance for one, chance, _ in best if one == token), None)
         out.trace.drafted(token, text, q=q, top=[(one, chance) for one, chance, _ in best])
-    n_added = each.n_added or 1
-    kept = min(n_added - 1, len(each.tokens)) if len(each.tokens) < n_added else n_added - 1
-    behind = n_added - len(each.tokens)
+    behind = (each.n_added or 1) - 1 - kept  # the token that would have closed the round is counted by nobody
     out.now = max(each.ended, each.began)
     tokens, texts = [token for token, _ in each.tokens], [text for _, text in each.tokens]
     out.trace.committed(tokens, texts, n_accepted=kept, finish=finish)  # type: ignore[arg-type]
     if behind > 0:
-        out.trace.warn("behind_stop", f"the engine counts {behind} tokens behind the end of the text, which are none")
+        out.trace.warn("behind_stop", f"the engine counts {behind} accepted tokens behind the end of the text")
 
 
 def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
-    """All lines of a log."""
+    """All lines of a log. Raises TraceError where they have another form than those that are read."""
     log, torn = LlamaLog(open_writer), ""
     for line in lines:
         if torn and not _TIME.match(line):
@@ -213,6 +276,8 @@ def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
         log.take(line)
         torn = ""
     log.finish()
+    if log.unread:
+        raise TraceError(f"drafts are counted in {log.unread} of its requests, and no line tells of them: {_OTHER}")
     return log
 
 

@@ -55,9 +55,12 @@ class LlamaStream:
             self.done = True
         return text
 
+    def end(self) -> None:
+        """The answer is over: all was written with its last chunk."""
+
     def cut(self) -> None:
         """The answer ended without its last chunk: what was told so far stays."""
-        self._write(None)
+        self._write(None, cut=True)
         self._trace.warn("cut_short", "the answer ended before its end: its rounds so far are shown")
 
     def _count(self, timings: Mapping[str, Any], tokens: Any, text: str) -> None:
@@ -75,6 +78,9 @@ class LlamaStream:
         self._predicted = predicted
         at = float(timings.get("predicted_ms", 0.0))
         drafted, accepted = int(timings.get("draft_n", 0)), int(timings.get("draft_n_accepted", 0))
+        if drafted < self._drafted or accepted < self._accepted:
+            fell = f"from {self._drafted} and {self._accepted} to {drafted} and {accepted}"
+            self._trace.warn("counters_fell", f"the server's counts of drafted and accepted tokens fell {fell}")
         if (at, drafted) != (self._at, self._drafted):
             self._settle()
             self._rounds.append(
@@ -96,7 +102,7 @@ class LlamaStream:
         if self._rounds and len(self._tokens) - sum(each.accepted for each in self._rounds) >= len(self._rounds):
             self._write(None)
 
-    def _write(self, finish: str | None) -> None:
+    def _write(self, finish: str | None, cut: bool = False) -> None:
         hidden = len(self._tokens) - sum(each.accepted + 1 for each in self._rounds)
         rounds = self._with_hidden(hidden) if hidden > 0 and self._rounds else self._rounds
         for k, each in enumerate(rounds):
@@ -114,7 +120,7 @@ class LlamaStream:
                 finish=finish if last else None,  # type: ignore[arg-type]
                 took_ns=round(1e6 * max(0.0, each.ms)),
             )
-            if kept < each.accepted:
+            if kept < each.accepted and not cut:
                 behind = each.accepted - kept
                 self._trace.warn(
                     "behind_stop", f"the server counts {behind} accepted tokens behind the end of the text"

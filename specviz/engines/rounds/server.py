@@ -12,6 +12,7 @@ from specviz.text import running
 Kind = Literal["llama.cpp", "vLLM", "SGLang"]
 LONGEST = 16 << 20  # bytes of an answer that is read in one piece, and of a line of a stream
 _QUIET_S = 120.0
+_PAGE = object()  # a web page where JSON was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,12 @@ def find_server(url: str, key: str | None = None) -> EngineServer:
         listed = models.get("data") if isinstance(models, Mapping) else None
         name = _text(listed[0].get("id")) if isinstance(listed, list) and listed else None
         return EngineServer(url, "vLLM", _text(told["version"]), name, key)
-    raise ServerError(f"{url} answers, but is no server of llama.cpp, vLLM or SGLang that is known here")
+    ollama = _asked(url, "/api/version", key)
+    if isinstance(ollama, Mapping) and "version" in ollama:
+        raise ServerError(f"{url} is Ollama, whose answers say nothing of speculation: nothing can be read there")
+    page = any(each is _PAGE for each in (props, info, told))
+    what = "answers with web pages (HTML)" if page else "answers"
+    raise ServerError(f"{url} {what}, but is no server of llama.cpp, vLLM or SGLang that is known here; check the port")
 
 
 def _text(value: Any) -> str | None:
@@ -51,10 +57,11 @@ def _text(value: Any) -> str | None:
 
 
 def _asked(url: str, path: str, key: str | None) -> Any:
-    """The JSON of a path; None where the server has no such path. Raises ServerError."""
+    """The JSON of a path; None where the server has no such path, `_PAGE` for a web page. Raises ServerError."""
     try:
         with ask(url + path, key, _QUIET_S) as answer:
-            return json.loads(answer.read(LONGEST))
+            body: bytes = answer.read(LONGEST)
+            return _PAGE if body.lstrip()[:1] == b"<" else json.loads(body)
     except AnswerRefused as error:
         if error.code not in (404, 405, 501):
             raise

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.engines.rounds.counts import dense
+from specviz.engines.rounds.vllm_answer import CUT
 from specviz.trace import Writer
 
 _NAMES = {  # what is read: names of 2026, and older ones
@@ -14,7 +15,10 @@ _NAMES = {  # what is read: names of 2026, and older ones
     "drafted": ("spec_num_proposed_drafts", "spec_draft_token_num"),
     "histogram": ("spec_correct_drafts_histogram", "spec_accept_histogram"),
 }
-NEEDS = "the server says nothing of speculation: it runs without --speculative-algorithm, or hides meta_info"
+NEEDS = (
+    "the server says nothing of speculation: it runs without --speculative-algorithm, or hides meta_info, which its "
+    "route /generate alone has"
+)
 _FINISH = {"stop": "eos", "length": "length"}
 
 
@@ -27,11 +31,13 @@ class SglangAnswer:
         self._text = ""
         self._ids: list[int] = []
         self._meta: Mapping[str, Any] = {}
+        self.done = False  # whether it came to its end
 
     def take(self, chunk: Mapping[str, Any]) -> str:
         """One chunk, whose text is all of it so far; what is new of it."""
         meta = chunk.get("meta_info")
         self._meta = meta if isinstance(meta, Mapping) else self._meta
+        self.done = self.done or self._meta.get("finish_reason") is not None
         whole = str(chunk.get("text", ""))
         new, self._text = whole[len(self._text) :], whole
         ids = chunk.get("output_ids")
@@ -40,6 +46,11 @@ class SglangAnswer:
         if n > (self._ends[-1][0] if self._ends else 0):
             self._ends.append((n, new))
         return new
+
+    def cut(self) -> None:
+        """The answer ended before its last chunk, which alone tells what chunks are rounds."""
+        self._trace.request(n_prompt=int(self._meta.get("prompt_tokens", 1)))
+        self._trace.warn("cut_short", CUT)
 
     def end(self) -> None:
         """The answer is over: its rounds."""

@@ -11,6 +11,7 @@ NEEDS = (
     "the server says nothing of single rounds: start vLLM with --per-request-spec-decode-metrics detailed "
     "(the text is whole, and its counters can be watched)"
 )
+CUT = "the answer ended before its end, where the server tells its rounds: none is known"
 _FINISH = {"stop": "eos", "length": "length"}
 
 
@@ -23,6 +24,7 @@ class VllmAnswer:
         self._texts: list[str] = []
         self._counts: dict[str, Any] | None = None
         self._finish: str | None = None
+        self.done = False  # whether it came to its end
         self._n_prompt: int | None = None
 
     def take(self, chunk: Mapping[str, Any]) -> str:
@@ -34,13 +36,19 @@ class VllmAnswer:
         text = ""
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or choice
-            new = delta.get("text") or delta.get("content") or ""
+            new = str(delta.get("text") or delta.get("content") or "")
             ids = choice.get("token_ids") or []
             text += new
+            self.done = self.done or choice.get("finish_reason") is not None
             self._finish = _FINISH.get(str(choice.get("finish_reason")), self._finish)
             self._tokens += [int(token) for token in ids]
             self._texts += [""] * (len(ids) - 1) + [new] if ids else []
         return text
+
+    def cut(self) -> None:
+        """The answer ended before its last chunk, which holds the counts of every step."""
+        self._trace.request(n_prompt=self._n_prompt or 1)
+        self._trace.warn("cut_short", CUT)
 
     def end(self) -> None:
         """The answer is over: its rounds."""

@@ -30,7 +30,10 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
     if text.lstrip()[:1] in ("{", "["):
         raise SpecvizError(f"{where} answers with JSON, not with counters: leave the path away, or end it in /metrics")
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    lines = text.splitlines()
+    if lines and not text.endswith("\n"):
+        raise SpecvizError(f"{where}: the answer broke off behind line {len(lines) - 1}")
+    for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _SAMPLE.match(line.strip())
@@ -43,8 +46,6 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
         if math.isfinite(value):
             labels = {name: _unescaped(words) for name, words in _LABEL.findall(match[2] or "")}
             found.append(MetricSample(match[1], labels, value))
-    if text and not text.endswith("\n"):
-        raise SpecvizError(f"{where}: the answer broke off behind line {len(text.splitlines())}")
     return found
 
 

@@ -232,7 +232,10 @@ def _notes(
     if any(after > before for before, after in pairwise(kept)):
         told.append("does not add up: more rounds keep a later position than one before it")
     if last.n_accepted is None and last.accept_length is not None:
-        told.append(f"{last.engine} tells means without counts: no intervals, no positions, no search for changes")
+        told.append(
+            f"{last.engine} tells means without counts, its latest ones, over a time it does not name: no intervals, "
+            "no positions, no search for changes"
+        )
     return told
 
 

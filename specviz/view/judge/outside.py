@@ -1,12 +1,15 @@
 """The card of a run that another engine made: the rule in force, what it promises, what is known and what is closed
 because of it, both denominators, and whether what the engine counted agrees with the rounds."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from specviz.events import Header, Outside, Reported
 from specviz.runlog.fold import Run
 from specviz.text import running
+from specviz.trace.rules import unlike_ours
 from specviz.traits import CAPPED, TOKENWISE
 from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.run_header import outside_tone
@@ -51,8 +54,8 @@ def run_card(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunCard | N
         ("promise", _PROMISES[outside.promise]),
         ("known", _KNOWN[outside.known]),
         ("closed", _CLOSED[outside.known]),
-        *_means(tally, metrics),
-        *_others(tally, metrics),
+        *_means(outside, tally, metrics),
+        *_others(outside, tally, metrics),
         *_checked(run, tally, metrics),
     )
     title = f"{running(outside.engine)} {running(outside.version or '')}".strip()
@@ -65,11 +68,13 @@ def _engine(outside: Outside) -> str:
 
 
 def _rule(header: Header, outside: Outside) -> str:
-    ours = f"; here {running(header.verifier)}" if header.verifier != outside.setting else ""
+    ours = "" if header.verifier == outside.setting else f"; here {running(header.verifier)}"
+    if unlike_ours(header.verifier) is not None:
+        ours = "; no verifier here decides so"
     return f"{running(outside.setting)}: {running(outside.how)}{ours}"
 
 
-def _means(tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
+def _means(outside: Outside, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
     """The two ways to average, which fall apart where requests are unlike."""
     counts = tally.outside
     rate, length = counts.mean_rate, counts.mean_length
@@ -82,36 +87,51 @@ def _means(tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str
         "accepted / drafted",
         f"{prob(share)} pooled ({metrics.n_accepted} / {metrics.n_drafted}) · {prob(rate)} mean of {requests}",
     )
+    of_tested = counts.mean_tested_rate
+    if of_tested is not None and metrics.n_tested and (outside.chains or outside.known != "counts"):
+        tested = metrics.n_accepted / metrics.n_tested
+        yield (
+            "accepted / tested",
+            f"{prob(tested)} pooled ({metrics.n_accepted} / {metrics.n_tested}) · {prob(of_tested)} mean of {requests}",
+        )
     yield (
         "tokens a drafting round",
         f"{number(pooled, 2)} pooled ({plural(counts.n_drafting, 'round')}) · {number(length, 2)} mean of {requests}",
     )
 
 
-def _others(tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
+def _others(outside: Outside, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
     """What other rules would keep of the same drafts, where p and q are known of whole drafts."""
+    if outside.known != "probabilities":
+        return
     counts, same = tally.outside, None if metrics is None else metrics.same_draft
-    found = []
-    if same is not None:
-        kept = same.expected_accepted
-        found = [f"tokenwise {number(kept[TOKENWISE], 2)}", f"blockwise {number(kept[CAPPED], 2)}"]
+    name, found = "other rules on these drafts", []
     if counts.n_walked < counts.n_chains:
+        who = "and those are the ones that did well" if counts.n_walked else "as it ends at the failed test"
+        yield name, f"cannot be told: p is on record whole for {counts.n_walked} of {counts.n_chains} drafts, {who}"
+        return
+    kept = number(counts.walked / counts.n_walked, 2) if counts.n_walked else ""
+    of = plural(counts.n_walked, "draft")
+    if counts.n_walked and counts.n_sure == counts.n_walked:
         yield (
-            "other rules on these drafts",
-            f"cannot be told: p is on record whole for {counts.n_walked} of {counts.n_chains} drafts, "
-            "and those are the ones that did well",
+            name,
+            f"tokenwise, blockwise and walk {kept} tokens kept each, expected over {of}: "
+            "the draft's likeliest tokens have no q to test by",
         )
         return
+    if same is not None:
+        expected = same.expected_accepted
+        found = [f"tokenwise {number(expected[TOKENWISE], 2)}", f"blockwise {number(expected[CAPPED], 2)}"]
     if counts.n_walked:
-        found.append(f"walk {number(counts.walked / counts.n_walked, 2)}")
+        found.append(f"walk {kept}")
     if found:
         n = same.n_drafts if same is not None else counts.n_walked
-        yield "other rules on these drafts", f"{' · '.join(found)} tokens kept, expected over {plural(n, 'draft')}"
+        yield name, f"{' · '.join(found)} tokens kept, expected over {plural(n, 'draft')}"
 
 
 def _checked(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
     pairs = list(_pairs(run, tally, metrics))
-    n, wrong = len(pairs), sum(said != ours for _, said, ours in pairs)
+    n, wrong = len(pairs), sum(said != ours for _, said, ours in pairs)  # sums, and positions as one
     if n:
         agree = "all agree" if not wrong else plural(wrong, "violation")
         yield "identities checked", f"{plural(n, 'total')} that the engine counted itself against the rounds: {agree}"
@@ -132,10 +152,12 @@ def violations(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[
             yield running(warning.message)
 
 
-def _pairs(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, int, int]]:
-    """Name, what the engine counted, what the rounds add up to; only where every request was counted by both."""
-    each = [report for report in run.reported if not report.whole]
-    if metrics is None or not each or sum(report.n_requests or 1 for report in each) != metrics.n_queries:
+def _pairs(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str, str]]:
+    """Name, what the engine counted, what the rounds add up to; of requests whose rounds are known, where
+    every one of them was counted by both."""
+    seen = tally.outside.seen
+    each = [report for report in run.reported if not report.whole and (report.n_requests or report.q in seen)]
+    if metrics is None or not each or sum(report.n_requests or 1 for report in each) != len(seen):
         return
     ours = (
         ("rounds that drafted", [report.n_rounds for report in each], tally.outside.n_drafting),
@@ -145,7 +167,28 @@ def _pairs(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tupl
     )
     for name, said, counted in ours:
         if all(value is not None for value in said):
-            yield name, sum(value or 0 for value in said), counted
+            yield name, str(sum(value or 0 for value in said)), str(counted)
+    yield from _places(each, tally.outside.by_kept)
+
+
+def _places(each: Sequence[Reported], kept: Counter[int]) -> Iterator[tuple[str, str, str]]:
+    """The same by place: rounds by tokens kept, or accepted tokens by position, whichever the engine counts."""
+    rounds = [report.histogram for report in each if report.histogram is not None]
+    positions = [report.accepted_per_position for report in each if report.accepted_per_position is not None]
+    if len(rounds) == len(each):
+        ours = [kept[j] for j in range(1 + max(kept, default=0))]
+        yield "rounds by tokens kept", _added(rounds), _added([ours])
+    elif len(positions) == len(each):
+        ours = [sum(n for tokens, n in kept.items() if tokens > j) for j in range(max(kept, default=0))]
+        yield "accepted tokens by position", _added(positions), _added([ours])
+
+
+def _added(columns: Sequence[Sequence[int]]) -> str:
+    """Sums place by place, without empty places at the end."""
+    sums = [sum(place) for place in zip_longest(*columns, fillvalue=0)]
+    while sums and not sums[-1]:
+        sums.pop()
+    return ", ".join(map(str, sums)) or "none"
 
 
 def _by_itself(each: Reported) -> Iterator[str]:

@@ -6,7 +6,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
-from specviz.view.why.node_context import carried, paths
+from specviz.view.why.node_context import carried, foreign_rule, paths
 from specviz.view.why.values_text import ENDED, span
 from specviz.view.words.numbers import percent, prob
 
@@ -109,6 +109,9 @@ def _recovered(run: Run, family: RoundTree, closing: Closing, token: str) -> str
     if family.record.start.carry is not None:
         return _carried(family, closing, token)
     lost = _losers(family)
+    if lost and foreign_rule(run):
+        names = _names([quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in lost])
+        return f"{names} did not stay, and the engine closes the round with {token}."
     if lost and run.backward and family.record.temperature != 0:
         return _after_scan(run, family, closing, token)
     names = _names([quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in lost])
@@ -159,7 +162,9 @@ def _losers(family: RoundTree) -> list[Verify]:
 
 
 def _has_law(family: RoundTree, lost: list[Verify]) -> bool:
-    return any(family.nodes[v.node].logq is not None for v in lost)
+    """Whether what failed was drawn; of other engines q may not be on record."""
+    nodes = [family.nodes[v.node] for v in lost]
+    return any(node.logq is not None or node.mode == "sampled" for node in nodes)
 
 
 def _names(words: list[str]) -> str:

@@ -16,7 +16,7 @@ from specviz.runlog.tree import RoundTree
 from specviz.view.frame.parts import Remark, Why, WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.why.closing_text import closing_title, closing_words, residual
-from specviz.view.why.node_context import NodeContext, case, title
+from specviz.view.why.node_context import NodeContext, case, foreign_rule, title
 from specviz.view.why.otherwise import otherwise
 from specviz.view.why.values_text import flip, node_words, span
 from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
@@ -62,7 +62,7 @@ def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, said: str) -
         mark=mark,
         glyph=glyph(mark, ascii),
         headline=f"{mark.upper()} · depth {depth} · closes the round",
-        rule=_closing_rule(family),
+        rule="the engine's own rule" if foreign_rule(run) else _closing_rule(family),
         rows=tuple(rows),
         words=closing_words(run, family, said),
         residual=residual(run, family),
@@ -125,6 +125,8 @@ def _headline(facts: NodeContext, mark: Any, all_tested: bool) -> str:
 def _rule(facts: NodeContext) -> str:
     """The rule in one line, in the letters of the rows below it."""
     name = facts.verifier or "rule"
+    if facts.how:
+        return f"{name}: the engine's own rule"
     if facts.greedy:
         return f"{name}, T 0: keep the target's most likely token"
     if facts.backward:
@@ -132,14 +134,16 @@ def _rule(facts: NodeContext) -> str:
     if facts.rule.draws or (facts.verdict is not None and facts.verdict.kind == "draw"):
         return f"{name}: keep it if the target draws it"
     mass = "R" if facts.n_failed else "p"
-    return f"{name}: keep if u < {mass}{'/q' if facts.drawn else ''}{' + slack' if facts.rule.adds_slack else ''}"
+    by_ratio = facts.drawn or (facts.elsewhere and facts.node.mode == "sampled")
+    return f"{name}: keep if u < {mass}{'/q' if by_ratio else ''}{' + slack' if facts.rule.adds_slack else ''}"
 
 
 def _rows(facts: NodeContext, has_p: bool, decided: bool) -> list[WhyRow]:
     v = facts.values
     rows = [WhyRow("q  draft", fine(v.q), v.q)]
     if not facts.drawn:
-        rows = [WhyRow("draft", fine(v.conf), v.conf, "its own odds" if v.conf is not None else "it gives no odds")]
+        none = "not on record" if facts.node.mode == "sampled" else "it gives no odds"
+        rows = [WhyRow("draft", fine(v.conf), v.conf, "its own odds" if v.conf is not None else none)]
     if not has_p:
         return rows
     if facts.greedy:

@@ -13,7 +13,8 @@ from specviz.events import DraftStep, Node, Verify, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.text import quoted, shown
+from specviz.text import quoted, running, shown
+from specviz.trace.rules import unlike_ours
 from specviz.traits import VerifierTraits
 from specviz.view.frame.frame import Values
 from specviz.view.words.numbers import joint
@@ -111,6 +112,11 @@ def why_no_chain(run: Run, family: RoundTree) -> str:
             "A carried round of naive HSD: nothing is drafted, and the token is drawn from max(0, R·p − q), "
             f"R {carried(record.start.carry)} being the joint ratio of what was written since the draft began."
         )
+    outside = run.header.outside if run.header is not None else None
+    if outside is not None and outside.known != "probabilities":
+        return (
+            f"Of this run of {running(outside.engine)} {outside.known} are known: a scan needs p and q of every token."
+        )
     if run.method_traits.plain:
         return f"Plain decoding drafts nothing: {NO_CHAIN}."
     if record.temperature == 0:
@@ -179,6 +185,8 @@ class NodeContext:
     stands_for: int | None = None  # the kept twin that carries this node's test
     twin: str | None = None  # the kept one of several nodes that spell its text, when it is another
     own_test: Verify | None = None  # the test that was made on it, where a twin carries it
+    elsewhere: bool = False  # decided by another engine
+    how: str = ""  # by a rule of its own, in words: no verifier here decides alike
     cut: DraftStep | None = None  # the look that ended the draft before this token, which had been filled all the same
 
     @property
@@ -256,8 +264,18 @@ def case(run: Run, family: RoundTree, node: int) -> NodeContext:
         link=link,
         length=len(path.links) if path is not None else 0,
         n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
+        elsewhere=run.header is not None and run.header.outside is not None,
+        how=foreign_rule(run),
         cut=None if born.kept else cut_before(record, born),
     )
+
+
+def foreign_rule(run: Run) -> str:
+    """What decided, in words, where that is a rule of another engine which no verifier here stands for."""
+    header = run.header
+    if header is None or header.outside is None or unlike_ours(header.verifier) is None:
+        return ""
+    return header.outside.how
 
 
 def _first_scan(family: RoundTree, node: int, path: Path) -> bool:

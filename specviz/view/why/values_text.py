@@ -48,6 +48,8 @@ def _node_words(case: NodeContext) -> str:
         sentence = _UNTESTED.get(verdict.why)
         return sentence(case) if sentence else _NOTHING
     kept = verdict.status == "accepted"
+    if case.elsewhere and (told := _told_elsewhere(case, kept)):
+        return told
     if case.backward:
         return scan_words(case, kept)
     if case.greedy:
@@ -59,6 +61,26 @@ def _node_words(case: NodeContext) -> str:
     if verdict.kind == "draw":
         return _drawn_kept(case) if kept else _drawn_rejected(case)
     return _test_kept(case) if kept else _test_rejected(case)
+
+
+def _told_elsewhere(case: NodeContext, kept: bool) -> str:
+    """What is left to say where another engine decided, by a rule of its own or by numbers that nobody told."""
+    verdict, done = case.verdict, "kept" if kept else "refused"
+    if case.node.token < 0:
+        return f"The engine {done} what it had drafted here; which token that was is not on record."
+    if case.how and case.values.thr is None:
+        return f"{case.how[:1].upper()}{case.how[1:]}. The engine {done} it."
+    if verdict is None or verdict.kind != "test" or (case.greedy and not case.backward):
+        return ""
+    if case.values.p is None:
+        return f"The engine {done} it. What the target gave it is not on record, so its test cannot be shown."
+    if case.backward and case.values.thr is None:
+        return f"The engine {done} it. Of its joint test not all numbers are on record, so it cannot be shown."
+    if case.values.thr is None and not case.backward:
+        broken = case.values.u is not None and (case.values.q is not None or case.values.point_mass)
+        why = "which its numbers do not bear out: see the warnings" if broken else "its numbers are not all on record"
+        return f"The engine {done} it; {why}."
+    return ""
 
 
 def _beside(case: NodeContext) -> str:
@@ -124,7 +146,7 @@ def _test_kept(case: NodeContext) -> str:
     if chance is not None and chance < 1:
         return f"{_with_slack(case, chance)} This draw was one."
     if not case.drawn:
-        return f"{_named(case)} u {prob(case.values.u, 3)} is below that, so it stays."
+        return f"{_named(case)} {_u_is(case, 'below that, so it stays', 'it stayed')}"
     if case.values.thr is not None and case.values.thr >= 1:
         v, who, told = case.values, "The target", ""
         if case.n_failed:
@@ -142,7 +164,7 @@ def _test_rejected(case: NodeContext) -> str:
     if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
         return _no_chance(case)
     if not case.drawn:
-        return f"{_named(case)} u {prob(case.values.u, 3)} is not below that, so it goes."
+        return f"{_named(case)} {_u_is(case, 'not below that, so it goes', 'it went')}"
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
 
 
@@ -161,6 +183,12 @@ def _with_slack(case: NodeContext, ratio: float) -> str:
         f"{name} is {fine(min(1.0, ratio))}, and slack makes that a keep chance of {fine(v.thr)} (not lossless: "
         f"without slack it {plain} be kept)."
     )
+
+
+def _u_is(case: NodeContext, words: str, came: str) -> str:
+    """The number against its threshold; of other engines it may not be on record."""
+    u = case.values.u
+    return f"u {prob(u, 3)} is {words}." if u is not None else f"What was drawn is not on record; {came}."
 
 
 def _named(case: NodeContext) -> str:

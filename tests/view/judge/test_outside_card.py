@@ -36,6 +36,7 @@ def _counts(path: Path, reported: dict[str, int]) -> RunCard:
 def test_both_denominators_are_told(tmp_path: Path) -> None:
     card = _counts(tmp_path / "a", {})
     assert dict(card.rows)["accepted / drafted"] == ".80 pooled (16 / 20) · .50 mean of 2 requests"
+    assert "accepted / tested" not in dict(card.rows)  # these drafts may be trees: nobody says what was tested
     assert dict(card.rows)["tokens a drafting round"] == "4.2 pooled (5 rounds) · 3 mean of 2 requests"
 
 
@@ -69,12 +70,50 @@ def test_a_promise_has_one_tone_wherever_it_is_told(tmp_path: Path) -> None:
         ({"histogram": [1, 0, 0, 0, 4], "n_rounds": 5, "n_accepted": 16}, ""),
         ({"histogram": [1, 0, 0, 4], "n_rounds": 5, "n_accepted": 16}, "holds 12 accepted tokens, not 16"),
         ({"accepted_per_position": [4, 5, 4, 3], "n_accepted": 16}, "accepted at a position than at the one before"),
+        ({"histogram": [0, 1, 0, 1, 3], "n_rounds": 5, "n_accepted": 16}, "0, 1, 0, 1, 3 rounds by tokens kept"),
+        ({"accepted_per_position": [4, 4, 4, 4], "n_accepted": 16}, ""),
+        ({"accepted_per_position": [5, 4, 4, 3], "n_accepted": 16}, "its rounds add up to 4, 4, 4, 4"),
     ],
 )
 def test_identities_are_checked_and_violations_said(tmp_path: Path, reported: dict[str, int], wrong: str) -> None:
     card = _counts(tmp_path / "a", reported)
     assert bool(card.violations) == bool(wrong)
     assert wrong in " ".join(card.violations)
+
+
+def test_of_many_requests_none_is_forgotten(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a", "engine", known="counts") as writer:
+        for _ in range(5):
+            writer.request()
+            writer.round(n_drafted=4)
+            writer.committed([-1, -1], n_accepted=1)
+            writer.reported("engine", n_rounds=1, n_drafted=4, n_accepted=1)
+    card = _card(writer.path)
+    assert dict(card.rows)["identities checked"].endswith(
+        "3 totals that the engine counted itself against the rounds: all agree"
+    )
+    assert not card.violations
+
+
+def test_what_was_tested_is_told_where_drafts_are_chains(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a", "engine", known="counts", chains=True) as writer:
+        for kept in (3, 0):
+            writer.request()
+            writer.round(n_drafted=4)
+            writer.committed([-1] * (kept + 1), n_accepted=kept)
+    assert dict(_card(writer.path).rows)["accepted / tested"] == ".60 pooled (3 / 5) · .38 mean of 2 requests"
+
+
+@pytest.mark.parametrize("rule", ["one-hot", "exact match"])
+def test_of_the_likeliest_tokens_all_rules_keep_the_same(tmp_path: Path, rule: str) -> None:
+    """p = .5, then .5 again: .5 + .25 tokens are kept, whatever q was."""
+    with Writer(tmp_path / "a", "engine", rule=rule, temperature=1.0) as writer:
+        writer.round()
+        for token in (1, 2):
+            writer.drafted(token, q=0.9, p=0.5)
+        writer.committed([1, 9])
+    told = dict(_card(writer.path).rows)["other rules on these drafts"]
+    assert told.startswith("tokenwise, blockwise and walk .75 tokens kept each, expected over 1 draft")
 
 
 def test_what_other_rules_keep_is_told_of_whole_drafts(tmp_path: Path) -> None:
