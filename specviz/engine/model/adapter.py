@@ -19,6 +19,7 @@ from specviz.engine.model.exact.attention import sum_dtype
 from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
 from specviz.engine.model.host import sent
 from specviz.engine.model.layers.attention import RopeTable, use_packed_attention
+from specviz.engine.model.layers.hooked import is_hooked
 from specviz.engine.model.layers.norms import fuse_norms
 from specviz.errors import ModelError
 
@@ -134,6 +135,12 @@ class ModelAdapter:
         self.compiled: Passes | None = None
         self.uncompiled = ""  # why there is no kernel for its passes
         self.embedding = model.get_input_embeddings()
+        self._looked_up = (
+            type(self.embedding) is torch.nn.Embedding
+            and not is_hooked(self.embedding)
+            and self.embedding.weight.is_cpu
+            and _first(self.base, "wpe") is None
+        )
         self.vocab = min(vocab or self.config.vocab_size, self.config.vocab_size)
         self.context = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
         self.types = self._layer_types()
@@ -204,6 +211,8 @@ class ModelAdapter:
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Input embeddings `[1, n, width]`, learned positions included."""
+        if len(tokens) == 1 and self._looked_up and not torch.is_grad_enabled():
+            return self.embedding.weight[tokens[0]][None, None]  # type: ignore[no-any-return]  # a view: no call at all
         ids = sent([tokens], self.device)
         hidden = self.embedding(ids)
         table = _first(self.base, "wpe")

@@ -15,6 +15,7 @@ from torch import nn
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
+from specviz.engine.model.compiled.rows import addresses, row_kernel
 from specviz.methods.trained.layers import linear
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.host import fetch
@@ -146,12 +147,22 @@ def best(
     ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
 ) -> list[Ranked] | None:
     """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
+    kernel, numbers = row_kernel(), wide(logits)
+    where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, k)
+    if kernel is not None and where is not None:
+        found = kernel.facts(where, numbers.shape[-1], k, (), ())
+        return None if found is None else [_told(vocabulary, top) for top in found.tops]
     ids, logs = ranked(ctx, vocabulary, logits, paths, k)
     table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
     ctx.counters.n_syncs += 1
     n = ids.shape[-1]
     rows = [([int(token) for token in row[:n]], row[n:]) for row in fetch(table)[0]]
     return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
+
+
+def _told(vocabulary: Vocabulary, top: Sequence[tuple[int, float]]) -> Ranked:
+    ids, logs = zip(*top, strict=True)
+    return [token + offset for token, offset in zip(ids, vocabulary.offsets(ids), strict=True)], list(logs)
 
 
 def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | None:

@@ -148,8 +148,8 @@ class CompiledPasses:
         apart, threads = stride * self.shape.shared, torch.get_num_threads()
         hi = stops[-1]
         kept = {stop: torch.empty_like(out) for stop in stops[:-1]}
-        copies = (c_void_p * (hi - lo))(*(kept[k].data_ptr() if k in kept else None for k in range(lo, hi)))
-        first = lo
+        told = [kept[k].data_ptr() if k in kept else None for k in range(lo, hi)] if kept else []
+        copies, first = (c_void_p * len(told))(*told), lo
         while lo < hi:
             place, start = self._places[lo], cache.filled[self._places[lo]]
             end = lo + 1

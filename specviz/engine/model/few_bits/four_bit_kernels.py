@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from specviz.engine.model import huge_pages
 from specviz.engine.model.compiled.library import functions
 from specviz.engine.model.few_bits.grids import GROUP, WeightGrid
 
@@ -45,7 +46,7 @@ def _pack_blocks(grid: WeightGrid) -> tuple[Tensor, ...]:
     scales = torch.stack([grid.step, grid.middle], -1).bfloat16().view(torch.int32).view(blocks, TALL, groups)
     # Four levels at a time: a level fills half of its byte, so that words can be moved as their bytes would be.
     halves = grid.levels.view(torch.int32).view(blocks, TALL, groups, 4, 2)  # line of a block, half of a lane
-    out = torch.empty(blocks, groups, 5, TALL, dtype=torch.int32)
+    out = huge_pages.empty((blocks, groups, 5, TALL), torch.int32)
     out[:, :, 0] = scales.transpose(1, 2)
     out[:, :, 1:] = (halves[..., 0] | halves[..., 1] << 4).permute(0, 2, 3, 1)
     return (out.view(torch.uint8).view(blocks, groups, 5 * 4 * TALL),)

@@ -1,4 +1,4 @@
-"""A model whose files hold its weights by its own names: made by the library, its weights mapped from where they lie.
+"""A model whose files hold its weights by its own names: made by the library, its weights read from where they lie.
 
 The library's own way goes through what it knows of older names in files of all families, and makes a model without
 memory first, by functions that bring an algebra system along: most of the time that a small model takes. Neither is
@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
+
+from specviz.engine.model import huge_pages
 
 _PLAIN = ("llama",)  # kinds of models whose files the library reads as they stand
 _WEIGHTS, _GENERATION = "model.safetensors", "generation_config.json"
@@ -39,7 +41,7 @@ def read_as_stored(folder: Path, dtype: torch.dtype) -> Any | None:
     wanted = {name: weight.shape for name, weight in model.named_parameters()}  # one that is shared is named once
     if {name: weight.shape for name, weight in weights.items()} != wanted:
         return None
-    weights = {name: weight.to(dtype) for name, weight in weights.items()}
+    weights = {name: huge_pages.copied(weight, dtype) for name, weight in weights.items()}
     model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     model.config.name_or_path = str(folder)

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn.functional import rms_norm, silu
 
+from specviz.engine.model import huge_pages
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction, joined
@@ -124,7 +125,11 @@ def _joined(linears: list[Any], make: Make, light: Light) -> Multiply:
     """One product in place of several with the same input. Raises AttributeError for what is no linear layer."""
     if any(not isinstance(linear, nn.Linear) for linear in linears):
         raise AttributeError("no plain linear layer")
-    weight = linears[0].weight if len(linears) == 1 else torch.cat([linear.weight for linear in linears])
+    weight = linears[0].weight
+    if len(linears) > 1:
+        weights = [linear.weight for linear in linears]
+        stays = make is Dense and weight.is_cpu  # others are packed, and the one in sixteen bits is dropped
+        weight = huge_pages.joined(weights) if stays else torch.cat(weights)
     biases = [linear.bias for linear in linears]
     bias = None
     if any(each is not None for each in biases):
