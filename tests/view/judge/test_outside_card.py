@@ -128,7 +128,7 @@ def test_what_other_rules_keep_is_told_of_whole_drafts(tmp_path: Path) -> None:
 
 
 def test_rounds_that_nobody_timed_say_nothing_of_speed(tmp_path: Path) -> None:
-    """Of answers that an engine decodes beside each other some rounds have no time: they are not plain rounds of 0 ms."""
+    """Of answers that are decoded beside each other some rounds have no time: those are no plain rounds of 0 ms."""
     with Writer(tmp_path / "a", "engine", known="counts", chains=True) as writer:
         writer.request()
         for _ in range(10):
