@@ -50,7 +50,9 @@ class PlainTally:
         self.climbs = False  # the target's own layers draft: its stage is no whole pass
 
     def take(self, record: RoundRecord, end: RoundEnd, ns: int) -> None:
-        """Count a round that took `ns`."""
+        """Count a round that took `ns`; one that nobody timed says nothing of speed."""
+        if not ns and not end.stage_ns:
+            return
         took = max(1, ns - end.probe_ns)
         self.rate.add(end.n_emitted, took)
         self.climbs = self.climbs or bool(record.by_kind.keys() & {Climb, ExitRound})

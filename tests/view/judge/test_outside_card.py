@@ -125,3 +125,18 @@ def test_what_other_rules_keep_is_told_of_whole_drafts(tmp_path: Path) -> None:
         writer.committed([1, 9])
     told = dict(_card(writer.path).rows)["other rules on these drafts"]
     assert told == "tokenwise .75 · blockwise .75 · walk .31 tokens kept, expected over 1 draft"
+
+
+def test_rounds_that_nobody_timed_say_nothing_of_speed(tmp_path: Path) -> None:
+    """Of answers that are decoded beside each other some rounds have no time: those are no plain rounds of 0 ms."""
+    with Writer(tmp_path / "a", "engine", known="counts", chains=True) as writer:
+        writer.request()
+        for _ in range(10):
+            writer.round(n_drafted=0)
+            writer.committed([-1], n_accepted=0, took_ns=0)
+        for _ in range(10):
+            writer.round(n_drafted=4)
+            writer.committed([-1, -1], n_accepted=1, took_ns=1_000_000)
+    judgement = measure_file(writer.path).judgement
+    assert "0×" not in judgement.line
+    assert "slower than plain" not in judgement.line
