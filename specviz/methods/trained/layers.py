@@ -181,6 +181,15 @@ def compile_network(network: nn.Module) -> None:
             pack_linear(module)
 
 
+def reads_four_bits(network: nn.Module) -> bool:
+    """Whether layers of a drafter are read in four bits."""
+    return any(
+        each in _KERNELS and each.q.weight.dtype == torch.bfloat16
+        for each in network.modules()
+        if isinstance(each, Layer)
+    )
+
+
 def kernel_of(layer: Layer, rows: Tensor) -> LayerKernel | None:
     """The kernel of a layer, while its weights are those that it was made of and nobody learns through them."""
     kept = _KERNELS.get(layer)

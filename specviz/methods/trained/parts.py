@@ -19,7 +19,7 @@ from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import missing_part
 from specviz.methods.trained.eight_bits import packed, unpacked
-from specviz.methods.trained.layers import LayerShape, compile_network
+from specviz.methods.trained.layers import LayerShape, compile_network, reads_four_bits
 from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd, width_of
 from specviz.methods.trained.part_kind import read_config as read_config
 from specviz.methods.trained.sizes import fault, shown
@@ -135,7 +135,8 @@ class DrafterKind(PartKind[D], Generic[D, N]):
     def tell(self, trained: Trained[D, N], more: str) -> str:
         """What stands in a run's header: what it is, how large, and whose it is."""
         size = sum(int(each.numel()) for each in trained.network.parameters())
-        return f"{self.part.what}, {size:,} weights, {more}; made for {trained.config.target_name}"
+        read = ", read in four bits" if reads_four_bits(trained.network) else ""
+        return f"{self.part.what}, {size:,} weights{read}, {more}; made for {trained.config.target_name}"
 
     def write(self, folder: Path, trained: Trained[D, N]) -> None:
         """Weights in bfloat16 or smaller, the vocabulary's map where there is one, and config."""

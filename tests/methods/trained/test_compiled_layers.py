@@ -21,6 +21,7 @@ from specviz.methods.trained.layers import (
     fill_normal,
     kernel_of,
     linear,
+    reads_four_bits,
 )
 from specviz.names import COMPILE
 
@@ -130,3 +131,11 @@ def _has_kernel() -> bool:
         return torch.float32 in library.functions() and os.environ[COMPILE] != "off"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("dtype", list(NEAR), ids=str)
+def test_four_bits_are_told(dtype: torch.dtype) -> None:
+    network = Network(dtype)
+    assert not reads_four_bits(network)
+    compile_network(network)
+    assert reads_four_bits(network) == (_has_kernel() and dtype == torch.bfloat16)
