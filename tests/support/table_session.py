@@ -16,7 +16,7 @@ import torch
 
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session, SessionConfig
-from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.adapter import FactoryModels, one_by_one
 from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
@@ -57,6 +57,9 @@ class TableModel:
         ends = [(text[-1], len(text) - 1) for text in texts]
         assert ends == [tuple(h) for h in hidden[0].tolist()], "a row does not see itself last"
         return torch.tensor([[[self._number(text)] for text in texts]], dtype=torch.float64)
+
+    def run_to(self, hidden: torch.Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> Any:
+        return one_by_one(self, hidden, block, cache, lo, stops)
 
     def _text(self, tokens: list[float], places: list[float], slots: Any) -> tuple[int, ...]:
         order = sorted(slots, key=places.__getitem__)

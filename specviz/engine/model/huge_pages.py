@@ -6,6 +6,7 @@ an eighth less time in large pages, one over nine rows a sixth. Elsewhere the me
 """
 
 import mmap
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from math import prod
@@ -24,10 +25,9 @@ class _Piece:
 
     def __init__(self, size: int) -> None:
         self.memory, self.size, self.used = mmap.mmap(-1, size), size, 0
-        advice = getattr(mmap, "MADV_HUGEPAGE", None)
-        if advice is not None:
+        if sys.platform == "linux":
             with suppress(OSError):  # a kernel without large pages
-                self.memory.madvise(advice)
+                self.memory.madvise(mmap.MADV_HUGEPAGE)
 
     def cut(self, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         count = prod(shape)

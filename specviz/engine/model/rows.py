@@ -7,12 +7,11 @@ serves a prefill, a draft model's steps, a verify pass and an early exit that st
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 
-from specviz.engine.model.adapter import Model, one_by_one
+from specviz.engine.model.adapter import Model
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.host import sent
 from specviz.probability.draft import Draft
@@ -167,8 +166,7 @@ class Rows:
         rows = range(start, end)
         block = self.model.block(hidden, [self.position(r) for r in rows], self._visible(rows), self._kv_positions(end))
         stops = [*(tap for tap in self._kept if lo < tap < hi), hi]
-        run_to = getattr(self.model, "run_to", None) or partial(one_by_one, self.model)  # some go through in one call
-        for stop, out in zip(stops, run_to(hidden, block, self.cache, lo, stops), strict=True):
+        for stop, out in zip(stops, self.model.run_to(hidden, block, self.cache, lo, stops), strict=True):
             self._keep(stop, out)
         self.ledger.append(Call(lo + 1, hi, end - start, began, time.perf_counter_ns() - began))
         self.waiting[lo] = None

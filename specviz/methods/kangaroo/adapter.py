@@ -23,7 +23,7 @@ from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from specviz.engine.model.adapter import Model, ModelAdapter
+from specviz.engine.model.adapter import Model, ModelAdapter, one_by_one
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.layers.attention import NAME, RopeTable
 from specviz.engine.model.rows import BLOCK, Rows, Tensor
@@ -153,6 +153,10 @@ class AdapterModel:
         """Rows `[1, n, d]` through the adapter, which writes their keys and values to its cache."""
         rope, mask = block
         return self.adapter(hidden, rope, mask, cache)  # type: ignore[no-any-return]
+
+    def run_to(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> list[Tensor]:
+        """The same, its one layer being the one stop."""
+        return one_by_one(self, hidden, block, cache, lo, stops)
 
     def normed(self, hidden: Tensor) -> Tensor:
         """States `[1, n, d]` behind the adapter's last norm."""

@@ -182,6 +182,10 @@ class SkippedModel:
         """Rows `[1, n, d]` through the layers that are left, numbered without gaps."""
         return self._run.run(hidden, block, cache, lo, hi)
 
+    def run_to(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> list[Tensor]:
+        """The same through layers to the last of `stops`, and the states at each."""
+        return self._run.run_to(hidden, block, cache, lo, stops)
+
     @torch.inference_mode()
     def _prove(self) -> None:
         """A few rows against the library's forward with the outputs of those sublayers set to zero.

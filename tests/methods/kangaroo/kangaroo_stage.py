@@ -8,7 +8,7 @@ import torch
 
 from methods.early_exit.layered import LayeredTable
 from specviz.engine.decode.session import Session
-from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter, one_by_one
 from specviz.engine.model.cache import KVCache
 from specviz.methods.kangaroo import drafter as kangaroo
 from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, AdapterShape
@@ -68,6 +68,9 @@ class TableAdapter:
         own = [int(number) - 1 for number in hidden[0, :, 2].tolist()]
         assert [self.target.numbers[text] for text in texts] == own, "the cache shows another text than the state's"
         return hidden
+
+    def run_to(self, hidden: torch.Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> Any:
+        return one_by_one(self, hidden, block, cache, lo, stops)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         rows = [self.table.row(self.target.text(state)).astype(np.float64) for state in hidden[0]]
