@@ -263,11 +263,12 @@ ALLOWED = {
         "verifiers/multi_traversal.py engine/record/verify_records.py engine/decode/session.py"
     ),
     "another way is taken for rows on a device": (
-        "probability/draws.py engine/decode/sampling.py engine/record/device_stats.py"
+        "probability/draws.py engine/decode/sampling.py engine/record/device_stats.py methods/trained/layers.py"
     ),
     "arrays of the host": (
         "engine/model/exact/plan.py engine/model/compiled/passes.py engine/model/compiled/rows.py "
-        "engine/model/compiled/surplus.py engine/model/parted/message.py methods/lookahead/drafter.py "
+        "engine/model/compiled/layer.py engine/model/compiled/surplus.py engine/model/parted/message.py "
+        "methods/lookahead/drafter.py "
         "engine/model/parted/leader.py engine/model/graphs/rows.py"
     ),
     "lanes that overlap end together; marks that were passed": "engine/decode/overlap.py engine/decode/round.py",

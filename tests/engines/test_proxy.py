@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -179,11 +180,16 @@ def test_a_proxy_that_is_stopped_closes_its_trace(tmp_path: Path, number: signal
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"127.0.0.1:{server.server_address[1]}"
         words = [sys.executable, "-m", "specviz", "attach", url, "--proxy", "0", "-o", str(tmp_path / "p")]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        heard = partial(signal.signal, number, signal.SIG_DFL)  # who runs the tests in the background ignores SIGINT
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(words, **pipes, text=True, preexec_fn=heard) as process:
             assert process.stdout is not None
             assert process.stdout.readline().startswith("http://127.0.0.1:")
             process.send_signal(number)
-            _, said = process.communicate(timeout=60)
+            try:
+                _, said = process.communicate(timeout=60)
+            finally:
+                process.kill()  # a test that failed must not wait for it
         server.shutdown()
     assert process.returncode == 0
     assert "kept in" in said

@@ -16,6 +16,7 @@ from torch import nn
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.model.compiled.rows import addresses, row_kernel
+from specviz.events import six
 from specviz.methods.trained.layers import linear
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.host import fetch
@@ -140,13 +141,16 @@ def ranked(
         prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
         scores = vocabulary.to_draft(ctx.warper.scores(vocabulary.spread(numbers), prefixes))
     best = scores.topk(min(n, scores.shape[-1]), -1).indices
-    return best, numbers.gather(-1, best) - numbers.logsumexp(-1, keepdim=True)
+    exact = numbers.double()  # as a kernel sums them
+    return best, exact.gather(-1, best) - exact.logsumexp(-1, keepdim=True)
 
 
 def best(
     ctx: Context, vocabulary: Vocabulary, logits: Tensor, paths: Sequence[Sequence[int]], k: int
 ) -> list[Ranked] | None:
-    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`; None if any is not finite."""
+    """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`, in six digits; None if any is not
+    finite."""
+    ctx.counters.n_syncs += 1
     kernel, numbers = row_kernel(), wide(logits)
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, k)
     if kernel is not None and where is not None:
@@ -154,10 +158,11 @@ def best(
         return None if found is None else [_told(vocabulary, top) for top in found.tops]
     ids, logs = ranked(ctx, vocabulary, logits, paths, k)
     table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
-    ctx.counters.n_syncs += 1
     n = ids.shape[-1]
-    rows = [([int(token) for token in row[:n]], row[n:]) for row in fetch(table)[0]]
-    return rows if all(math.isfinite(sum(low)) for _, low in rows) else None
+    rows = fetch(table)[0]
+    if not all(math.isfinite(sum(row[n:])) for row in rows):
+        return None
+    return [([int(token) for token in row[:n]], [six(log) for log in row[n:]]) for row in rows]
 
 
 def _told(vocabulary: Vocabulary, top: Sequence[tuple[int, float]]) -> Ranked:

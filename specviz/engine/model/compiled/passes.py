@@ -178,7 +178,7 @@ class CompiledPasses:
         if self._speech is None:
             return None
         head, n = self._speech.head, hidden.shape[1]
-        out = torch.empty(n, head.vocab)
+        out = hidden.new_empty(n, head.vocab, dtype=torch.float32)
         threads = torch.get_num_threads()
         for first in range(0, n, _SPOKEN):
             rows = hidden[0, first : first + _SPOKEN].contiguous()
