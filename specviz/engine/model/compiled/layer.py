@@ -14,13 +14,11 @@ import numpy as np
 import torch
 
 from specviz.engine.model.compiled.library import Functions, KernelLayer, KernelShape, functions
-from specviz.engine.model.compiled.passes import RowPaths, split_at, straight
+from specviz.engine.model.compiled.passes import WIDEST, RowPaths, split_at, straight
 from specviz.engine.model.few_bits.grids import GROUP
 from specviz.engine.model.few_bits.weight_only import Int4Linear
 
 Tensor = torch.Tensor
-
-_WIDEST = 256  # numbers of a head, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class LayerKernel:
             raise ValueError("no kernel for its numbers")
         self._functions: Functions = found
         (width, inner), reads, dim = weights.down.shape, weights.q.shape[1], weights.dim
-        if dim > _WIDEST or any(each % GROUP for each in (width, inner, reads, dim)):
+        if dim > WIDEST or any(each % GROUP for each in (width, inner, reads, dim)):
             raise ValueError(f"rows or heads that are no multiple of {GROUP} wide")
         heads, shared = len(weights.q) // dim, len(weights.k) // dim
         pack: Callable[[Sequence[Tensor]], Tensor] = _packed if packed else _joined

@@ -36,7 +36,7 @@ from specviz.engine.model.selftest import tolerance
 Tensor = torch.Tensor
 
 _LANES = 32  # numbers of a row that are taken at once, at most
-_WIDEST = 256  # numbers of a head, at most
+WIDEST = 256  # numbers of a head, at most
 _SPOKEN = 128  # rows whose logits are computed at once, at most: a part of them lies on the stack
 
 
@@ -269,8 +269,8 @@ def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
     eps = {each.eps for each in norms if each is not None}
     if len(eps) > 1 or layer.dim % _LANES or width % _LANES or inner % _LANES:
         raise ValueError(f"rows or heads that are no multiple of {_LANES} wide")
-    if layer.dim > _WIDEST:
-        raise ValueError(f"heads that are more than {_WIDEST} wide")
+    if layer.dim > WIDEST:
+        raise ValueError(f"heads that are more than {WIDEST} wide")
     heads = layer.n_heads, layer.n_turned - layer.n_heads
     return KernelShape(width, width, inner, *heads, layer.dim, bits, eps.pop(), layer.scale)
 
