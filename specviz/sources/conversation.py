@@ -34,13 +34,15 @@ class Spoken:
 class Conversation:
     """What was said, oldest first; what is being answered; what waits to be said.
 
-    `unsent`: a message that came to nothing, to be offered again; whoever takes it empties it.
+    `unsent`: a message that came to nothing, to be offered again (`give_back`); whoever takes it empties it.
+    `n_given_back` tells one from the next, which may be the same words.
     """
 
     spoken: list[Spoken] = field(default_factory=list)
     asked: Start | None = None  # handed over, its answer is not at its end
     waiting: Start | None = None
     unsent: str = ""
+    n_given_back: int = 0
     run: str = ""  # that answers, or gave the newest answer; "": that is in no run that was heard of
     who: str = ""
     _pieces: list[str] = field(default_factory=list)
@@ -77,10 +79,16 @@ class Conversation:
         assert asked is not None
         text = "".join(self._pieces)
         if reason not in _DONE or (reason != "done" and not text):
-            self.unsent, self.run = asked.prompt, ""
+            self.run = ""
+            self.give_back(asked.prompt)
             return
         answer = Spoken("assistant", text, self.who, self.run, stopped=reason != "done")
         self.spoken += [Spoken("user", asked.prompt), answer]
+
+    def give_back(self, message: str) -> None:
+        """Nothing came of it."""
+        self.unsent = message
+        self.n_given_back += 1
 
     def forget(self) -> None:
         """A new conversation; an answer that is still coming is no part of it."""

@@ -50,7 +50,8 @@ class TalkingRun(LiveRun):
         if self.talk.asked is not None:
             self.talk.ends("error")
         if self.talk.waiting is not None:
-            self.talk.unsent, self.talk.waiting = self.talk.waiting.prompt, None
+            self.talk.give_back(self.talk.waiting.prompt)
+            self.talk.waiting = None
 
     # What is so ------------------------------------------------------------------------------------------------------
 

@@ -111,5 +111,17 @@ def test_the_pace_of_the_picture_is_changed_for_all(core: ServedRun) -> None:
         core.command(SetPace(speed=3))
 
 
+def test_the_same_message_refused_again_is_told_again(core: ServedRun) -> None:
+    """A page that saw nothing between the two has sent it away, and needs it back."""
+    told = [_now(core)["said"]]
+    for _ in range(2):
+        core.talk.unsent = ""  # the message is sent
+        core.talk.give_back("this is too long")
+        told.append(_now(core)["said"])
+    assert len(set(told)) == 3
+    core.take_unsent()
+    assert _now(core)["said"] == told[0]
+
+
 def test_what_was_said_is_told_as_text(core: ServedRun) -> None:
     assert json.loads(conversation(core)) == {"above": [], "below": "", "shown": False, "unsent": ""}

@@ -132,7 +132,7 @@ def ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> 
         must_own()
         start, paced = making()
         if not picked.ready and not load(core, picked.models):
-            core.talk.unsent = message
+            core.talk.give_back(message)
             return
         core.ask(message, start, paced)
         st.session_state[state.SRC] = LIVE

@@ -65,7 +65,9 @@ export class Talker {
     fill(this.above, ...known.above.map((turn) => this.turn(turn)));
     put(this.below, known.below);
     this.below.hidden = !known.below;
-    if (known.unsent && !this.input.value) this.input.value = known.unsent;
+    // What a person has begun to type stays; what was put there before them, and they left as it is, does not.
+    const free = !this.input.value || this.input.value === this.offered;
+    if (known.unsent && free) this.input.value = this.offered = known.unsent;
     this.offer();
     this.talk.scroll.scrollTop = this.talk.scroll.scrollHeight;
   }

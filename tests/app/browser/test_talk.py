@@ -95,4 +95,8 @@ def test_a_conversation_on_the_stage(talking: Served, open_at: Callable[..., Any
     page.locator(".composer textarea").fill("this is too long")
     page.keyboard.press("Enter")
     page.locator(".wrong", has_text="no space is left").wait_for()
-    until(lambda: page.locator(".composer textarea").input_value() == "this is too long", "the message is lost")
+    box = page.locator(".composer textarea")
+    until(lambda: box.input_value() == "this is too long", "the message is lost")
+    page.keyboard.press("Enter")
+    assert box.input_value() == ""
+    until(lambda: box.input_value() == "this is too long", "the same message is lost when it is refused again")
