@@ -39,6 +39,26 @@ def test_the_loss_on_fifty_tokens_by_hand() -> None:
     assert torch.equal(few, draft_losses(logits[:, :40], probs[:, :40], "full"))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_loss_on_the_whole_law_has_the_gradient_of_cross_entropy(dtype: torch.dtype) -> None:
+    """Also over more rows than are taken at once, and for laws that do not add up to one."""
+    rng = torch.Generator().manual_seed(1)
+    logits, weight = torch.randn(70, 90, generator=rng).mul(3).to(dtype), torch.rand(70, generator=rng)
+    probs = torch.randn(70, 90, generator=rng).softmax(-1) * torch.rand(70, 1, generator=rng)
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    loss = draft_losses(ours, probs, "full")
+    wide = theirs.to(torch.promote_types(dtype, torch.float32))
+    truth = torch.nn.functional.cross_entropy(wide, probs.to(wide.dtype), reduction="none")
+    (loss * weight).sum().backward()  # type: ignore[no-untyped-call]
+    (truth * weight).sum().backward()  # type: ignore[no-untyped-call]
+    assert ours.grad is not None
+    assert theirs.grad is not None
+    loose = 2e-2 if dtype == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(loss, truth.to(loss.dtype), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=loose, atol=1e-6)
+    assert float(ours.grad.abs().max()) > 0.1
+
+
 def test_places_ahead_weigh_less_by_the_decay_asked_for(target: ModelAdapter, tmp_path: Path) -> None:
     """The losses of all levels at three decays lie on the line that their weights say."""
     told = {}

@@ -59,7 +59,8 @@ class RankHead(nn.Module):
 def ranks(logits: Tensor, tokens: Tensor) -> Tensor:
     """The 1-based rank `[..]` of `tokens` `[..]` in logits `[.., V_d]`; equals share the better rank."""
     own = logits.gather(-1, tokens[..., None])
-    return 1 + (logits > own).sum(-1)
+    above = (logits > own).sum(-1, dtype=torch.int32)  # half the time of the usual sum, in 64 bits
+    return 1 + above.long()
 
 
 def buckets(rank: Tensor) -> Tensor:
