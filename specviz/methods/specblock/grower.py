@@ -14,6 +14,7 @@ drawn keeps the target's law and, on flat rows, more tokens than any fixed set o
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 
@@ -169,22 +170,23 @@ class TreeGrower(BlockRunner):
     def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
         """Let one call's slots `[B, K, width]` offer their tokens at the nodes they started from."""
         ctx, plan, vocabulary = self.ctx, self.plan, self.trained.vocabulary
-        spoken = self.trained.network.speak(h[:, : plan.slots])
+        network = self.trained.network
+        normed, logits = network.said(h[:, : plan.slots])
         paths = [self.growth.path(made.node) for made in level]
-        found = offers(ctx, vocabulary, spoken, paths, plan.ranks)
+        found = offers(ctx, vocabulary, logits, partial(network.judged, normed), paths, plan.ranks)
         if found is None:
             return False
         if plan.drawn:
             found = [
                 [replace(offer, logits=row) for offer, row in zip(block, rows, strict=True)]
-                for block, rows in zip(found, spoken[0], strict=True)
+                for block, rows in zip(found, logits, strict=True)
             ]
         if self.oracle is not None:
-            found = [self._judged(*each) for each in zip(level, paths, found, spoken[0], strict=True)]
+            found = [self._judged(*each) for each in zip(level, paths, found, logits, strict=True)]
         for k, (made, each) in enumerate(zip(level, found, strict=True)):
             self.growth.expand(made.node, len(self.made) + k, made.block, each)
             if self.wanted:
-                made.logits, made.h = spoken[0][k], h[k]
+                made.logits, made.h = logits[k], h[k]
                 made.order = order(ctx, vocabulary, paths[k])
         return True
 

@@ -183,10 +183,19 @@ class BlockNetwork(nn.Module):
 
         The rank head sees both its inputs detached: its loss moves nothing but itself.
         """
-        normed = self.norm_out(states)
-        logits = self.head(normed)
+        normed, logits = self.said(states)
         told = summary(logits.detach())
-        return logits, self.rank(torch.cat([normed.detach(), told.to(normed.dtype)], -1)), told
+        return logits, self.judged(normed, told), told
+
+    def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Normed states `[.., width]` of `h` `[.., width]`, and draft logits `[.., V_d]` of them."""
+        normed = self.norm_out(states)
+        return normed, self.head(normed)
+
+    def judged(self, normed: Tensor, told: Tensor) -> Tensor:
+        """Rank logits `[.., 4]` of normed states and summaries `[.., 15]`."""
+        out: Tensor = self.rank(torch.cat([normed.detach(), told.to(normed.dtype)], -1))
+        return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.compiled.layer import LayerKernel, LayerWeights
-from specviz.engine.model.compiled.products import KERNELS, State, multiply_compiled, normed, pack_linear, state_of
+from specviz.engine.model.compiled.products import KERNELS, KeptWeights, multiply_compiled, normed, pack_linear
 from specviz.engine.model.layers.attention import packed_attention
 
 RopeMode = Literal["offset", "repeat"]
@@ -160,7 +160,7 @@ class Layer(nn.Module):
         return LayerWeights(before, q, k, v, out, behind, gate, up, down, self.shape.head_dim, self.shape.eps)
 
 
-_KERNELS: "WeakKeyDictionary[Layer, tuple[State, LayerKernel]]" = WeakKeyDictionary()
+_KERNELS: "WeakKeyDictionary[Layer, tuple[KeptWeights, LayerKernel]]" = WeakKeyDictionary()
 
 
 def compile_network(network: nn.Module) -> None:
@@ -174,7 +174,7 @@ def compile_network(network: nn.Module) -> None:
             weights = module.weights
             with suppress(ValueError, OSError):
                 kernel = LayerKernel(weights, packed=weights.q.dtype == torch.bfloat16)
-                _KERNELS[module] = state_of(module.parameters()), kernel
+                _KERNELS[module] = KeptWeights(module), kernel
         elif isinstance(module, RMSNorm):
             module.by_kernel = module.weight.dtype in KERNELS and not len(module.weight) % 16
         elif type(module) is nn.Linear and id(module) not in inside:
@@ -193,7 +193,7 @@ def reads_four_bits(network: nn.Module) -> bool:
 def kernel_of(layer: Layer, rows: Tensor) -> LayerKernel | None:
     """The kernel of a layer, while its weights are those that it was made of and nobody learns through them."""
     kept = _KERNELS.get(layer)
-    if kept is None or torch.is_grad_enabled() or len(rows) != 1 or kept[0] != state_of(layer.parameters()):
+    if kept is None or torch.is_grad_enabled() or len(rows) != 1 or not kept[0].same:
         return None
     return kept[1] if rows.dtype == layer.q.weight.dtype else None
 

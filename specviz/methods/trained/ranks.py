@@ -33,14 +33,19 @@ def summary(logits: Tensor) -> Tensor:
 
     Float32, float64 for float64 logits. The same normalisation in training and decoding.
     """
-    wide = logits if logits.dtype == torch.float64 else logits.float()
-    top = wide.topk(min(N_TOP, wide.shape[-1]), -1).values
+    numbers = wide(logits)
+    return summary_of(numbers.topk(min(N_TOP, numbers.shape[-1]), -1).values)
+
+
+def summary_of(top: Tensor) -> Tensor:
+    """`summary` of the highest logits `[.., at most 20]`, best first."""
     if top.shape[-1] < N_TOP:
         top = nn.functional.pad(top, (0, N_TOP - top.shape[-1]), value=_ABSENT)
     logs = top.log_softmax(-1)
-    gaps = top[..., :1] - top[..., [1, 2, 4]]
-    entropy = -(logs.exp() * logs).sum(-1, keepdim=True)
-    return torch.cat([logs[..., :10], gaps, logs[..., :1].exp(), entropy], -1)
+    probs = logs.exp()
+    gaps = top[..., :1] - top[..., 1:5]  # to the second, the third and the fifth
+    entropy = -(probs * logs).sum(-1, keepdim=True)
+    return torch.cat([logs[..., :10], gaps[..., :2], gaps[..., 3:], probs[..., :1], entropy], -1)
 
 
 class RankHead(nn.Module):
@@ -103,29 +108,46 @@ class RankReading:
 def offers(
     ctx: Context,
     vocabulary: Vocabulary,
-    spoken: tuple[Tensor, Tensor, Tensor],
+    logits: Tensor,
+    judge: Callable[[Tensor], Tensor],
     paths: Sequence[Sequence[int]],
     reading: RankReading,
 ) -> list[list[Offer]] | None:
-    """One list of offers a start, of logits, rank logits and summaries `[B, K, ..]`; None if any is not finite.
+    """One list of offers a start, of logits `[B, K, V_d]`; None if any number is not finite. `judge` gives rank logits
+    `[B, K, 4]` of summaries `[B, K, 15]`.
 
     `paths`: the drafted tokens down to each start's node, which a repetition penalty looks at; tokens of the block
-    itself are not among them. Scores are full-vocabulary log-probabilities, ranking leaves banned tokens out.
+    itself are not among them. Scores are full-vocabulary log-probabilities in six digits, ranking leaves banned tokens
+    out.
     """
-    logits, rank_logits, told = spoken
-    slots = logits.shape[1]
-    best, logs = ranked(ctx, vocabulary, logits.flatten(0, 1), [path for path in paths for _ in range(slots)], N_TOP)
-    judged = rank_logits.flatten(0, 1).to(logs.dtype) / reading.temp + logs.new_tensor(reading.bias)
-    columns = [vocabulary.to_target(best).to(logs.dtype), logs, judged.softmax(-1)]
+    slots, numbers = logits.shape[1], wide(logits.flatten(0, 1))
+    kernel, n_top = row_kernel(), min(N_TOP, numbers.shape[-1])
+    where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, n_top)
+    listed: list[Ranked] | None = None
+    columns: list[Tensor] = []
+    if kernel is not None and where is not None:
+        known = kernel.facts(where, numbers.shape[-1], n_top, (), ())
+        if known is None:
+            return None
+        listed, ids = _told(vocabulary, known.tops)
+    else:
+        ids, logs = ranked(ctx, vocabulary, numbers, [path for path in paths for _ in range(slots)], N_TOP)
+        columns = [vocabulary.to_target(ids).to(logs.dtype), logs]
+    told = summary(numbers) if _reorders(ctx.warper) else summary_of(numbers.gather(-1, ids))
+    columns.append(judge(told.view(*logits.shape[:2], -1)).flatten(0, 1).double())
     if reading.full:
-        probs = logits.flatten(0, 1).to(logs.dtype).softmax(-1)
-        columns += [told.flatten(0, 1).to(logs.dtype), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
-    table = torch.cat(columns, -1)  # ids below 2^24 are exact in float32
+        probs = numbers.double().softmax(-1)
+        columns += [told.double(), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
     ctx.counters.n_syncs += 1
-    (rows,), n_top = fetch(table), best.shape[-1]
-    if not all(math.isfinite(sum(row[n_top : 2 * n_top + N_BUCKETS])) for row in rows):
+    (rows,) = fetch(torch.cat(columns, -1))
+    if listed is None:
+        if not all(math.isfinite(sum(row[n_top : 2 * n_top])) for row in rows):
+            return None
+        listed = [([int(token) for token in row[:n_top]], [*map(six, row[n_top : 2 * n_top])]) for row in rows]
+        rows = [row[2 * n_top :] for row in rows]
+    made = [_offer(best, row, reading) for best, row in zip(listed, rows, strict=True)]
+    if not all(math.isfinite(sum(offer.rank_probs)) for offer in made):
         return None
-    made = [_offer(row, n_top, reading.full) for row in rows]
     return [made[k : k + slots] for k in range(0, len(made), slots)]
 
 
@@ -156,7 +178,7 @@ def best(
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, k)
     if kernel is not None and where is not None:
         found = kernel.facts(where, numbers.shape[-1], k, (), ())
-        return None if found is None else [_told(vocabulary, top) for top in found.tops]
+        return None if found is None else _told(vocabulary, found.tops)[0]
     ids, logs = ranked(ctx, vocabulary, logits, paths, k)
     table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
     n = ids.shape[-1]
@@ -166,9 +188,11 @@ def best(
     return [([int(token) for token in row[:n]], [six(log) for log in row[n:]]) for row in rows]
 
 
-def _told(vocabulary: Vocabulary, top: Sequence[tuple[int, float]]) -> Ranked:
-    ids, logs = zip(*top, strict=True)
-    return [token + offset for token, offset in zip(ids, vocabulary.offsets(ids), strict=True)], list(logs)
+def _told(vocabulary: Vocabulary, tops: Sequence[Sequence[tuple[int, float]]]) -> tuple[list[Ranked], Tensor]:
+    """What the kernel found in rows as the target's ids, and the draft ids `[rows, n]`."""
+    ids = torch.tensor([[token for token, _ in top] for top in tops])
+    (theirs,) = fetch(vocabulary.to_target(ids))
+    return [(tokens, [log for _, log in top]) for tokens, top in zip(theirs, tops, strict=True)], ids
 
 
 def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | None:
@@ -189,14 +213,15 @@ def wide(logits: Tensor) -> Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _offer(row: list[float], n_top: int, full: bool) -> Offer:
-    probs = tuple(row[2 * n_top : 2 * n_top + N_BUCKETS])
-    rest = row[2 * n_top + N_BUCKETS :]
+def _offer(best: Ranked, row: list[float], reading: RankReading) -> Offer:
+    scores = [logit / reading.temp + more for logit, more in zip(row, reading.bias, strict=False)]
+    shares = [math.exp(score - max(scores)) for score in scores]
+    probs, rest = tuple(share / sum(shares) for share in shares), row[N_BUCKETS:]
     return Offer(
-        tokens=tuple(int(token) for token in row[:n_top]),
-        logs=tuple(row[n_top : 2 * n_top]),
+        tokens=tuple(best[0]),
+        logs=tuple(best[1]),
         bucket=max(range(N_BUCKETS), key=lambda b: probs[b]),
         rank_probs=probs,
-        summary=tuple(rest[:N_SUMMARY]) if full else (),
-        entropy=rest[N_SUMMARY] if full else None,
+        summary=tuple(rest[:N_SUMMARY]) if reading.full else (),
+        entropy=rest[N_SUMMARY] if reading.full else None,
     )

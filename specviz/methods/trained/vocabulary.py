@@ -3,7 +3,6 @@
 A draft vocabulary is the most frequent target tokens in token order; a small vocabulary is kept whole.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -29,10 +28,6 @@ class Vocabulary:
 
     def to_target(self, draft: Tensor) -> Tensor:
         return draft if self.d2t is None else draft + self.d2t[draft]
-
-    def offsets(self, draft: Sequence[int]) -> list[int]:
-        """What is added to some draft ids."""
-        return [0] * len(draft) if self.d2t is None else [int(self.d2t[each]) for each in draft]
 
     def find(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Draft ids of target ids, both `[..]`, and which of them there are; the id of an absent one is 0."""

@@ -56,15 +56,15 @@ class Hearsay:
     def __init__(self, truth: list[int], right: float, salt: int = 0) -> None:
         self.truth, self.right, self.salt, self.honest = truth, right, salt, drafting.offers
 
-    def __call__(self, ctx: Any, vocabulary: Any, spoken: Any, paths: Any, reading: Any) -> Any:
-        logits = spoken[0]  # in place: what is on record must be what was offered
+    def __call__(self, ctx: Any, vocabulary: Any, logits: Any, judge: Any, paths: Any, reading: Any) -> Any:
+        # In place: what is on record must be what was offered.
         for k, path in enumerate(paths):
             for slot in range(logits.shape[1]):
                 pos = ctx.n + len(path) + slot
                 luck = np.random.default_rng((self.salt, pos, slot)).random()
                 if pos < len(self.truth) and luck < self.right:
                     logits[k, slot, self.truth[pos]] += 12.0
-        return self.honest(ctx, vocabulary, spoken, paths, reading)
+        return self.honest(ctx, vocabulary, logits, judge, paths, reading)
 
 
 def session(

@@ -209,9 +209,9 @@ def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypat
         grown.append(self)
         return grow(self, root)
 
-    def watching(ctx: Any, vocabulary: Any, spoken: Any, paths: Any, reading: Any) -> Any:
-        seen.extend(spoken[0])
-        return honest(ctx, vocabulary, spoken, paths, reading)
+    def watching(ctx: Any, vocabulary: Any, logits: Any, *others: Any) -> Any:
+        seen.extend(logits)
+        return honest(ctx, vocabulary, logits, *others)
 
     monkeypatch.setattr(drafting.TreeGrower, "grow", growing)
     monkeypatch.setattr(drafting, "offers", watching)
@@ -229,7 +229,7 @@ def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypat
                 start = blocks[made.start.chain[number].row if number < len(made.start.chain) else row].start
                 h, (at,) = calls.later([BlockStart(start.token, start.depth, chain)])
                 said = h[0]
-            torch.testing.assert_close(trained_.network.speak(said)[0], logits, rtol=0, atol=1e-9)
+            torch.testing.assert_close(trained_.network.said(said)[1], logits, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -239,21 +239,26 @@ def test_numbers_that_are_not_finite_draft_nothing(
 ) -> None:
     """Wherever they turn up among what is offered: no draft that round, a word about it, the text as ever."""
     made = trained(target)
-    speak, calls = made.network.speak, 0
+    said, judged, calls = made.network.said, made.network.judged, 0
 
     def odd(states: torch.Tensor) -> Any:
         nonlocal calls
         calls += 1
-        logits, rank_logits, told = (each.clone() for each in speak(states))
-        if which == "rank logits":
-            rank_logits[-1, 1, 2] = value
-        elif which == "draft logits" or len(states) > 1:
+        normed, logits = (each.clone() for each in said(states))
+        if which == "draft logits" or (which == "logits of a later block" and len(states) > 1):
             logits[-1, 1, logits[-1, 1].topk(3).indices[2]] = value
         if which == "draft logits" and value < 0:
             logits[-1, 1, 19:] = value  # with fewer than 20 to offer
-        return logits, rank_logits, told
+        return normed, logits
 
-    monkeypatch.setattr(made.network, "speak", odd)
+    def judging(normed: torch.Tensor, told: torch.Tensor) -> torch.Tensor:
+        rank_logits = judged(normed, told).clone()
+        if which == "rank logits":
+            rank_logits[-1, 1, 2] = value
+        return rank_logits
+
+    monkeypatch.setattr(made.network, "said", odd)
+    monkeypatch.setattr(made.network, "judged", judging)
     run = session(target, PROMPT, made)
     rounds = list(run.rounds())
     assert run.new_tokens == plain(target)

@@ -1,6 +1,7 @@
 """A round's knobs as a block drafter reads them, and what a call's logits offer under them; all by hand."""
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from specviz.engine.decode.context import Counters
 from specviz.engine.decode.sampling import Warper
+from specviz.events import six
 from specviz.methods.specblock.grower import read
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.ranks import RankReading, offers
@@ -67,26 +69,31 @@ def context(warper: Warper, tokens: tuple[int, ...] = (1, 2)) -> Any:
     return SimpleNamespace(warper=warper, tokens=tokens, counters=Counters())
 
 
-def spoken(rank_logits: list[float], n: int = 30) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """One block of one slot; token k has logit -k / 2."""
+Judge = Callable[[torch.Tensor], torch.Tensor]
+
+
+def spoken(rank_logits: list[float], n: int = 30) -> tuple[torch.Tensor, Judge]:
+    """One block of one slot, token k has logit -k / 2; and a rank head that always says the same."""
     logits = (-0.5 * torch.arange(n, dtype=torch.float64)).view(1, 1, n)
-    return logits, torch.tensor(rank_logits, dtype=torch.float64).view(1, 1, 4), torch.arange(15.0).view(1, 1, 15)
+    return logits, lambda told: torch.tensor(rank_logits, dtype=torch.float64).view(1, 1, 4)
 
 
 def test_an_offer_by_hand() -> None:
     """Twenty tokens, best first, with logs over the whole vocabulary; summaries and entropies for the record alone."""
     ctx = context(Warper())
-    found = offers(ctx, Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(full=True))
+    found = offers(ctx, Vocabulary(30), *spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(full=True))
     assert found is not None
     ((offer,),) = found
     norm = math.log(sum(math.exp(-k / 2) for k in range(30)))
     assert offer.tokens == tuple(range(20))
-    assert offer.logs == pytest.approx([-k / 2 - norm for k in range(20)], abs=1e-12)
-    assert offer.summary == tuple(float(x) for x in range(15))
+    assert list(offer.logs) == [six(-k / 2 - norm) for k in range(20)]
+    best = [-k / 2 - math.log(sum(math.exp(-n / 2) for n in range(20))) for k in range(20)]
+    entropy = -sum(math.exp(log) * log for log in best)
+    assert offer.summary == pytest.approx([*best[:10], 0.5, 1.0, 2.0, math.exp(best[0]), entropy])
     probs = [math.exp(-k / 2 - norm) for k in range(30)]
     assert offer.entropy == pytest.approx(-sum(p * math.log(p) for p in probs))
     assert ctx.counters.n_syncs == 1
-    plain = offers(ctx, Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading())
+    plain = offers(ctx, Vocabulary(30), *spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading())
     assert plain is not None
     assert (plain[0][0].summary, plain[0][0].entropy) == ((), None)
 
@@ -104,7 +111,7 @@ def test_bias_and_temperature_of_ranks(
     bias: tuple[float, ...], temp: float, bucket: int, scores: tuple[float, ...]
 ) -> None:
     """Logits are divided first, the bias is added to what is left."""
-    found = offers(context(Warper()), Vocabulary(30), spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(bias, temp))
+    found = offers(context(Warper()), Vocabulary(30), *spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(bias, temp))
     assert found is not None
     assert found[0][0].bucket == bucket
     whole = sum(math.exp(x) for x in scores)
@@ -114,13 +121,37 @@ def test_bias_and_temperature_of_ranks(
 def test_tokens_are_ranked_as_the_target_ranks_them() -> None:
     """Penalised by the drafted path too, by the target's own rule on plain logits; banned ones come last."""
     warper = Warper(repetition_penalty=4.0, banned=(0,))
-    found = offers(context(warper, (1, 9)), Vocabulary(30), spoken([0.0] * 4), [(4,)], RankReading())
+    found = offers(context(warper, (1, 9)), Vocabulary(30), *spoken([0.0] * 4), [(4,)], RankReading())
     assert found is not None
     # 1, 4 and 9 are as good as -2, -8 and -18; logs are those of the plain softmax
     assert found[0][0].tokens[:6] == (2, 3, 1, 5, 6, 7)
     norm = math.log(sum(math.exp(-k / 2) for k in range(30)))
-    assert found[0][0].logs[:3] == pytest.approx([-1 - norm, -1.5 - norm, -0.5 - norm])
+    assert found[0][0].logs[:3] == pytest.approx([-1 - norm, -1.5 - norm, -0.5 - norm], rel=1e-5)
     assert not {0, 4, 9} & set(found[0][0].tokens[:8])
+
+
+def test_the_kernel_offers_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last digit that is told, and to the last bit what the rank head reads; a row that is not finite offers
+    nothing either way."""
+    logits = torch.randn(2, 3, 2000, generator=torch.Generator().manual_seed(3)).mul(4)
+    vocabulary = Vocabulary(2100, torch.arange(2000) // 100)
+    said: list[list[torch.Tensor]] = [[], []]
+
+    def found(way: int, rows: torch.Tensor) -> Any:
+        def judge(told: torch.Tensor) -> torch.Tensor:
+            said[way].append(told)
+            return told[..., :4]
+
+        return offers(context(Warper()), vocabulary, rows, judge, [(), (7,)], RankReading(full=True))
+
+    broken = logits.clone()
+    broken[1, 2, 5] = math.nan
+    ours = found(0, logits), found(0, broken)
+    monkeypatch.setenv("SPECVIZ_COMPILE", "off")
+    assert (found(1, logits), found(1, broken)) == ours
+    assert torch.equal(said[0][0], said[1][0])
+    assert ours[0] is not None
+    assert ours[1] is None
 
 
 def test_a_reduced_vocabulary_by_hand() -> None:
@@ -129,6 +160,6 @@ def test_a_reduced_vocabulary_by_hand() -> None:
     assert vocabulary.spread(torch.tensor([[5.0, 6.0, 7.0]])).tolist() == [[-math.inf, 5, 6, -math.inf, 7, -math.inf]]
     place, known = vocabulary.find(torch.tensor([4, 3, 1, 5]))
     assert (place.tolist(), known.tolist()) == ([2, 0, 0, 0], [True, False, True, False])
-    found = offers(context(Warper()), vocabulary, spoken([0.0] * 4, 3), [()], RankReading())
+    found = offers(context(Warper()), vocabulary, *spoken([0.0] * 4, 3), [()], RankReading())
     assert found is not None
     assert found[0][0].tokens == (1, 2, 4)

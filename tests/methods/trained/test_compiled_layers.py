@@ -139,3 +139,23 @@ def test_four_bits_are_told(dtype: torch.dtype) -> None:
     assert not reads_four_bits(network)
     compile_network(network)
     assert reads_four_bits(network) == (_has_kernel() and dtype == torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", NEAR)
+def test_a_product_of_any_width_is_its_own(dtype: torch.dtype) -> None:
+    """Rows that are no multiple of what the kernel takes at once; weights that are written to, or replaced, count."""
+    rng = torch.Generator().manual_seed(4)
+    network = nn.Sequential(linear(47, 20)).to(dtype).requires_grad_(False)
+    rows = torch.randn(3, 47, generator=rng).to(dtype)
+    with torch.inference_mode():
+        for change in ("none", "written to", "replaced"):
+            weight = torch.randn(20, 47, generator=rng).to(dtype)
+            if change == "replaced":
+                network[0].weight = nn.Parameter(weight, requires_grad=False)
+            else:
+                network[0].weight.data.copy_(weight) if change == "none" else network[0].weight.copy_(weight)
+            if change == "none":
+                compile_network(network)
+                assert "forward" in vars(network[0])
+            want = nn.functional.linear(rows.double(), weight.double())
+            torch.testing.assert_close(network(rows).double(), want, rtol=NEAR[dtype], atol=NEAR[dtype] * 10)

@@ -51,11 +51,16 @@ def multiply_compiled(network: nn.Module) -> int:
         return 0
     n = 0
     for module in network.modules():
-        if type(module) is nn.Linear and module.weight.device.type == "cpu" and module.in_features % _STEP == 0:
-            found = known.get(module.weight.dtype)
-            if found is not None and module.weight.is_contiguous():
-                module.forward = MethodType(_forward, module)  # type: ignore[method-assign]  # a copy is bound to its own
-                n += 1
+        if type(module) is not nn.Linear or module.weight.device.type != "cpu" or not module.weight.is_contiguous():
+            continue
+        more = -module.in_features % _STEP
+        if module.weight.dtype not in known or (more and getattr(module, "bias", None) is not None):
+            continue
+        if more:
+            _WIDENED[module] = KeptWeights(module), nn.functional.pad(module.weight.detach(), (0, more))
+        forward = _forward_widened if more else _forward
+        module.forward = MethodType(forward, module)  # type: ignore[method-assign]  # a copy is bound to its own
+        n += 1
     return n
 
 
@@ -84,6 +89,25 @@ def state_of(weights: Iterable[Tensor]) -> State:
     return tuple((each.data_ptr(), 0 if each.is_inference() else each._version) for each in weights)
 
 
+class KeptWeights:
+    """Weights of a module that something was made of; `same`: they still are where they were, and as they were.
+
+    Asked before every product of a drafter's round, where walking through modules would take as long as the product.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        named = ((each._parameters, name) for each in module.modules() for name in each._parameters)
+        self._places = [(own, name) for own, name in named if own[name] is not None]
+        self._was = self._now()
+
+    def _now(self) -> State:
+        return state_of([own[name] for own, name in self._places])  # type: ignore[misc]
+
+    @property
+    def same(self) -> bool:
+        return self._was == self._now()
+
+
 def pack_linear(module: nn.Linear) -> bool:
     """Let a linear map without bias multiply by weights in four bits; whether it does. On a CPU, in bfloat16, behind
     `multiply_compiled`."""
@@ -93,19 +117,31 @@ def pack_linear(module: nn.Linear) -> bool:
     packed = Int4Linear(weight.detach())
     if not packed.is_ours:
         return False
-    _PACKED[module] = state_of([weight]), packed
+    _PACKED[module] = KeptWeights(module), packed
     module.forward = MethodType(_forward_packed, module)  # type: ignore[method-assign]
     return True
 
 
-_PACKED: "WeakKeyDictionary[nn.Linear, tuple[State, Int4Linear]]" = WeakKeyDictionary()
+_PACKED: "WeakKeyDictionary[nn.Linear, tuple[KeptWeights, Int4Linear]]" = WeakKeyDictionary()
 
 
 def _forward_packed(module: nn.Linear, rows: Tensor) -> Tensor:
     kept = _PACKED.get(module)  # a copy of the module has none
-    if kept is None or torch.is_grad_enabled() or rows.dtype != torch.bfloat16 or kept[0] != state_of([module.weight]):
+    if kept is None or torch.is_grad_enabled() or rows.dtype != torch.bfloat16 or not kept[0].same:
         return _forward(module, rows)
     return kept[1].forward(rows)
+
+
+_WIDENED: "WeakKeyDictionary[nn.Linear, tuple[KeptWeights, Tensor]]" = WeakKeyDictionary()
+
+
+def _forward_widened(module: nn.Linear, rows: Tensor) -> Tensor:
+    """With zeros behind rows and weights up to what the kernel takes at once."""
+    kept = _WIDENED.get(module)
+    learning = torch.is_grad_enabled() or rows.dtype != module.weight.dtype
+    if kept is None or learning or not kept[0].same:
+        return nn.functional.linear(rows, module.weight)
+    return linear(nn.functional.pad(rows, (0, kept[1].shape[1] - module.in_features)), kept[1])
 
 
 def _forward(module: nn.Linear, rows: Tensor) -> Tensor:
