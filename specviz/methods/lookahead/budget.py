@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-HARDLY = 0.05  # of a pass over one row: a node that costs no more needs no good chance to pay
+HARDLY = 0.08  # of a pass over one row: a node that costs no more needs no good chance to pay
 
 
 def nearly_free(cost: Callable[[int], float], most: int) -> int:
