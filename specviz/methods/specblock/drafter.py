@@ -70,7 +70,7 @@ class SpecBlock(PairDrafter):
         self.trained, self.network, self.adapter = trained, trained.network, adapter
         self.capacity = capacity or adapter.context
         self.facts: BlockFacts | None = None
-        self.pace = CallCosts(trained.network.parameters(), adapter)
+        self.pace = CallCosts(trained.network.parameters(), adapter, trained.network.slots)
         self.tutor, self.learner = tutor, learner
         self.notes = tutor.watch(trained.vocabulary, self.taps) if tutor is not None and learning else None
         self._grown: tuple[GrowingTree, list[BlockCall]] | None = None

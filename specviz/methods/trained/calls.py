@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from specviz.cost.row_cost import row_cost
+from specviz.cost.row_cost import call_cost, row_cost
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Block, TreeMade, six
@@ -274,12 +274,13 @@ def count_widths(children: Sequence[int]) -> list[int]:
 
 class CallCosts:
     """Completes a drafter's `tree` records. `share`: weights that one call reads, in target passes; `tree_cost`: what
-    trees are sized by."""
+    trees are sized by, of calls that run `slots` rows a node."""
 
-    def __init__(self, network: Iterable[Tensor], target: ModelAdapter) -> None:
+    def __init__(self, network: Iterable[Tensor], target: ModelAdapter, slots: int = 1) -> None:
         theirs = [each for layer in target.layers for each in layer.parameters()]
         self.share = _size(network) / _size([*theirs, target.head.weight])
-        self.tree_cost = TreeCost(partial(row_cost, target.device.type), self.share)
+        device = target.device.type
+        self.tree_cost = TreeCost(partial(row_cost, device), call_cost(device, self.share, slots))
         self._tree: TreeMade | None = None
         self._cost = 1.0
 
