@@ -37,10 +37,10 @@ quick() {
 }
 quick smollm2-trees spec_bench_prompts.jsonl --dtype bfloat16 --methods ar,eagle3,specblock,medusa,mtp --limit 12 --max-new-tokens 128
 quick smollm2-lookahead humaneval_prompts.jsonl --dtype bfloat16 --methods ar,lookahead,ngram --limit 6 --max-new-tokens 96 --repeats 2
-quick smollm2-int4 spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --methods ar,chain,hf-generate --limit 6 \
-    --max-new-tokens 128
+quick smollm2-int4 spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --gamma 6 --methods ar,chain,hf-generate \
+    --limit 6 --max-new-tokens 256
 quick smollm2-fp32 spec_bench_prompts.jsonl --dtype float32 --methods ar,hf-generate --limit 3
-quick smollm2-recording spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --limit 4 --max-new-tokens 64 --repeats 3 \
+quick smollm2-recording spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --limit 4 --max-new-tokens 64 --repeats 7 \
     --methods chain,chain+none,chain+summary,chain+full
 quick smollm2-two-threads spec_bench_prompts.jsonl --dtype bfloat16 --draft self:int4 --methods ar,chain --limit 3 \
     --max-new-tokens 64 --threads 2
