@@ -122,6 +122,12 @@ def test_folders_patterns_and_what_is_nothing(cli: Cli, tmp_path: Path) -> None:
     assert "is the trace itself" in cli("diff", path, path, "-o", path).line
 
 
+def test_a_recording_of_the_package_goes_by_its_name(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    by_name = cli("diff", "explain-tree", "explain-tree", "--json")
+    assert json.loads(by_name.out)["n_same_text"] == 1
+    assert "explain-treee" in cli("diff", "explain-tree", "explain-treee").line
+
+
 def test_the_report_stands_alone_and_escapes_what_it_shows(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     paths = [_write(tmp_path / f"<b>{name}", _kept(less)) for name, less in (("a", 0), ("b", 1))]
     out = tmp_path / "report.html"

@@ -32,8 +32,8 @@ def command(
 ) -> None:
     """Say what changed from A to B: acceptance by position, depth and domain, block efficiency, time, text.
 
-    A and B are traces, folders of them, or patterns in quotes. Intervals are 95 %, by bootstrap over the prompts that
-    both have, else over rounds. A rule is METRIC drops|rises|changes N% (or N), with 'surely' behind it where the whole
+    A and B are traces, recordings of the package by name, folders of traces, or patterns in quotes. Intervals are 95 %,
+    by bootstrap over the prompts that both have, else over rounds. A rule is METRIC drops|rises|changes N% (or N), with 'surely' behind it where the whole
     interval has to lie beyond, or 'text differs'. Metrics: block_efficiency, acceptance, tokens_per_s, position@K,
     depth@K.
 
@@ -44,10 +44,11 @@ def command(
       specviz diff 'main/*.gz' 'branch/*.gz' --fail-if 'block_efficiency drops 5%; position@1 drops 0.05 surely'
       specviz diff before after -o report.html
     """
+    from specviz.cli.look.written import named
     from specviz.diff import compare_sets, parse_rules, read_set
 
     rules = parse_rules(fail_if)
-    before, after = read_set(a), read_set(b)
+    before, after = read_set(named(a)), read_set(named(b))
     if out is not None:
         _refuse(out, [path for each in (before, after) for path in each.files], force)
     report = compare_sets(before, after)

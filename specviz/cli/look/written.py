@@ -20,6 +20,13 @@ def found_trace(trace: str) -> Path:
         raise
 
 
+def named(traces: str) -> str:
+    """The file of a recording that comes with the package, by its name; what is none, as it was given."""
+    from specviz.sources.bundled import bundled_traces
+
+    return str(found_trace(traces)) if traces in bundled_traces() else traces
+
+
 def read_run(path: Path) -> FrameBuilder:
     """The run of a trace, as far as it was recorded. Raises TraceError for one without a round."""
     builder = FrameBuilder(Run())  # first: it counts every round while that is in memory

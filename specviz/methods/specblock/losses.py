@@ -155,9 +155,8 @@ class _WholeLaw(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, probs: Tensor) -> Tensor:
         """Logits `[n, V_d]`, laws `[n, V_d]`."""
         loss, slope = probs.new_empty(len(logits)), torch.empty_like(logits)
-        for own, law, out, rise in zip(
-            *(torch.split(each, ROWS) for each in (logits, probs, loss, slope)), strict=True
-        ):
+        parts = (torch.split(each, ROWS) for each in (logits, probs, loss, slope))
+        for own, law, out, rise in zip(*parts, strict=True):
             logs = _wide(own).log_softmax(-1)
             out.copy_(-(logs * law).sum(-1))
             rise.copy_(logs.exp_().mul_(law.sum(-1, keepdim=True)).sub_(law))
