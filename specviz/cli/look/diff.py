@@ -33,9 +33,9 @@ def command(
     """Say what changed from A to B: acceptance by position, depth and domain, block efficiency, time, text.
 
     A and B are traces, recordings of the package by name, folders of traces, or patterns in quotes. Intervals are 95 %,
-    by bootstrap over the prompts that both have, else over rounds. A rule is METRIC drops|rises|changes N% (or N), with 'surely' behind it where the whole
-    interval has to lie beyond, or 'text differs'. Metrics: block_efficiency, acceptance, tokens_per_s, position@K,
-    depth@K.
+    by bootstrap over the prompts that both have, else over rounds. A rule is METRIC drops|rises|changes N% (or N),
+    with 'surely' behind it where the whole interval has to lie beyond, or 'text differs'. Metrics:
+    block_efficiency, acceptance, tokens_per_s, position@K, depth@K.
 
     Exit codes: 0 done · 1 a rule holds · 2 bad input.
 
