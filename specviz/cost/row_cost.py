@@ -23,6 +23,6 @@ def row_cost(device: str, rows: int) -> float:
 
 def call_cost(device: str, share: float, rows: int) -> float:
     """Passes over one row that a drafter's call takes, which reads `share` of the target's weights for `rows` rows a
-    node. On a processor what a call does besides reading counts as well: .113 was measured for one row and a share of
-    .073, .29 for four rows and .109. Elsewhere it is its share."""
-    return share * (1 + rows / 2) if device == "cpu" else share
+    node. On a processor what a call does besides reading counts as well: .07 was measured for one row and a share of
+    .073, .18 for four rows and .109. Elsewhere it is its share."""
+    return share * (1 + rows / 6) if device == "cpu" else share

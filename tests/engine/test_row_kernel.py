@@ -11,6 +11,7 @@ from specviz.engine.model.compiled import rows as kernels
 from specviz.engine.model.compiled.rows import RowFacts, RowKernel, addresses, row_kernel
 from specviz.engine.record.device_stats import distances, facts_of, largest, leads
 from specviz.events import log6, six
+from specviz.methods.trained.ranks import summary
 from specviz.names import COMPILE
 
 KINDS = ["any", "levels", "sparse", "rising", "level"]
@@ -159,3 +160,19 @@ def test_without_a_compiler_torch_does_it(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(kernels, "_functions", none)
     assert row_kernel() is None
+
+
+def test_summaries_are_those_of_torch(kernel: RowKernel) -> None:
+    """What a rank head reads, in double and then rounded, by either."""
+    n_top = 20
+    table = torch.randn(5, 64 * n_top, generator=torch.Generator().manual_seed(4)) * 3
+    table[3] += 50
+    where = addresses(table, n_top)
+    assert where is not None
+    assert kernel.facts(where, table.shape[1], n_top, (), ()) is not None
+    found = kernel.summaries(5, n_top)
+    assert found is not None
+    assert torch.equal(found, summary(table.double()).float())
+    table[2, 3:] = -math.inf
+    assert kernel.facts(where, table.shape[1], n_top, (), ()) is not None
+    assert kernel.summaries(5, n_top) is None, "three tokens are likely at all"

@@ -4,11 +4,12 @@ import itertools
 import math
 from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.cost.row_cost import FREE, row_cost
-from specviz.methods.common.tree_size import PayingLevels, TreeCost, chances
+from specviz.methods.common.tree_size import PayingLevels, TreeCost, chances, hoped
 from specviz.methods.trained.rank_shapes import best_paths, expected, paying_paths
 from specviz.probability.draft import ROOT
 
@@ -104,3 +105,14 @@ def test_a_chance_does_not_count_more_than_once() -> None:
     levels = PayingLevels(2, 8, lambda token: False, TreeCost(CPU, 0.0), 60)
     levels.offer([ROOT], [([1, 2], [math.log(0.6), math.log(0.4)])])
     assert math.isclose(math.fsum(chances(levels)), 1.0)
+
+
+def test_a_node_can_hope_for_what_its_children_leave() -> None:
+    """A call behind a node that has children already says some of what they say."""
+    levels = PayingLevels(2, 8, lambda token: False, TreeCost(CPU, 0.01), 60)
+    levels.offer([ROOT], [([7, 8], [math.log(0.6), math.log(0.3)])])
+    assert hoped(levels, 0, 3) == [pytest.approx(0.6 * 0.6**n) for n in (1, 2, 3)]
+    levels.next()
+    levels.offer([0, 1], [([5, 6], [math.log(0.5), math.log(0.25)]), ([5, 6], [math.log(0.9), math.log(0.1)])])
+    assert hoped(levels, 0, 2) == [pytest.approx(0.6 * 0.25 * 0.6**n) for n in (1, 2)]
+    assert hoped(levels, 1, 1) == [pytest.approx(0, abs=1e-12)]

@@ -56,9 +56,10 @@ def chances(tree: ScoredTree[N]) -> list[float]:
 
 
 def hoped(tree: ScoredTree[N], node: int, levels: int) -> list[float]:
-    """What the best nodes below a node, one a level, may get."""
+    """What the best nodes below a node, one a level, may get: of what its children leave."""
     cum, depth = tree.cum(node), tree.depth(node)
-    return [math.exp(cum * (1 + level / depth)) for level in range(1, levels + 1)]
+    left = math.exp(cum) - sum(math.exp(each.cum) for each in tree.nodes if each.parent == node)
+    return [max(0.0, left) * math.exp(cum * level / depth) for level in range(1, levels + 1)]
 
 
 class PayingLevels(Levels):

@@ -25,6 +25,7 @@ from torch import nn
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.engine.model.compiled.program import Rows
 from specviz.events import TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import EAGLE, MOST_NODES
@@ -44,6 +45,7 @@ from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
 from specviz.methods.trained.parts import OPTION, LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
+from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech, programs_of
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, paying_paths, read_table
 from specviz.methods.trained.ranks import best
 from specviz.names import DraftEnd
@@ -100,8 +102,29 @@ class EagleNetwork(nn.Module):
         """Rotary positions `[.., n]`: a row stands where its token does."""
         return inputs
 
+    def programs(self) -> NetworkPrograms:
+        """The same by the kernel."""
+        return NetworkPrograms(Calls(self.dtype, 1, self.rope, self._sketched), Speech(self.norm_out, self.head))
+
+    def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
+        """`conditions`, `begin` and `forward`."""
+        width = self.shape.layer.width
+        given, embedded = call.table(width if later else self.shape.n_features), call.table(width)
+        read, stream, out = call.table(2 * width), call.table(width), call.table(width, *((1, 0) if later else (0, 1)))
+        if later:
+            call.copy(given, stream)
+        else:
+            call.through(given, stream, self.fc)
+        call.normed(embedded, read, self.norm_token)
+        call.normed(stream, read, self.layer.norm_attention, width)
+        call.decoded(stream, self.layer, 0, out, read)
+        call.copy(stream, out, Rows.LAST)
+        return CallTables(given, embedded, out)
+
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
+        if (programs := programs_of(self)) is not None and states.dtype == self.dtype:
+            return programs.speech(states)[1]  # type: ignore[no-any-return]
         out: Tensor = self.head(self.norm_out(states))
         return out
 

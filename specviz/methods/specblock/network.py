@@ -20,11 +20,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from specviz.engine.model.compiled.program import Rows
 from specviz.methods.common.knobs import BLOCKS
 from specviz.methods.trained.calls import PairNetwork
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
 from specviz.methods.trained.parts import TapConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
+from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech, programs_of
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
 
 Tensor = torch.Tensor
@@ -169,6 +171,42 @@ class BlockNetwork(nn.Module):
             rows = layer(rows.flatten(1, 2), rope, index, keys, mask).unflatten(1, rows.shape[1:3])
         return rows
 
+    def programs(self) -> NetworkPrograms:
+        """The same by the kernel. Raises ValueError for an ablation, and for sizes that it does not know."""
+        if not (self.shape.shift and self.shape.broadcast):
+            raise ValueError("an ablation")
+        calls = Calls(self.dtype, self.slots, self.rope, self._sketched)
+        return NetworkPrograms(calls, Speech(self.norm_out, self.head))
+
+    def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
+        """`conditions`, `begin` and `forward`. What `fuse` reads of condition and token is one row a block, what it
+        reads of the queries is always the same: neither is worked out again for every slot."""
+        shape, k = self.shape, self.slots
+        width, split = shape.layer.width, shape.layer.width + shape.embed_width
+        given = call.table(width if later else shape.n_features)
+        embedded, prefix, fused = call.table(shape.embed_width), call.table(split), call.table(width)
+        rows, out = call.table(width, k), call.table(width, *((k, 0) if later else (0, k)))
+        condition = given
+        if not later:
+            condition = call.table(width)
+            call.through(given, condition, self.condition)
+        call.normed(condition, prefix, self.norm_condition)
+        call.normed(embedded, prefix, self.norm_token, width)
+        call.through(prefix, fused, self.fuse.weight[:, :split])
+        queries = nn.functional.linear(self.norm_query(self.queries).float(), self.fuse.weight[:, split:].float())
+        call.copy(fused, rows, Rows.SPREAD, k)
+        call.add(call.always(queries), rows, Rows.CYCLE)
+        for index, layer in enumerate(self.layers):
+            if index:
+                both = call.table(2 * width, k)
+                call.copy(rows, both)
+                call.copy(rows, both, Rows.BEFORE, k, width)
+                call.through(both, rows, self.shifts[index - 1])  # type: ignore[arg-type]
+            last = out if index == len(self.layers) - 1 else rows
+            call.decoded(rows, layer, index, last)  # type: ignore[arg-type]
+        call.copy(rows, out, Rows.LAST)
+        return CallTables(given, embedded, out)
+
     def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
         """Rotary positions `[.., n * K]` of blocks whose input tokens stand at `inputs` `[.., n]`.
 
@@ -189,13 +227,14 @@ class BlockNetwork(nn.Module):
 
     def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of `h` `[.., width]`, and draft logits `[.., V_d]` of them."""
+        if (programs := programs_of(self)) is not None and states.dtype == self.dtype:
+            return programs.speech(states)  # type: ignore[no-any-return]
         normed = self.norm_out(states)
         return normed, self.head(normed)
 
     def judged(self, normed: Tensor, told: Tensor) -> Tensor:
         """Rank logits `[.., 4]` of normed states and summaries `[.., 15]`."""
-        out: Tensor = self.rank(torch.cat([normed.detach(), told.to(normed.dtype)], -1))
-        return out
+        return self.rank.judged(normed, told)
 
 
 @dataclass(frozen=True, slots=True)

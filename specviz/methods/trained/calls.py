@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from specviz.cost.row_cost import call_cost, row_cost
 from specviz.engine.decode.context import Context, Observation
@@ -26,6 +27,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Block, TreeMade, six
 from specviz.methods.common.tree_size import TreeCost
 from specviz.methods.trained.layers import Keys, RowCache
+from specviz.methods.trained.programs import NetworkPrograms, programs_of
 from specviz.methods.trained.ranks import Order
 from specviz.probability.draft import ROOT
 
@@ -104,16 +106,23 @@ class CallCache:
         out: Tensor | None = None
         for begin in range(0, len(tokens), MOST_PAIRS):
             some = slice(begin, begin + MOST_PAIRS)
-            conditions = self.network.conditions(features[some].to(self.network.dtype))
-            rows = self.network.begin(conditions[None], self.embed(ids[some])[None])
-            first = self.pairs
-            places = self.network.places(torch.arange(first + 1, first + 1 + rows.shape[1], device=ids.device)[None])
-            out = self.network(rows, places, self.cache, None)
+            read, embedded, first = features[some].to(self.network.dtype), self.embed(ids[some]), self.pairs
+            places = self.network.places(torch.arange(first + 1, first + 1 + len(read), device=ids.device)[None])
+            if (programs := self._programs(embedded)) is not None:
+                out = programs.calls.pairs(read, embedded, places, self.cache)
+            else:
+                rows = self.network.begin(self.network.conditions(read)[None], embedded[None])
+                out = self.network(rows, places, self.cache, None)[0, -1]
             self.cache.commit()
         assert out is not None, "a round without new pairs"
         self.first_row, self.kv_len = self.cache.committed - slots, self.cache.filled
-        self.states = out[0, -1]
-        return self.states
+        self.states = out
+        return out
+
+    def _programs(self, embedded: Tensor) -> NetworkPrograms | None:
+        """The network's, where its numbers are the embedding's."""
+        found: NetworkPrograms | None = programs_of(self.network) if isinstance(self.network, nn.Module) else None
+        return found if embedded.dtype == self.network.dtype else None
 
     def again(self) -> Tensor:
         """h of the last pair once more: a round that was interrupted behind `first` begins anew."""
@@ -128,17 +137,21 @@ class CallCache:
         slots, device = self.network.slots, self.states.device
         conditions = self.states[[link.row - self.first_row + link.slot for link in (s.chain[-1] for s in starts)]]
         tokens = torch.tensor([start.token for start in starts], device=device)
-        rows = self.network.begin(conditions[None], self.embed(tokens)[None])
+        embedded = self.embed(tokens)
         depths = torch.tensor([[start.depth for start in starts]], device=device)
-        before = self.cache.filled
-        mask = self._mask(starts, before).to(device)
-        h = self.network(rows, self.network.places(self.pairs + depths, depths), self.cache, mask)[0]
+        before, places = self.cache.filled, self.network.places(self.pairs + depths, depths)
+        mask = self._mask(starts, before)
+        if (programs := self._programs(embedded)) is not None:
+            h = programs.calls.starts(conditions, embedded, places, mask, self.cache)
+        else:
+            rows = self.network.begin(conditions[None], embedded[None])
+            h = self.network(rows, places, self.cache, torch.from_numpy(mask)[None, None].to(device))[0]
         self.states = torch.cat([self.states, h.flatten(0, 1)])
         self.kv_len = self.first_row + (len(starts[0].chain) + 1) * slots
         return h, [before + k * slots for k in range(len(starts))]
 
-    def _mask(self, starts: Sequence[BlockStart], before: int) -> Tensor:
-        """`[1, 1, B * K, filled + B * K]`, True = visible."""
+    def _mask(self, starts: Sequence[BlockStart], before: int) -> Any:
+        """Numpy `[B * K, filled + B * K]`, True = visible."""
         slots = self.network.slots
         visible = np.zeros((len(starts), slots, before + len(starts) * slots), dtype=np.bool_)  # tensors slice slowly
         visible[:, :, : self.first_row] = True
@@ -148,7 +161,7 @@ class CallCache:
                 visible[k, :, link.row : link.row + link.slot + 1] = True
             own = before + k * slots
             visible[k, :, own : own + slots] = causal
-        return torch.from_numpy(visible).flatten(0, 1)[None, None]
+        return visible.reshape(-1, visible.shape[-1])
 
 
 class PairBuffer:

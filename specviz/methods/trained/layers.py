@@ -20,6 +20,7 @@ from torch import nn
 
 from specviz.engine.model.compiled.layer import LayerKernel, LayerWeights
 from specviz.engine.model.compiled.products import KERNELS, KeptWeights, multiply_compiled, normed, pack_linear
+from specviz.engine.model.compiled.program import FiledRows
 from specviz.engine.model.layers.attention import packed_attention
 
 RopeMode = Literal["offset", "repeat"]
@@ -81,20 +82,24 @@ class Rope:
     def at(self, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """`(cos, sin)`, `[.., n, head_dim]`, in float32 or wider, then in the rows' dtype."""
         if torch.is_grad_enabled() or not positions.is_cpu:
-            return self._made(positions, like)
-        cos, sin = self._known.get(like.dtype, (positions, positions))
-        last = int(positions.max())
-        if cos is positions or last >= len(cos):
-            longer = torch.arange(max(1024, 1 << last.bit_length()))
-            cos, sin = self._known[like.dtype] = self._made(longer, like)
+            return self._made(positions, like.dtype)
+        cos, sin = self.known(positions, like.dtype)
         return cos[positions], sin[positions]
 
-    def _made(self, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-        wide = torch.float64 if like.dtype == torch.float64 else torch.float32
+    def known(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """`(cos, sin)` of positions 0 to the last of these at least, on the CPU, `[positions, head_dim]`."""
+        found, last = self._known.get(dtype), int(positions.max())
+        if found is None or last >= len(found[0]):
+            longer = torch.arange(max(1024, 1 << last.bit_length()))
+            found = self._known[dtype] = self._made(longer, dtype)
+        return found
+
+    def _made(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
         half = torch.arange(0, self.dim, 2, device=positions.device, dtype=wide) / self.dim
         angles = positions[..., None].to(wide) * self.theta**-half
         angles = torch.cat([angles, angles], -1)
-        return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+        return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
 def turned(rows: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
@@ -198,6 +203,12 @@ def kernel_of(layer: Layer, rows: Tensor) -> LayerKernel | None:
     return kept[1] if rows.dtype == layer.q.weight.dtype else None
 
 
+def kernel_made(layer: Layer) -> LayerKernel | None:
+    """The kernel of a layer as it was when it was compiled."""
+    kept = _KERNELS.get(layer)
+    return None if kept is None else kept[1]
+
+
 class RowCache:
     """One pair of buffers a layer, `[1, heads, capacity, head_dim]`."""
 
@@ -243,6 +254,11 @@ class RowCache:
         if layer == len(self._buffers) - 1:
             self.filled += n
         return out
+
+    def filing(self, n: int, heads: tuple[int, int], like: Tensor) -> FiledRows:
+        """Room for n more rows in all layers: for so many heads, so wide. `filled` is moved by who fills it."""
+        some = like.new_empty(1, heads[0], 0, heads[1])
+        return FiledRows([self._room(layer, self.filled + n, some) for layer in range(len(self._buffers))], self.filled)
 
     def _room(self, layer: int, end: int, like: Tensor) -> tuple[Tensor, Tensor]:
         buffers = self._buffers[layer]

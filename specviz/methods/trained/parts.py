@@ -22,6 +22,7 @@ from specviz.methods.trained.eight_bits import packed, unpacked
 from specviz.methods.trained.layers import LayerShape, compile_network, reads_four_bits
 from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd, width_of
 from specviz.methods.trained.part_kind import read_config as read_config
+from specviz.methods.trained.programs import compile_programs
 from specviz.methods.trained.sizes import fault, shown
 from specviz.methods.trained.vocabulary import Vocabulary
 
@@ -199,6 +200,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
             self.join(network, adapter, vocabulary)
         network.requires_grad_(False).eval()
         compile_network(network)
+        compile_programs(network)
         return Trained(config, network, vocabulary)
 
     def _fault(self, found: Mapping[str, Any]) -> str | None:

@@ -15,9 +15,11 @@ from torch import nn
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
+from specviz.engine.model.compiled.program import Rows
 from specviz.engine.model.compiled.rows import addresses, row_kernel
 from specviz.events import six
 from specviz.methods.trained.layers import linear
+from specviz.methods.trained.programs import ModuleSketch, programs_of
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.host import fetch
 
@@ -25,6 +27,7 @@ Tensor = torch.Tensor
 BORDERS = (1, 4, 10)  # the last rank of buckets 0, 1, 2
 N_BUCKETS = len(BORDERS) + 1
 N_TOP, N_SUMMARY = 20, 15
+_LANES = 16  # numbers that the kernel moves at once
 _ABSENT = -1e4  # the logit of entries that a vocabulary under 20 lacks
 
 
@@ -33,8 +36,11 @@ def summary(logits: Tensor) -> Tensor:
 
     Float32, float64 for float64 logits. The same normalisation in training and decoding.
     """
-    numbers = wide(logits)
-    return summary_of(numbers.topk(min(N_TOP, numbers.shape[-1]), -1).values)
+    return summary_of(_top(wide(logits)))
+
+
+def _top(numbers: Tensor) -> Tensor:
+    return numbers.topk(min(N_TOP, numbers.shape[-1]), -1).values
 
 
 def summary_of(top: Tensor) -> Tensor:
@@ -59,6 +65,46 @@ class RankHead(nn.Module):
         """Logits of the buckets `[.., 4]` from `[.., n_in]`."""
         out: Tensor = self.up(nn.functional.silu(self.down(read)))
         return out
+
+    def judged(self, normed: Tensor, told: Tensor) -> Tensor:
+        """The same of normed states `[.., width]` and summaries `[.., 15]` behind them. Both are detached: the loss of
+        ranks moves nothing but this head."""
+        judge: Judge | None = programs_of(self)
+        if judge is not None and normed.dtype == self.up.weight.dtype:
+            return judge(normed, told)
+        return self(torch.cat([normed.detach(), told.to(normed.dtype)], -1))  # type: ignore[no-any-return]
+
+    def programs(self) -> "Judge":
+        """The same by the kernel."""
+        return Judge(self)
+
+
+class Judge:
+    """A rank head in the kernel."""
+
+    def __init__(self, head: RankHead) -> None:
+        call = ModuleSketch(head.up.weight.dtype)
+        down, up = call.matrix(head.down), call.matrix(head.up)
+        width = head.down.in_features - N_SUMMARY
+        self._tables = normed, told, out = call.table(width), call.table(_LANES), call.table(up.n_out)
+        read, inner, said = call.table(down.n_in), call.table(down.n_out), call.table(up.n_out)
+        if down.n_in < width + _LANES:
+            raise ValueError("no room for a summary")
+        call.copy(call.always(torch.zeros(1, down.n_in)), read, Rows.CYCLE)
+        call.copy(normed, read)
+        call.copy(told, read, column=width)
+        call.product(read, inner, down)
+        call.silu(inner)
+        call.product(inner, said, up)
+        call.widen(said, out)
+        self._program, self._n = call.made(), up.n_out
+
+    def __call__(self, normed: Tensor, told: Tensor) -> Tensor:
+        """Logits of the buckets `[.., 4]`, in float32."""
+        normed, told = normed.contiguous(), nn.functional.pad(told.to(normed.dtype), (0, _LANES - N_SUMMARY))
+        out = normed.new_empty(*normed.shape[:-1], self._n, dtype=torch.float32)
+        self._program.run(normed.numel() // normed.shape[-1], dict(zip(self._tables, (normed, told, out), strict=True)))
+        return out[..., :N_BUCKETS]
 
 
 def ranks(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -125,21 +171,23 @@ def offers(
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, n_top)
     listed: list[Ranked] | None = None
     columns: list[Tensor] = []
+    told: Tensor | None = None
     if kernel is not None and where is not None:
         known = kernel.facts(where, numbers.shape[-1], n_top, (), ())
         if known is None:
             return None
-        listed, ids = _told(vocabulary, known.tops)
+        listed, told = _told(vocabulary, known.tops), kernel.summaries(len(where), n_top)
     else:
         ids, logs = ranked(ctx, vocabulary, numbers, [path for path in paths for _ in range(slots)], N_TOP)
         columns = [vocabulary.to_target(ids).to(logs.dtype), logs]
-    told = summary(numbers) if _reorders(ctx.warper) else summary_of(numbers.gather(-1, ids))
+    if told is None:
+        told = summary_of(_top(numbers).double()).to(numbers.dtype)  # as the kernel makes them
     columns.append(judge(told.view(*logits.shape[:2], -1)).flatten(0, 1).double())
     if reading.full:
         probs = numbers.double().softmax(-1)
         columns += [told.double(), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
     ctx.counters.n_syncs += 1
-    (rows,) = fetch(torch.cat(columns, -1))
+    (rows,) = fetch(columns[0] if len(columns) == 1 else torch.cat(columns, -1))
     if listed is None:
         if not all(math.isfinite(sum(row[n_top : 2 * n_top])) for row in rows):
             return None
@@ -178,7 +226,7 @@ def best(
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, k)
     if kernel is not None and where is not None:
         found = kernel.facts(where, numbers.shape[-1], k, (), ())
-        return None if found is None else _told(vocabulary, found.tops)[0]
+        return None if found is None else _told(vocabulary, found.tops)
     ids, logs = ranked(ctx, vocabulary, logits, paths, k)
     table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
     n = ids.shape[-1]
@@ -188,11 +236,9 @@ def best(
     return [([int(token) for token in row[:n]], [six(log) for log in row[n:]]) for row in rows]
 
 
-def _told(vocabulary: Vocabulary, tops: Sequence[Sequence[tuple[int, float]]]) -> tuple[list[Ranked], Tensor]:
-    """What the kernel found in rows as the target's ids, and the draft ids `[rows, n]`."""
-    ids = torch.tensor([[token for token, _ in top] for top in tops])
-    (theirs,) = fetch(vocabulary.to_target(ids))
-    return [(tokens, [log for _, log in top]) for tokens, top in zip(theirs, tops, strict=True)], ids
+def _told(vocabulary: Vocabulary, tops: Sequence[Sequence[tuple[int, float]]]) -> list[Ranked]:
+    """What the kernel found in rows, as the target's ids."""
+    return [(vocabulary.told(token for token, _ in top), [log for _, log in top]) for top in tops]
 
 
 def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | None:

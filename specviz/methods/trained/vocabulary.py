@@ -3,9 +3,12 @@
 A draft vocabulary is the most frequent target tokens in token order; a small vocabulary is kept whole.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import torch
+
+from specviz.probability.host import fetch
 
 Tensor = torch.Tensor
 
@@ -16,6 +19,7 @@ class Vocabulary:
 
     size: int
     d2t: Tensor | None = None
+    _listed: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def n_draft(self) -> int:
@@ -28,6 +32,15 @@ class Vocabulary:
 
     def to_target(self, draft: Tensor) -> Tensor:
         return draft if self.d2t is None else draft + self.d2t[draft]
+
+    def told(self, draft: Iterable[int]) -> list[int]:
+        """Target ids of draft ids that are on the host."""
+        if self.d2t is None:
+            return [*draft]
+        if not self._listed:
+            (ids,) = fetch(self.ids)
+            self._listed.extend(ids)
+        return [self._listed[each] for each in draft]
 
     def find(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Draft ids of target ids, both `[..]`, and which of them there are; the id of an absent one is 0."""

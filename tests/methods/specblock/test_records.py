@@ -170,7 +170,7 @@ def test_valid_prefix_follows_the_first_ranks(run: Run, monkeypatch: pytest.Monk
 
 def test_nodes_name_the_expansion_that_made_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     knowing(run, monkeypatch)
-    _, events = run("specblock", blocks=3)
+    _, events = run("specblock", blocks=3, node_budget=60)  # as large as pays, a tree has few nodes to join
     merged = 0
     for events_ in by_round(events).values():
         expansions = of(events_, Expansion)

@@ -39,10 +39,10 @@ static void OF(share_head)(const void *what, hand mine) {
     int known = 0;
     OF(join)((T *)o->x, 0, 0, d->norm, rows, n, in, d->eps, h);
     EACH(v, d->vocab, 16, FEW) {
-        if (d->packed && !known++) OF(sixteenths)(rows, f, n, in);
+        if (d->packed && !known++) OF(refined)(rows, f, n, in, 0);
         for (long lo = v.lo; lo < v.hi; lo += SPEECH) {
             long wide = v.hi - lo < SPEECH ? v.hi - lo : SPEECH;
-            if (d->packed) OF(four)(f, d->packed, some - lo, n, in, SPEECH, (part){lo, lo + wide});
+            if (d->packed) OF(four)(f, d->packed, some - lo, n, in, SPEECH, 0, (part){lo, lo + wide});
             else OF(multiply)(rows, (const T *)d->w + lo * in, some, n, in, wide, SPEECH, aligned(tile), known++);
             for (long r = 0; r < n; r++) {
                 float *y = o->y + r * d->vocab + lo;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-#if defined(__AVX512BF16__) || defined(__AVX512VNNI__)
+#ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 #include "team.h"
@@ -20,6 +20,7 @@ typedef int i4 __attribute__((vector_size(16)));
 typedef int i16 __attribute__((vector_size(64)));
 typedef unsigned u16 __attribute__((vector_size(64)));
 typedef unsigned short h16 __attribute__((vector_size(32)));
+typedef signed char b16 __attribute__((vector_size(16)));
 typedef unsigned short h4 __attribute__((vector_size(8)));
 typedef unsigned short bf16;
 
@@ -42,12 +43,14 @@ typedef unsigned short bf16;
 #define FOUR_BLOCK 320
 #define SHARP 64  /* tokens that a head on a grid scores again, at least */
 #define SPEECH 512 /* logits that are rounded and widened at once; whole sixteens */
-#define FINEST 32639.0f /* 127 * 256 + 127: the largest number of a row */
+#define FINEST 32639.0f /* 127 * 256 + 127: the largest number of a row in sixteen bits, */
+#define COARSEST 127.0f /* and in eight */
 
 typedef struct {
     long width, reads, inner, heads, shared, dim; /* `reads`: numbers of a row that attention reads, `shared`: heads of
                                                      keys and values */
     long bits;                             /* 4 where the weights of products are on a grid; 0: numbers as any other */
+    long eighths;                          /* rows that meet a grid are taken in eight bits, not sixteen */
     float eps, scale;
 } shape;
 
@@ -68,6 +71,38 @@ typedef struct { /* row r sees the slots 0 .. lines[r], then tails[r * most] .. 
     long n, most, start; /* keys and values of row r go to slot start + r */
     long stride, apart;  /* numbers between the heads of a layer's keys, and between layers */
 } paths;
+
+typedef struct { long width, each, fixed; } table; /* of `each` rows for every one that an occasion counts, and `fixed` */
+
+enum { PRODUCT, NORM, COPY, ADD, SILU, WIDEN, LAYER };      /* what is done: to table y, by table x */
+enum { SAME, SPREAD, CYCLE, BEFORE, LAST };                 /* which row of x is copied to a row of y */
+
+typedef struct {
+    long kind, x, y, column; /* `column`: of y, from which on it is written to */
+    long map, group;         /* SPREAD: each row is copied to `group`; BEFORE: the row before, of each `group` */
+    long place, last;        /* a layer's number in the cache, and a table with as many rows as go on behind it */
+    const void *w;
+    const layer *l;
+    const shape *s;
+    long bits, eighths;      /* as of a shape */
+    float eps;
+} deed;
+
+#define TABLES 32
+
+typedef struct {
+    const table *tables;
+    const deed *deeds;
+    long n_tables, n_deeds, dim; /* `dim`: numbers of an angle */
+} program;
+
+typedef struct { /* `given`: where tables lie that are not the program's own, else 0; `p`: 0 where no layer is */
+    long count;
+    void *const *given, *const *keys, *const *values;
+    const void *cos, *sin;
+    const long *positions;
+    const paths *p;
+} occasion;
 
 INLINE v16 spread(float x) { return (v16){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 INLINE v16 pick(i16 mask, v16 a, v16 b) { return (v16)(((i16)a & mask) | ((i16)b & ~mask)); }
@@ -171,6 +206,16 @@ static long larger(long a, long b) { return a > b ? a : b; }
 static void *aligned(char *space) { return space + (64 - (size_t)space % 64) % 64; }
 
 static size_t lines_of(size_t n) { return (n + 63) / 64 * 64; }
+
+INLINE float largest(v16 a) {
+#ifdef __AVX512F__
+    return _mm512_reduce_max_ps((__m512)a);
+#else
+    float top = a[0];
+    for (int k = 1; k < 16; k++) top = a[k] > top ? a[k] : top;
+    return top;
+#endif
+}
 
 typedef struct { /* rows in sixteen bits: 256 high + low, and of every group the step and the sum of its numbers */
     signed char *high, *low;

@@ -166,6 +166,7 @@ class CompiledPasses:
                 *(each.data_ptr() for each in (out, cos, sin, held[0, place], held[1, place])),
                 addressof(copies) + (lo - first) * sizeof(c_void_p) if kept else None,
                 None,
+                0,
                 space.data_ptr(),
                 threads,
             )
@@ -272,7 +273,7 @@ def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
     if layer.dim > WIDEST:
         raise ValueError(f"heads that are more than {WIDEST} wide")
     heads = layer.n_heads, layer.n_turned - layer.n_heads
-    return KernelShape(width, width, inner, *heads, layer.dim, bits, eps.pop(), layer.scale)
+    return KernelShape(width, width, inner, *heads, layer.dim, bits, False, eps.pop(), layer.scale)
 
 
 def _products(layer: DirectLayer) -> "Sequence[Dense] | Sequence[Int4Linear]":

@@ -215,16 +215,17 @@ static void OF(add)(T *x, const T *y, long n) {
 #include "four_bits_of_type.h"
 
 /* A product of all rows with a bias; `space`: of a thread, for rows in sixteen bits. */
-static void OF(biased)(const T *x, const void *w, const T *bias, T *y, long n, long in, long out, long bits, char *space,
-                       hand *h) {
+static void OF(biased)(const shape *s, const T *x, const void *w, const T *bias, T *y, long n, long in, long out,
+                       char *space, hand *h) {
+    long bits = s->bits;
     fine f = fine_at(space, n, in);
     char tile[bits ? 1 : OF(tile)(n, in) * in * sizeof(T) + 64];
     int known = 0;
     EACH(o, out, 16, FEW) {
         if (!bits) OF(multiply)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, aligned(tile), known++);
         else {
-            if (!known++) OF(sixteenths)(x, f, n, in);
-            OF(four)(f, w, y, n, in, out, o);
+            if (!known++) OF(refined)(x, f, n, in, s->eighths);
+            OF(four)(f, w, y, n, in, out, s->eighths, o);
         }
         for (long r = 0; bias && r < n; r++) OF(add)(y + r * out + o.lo, bias + o.lo, o.hi - o.lo);
     }
@@ -288,6 +289,7 @@ typedef struct {
     T *keys, *values;
     T *const *kept;
     const T *read;
+    long done;
     char *space;
 } OF(pass_of);
 
@@ -317,6 +319,7 @@ static void OF(share_pass)(const void *what, hand mine) {
     const OF(pass_of) *o = what;
     const shape *s = o->s;
     const paths *p = o->p;
+    paths left;
     T *hidden = o->hidden, *keys = o->keys, *values = o->values, *added = 0;
     OF(desk) at = OF(desk_of)(o, mine.me);
     hand *h = &mine;
@@ -327,20 +330,26 @@ static void OF(share_pass)(const void *what, hand mine) {
         if (l->before) {
             const T *read = o->read ? o->read : at.rows;
             if (!o->read) OF(join)(hidden, added, kept, l->before, at.rows, n, width, s->eps, h);
-            OF(biased)(read, l->qkv, l->qkv_bias, at.wide, n, s->reads, all * s->dim, s->bits, at.fine, h);
+            OF(biased)(s, read, l->qkv, l->qkv_bias, at.wide, n, s->reads, all * s->dim, at.fine, h);
             EACH(i, n * all, 1, 16) OF(place)(s, l, p, o->cos, o->sin, keys, values, at.wide, i);
             meet(h);
+            if (o->done && l == o->l + o->n_layers - 1) { /* these rows were wanted for their keys and values alone */
+                hidden += o->done * width, at.wide += o->done * all * s->dim, n -= o->done;
+                left = (paths){p->lines + o->done, p->counts + o->done, p->tails + o->done * p->most, n, p->most,
+                               p->start + o->done, p->stride, p->apart};
+                p = &left;
+            }
             EACH(i, (n + SIDE - 1) / SIDE * s->shared, 1, 1) OF(read)(s, p, keys, values, &at, i);
             meet(h);
-            OF(biased)(at.rows, l->out, l->out_bias, added = at.added, n, mixed, width, s->bits, at.fine, h);
+            OF(biased)(s, at.rows, l->out, l->out_bias, added = at.added, n, mixed, width, at.fine, h);
         }
         if (l->behind) {
             OF(join)(hidden, added, 0, l->behind, at.rows, n, width, s->eps, h);
-            OF(biased)(at.rows, l->gate_up, l->gate_up_bias, at.wide, n, width, 2 * s->inner, s->bits, at.fine, h);
+            OF(biased)(s, at.rows, l->gate_up, l->gate_up_bias, at.wide, n, width, 2 * s->inner, at.fine, h);
             T *active = at.wide + 2 * n * s->inner;
             EACH(i, n * s->inner, 16, 64) OF(activate)(at.wide, active, s->inner, i);
             meet(h);
-            OF(biased)(active, l->down, l->down_bias, added = at.added, n, s->inner, width, s->bits, at.fine, h);
+            OF(biased)(s, active, l->down, l->down_bias, added = at.added, n, s->inner, width, at.fine, h);
         }
     }
     if (added) OF(join)(hidden, added, 0, 0, 0, n, width, s->eps, h);
@@ -348,14 +357,16 @@ static void OF(share_pass)(const void *what, hand mine) {
 
 /* Rows through layers, in place. A layer without the norm before a part of it leaves that part out. `keys`, `values`: of
  * the first of these layers. `kept`: where the rows that come to each of them are copied to, and 0 for others; or 0.
- * `read`: what the attention of a single layer reads in place of the norm of its rows, [n][reads]; or 0. */
+ * `read`: what the attention of a single layer reads in place of the norm of its rows, [n][reads]; or 0. `done`: how
+ * many of the first rows are wanted for their keys and values alone; what is left of them is of no use. */
 void OF(pass)(const shape *s, const layer *l, long n_layers, const paths *p, T *hidden, const T *cos, const T *sin,
-              T *keys, T *values, T *const *kept, const T *read, char *space, long threads) {
+              T *keys, T *values, T *const *kept, const T *read, long done, char *space, long threads) {
     long steps = STEPS * n_layers + 1;
     space = aligned(space);
     char *rest = space + lines_of(steps * sizeof(step));
-    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, kept, read, rest}, threads,
+    together(OF(share_pass), &(OF(pass_of)){s, l, n_layers, p, hidden, cos, sin, keys, values, kept, read, done, rest}, threads,
              (step *)space, steps);
 }
 
 #include "heads_of_type.h"
+#include "programs_of_type.h"

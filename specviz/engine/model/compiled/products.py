@@ -7,6 +7,7 @@ have changed, and wherever somebody learns through them, they are used as they a
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from types import MethodType
 from typing import Any
@@ -16,6 +17,8 @@ import torch
 from torch import nn
 
 from specviz.engine.model.compiled.library import functions
+from specviz.engine.model.few_bits.four_bit_kernels import TALL
+from specviz.engine.model.few_bits.grids import GROUP
 from specviz.engine.model.few_bits.weight_only import Int4Linear
 
 Tensor = torch.Tensor
@@ -106,6 +109,42 @@ class KeptWeights:
     @property
     def same(self) -> bool:
         return self._was == self._now()
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Weights as the kernel multiplies by them: `[n_out, n_in]`, filled up to whole blocks. `bits`: 4 on a grid, else
+    0."""
+
+    held: Tensor
+    n_in: int
+    n_out: int
+    bits: int
+
+
+def matrix_of(weight: Tensor | nn.Linear, packed: bool) -> Matrix:
+    """A weight `[out, in]`, or that of a module that `multiply_compiled` and `pack_linear` know. Raises ValueError for
+    one that is not packed, and has to be."""
+    if isinstance(weight, nn.Linear):
+        known = _PACKED.get(weight)
+        if known is not None:
+            return _in_four_bits(known[1])
+        if getattr(weight, "bias", None) is not None:
+            raise ValueError("a product with a bias")
+        weight = weight.weight
+    weight = weight.detach()
+    if not packed:
+        filled = nn.functional.pad(weight, (0, -weight.shape[1] % _STEP, 0, -weight.shape[0] % TALL)).contiguous()
+        return Matrix(filled, filled.shape[1], len(filled), 0)
+    made = Int4Linear(weight)
+    if not made.is_ours:
+        raise ValueError("four bits are not the kernel's here")
+    return _in_four_bits(made)
+
+
+def _in_four_bits(made: Int4Linear) -> Matrix:
+    blocks, groups = made.packed.shape[:2]
+    return Matrix(made.packed, groups * GROUP, blocks * TALL, 4)
 
 
 def pack_linear(module: nn.Linear) -> bool:

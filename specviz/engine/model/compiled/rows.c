@@ -282,6 +282,22 @@ long facts(const long *given, double *numbers, long *counts, long n, long size, 
     return 0;
 }
 
+/* Of rows of scores whose k highest were told (`facts`), out of these alone: ten log probabilities, the best score less the
+ * second, the third and the fifth, the best probability, the entropy; [n][15]. Returns 1 where fewer were told. */
+long summaries(const long *given, const long *counts, float *out, long n, long k) {
+    for (long r = 0; r < n; r++, counts += 1 + k, out += 15) {
+        const float *row = (const float *)given[r];
+        double x[LISTED], mass = 0, entropy = 0;
+        if (counts[0] < k || k < 10) return 1;
+        for (long i = 0; i < k; i++) mass += exp(x[i] = (double)row[counts[1 + i]] - row[counts[1]]);
+        for (long i = 0; i < k; i++) x[i] -= log(mass), entropy -= exp(x[i]) * x[i];
+        for (long i = 0; i < 10; i++) out[i] = (float)x[i];
+        out[10] = (float)(x[0] - x[1]), out[11] = (float)(x[0] - x[2]), out[12] = (float)(x[0] - x[4]);
+        out[13] = (float)exp(x[0]), out[14] = (float)entropy;
+    }
+    return 0;
+}
+
 /* The k highest entries of a row, their places, and the sum of all. */
 double largest(const float *row, long size, long k, long *places, double *values) {
     entry top[LISTED];

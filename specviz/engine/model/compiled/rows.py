@@ -49,8 +49,8 @@ class RowKernel:
     the look at a row, and so do most that ask a tensor for what it is.
     """
 
-    def __init__(self, facts: Any, largest: Any) -> None:
-        self._facts, self._largest = facts, largest
+    def __init__(self, facts: Any, summaries: Any, largest: Any) -> None:
+        self._facts, self._summaries, self._largest = facts, summaries, largest
         self._make_room(1 << 10)
 
     def _make_room(self, room: int) -> None:
@@ -85,6 +85,13 @@ class RowKernel:
             for c, w in zip(range(0, whole_end, first), range(0, end, wide), strict=True)
         ]
         return RowFacts(found[:end:wide], found[1:end:wide], tops, found[end:], whole[whole_end:])
+
+    def summaries(self, n: int, k: int) -> Tensor | None:
+        """`[n, 15]` in float32: what a rank head reads of the rows of scores that `facts` was asked for last, of `k`
+        highest entries. None where a row has fewer that are likely at all."""
+        out = torch.empty(n, 15)
+        given, _, counts = self._places
+        return None if self._summaries(given, counts, out.data_ptr(), n, k) else out
 
     def largest(self, row: int, size: int, k: int) -> tuple[list[int], list[float], float]:
         """Places and values of the `k` highest entries of a row `[size]`, and the sum of all."""
@@ -128,11 +135,12 @@ def row_kernel() -> RowKernel | None:
 
 
 @cache
-def _functions() -> tuple[Any, Any]:
+def _functions() -> tuple[Any, Any, Any]:
     """Raises OSError, in words, where there can be none."""
     library = built("rows", (_SOURCE,), _FLAGS)
     made = (
         typed(library["facts"], [c_void_p] * 3 + [c_long] * 5, c_long),
+        typed(library["summaries"], [c_void_p] * 3 + [c_long] * 2, c_long),
         typed(library["largest"], [c_void_p, c_long, c_long, c_void_p, c_void_p], c_double),
     )
     if not _takes_as_topk(RowKernel(*made)):

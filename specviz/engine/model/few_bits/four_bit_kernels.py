@@ -59,7 +59,7 @@ def _multiply_blocks(rows: Tensor, packed: Tensor) -> Tensor:
     out = rows.new_empty(n, n_out)
     space = torch.empty(threads * kernel.fine_bytes(n, n_in), dtype=torch.uint8)
     addresses = (each.data_ptr() for each in (rows, packed, out))
-    kernel.product_four(*addresses, n, n_in, n_out, space.data_ptr(), threads)
+    kernel.product_four(*addresses, n, n_in, n_out, False, space.data_ptr(), threads)
     return out
 
 

@@ -1,0 +1,158 @@
+"""Calls of a network that reads pairs, and what it says, as programs of the kernel: each in one go.
+
+What is said of layers holds here too: a program is used while the weights are those that it was made of, and nobody
+learns through them; else, and for what the kernel does not know, torch runs the modules as they stand.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from specviz.engine.model.compiled.layer import row_paths
+from specviz.engine.model.compiled.products import KeptWeights, Matrix, matrix_of
+from specviz.engine.model.compiled.program import Program, Sketch, Standing
+from specviz.methods.trained.layers import Layer, RMSNorm, Rope, RowCache, kernel_made
+
+Tensor = torch.Tensor
+
+
+@runtime_checkable
+class Sketching(Protocol):
+    """A module that runs by programs."""
+
+    def programs(self) -> Any:
+        """They, made of the module as it is. Raises ValueError for one that the kernel does not know, OSError where
+        there is none."""
+
+
+_KNOWN: "WeakKeyDictionary[nn.Module, tuple[KeptWeights, Any]]" = WeakKeyDictionary()
+
+
+def compile_programs(network: nn.Module) -> None:
+    """Let a network that was compiled (`compile_network`), and its parts, run by programs where they have some."""
+    for module in network.modules():
+        if isinstance(module, Sketching):
+            with suppress(ValueError, OSError):
+                _KNOWN[module] = KeptWeights(module), module.programs()
+
+
+def programs_of(module: nn.Module) -> Any:
+    """Of a module that `compile_programs` knows, while its weights are what they were and nobody learns; or None."""
+    known = _KNOWN.get(module)
+    return None if known is None or torch.is_grad_enabled() or not known[0].same else known[1]
+
+
+class ModuleSketch(Sketch):
+    """A sketch for modules that were compiled: their weights are in four bits where they are in bfloat16."""
+
+    def matrix(self, weight: nn.Linear | Tensor) -> Matrix:
+        """That of a map without bias."""
+        return matrix_of(weight, self.dtype == torch.bfloat16)
+
+    def through(self, x: int, y: int, weight: nn.Linear | Tensor) -> None:
+        """Table y: rows of x by a map without bias."""
+        self.product(x, y, self.matrix(weight))
+
+    def normed(self, x: int, y: int, norm: RMSNorm, column: int = 0) -> None:
+        """Into table y, from a column on: norms of x."""
+        self.norm(x, y, norm.weight.detach(), norm.eps or 0.0, column)
+
+    def decoded(self, x: int, layer: Layer, place: int, last: int, read: int | None = None) -> None:
+        """Table x through a layer (`Sketch.layer`)."""
+        kernel = kernel_made(layer)
+        if kernel is None:
+            raise ValueError("a layer that the kernel does not know")
+        self.layer(x, kernel, place, last, read)
+
+
+@dataclass(frozen=True, slots=True)
+class CallTables:
+    """Of a sketched call. `given`: features of pairs, or the conditions of later starts, a row each, as the embeddings
+    in `embedded`; `out`: states of the last pair's rows, or of all rows."""
+
+    given: int
+    embedded: int
+    out: int
+
+
+class Calls:
+    """`sketch(call, later)` says what a call of pairs does, or one of `later` starts. `slots`: rows of each."""
+
+    def __init__(
+        self, dtype: torch.dtype, slots: int, rope: Rope, sketch: Callable[[ModuleSketch, bool], CallTables]
+    ) -> None:
+        self._slots, self._rope = slots, rope
+        self._made: list[tuple[Program, CallTables, int]] = []
+        for later in (False, True):
+            call = ModuleSketch(dtype)
+            tables = sketch(call, later)
+            self._made.append((call.made(), tables, call.width(tables.out)))
+
+    def pairs(self, features: Tensor, embedded: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
+        """h `[slots, width]` of the last of pairs `[m]`; the rows of all are filed."""
+        return self._run(False, self._slots, features, embedded, positions, None, cache)
+
+    def starts(self, conditions: Tensor, embedded: Tensor, positions: Tensor, mask: Any, cache: RowCache) -> Tensor:
+        """h `[m, slots, width]` of starts with these conditions `[m, width]`. `mask`: numpy `[rows, all]`."""
+        n = len(conditions) * self._slots
+        h = self._run(True, n, conditions, embedded, positions, mask, cache)
+        return h.view(len(conditions), self._slots, -1)
+
+    def _run(
+        self,
+        later: bool,
+        n: int,
+        given: Tensor,
+        embedded: Tensor,
+        positions: Tensor,
+        mask: Any,
+        cache: RowCache,
+    ) -> Tensor:
+        program, tables, width = self._made[later]
+        out, rows = given.new_empty(n, width), len(given) * self._slots
+        filed = cache.filing(rows, program.filed, given)
+        seen = row_paths(rows, cache.filled, mask)
+        standing = Standing(positions, self._rope.known(positions, given.dtype), seen)
+        program.run(
+            len(given),
+            {tables.given: given, tables.embedded: embedded, tables.out: out},
+            filed,
+            standing,
+        )
+        cache.filled += rows
+        return out
+
+
+class Speech:
+    """What a norm and a head say of states."""
+
+    def __init__(self, norm: RMSNorm, head: nn.Linear) -> None:
+        call = ModuleSketch(head.weight.dtype)
+        states, normed = call.table(len(norm.weight)), call.table(len(norm.weight))
+        logits, wide = call.table(head.out_features), call.table(head.out_features)
+        call.normed(states, normed, norm)
+        call.through(normed, logits, head)
+        call.widen(logits, wide)
+        self._program, self._tables, self._n = call.made(), (states, normed, wide), head.out_features
+
+    def __call__(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Normed states `[.., width]` of states `[.., width]`, and logits `[.., V_d]` in float32."""
+        states = states.contiguous()
+        normed = torch.empty_like(states)
+        logits = states.new_empty(*states.shape[:-1], self._n, dtype=torch.float32)
+        told = dict(zip(self._tables, (states, normed, logits), strict=True))
+        self._program.run(states.numel() // states.shape[-1], told)
+        return normed, logits
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPrograms:
+    """Of a network that reads pairs."""
+
+    calls: Calls
+    speech: Speech
