@@ -17,6 +17,8 @@ from contextlib import contextmanager, nullcontext
 from types import ModuleType
 from typing import Any
 
+from specviz.collecting import SELDOM
+
 own_process = False
 _is_lean = False  # whether the library was imported so
 
@@ -42,6 +44,7 @@ def lean_start(device: str | None = None) -> Iterator[None]:
             yield
     finally:
         gc.freeze()
+        gc.set_threshold(*SELDOM)
         gc.enable()
 
 

@@ -8,7 +8,6 @@ A million tokens take hours: with a file to keep the report in, it is written be
 goes on from there.
 """
 
-import gc
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from specviz.bench.machine import Machine, load
 from specviz.bench.measure import Tokens
 from specviz.bench.settings import PLAIN, BenchSettings
 from specviz.bench.speed import encoded, machine_of
+from specviz.collecting import seldom
 from specviz.engine.decode import overlap_choice
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.overlap import OverlapLanes
@@ -138,19 +138,18 @@ def identity(
         tell(f"going on from {earlier.n_tokens:,} tokens in {keep}")
     done = earlier.n_compared if earlier is not None else 0
     report = earlier or empty
-    gc.collect()
-    gc.freeze()  # models and libraries stay: a search for garbage that goes through them takes a tenth of the time
-    while soak.n_tokens < n_tokens and not (
-        settings.minutes is not None and time.monotonic() - began > 60 * settings.minutes
-    ):
-        seed, nth = divmod(done, len(TEMPERATURES))
-        for found in soak.compare(ids[seed % len(ids)], TEMPERATURES[nth], seed):
-            tell(found)
-        done += 1
-        seconds = time.monotonic() - began + (earlier.seconds if earlier is not None else 0)
-        report = soak.report(empty, n_tokens, done, seconds, earlier.commits if earlier is not None else [])
-        if keep is not None:
-            _write(report, keep)
+    with seldom():
+        while soak.n_tokens < n_tokens and not (
+            settings.minutes is not None and time.monotonic() - began > 60 * settings.minutes
+        ):
+            seed, nth = divmod(done, len(TEMPERATURES))
+            for found in soak.compare(ids[seed % len(ids)], TEMPERATURES[nth], seed):
+                tell(found)
+            done += 1
+            seconds = time.monotonic() - began + (earlier.seconds if earlier is not None else 0)
+            report = soak.report(empty, n_tokens, done, seconds, earlier.commits if earlier is not None else [])
+            if keep is not None:
+                _write(report, keep)
     return report
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 import torch
 
 from specviz.bench.machine import cores
+from specviz.collecting import seldom
 
 Tokens = list[int]
 
@@ -118,9 +119,7 @@ def measure(
     seen: set[int] = set()
     for arm in arms:  # the first call of anything allocates, compiles and looks up
         arm.ready(prompts[0], min(plan.n_tokens, 8), 0)()
-    gc.collect()
-    gc.freeze()  # what is loaded now stays; collections between runs need not look at it again
-    try:
+    with seldom():
         for turn in turns(len(arms), len(prompts), plan.repeats):
             at = clock()
             # Behind the turns comes one run apart for every prompt seen, as long as a turn each.
@@ -139,8 +138,6 @@ def measure(
         for prompt in sorted(seen) if plan.apart else ():
             for index, arm in enumerate(arms):
                 out.splits[index].append(arm.split(prompts[prompt], plan.n_tokens, 0))
-    finally:
-        gc.unfreeze()
     out.seconds = clock() - began
     return out
 

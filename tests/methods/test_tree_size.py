@@ -111,8 +111,10 @@ def test_a_node_can_hope_for_what_its_children_leave() -> None:
     """A call behind a node that has children already says some of what they say."""
     levels = PayingLevels(2, 8, lambda token: False, TreeCost(CPU, 0.01), 60)
     levels.offer([ROOT], [([7, 8], [math.log(0.6), math.log(0.3)])])
-    assert hoped(levels, 0, 3) == [pytest.approx(0.6 * 0.6**n) for n in (1, 2, 3)]
+    assert hoped(levels, [0], 3) == {0: [pytest.approx(0.6 * 0.6**n) for n in (1, 2, 3)]}
     levels.next()
     levels.offer([0, 1], [([5, 6], [math.log(0.5), math.log(0.25)]), ([5, 6], [math.log(0.9), math.log(0.1)])])
-    assert hoped(levels, 0, 2) == [pytest.approx(0.6 * 0.25 * 0.6**n) for n in (1, 2)]
-    assert hoped(levels, 1, 1) == [pytest.approx(0, abs=1e-12)]
+    assert hoped(levels, [0, 1], 2) == {
+        0: [pytest.approx(0.6 * 0.25 * 0.6**n) for n in (1, 2)],
+        1: [pytest.approx(0, abs=1e-12)] * 2,
+    }

@@ -55,11 +55,14 @@ def chances(tree: ScoredTree[N]) -> list[float]:
     return sorted((math.exp(node.cum) for node in tree.nodes), reverse=True)
 
 
-def hoped(tree: ScoredTree[N], node: int, levels: int) -> list[float]:
-    """What the best nodes below a node, one a level, may get: of what its children leave."""
-    cum, depth = tree.cum(node), tree.depth(node)
-    left = math.exp(cum) - sum(math.exp(each.cum) for each in tree.nodes if each.parent == node)
-    return [max(0.0, left) * math.exp(cum * level / depth) for level in range(1, levels + 1)]
+def hoped(tree: ScoredTree[N], nodes: Sequence[int], levels: int) -> dict[int, list[float]]:
+    """What the best nodes below some nodes, one a level, may get: of what their children leave."""
+    left = {node: math.exp(tree.cum(node)) for node in nodes}
+    for each in tree.nodes:
+        if each.parent in left:
+            left[each.parent] -= math.exp(each.cum)
+    rates = {node: math.exp(tree.cum(node) / tree.depth(node)) for node in nodes}
+    return {node: [max(0.0, left[node]) * rates[node] ** n for n in range(1, levels + 1)] for node in nodes}
 
 
 class PayingLevels(Levels):
@@ -75,7 +78,7 @@ class PayingLevels(Levels):
 
     def next(self) -> list[int]:
         """Of the nodes that would be expanded, those that pay."""
-        found = {node: hoped(self, node, 1) for node in super().next()}
+        found = hoped(self, super().next(), 1)
         paying = self.cost.paying(chances(self), found, self.calls, self.most)
         self.calls += bool(paying)
         self.unpaid = bool(found) and not paying

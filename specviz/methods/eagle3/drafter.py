@@ -45,7 +45,7 @@ from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
 from specviz.methods.trained.parts import OPTION, LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech, programs_of
+from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, paying_paths, read_table
 from specviz.methods.trained.ranks import best
 from specviz.names import DraftEnd
@@ -123,10 +123,12 @@ class EagleNetwork(nn.Module):
 
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
-        if (programs := programs_of(self)) is not None and states.dtype == self.dtype:
-            return programs.speech(states)[1]  # type: ignore[no-any-return]
-        out: Tensor = self.head(self.norm_out(states))
-        return out
+        return self.said(states)[1]
+
+    def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Normed states `[.., width]` of states, and draft logits `[.., V_d]` of them."""
+        normed = self.norm_out(states)
+        return normed, self.head(normed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +227,7 @@ class LevelRunner(BlockRunner):
 
     def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
         """Children of expanded nodes, from one call's states `[n, 1, width]`."""
-        logits = self.trained.network.speak(h[:, 0])
+        _, logits = self.calls.said(h[:, 0], self.trained.network.said)
         paths = [self.levels.path(made.node) for made in level]
         ranked = best(self.ctx, self.trained.vocabulary, logits, paths, self.levels.k)
         if ranked is None:

@@ -171,7 +171,7 @@ class TreeGrower(BlockRunner):
         """Let one call's slots `[B, K, width]` offer their tokens at the nodes they started from."""
         ctx, plan, vocabulary = self.ctx, self.plan, self.trained.vocabulary
         network = self.trained.network
-        normed, logits = network.said(h[:, : plan.slots])
+        normed, logits = self.calls.said(h[:, : plan.slots], network.said)
         paths = [self.growth.path(made.node) for made in level]
         found = offers(ctx, vocabulary, logits, partial(network.judged, normed), paths, plan.ranks)
         if found is None:

@@ -256,7 +256,7 @@ class GrowingTree(ScoredTree[GrownNode]):
         cost = self.setting.cost
         if cost is None:
             return best
-        found = {c.node: hoped(self, c.node, self.setting.slots) for c in best}
+        found = hoped(self, [c.node for c in best], self.setting.slots)
         paying = {*cost.paying(chances(self), found, self._calls, self.setting.budget)}
         self._calls += bool(paying)
         return [c for c in best if c.node in paying]

@@ -26,7 +26,7 @@ from specviz.methods.trained.calls import PairNetwork
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
 from specviz.methods.trained.parts import TapConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech, programs_of
+from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
 
 Tensor = torch.Tensor
@@ -227,8 +227,6 @@ class BlockNetwork(nn.Module):
 
     def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of `h` `[.., width]`, and draft logits `[.., V_d]` of them."""
-        if (programs := programs_of(self)) is not None and states.dtype == self.dtype:
-            return programs.speech(states)  # type: ignore[no-any-return]
         normed = self.norm_out(states)
         return normed, self.head(normed)
 

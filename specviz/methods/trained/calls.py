@@ -92,6 +92,7 @@ class CallCache:
         self.states: Tensor | None = None  # h of the rows from `first_row` on
         self.first_row = 0  # of the root's block
         self.kv_len = 0  # keys the last call's rows could see
+        self._by: NetworkPrograms | None = None  # what the last call ran by
 
     @property
     def pairs(self) -> int:
@@ -108,7 +109,7 @@ class CallCache:
             some = slice(begin, begin + MOST_PAIRS)
             read, embedded, first = features[some].to(self.network.dtype), self.embed(ids[some]), self.pairs
             places = self.network.places(torch.arange(first + 1, first + 1 + len(read), device=ids.device)[None])
-            if (programs := self._programs(embedded)) is not None:
+            if (programs := self._found(embedded)) is not None:
                 out = programs.calls.pairs(read, embedded, places, self.cache)
             else:
                 rows = self.network.begin(self.network.conditions(read)[None], embedded[None])
@@ -119,10 +120,16 @@ class CallCache:
         self.states = out
         return out
 
-    def _programs(self, embedded: Tensor) -> NetworkPrograms | None:
-        """The network's, where its numbers are the embedding's."""
-        found: NetworkPrograms | None = programs_of(self.network) if isinstance(self.network, nn.Module) else None
-        return found if embedded.dtype == self.network.dtype else None
+    def _found(self, embedded: Tensor) -> NetworkPrograms | None:
+        """The network's programs, where its numbers are the embedding's."""
+        is_known = isinstance(self.network, nn.Module) and embedded.dtype == self.network.dtype
+        self._by = programs_of(self.network) if is_known else None  # type: ignore[arg-type]
+        return self._by
+
+    def said(self, states: Tensor, otherwise: Callable[[Tensor], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        """Normed states `[.., width]` and draft logits `[.., V_d]` of the last call's h, or some of it; by the module's
+        own way where the call went `otherwise` than by a program."""
+        return otherwise(states) if self._by is None else self._by.speech(states)
 
     def again(self) -> Tensor:
         """h of the last pair once more: a round that was interrupted behind `first` begins anew."""
@@ -141,7 +148,7 @@ class CallCache:
         depths = torch.tensor([[start.depth for start in starts]], device=device)
         before, places = self.cache.filled, self.network.places(self.pairs + depths, depths)
         mask = self._mask(starts, before)
-        if (programs := self._programs(embedded)) is not None:
+        if (programs := self._found(embedded)) is not None:
             h = programs.calls.starts(conditions, embedded, places, mask, self.cache)
         else:
             rows = self.network.begin(conditions[None], embedded[None])

@@ -6,6 +6,8 @@ the tree is read off the device in one copy.
 """
 
 import math
+import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +18,12 @@ from torch import nn
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.model.compiled.program import Rows
-from specviz.engine.model.compiled.rows import addresses, row_kernel
+from specviz.engine.model.compiled.rows import RowKernel, addresses, row_kernel
 from specviz.events import six
 from specviz.methods.trained.layers import linear
 from specviz.methods.trained.programs import ModuleSketch, programs_of
 from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.names import COMPILE
 from specviz.probability.host import fetch
 
 Tensor = torch.Tensor
@@ -167,7 +170,7 @@ def offers(
     out.
     """
     slots, numbers = logits.shape[1], wide(logits.flatten(0, 1))
-    kernel, n_top = row_kernel(), min(N_TOP, numbers.shape[-1])
+    kernel, n_top = _kernel(), min(N_TOP, numbers.shape[-1])
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, n_top)
     listed: list[Ranked] | None = None
     columns: list[Tensor] = []
@@ -222,7 +225,7 @@ def best(
     """The k best tokens `(target ids, full-vocabulary logs)` of every row `[n, V_d]`, in six digits; None if any is not
     finite."""
     ctx.counters.n_syncs += 1
-    kernel, numbers = row_kernel(), wide(logits)
+    kernel, numbers = _kernel(), wide(logits)
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, k)
     if kernel is not None and where is not None:
         found = kernel.facts(where, numbers.shape[-1], k, (), ())
@@ -234,6 +237,17 @@ def best(
     if not all(math.isfinite(sum(row[n:])) for row in rows):
         return None
     return [([int(token) for token in row[:n]], [six(log) for log in row[n:]]) for row in rows]
+
+
+_OF_THREAD = threading.local()
+
+
+def _kernel() -> RowKernel | None:
+    """That of this thread; looked for once more while there is none."""
+    found: RowKernel | None = getattr(_OF_THREAD, "kernel", None)
+    if found is None or os.environ.get(COMPILE) == "off":
+        found = _OF_THREAD.kernel = row_kernel()
+    return found
 
 
 def _told(vocabulary: Vocabulary, tops: Sequence[Sequence[tuple[int, float]]]) -> list[Ranked]:

@@ -128,17 +128,17 @@ def test_numbers_that_are_not_finite_draft_nothing(
 ) -> None:
     """From the first call of a round on or from a later one: no draft, a word about it, the text as ever."""
     trained = made(target)
-    speak, calls = trained.network.speak, 0
+    said, calls = trained.network.said, 0
 
-    def odd(states: torch.Tensor) -> torch.Tensor:
+    def odd(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal calls
         calls += 1
-        logits = speak(states)
+        normed, logits = said(states)
         if calls >= first:
             logits[-1, 5:] = value
-        return logits
+        return normed, logits
 
-    monkeypatch.setattr(trained.network, "speak", odd)
+    monkeypatch.setattr(trained.network, "said", odd)
     run = session(target, trained, max_new_tokens=12)
     done = next(iter(run.rounds()))
     assert [fact.code for fact in done.facts] == ["draft_not_finite"]

@@ -82,8 +82,8 @@ def told(net: Network, dtype: torch.dtype, pieces: list[int]) -> list[torch.Tens
         level, rows = calls.later([BlockStart(5, net.slots, (place,)), BlockStart(9, 1, (replace(place, slot=0),))])
         chain = (place, BlockPlace(2, rows[0], 0))
         deeper, _ = calls.later([BlockStart(7, net.slots + 1, chain)])
-        said = net.said(root)[1] if isinstance(net, BlockNetwork) else net.speak(root)
-    return [root, level, deeper, said.float()]
+        normed, logits = calls.said(root, net.said)
+    return [root, level, deeper, normed, logits.float()]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -148,7 +148,7 @@ def test_a_network_in_other_numbers_than_the_embedding_runs_as_it_stands() -> No
     text = Story(torch.float32)
     calls = CallCache(net, lambda ids: text.table[ids].double())
     with torch.inference_mode():
-        assert calls._programs(calls.embed(torch.tensor([1]))) is None
+        assert calls._found(calls.embed(torch.tensor([1]))) is None
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

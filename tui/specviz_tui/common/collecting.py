@@ -3,7 +3,8 @@ and every step of the screen would meet one now and then: what was read is set a
 
 import gc
 
-_THRESHOLDS = (10_000, 20, 20)  # objects made, and looks at younger ones, between two looks
+from specviz.collecting import SELDOM
+
 _usual: tuple[int, int, int] | None = None
 
 
@@ -12,7 +13,7 @@ def set_aside(tidy: bool) -> None:
     global _usual
     if _usual is None:
         _usual = gc.get_threshold()
-        gc.set_threshold(*_THRESHOLDS)
+        gc.set_threshold(*SELDOM)
     gc.unfreeze()
     if tidy:
         gc.collect()
