@@ -15,10 +15,12 @@ from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.products import linear as product
+from specviz.engine.model.compiled.program import Rows
 from specviz.methods.mtp.spec import MTP
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 from specviz.methods.trained.parts import LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
+from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech
 from specviz.methods.trained.vocabulary import Vocabulary
 
 
@@ -67,9 +69,30 @@ class MtpNetwork(nn.Module):
         """Rotary positions `[.., n]`: a row stands where its token does."""
         return inputs
 
+    def programs(self) -> NetworkPrograms:
+        """The same by the kernel."""
+        return NetworkPrograms(Calls(self.dtype, 1, self.rope, self._sketched), Speech(self.norm_out, self.head))
+
+    def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
+        """`begin` and `forward`."""
+        width = self.shape.width
+        given, embedded, both, rows = call.table(width), call.table(width), call.table(2 * width), call.table(width)
+        out = call.table(width, *((1, 0) if later else (0, 1)))
+        call.normed(embedded, both, self.norm_token)
+        call.normed(given, both, self.norm_condition, width)
+        call.through(both, rows, self.fuse)
+        call.decoded(rows, self.layer, 0, out)
+        call.copy(rows, out, Rows.LAST)
+        return CallTables(given, embedded, out)
+
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
-        return product(self.norm_out(states), self.head)
+        return self.said(states)[1]
+
+    def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Normed states `[.., width]` of states, and draft logits `[.., V_d]` of them."""
+        normed = self.norm_out(states)
+        return normed, product(normed, self.head)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,14 +131,14 @@ class Calls:
 class Speech:
     """What a norm and a head say of states."""
 
-    def __init__(self, norm: RMSNorm, head: nn.Linear) -> None:
-        call = ModuleSketch(head.weight.dtype)
+    def __init__(self, norm: RMSNorm, head: nn.Linear | Tensor) -> None:
+        call, n = ModuleSketch(norm.weight.dtype), len(head if isinstance(head, Tensor) else head.weight)
         states, normed = call.table(len(norm.weight)), call.table(len(norm.weight))
-        logits, wide = call.table(head.out_features), call.table(head.out_features)
+        logits, wide = call.table(n), call.table(n)
         call.normed(states, normed, norm)
         call.through(normed, logits, head)
         call.widen(logits, wide)
-        self._program, self._tables, self._n = call.made(), (states, normed, wide), head.out_features
+        self._program, self._tables, self._n = call.made(), (states, normed, wide), n
 
     def __call__(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of states `[.., width]`, and logits `[.., V_d]` in float32."""

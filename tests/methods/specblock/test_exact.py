@@ -68,20 +68,21 @@ def test_tokens_are_those_of_plain_decoding(
         rng, noise, most = random.Random(salt), torch.Generator().manual_seed(salt), 0
         made = trained(target, seed=salt)
         run = session(target, PROMPT, made, **common)
-        speak = made.network.speak
+        said, before = made.network.said, made.network.head.weight.clone()
 
-        def perturbed(states: torch.Tensor, speak: Any = speak, made: Any = made, noise: Any = noise) -> Any:
+        def perturbed(states: torch.Tensor, said: Any = said, made: Any = made, noise: Any = noise) -> Any:
             with torch.no_grad():  # between one call of the round and the next
                 for parameter in made.network.parameters():
                     parameter.add_(0.05 * torch.randn(parameter.shape, generator=noise, dtype=parameter.dtype))
-            return speak(states)
+            return said(states)
 
-        monkeypatch.setattr(made.network, "speak", perturbed)
+        monkeypatch.setattr(made.network, "said", perturbed)
         for done in run.rounds():
             most = max(most, done.n_accepted)
             shaken(run, rng)
         assert run.new_tokens == want
         assert most >= (0 if not right else 3)
+        assert not torch.equal(made.network.head.weight, before), "no weight was moved"
         monkeypatch.undo()
 
 

@@ -10,6 +10,7 @@ from methods.specblock.small import Text
 from specviz.engine.model.compiled import library
 from specviz.engine.model.few_bits.grids import four_bits
 from specviz.methods.eagle3.drafter import EagleNetwork, EagleShape
+from specviz.methods.mtp.network import MtpNetwork
 from specviz.methods.specblock.network import BlockNetwork, BlockShape
 from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
 from specviz.methods.trained.layers import LayerShape, compile_network, fill_normal
@@ -21,7 +22,7 @@ LAYER, FEATURES, VOCAB = LayerShape(64, 4, 2, 32, 96), 96, 64
 SHAPE = BlockShape(LAYER, FEATURES, 64, VOCAB, rank_width=32)
 DTYPES = (torch.float32, torch.bfloat16)
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 0.04}  # of what is said by weights that four bits can hold, relative
-Network = BlockNetwork | EagleNetwork
+Network = BlockNetwork | EagleNetwork | MtpNetwork
 Make = Callable[[], Network]
 
 
@@ -45,6 +46,12 @@ def eagle() -> EagleNetwork:
     return EagleNetwork(EagleShape(LAYER, FEATURES, VOCAB))
 
 
+def mtp() -> MtpNetwork:
+    made = MtpNetwork(LAYER)
+    made.head = torch.randn(VOCAB, 64, generator=torch.Generator().manual_seed(9)) * 0.12
+    return made
+
+
 def filled(made: Network, dtype: torch.dtype) -> Network:
     fill_normal(made, torch.Generator().manual_seed(3), std=0.12)
     return made.to(dtype).requires_grad_(False)
@@ -54,9 +61,10 @@ def on_grids(net: Network) -> Network:
     """With the weights that its programs multiply by in bfloat16."""
     if net.dtype == torch.bfloat16:
         with torch.no_grad():
-            for name, weight in net.named_parameters():
+            for name, weight in [*net.named_parameters(), *net.named_buffers()]:
                 if weight.dim() == 2 and name != "queries" and not name.startswith("rank"):
-                    read = 128 if name == "fuse.weight" else weight.shape[1]  # of queries it is worked out beforehand
+                    worked_out = name == "fuse.weight" and isinstance(net, BlockNetwork)  # what it makes of the queries
+                    read = 128 if worked_out else weight.shape[1]
                     weight[:, :read] = four_bits(weight[:, :read]).weight()[: len(weight), :read]
     return net
 
@@ -64,15 +72,15 @@ def on_grids(net: Network) -> Network:
 class Story(Text):
     """As wide as these networks."""
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__(12, n_features=FEATURES)
+    def __init__(self, dtype: torch.dtype, n_features: int = FEATURES) -> None:
+        super().__init__(12, n_features=n_features)
         self.features = self.features.to(dtype)
         self.table = torch.randn(VOCAB, 64, generator=torch.Generator().manual_seed(2)).to(dtype)
 
 
 def told(net: Network, dtype: torch.dtype, pieces: list[int]) -> list[torch.Tensor]:
     """h of the last pair, of two levels of starts behind it, and what is said of the first."""
-    text, at, root = Story(dtype), 0, torch.empty(0)
+    text, at, root = Story(dtype, 64 if isinstance(net, MtpNetwork) else FEATURES), 0, torch.empty(0)
     calls = CallCache(net, text.embed)
     with torch.inference_mode():
         for n in pieces:
@@ -87,7 +95,9 @@ def told(net: Network, dtype: torch.dtype, pieces: list[int]) -> list[torch.Tens
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("make", [block, lambda: block(n_layers=3, slots=3), lambda: block(rope_mode="repeat"), eagle])
+@pytest.mark.parametrize(
+    "make", [block, lambda: block(n_layers=3, slots=3), lambda: block(rope_mode="repeat"), eagle, mtp]
+)
 def test_calls_are_near_those_of_torch(make: Make, dtype: torch.dtype) -> None:
     plain, ours = on_grids(filled(make(), dtype)), filled(make(), dtype)
     compile_network(ours)
@@ -100,7 +110,7 @@ def test_calls_are_near_those_of_torch(make: Make, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("make", [block, eagle])
+@pytest.mark.parametrize("make", [block, eagle, mtp])
 def test_calls_say_the_same_however_pairs_come(make: Make, dtype: torch.dtype) -> None:
     """Rows that were wanted for their keys alone left the same keys behind."""
     net = filled(make(), dtype)
@@ -121,7 +131,7 @@ def test_what_has_no_program_runs_as_it_stands(make: Make) -> None:
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("make", [block, eagle])
+@pytest.mark.parametrize("make", [block, eagle, mtp])
 def test_weights_that_changed_are_used_as_they_are(make: Make) -> None:
     net, dtype = filled(make(), torch.float32), torch.float32
     compile_network(net)
