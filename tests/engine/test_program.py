@@ -110,8 +110,8 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     n, past, wanted_rows, reads = 6, 3, 2, 128 if apart else 64
     kernel = LayerKernel(weights(dtype, reads), packed=dtype == torch.bfloat16)
     call = Sketch(dtype)
-    x, out = call.table(64), call.table(64, 0, wanted_rows)
-    read = call.table(reads) if apart else None
+    x, out = call.table(64, 2), call.table(64, 0, wanted_rows)
+    read = call.table(reads, 2) if apart else None
     call.layer(x, kernel, 0, out, read)
     call.copy(x, out, Rows.LAST)
     rows, other = noise(n, 64, seed=7, dtype=dtype), noise(n, reads, seed=8, dtype=dtype)
@@ -126,7 +126,7 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     found, mine = torch.empty(wanted_rows, 64, dtype=dtype), rows.clone()
     given = {x: mine, out: found} | ({} if read is None else {read: other})
     seen = row_paths(n, past, mask.numpy())
-    call.made().run(n, given, FiledRows([(pairs[1][0], pairs[1][1])], past), Standing(positions, angles, seen))
+    call.made().run(n // 2, given, FiledRows([(pairs[1][0], pairs[1][1])], past), Standing(positions, angles, seen))
     assert torch.equal(found, wanted[-wanted_rows:])
     for one, two in zip(*pairs, strict=True):
         assert torch.equal(one, two)
@@ -147,10 +147,48 @@ def test_what_the_kernel_does_not_know_is_refused() -> None:
         call.layer(one, LayerKernel(weights(torch.float32), packed=False), 0, one)
     with pytest.raises(ValueError, match="no kernel"):
         Sketch(torch.float64)
-    for _ in range(30):
+    with pytest.raises(ValueError, match="other numbers"):
+        call.product(one, call.table(32), matrix_of(noise(32, 32, dtype=torch.bfloat16), False))
+    with pytest.raises(ValueError, match="main memory"):
+        matrix_of(torch.empty(32, 32, device="meta"), False)
+    with pytest.raises(ValueError, match="gain"):
+        call.norm(one, two, torch.empty(32, device="meta"), 1e-6)
+    for wide in (lambda: call.copy(two, one), lambda: call.copy(one, two, column=48), lambda: call.add(two, one)):
+        with pytest.raises(ValueError, match="wider"):
+            wide()
+    with pytest.raises(ValueError, match="wider"):
+        call.norm(one, two, noise(32), 1e-6, 33)
+    with pytest.raises(ValueError, match="more rows"):
+        call.copy(one, call.table(32, 0, 2), Rows.LAST)
+    for _ in range(28):
         call.table(16)
     with pytest.raises(ValueError, match="too many"):
         call.table(16)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        noise(3, 64)[:, ::2],
+        noise(32, 3).T,
+        noise(3, 16),
+        noise(2, 32),
+        noise(3, 32, dtype=torch.bfloat16),
+        torch.empty(3, 32, device="meta"),
+    ],
+    ids=["strided", "turned", "narrow", "short", "other numbers", "elsewhere"],
+)
+def test_tables_that_are_not_what_was_sketched_are_refused(odd: Tensor) -> None:
+    """C would read, or write, beyond them."""
+    call = Sketch(torch.float32)
+    one, two = call.table(32), call.table(32)
+    call.copy(one, two)
+    program, good = call.made(), noise(3, 32)
+    for given in ({one: odd, two: good}, {one: good, two: odd}):
+        with pytest.raises(ValueError, match="not what was sketched"):
+            program.run(3, given)
+    with pytest.raises(ValueError, match="no row"):
+        program.run(0, {one: noise(0, 32), two: noise(0, 32)})
 
 
 def test_without_a_compiler_there_is_no_sketch(monkeypatch: pytest.MonkeyPatch) -> None:

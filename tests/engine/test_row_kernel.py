@@ -173,6 +173,14 @@ def test_summaries_are_those_of_torch(kernel: RowKernel) -> None:
     found = kernel.summaries(5, n_top)
     assert found is not None
     assert torch.equal(found, summary(table.double()).float())
+    before = torch.get_default_dtype()
+    try:  # as it is while another thread loads a model
+        torch.set_default_dtype(torch.bfloat16)
+        again = kernel.summaries(5, n_top)
+    finally:
+        torch.set_default_dtype(before)
+    assert again is not None
+    assert torch.equal(again, found)
     table[2, 3:] = -math.inf
     assert kernel.facts(where, table.shape[1], n_top, (), ()) is not None
     assert kernel.summaries(5, n_top) is None, "three tokens are likely at all"

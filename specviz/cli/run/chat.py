@@ -6,6 +6,7 @@ holds of the conversation is not computed again.
 """
 
 import contextlib
+import gc
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -167,6 +168,7 @@ class TerminalTalk:
 
         request = self._request(message)
         self.load()
+        gc.collect()  # looks are seldom, and the run before left some hundred objects behind that hold each other
         assert self.pair is not None
         result = Result()
         result.run = Run()  # whole, so that any round can be asked about

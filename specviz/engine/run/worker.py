@@ -7,6 +7,7 @@ reads tells this side that the front-end has gone. Then the worker leaves, as it
 """
 
 import contextlib
+import gc
 import os
 import queue
 import re
@@ -158,6 +159,7 @@ class WorkerLoop:
             self._cache = self.run.session.cache
             self.run = None
             self.emit(State(state="idle"))
+            gc.collect()  # looks are seldom, and a run leaves some hundred objects behind that hold each other
 
     def _decode(self, run: LocalRun) -> None:
         run.begin()

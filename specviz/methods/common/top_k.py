@@ -60,15 +60,18 @@ def numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
 
     Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding.
     """
-    best = logits.topk(2 if full and logits.shape[-1] > 1 else 1, -1)
+    best = logits.topk(1, -1)  # of level ones whichever it is, recorded or not
     below = logits - best.values[:, :1]
     mass = below.exp().sum(-1)
     raw = 1.0 / mass
     conf = raw if temp == 1.0 else 1.0 / (below / temp).exp().sum(-1)
     columns = [conf, raw, best.indices[:, 0]]
     if full:
+        two = logits.topk(min(2, logits.shape[-1]), -1)
+        is_first = two.indices == best.indices
+        other, value = (each[:, -1].where(~is_first[:, -1], each[:, 0]) for each in (two.indices, two.values))
         mean = torch.special.xlogy(below.exp(), below.exp()).sum(-1) / mass
-        columns += [best.indices[:, -1], best.values[:, 0] - best.values[:, -1], mass.log() - mean]
+        columns += [other, best.values[:, 0] - value, mass.log() - mean]
     return torch.stack([column.to(logits.dtype) for column in columns], -1)  # ids below 2^24 are exact in float32
 
 

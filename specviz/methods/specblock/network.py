@@ -15,16 +15,17 @@ In a folder, `rope_mode` is fixed by training, so it is read from there and nowh
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.program import Rows
 from specviz.methods.common.knobs import BLOCKS
 from specviz.methods.trained.calls import PairNetwork
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
-from specviz.methods.trained.parts import TapConfig, drafter_kind
+from specviz.methods.trained.parts import TapConfig, drafter_kind, unfit
 from specviz.methods.trained.parts import Trained as AnyTrained
 from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
@@ -272,4 +273,16 @@ class BlockConfig(TapConfig):
 
 
 Trained = AnyTrained[BlockConfig, BlockNetwork]
-KIND = drafter_kind(BLOCKS, "specviz-block-drafter", BlockConfig, lambda config: BlockNetwork(config.shape))
+
+
+def _unfit(config: BlockConfig, adapter: ModelAdapter) -> str | None:
+    """Why a drafter cannot be of this target."""
+    wide = int(adapter.embedding.weight.shape[1])
+    if (why := unfit(config, adapter)) is not None or config.embed_width == wide:
+        return why
+    return f"config.json reads tokens as {config.embed_width} numbers, the target {adapter.name} has {wide} for each"
+
+
+KIND = replace(
+    drafter_kind(BLOCKS, "specviz-block-drafter", BlockConfig, lambda config: BlockNetwork(config.shape)), fits=_unfit
+)

@@ -109,7 +109,7 @@ class CallCache:
             some = slice(begin, begin + MOST_PAIRS)
             read, embedded, first = features[some].to(self.network.dtype), self.embed(ids[some]), self.pairs
             places = self.network.places(torch.arange(first + 1, first + 1 + len(read), device=ids.device)[None])
-            if (programs := self._found(embedded)) is not None:
+            if (programs := self._found(read, embedded)) is not None:
                 out = programs.calls.pairs(read, embedded, places, self.cache)
             else:
                 rows = self.network.begin(self.network.conditions(read)[None], embedded[None])
@@ -120,9 +120,9 @@ class CallCache:
         self.states = out
         return out
 
-    def _found(self, embedded: Tensor) -> NetworkPrograms | None:
-        """The network's programs, where its numbers are the embedding's."""
-        is_known = isinstance(self.network, nn.Module) and embedded.dtype == self.network.dtype
+    def _found(self, *rows: Tensor) -> NetworkPrograms | None:
+        """The network's programs, for rows of its numbers."""
+        is_known = isinstance(self.network, nn.Module) and all(each.dtype == self.network.dtype for each in rows)
         self._by = programs_of(self.network) if is_known else None  # type: ignore[arg-type]
         return self._by
 
@@ -135,6 +135,8 @@ class CallCache:
         """h of the last pair once more: a round that was interrupted behind `first` begins anew."""
         assert self.states is not None, "no root block yet"
         self.cache.drop()
+        if self._by is not None:
+            self._by = programs_of(self.network)  # type: ignore[arg-type]
         self.states = self.states[: self.network.slots]
         return self.states
 
@@ -148,7 +150,7 @@ class CallCache:
         depths = torch.tensor([[start.depth for start in starts]], device=device)
         before, places = self.cache.filled, self.network.places(self.pairs + depths, depths)
         mask = self._mask(starts, before)
-        if (programs := self._found(embedded)) is not None:
+        if (programs := self._found(conditions, embedded)) is not None:
             h = programs.calls.starts(conditions, embedded, places, mask, self.cache)
         else:
             rows = self.network.begin(conditions[None], embedded[None])

@@ -258,7 +258,9 @@ class RowCache:
     def filing(self, n: int, heads: tuple[int, int], like: Tensor) -> FiledRows:
         """Room for n more rows in all layers: for so many heads, so wide. `filled` is moved by who fills it."""
         some = like.new_empty(1, heads[0], 0, heads[1])
-        return FiledRows([self._room(layer, self.filled + n, some) for layer in range(len(self._buffers))], self.filled)
+        # All as large as the largest: one that grew while another did not, because it was interrupted, is caught up.
+        end = max(self.filled + n, *(0 if each is None else each[0].shape[2] for each in self._buffers), 0)
+        return FiledRows([self._room(layer, end, some) for layer in range(len(self._buffers))], self.filled)
 
     def _room(self, layer: int, end: int, like: Tensor) -> tuple[Tensor, Tensor]:
         buffers = self._buffers[layer]

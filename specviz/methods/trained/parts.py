@@ -226,11 +226,11 @@ def drafter_kind(
         hint=advice,
         advice=advice,
         mend=f"; mend it, or {advice}",
-        fits=_unfit,
+        fits=unfit,
     )
 
 
-def _unfit(config: DrafterConfig, adapter: ModelAdapter) -> str | None:
+def unfit(config: DrafterConfig, adapter: ModelAdapter) -> str | None:
     """Why a drafter cannot be of this target, by sizes and layers."""
     theirs = (config.target_layers, config.target_width, config.vocab)
     ours = (adapter.n_layers, width_of(adapter), adapter.vocab)

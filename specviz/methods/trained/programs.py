@@ -114,6 +114,7 @@ class Calls:
         cache: RowCache,
     ) -> Tensor:
         program, tables, width = self._made[later]
+        given, embedded, positions = given.contiguous(), embedded.contiguous(), positions.contiguous()
         out, rows = given.new_empty(n, width), len(given) * self._slots
         filed = cache.filing(rows, program.filed, given)
         seen = row_paths(rows, cache.filled, mask)

@@ -93,7 +93,7 @@ class Judge:
         read, inner, said = call.table(down.n_in), call.table(down.n_out), call.table(up.n_out)
         if down.n_in < width + _LANES:
             raise ValueError("no room for a summary")
-        call.copy(call.always(torch.zeros(1, down.n_in)), read, Rows.CYCLE)
+        call.copy(call.always(torch.zeros(1, down.n_in, device="cpu")), read, Rows.CYCLE)
         call.copy(normed, read)
         call.copy(told, read, column=width)
         call.product(read, inner, down)

@@ -1,6 +1,7 @@
 """Folders of block drafters: what is written is read, and what does not fit is refused in one line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,16 @@ def test_what_is_written_is_read(target: ModelAdapter, tmp_path: Path, changes: 
     assert drafts[0] == drafts[1]
     knobs = SPECBLOCK.table.knobs({"drafter": [str(folder)]})
     assert make(FactoryModels(target, None, 64), knobs).trained is found
+
+
+def test_tokens_of_another_width_are_refused(target: ModelAdapter, tmp_path: Path) -> None:
+    """The weights are what config.json says, and read more of a token than the target has."""
+    made = trained(target)
+    config = replace(made.config, embed_width=2 * made.config.embed_width)
+    network = files.BlockNetwork(config.shape, torch.Generator().manual_seed(0))
+    files.KIND.write(tmp_path, replace(made, config=config, network=network))
+    with pytest.raises(ModelError, match=r"reads tokens as .* numbers, the target .* has"):
+        files.KIND.load(tmp_path, target)
 
 
 def edited(folder: Path, **changes: Any) -> Path:

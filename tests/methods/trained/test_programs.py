@@ -13,7 +13,7 @@ from specviz.methods.eagle3.drafter import EagleNetwork, EagleShape
 from specviz.methods.mtp.network import MtpNetwork
 from specviz.methods.specblock.network import BlockNetwork, BlockShape
 from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
-from specviz.methods.trained.layers import LayerShape, compile_network, fill_normal
+from specviz.methods.trained.layers import LayerShape, RowCache, compile_network, fill_normal
 from specviz.methods.trained.programs import compile_programs, programs_of
 from specviz.methods.trained.ranks import N_SUMMARY, summary
 from specviz.names import COMPILE
@@ -159,6 +159,48 @@ def test_a_network_in_other_numbers_than_the_embedding_runs_as_it_stands() -> No
     calls = CallCache(net, lambda ids: text.table[ids].double())
     with torch.inference_mode():
         assert calls._found(calls.embed(torch.tensor([1]))) is None
+
+
+def test_weights_that_are_elsewhere_have_no_programs() -> None:
+    for dtype in DTYPES:
+        net = filled(block(), dtype).to("meta")
+        compile_network(net)
+        compile_programs(net)
+        with torch.inference_mode():
+            assert programs_of(net) is None
+            assert programs_of(net.rank) is None  # type: ignore[arg-type]
+
+
+def test_another_head_of_the_target_counts_as_another_weight() -> None:
+    net = filled(mtp(), torch.float32)
+    compile_network(net)
+    compile_programs(net)
+    with torch.inference_mode():
+        assert programs_of(net) is not None
+        net.head = torch.randn(VOCAB, 64, generator=torch.Generator().manual_seed(4))
+        assert programs_of(net) is None
+
+
+def test_a_round_that_begins_again_speaks_by_the_weights_there_are() -> None:
+    net, text = filled(block(), torch.float32), Story(torch.float32)
+    compile_network(net)
+    compile_programs(net)
+    calls = CallCache(net, text.embed)
+    with torch.inference_mode():
+        calls.first(text.features[0, :4], text.tokens[0, 1:5].tolist())
+        net.head.weight.data = net.head.weight * 2  # type: ignore[union-attr]
+        said = calls.said(calls.again(), net.said)[1]
+        assert torch.equal(said, net.said(calls.states)[1])  # type: ignore[arg-type]
+
+
+def test_rows_that_grew_in_one_layer_alone_are_caught_up() -> None:
+    """A round was interrupted between the two: the next one asks for less, and all keys must lie alike."""
+    cache, heads = RowCache(2), (2, 32)
+    like = torch.empty(0)
+    cache.filing(10, heads, like)
+    cache._room(0, 600, like.new_empty(1, 2, 0, 32))
+    filed = cache.filing(12, heads, like)
+    assert {pair[0].shape for pair in filed.buffers} == {(1, 2, 1024, 32)}
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -99,7 +99,8 @@ class KeptWeights:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        named = ((each._parameters, name) for each in module.modules() for name in each._parameters)
+        both = (own for each in module.modules() for own in (each._parameters, each._buffers))
+        named = ((own, name) for own in both for name in own)
         self._places = [(own, name) for own, name in named if own[name] is not None]
         self._was = self._now()
 
@@ -133,8 +134,11 @@ def matrix_of(weight: Tensor | nn.Linear, packed: bool) -> Matrix:
             raise ValueError("a product with a bias")
         weight = weight.weight
     weight = weight.detach()
+    if weight.device.type != "cpu":
+        raise ValueError("weights that are not in main memory")
     if not packed:
-        filled = nn.functional.pad(weight, (0, -weight.shape[1] % _STEP, 0, -weight.shape[0] % TALL)).contiguous()
+        more = (0, -weight.shape[1] % _STEP, 0, -weight.shape[0] % TALL)
+        filled = (nn.functional.pad(weight, more) if any(more) else weight).contiguous()
         return Matrix(filled, filled.shape[1], len(filled), 0)
     made = Int4Linear(weight)
     if not made.is_ours:

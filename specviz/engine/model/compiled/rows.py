@@ -89,7 +89,7 @@ class RowKernel:
     def summaries(self, n: int, k: int) -> Tensor | None:
         """`[n, 15]` in float32: what a rank head reads of the rows of scores that `facts` was asked for last, of `k`
         highest entries. None where a row has fewer that are likely at all."""
-        out = torch.empty(n, 15)
+        out = torch.empty(n, 15, dtype=torch.float32, device="cpu")  # whatever is usual in this process
         given, _, counts = self._places
         return None if self._summaries(given, counts, out.data_ptr(), n, k) else out
 
