@@ -12,6 +12,15 @@ from functools import cache
 FREE, STEP = 5, 0.06  # rows that wait for weights, and what each of them adds
 LINE, MORE, MOST = 10, 0.12, 0.1  # rows whose weights are read in one line; what each adds up to there, and beyond
 
+RECENT = 128  # tokens of a prompt, the last ones, that a drafter reads where each takes time
+
+
+def recent(device: str) -> int | None:
+    """How many of a prompt's last tokens a drafter reads; None: all. On a processor a token costs a block drafter a
+    hundredth of the target's pass and more, a thousand of them as much as ten rounds bring; and drafters that learnt
+    on windows of 320 tokens guess no worse for the last 128 than for all (docs/lab-log.md)."""
+    return RECENT if device == "cpu" else None
+
 
 @cache  # a tree asks for a hundred of them
 def row_cost(device: str, rows: int) -> float:

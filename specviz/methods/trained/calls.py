@@ -174,23 +174,43 @@ class CallCache:
 
 
 class PairBuffer:
-    """The calls of one query and the pairs that are not in them yet. An interrupted round loses and doubles none."""
+    """The calls of one query and the pairs that are not in them yet. An interrupted round loses and doubles none.
 
-    def __init__(self, network: PairNetwork, embed: Callable[[Tensor], Tensor], taps: tuple[int, ...]) -> None:
-        self.calls, self.taps = CallCache(network, embed), taps
+    `most`: pairs of a prompt that are read, its last ones. Rows know where they stand to each other and nothing else,
+    so those behind need no others before them.
+    """
+
+    def __init__(
+        self,
+        network: PairNetwork,
+        embed: Callable[[Tensor], Tensor],
+        taps: tuple[int, ...],
+        most: int | None = None,
+    ) -> None:
+        self.calls, self.taps, self.most = CallCache(network, embed), taps, most
+        self._passed = 0  # pairs of the prompt that are not read
         self._pending: list[tuple[Tensor, int]] = []  # features [n_features] of a row, the token that followed it
         self._first = 0  # pair number of the first pending one
 
     def observe(self, seen: Observation) -> None:
         """Keep a round's, or the prompt's, new pairs."""
-        if seen.features:
-            rows = torch.cat([seen.features[tap] for tap in self.taps], -1)
-            self._pending += zip(rows, seen.tokens[: len(rows)], strict=True)
+        if not seen.features:
+            return
+        n, waiting, skipped = len(seen.features[self.taps[0]]), len(self._pending), 0
+        if (
+            seen.outcome is None and self.most is not None and not self.calls.pairs
+        ):  # of the prompt, which comes in parts
+            passed = max(0, waiting + n - self.most)
+            skipped = max(0, passed - waiting)
+            del self._pending[: passed - skipped]
+            self._passed += passed
+        rows = torch.cat([seen.features[tap][skipped:] for tap in self.taps], -1)
+        self._pending += zip(rows, seen.tokens[skipped:n], strict=True)
 
     @property
     def n_observed(self) -> int:
         """Pairs the target has shown."""
-        return self._first + len(self._pending)
+        return self._passed + self._first + len(self._pending)
 
     def ready(self, n: int) -> bool:
         """Whether a text of n tokens can be drafted for: its root pair is known, which a first token's is not."""

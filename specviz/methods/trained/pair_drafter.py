@@ -3,6 +3,7 @@
 from abc import ABC
 from typing import Any
 
+from specviz.cost.row_cost import recent
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import ModelAdapter
@@ -17,7 +18,7 @@ class PairDrafter(Drafter, ABC):
 
     def __init__(self, trained: Trained[Any, Any], adapter: ModelAdapter) -> None:
         self.taps = trained.config.taps
-        self.text = PairBuffer(trained.network, adapter.embedding, self.taps)
+        self.text = PairBuffer(trained.network, adapter.embedding, self.taps, recent(adapter.device.type))
 
     def observe(self, seen: Observation) -> None:
         """Keep the new pairs for the next call."""
