@@ -12,7 +12,7 @@ from specviz.engine.model.compiled import library
 from specviz.engine.model.compiled.layer import LayerKernel, LayerWeights, row_paths
 from specviz.engine.model.compiled.products import matrix_of
 from specviz.engine.model.compiled.products import normed as normed_by_kernel
-from specviz.engine.model.compiled.program import FiledRows, Rows, Sketch, Standing
+from specviz.engine.model.compiled.program import FiledRows, RowChoice, Sketch, Standing
 from specviz.engine.model.few_bits.grids import four_bits
 from specviz.names import COMPILE
 
@@ -49,18 +49,21 @@ def test_every_row_comes_from_where_it_is_said(dtype: torch.dtype, n: int) -> No
     call = Sketch(dtype)
     one, few, two, out = call.table(16), call.table(16, 2), call.always(noise(2, 16, seed=3)), call.table(80, 2)
     tail, sums = call.table(80, 0, 2), call.table(16, 2)
-    call.copy(one, out, Rows.SPREAD, 2)
-    for k, (table, rows) in enumerate([(few, Rows.SAME), (two, Rows.CYCLE), (few, Rows.BEFORE), (few, Rows.SAME)], 1):
+    call.copy(one, out, RowChoice.SPREAD, 2)
+    same, before = (few, RowChoice.SAME), (few, RowChoice.BEFORE)
+    for k, (table, rows) in enumerate([same, (two, RowChoice.CYCLE), before, same], 1):
+        [(few, RowChoice.SAME), (two, RowChoice.CYCLE), (few, RowChoice.BEFORE), (few, RowChoice.SAME)], 1
+    ):
         call.copy(table, out, rows, 2, 16 * k)
-    call.copy(out, tail, Rows.LAST)
+    call.copy(out, tail, RowChoice.LAST)
     call.copy(few, sums)
-    call.add(two, sums, Rows.CYCLE)
+    call.add(two, sums, RowChoice.CYCLE)
     a, b = noise(n, 16, seed=1, dtype=dtype), noise(2 * n, 16, seed=2, dtype=dtype)
     found = [torch.full((rows, wide), 7.0, dtype=dtype) for rows, wide in ((2 * n, 80), (2, 80), (2 * n, 16))]
     call.made().run(n, {one: a, few: b, out: found[0], tail: found[1], sums: found[2]})
     fixed = noise(2, 16, seed=3).to(dtype)
-    before = b.view(n, 2, 16)[:, [0, 0]].reshape(2 * n, 16)
-    wanted = torch.cat([a.repeat_interleave(2, 0), b, fixed.repeat(n, 1), before, b], 1)
+    shifted = b.view(n, 2, 16)[:, [0, 0]].reshape(2 * n, 16)
+    wanted = torch.cat([a.repeat_interleave(2, 0), b, fixed.repeat(n, 1), shifted, b], 1)
     assert torch.equal(found[0], wanted)
     assert torch.equal(found[1], wanted[-2:])
     assert torch.equal(found[2], b + fixed.repeat(n, 1))
@@ -113,7 +116,7 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     x, out = call.table(64, 2), call.table(64, 0, wanted_rows)
     read = call.table(reads, 2) if apart else None
     call.layer(x, kernel, 0, out, read)
-    call.copy(x, out, Rows.LAST)
+    call.copy(x, out, RowChoice.LAST)
     rows, other = noise(n, 64, seed=7, dtype=dtype), noise(n, reads, seed=8, dtype=dtype)
     mask = torch.ones(n, past + n, dtype=torch.bool).tril(past)
     mask[4, past + 1] = mask[5, 0] = False
@@ -159,7 +162,7 @@ def test_what_the_kernel_does_not_know_is_refused() -> None:
     with pytest.raises(ValueError, match="wider"):
         call.norm(one, two, noise(32), 1e-6, 33)
     with pytest.raises(ValueError, match="more rows"):
-        call.copy(one, call.table(32, 0, 2), Rows.LAST)
+        call.copy(one, call.table(32, 0, 2), RowChoice.LAST)
     for _ in range(28):
         call.table(16)
     with pytest.raises(ValueError, match="too many"):
@@ -187,8 +190,7 @@ def test_tables_that_are_not_what_was_sketched_are_refused(odd: Tensor) -> None:
     for given in ({one: odd, two: good}, {one: good, two: odd}):
         with pytest.raises(ValueError, match="not what was sketched"):
             program.run(3, given)
-    with pytest.raises(ValueError, match="no row"):
-        program.run(0, {one: noise(0, 32), two: noise(0, 32)})
+    program.run(0, {one: noise(0, 32), two: noise(0, 32)})
 
 
 def test_without_a_compiler_there_is_no_sketch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ speaks after a norm. One row a pair, at the position of its token. Only the targ
 block network with one slot, so cache, starts and masks are the block drafter's.
 
 Call 0 appends the new pairs and gives the children of the root; every further level is one call for its `k_max` best
-nodes. Rows of drafted nodes are made from the drafter's own outputs, so they are dropped when the round is over.
+nodes. RowChoice of drafted nodes are made from the drafter's own outputs, so they are dropped when the round is over.
 
 `static_tree` drafts a fixed shape, the best paths of ranks that calibration found: each level runs exactly the nodes
 that will have children. Its table of ranks lies in the drafter's folder as `static_tree.json` and names the weights it
@@ -25,7 +25,7 @@ from torch import nn
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.engine.model.compiled.program import Rows
+from specviz.engine.model.compiled.program import RowChoice
 from specviz.events import TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import EAGLE, MOST_NODES
@@ -62,7 +62,7 @@ class EagleShape:
 
 
 class EagleNetwork(nn.Module):
-    """Rows come and go as `[B, n, 1, ..]`; below the layer a row is `[e ; f]`."""
+    """RowChoice come and go as `[B, n, 1, ..]`; below the layer a row is `[e ; f]`."""
 
     slots, depth = 1, 1
 
@@ -88,7 +88,7 @@ class EagleNetwork(nn.Module):
         return out
 
     def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
-        """Rows `[B, n, 1, 2 * width]` of f and embeddings, both `[B, n, width]`."""
+        """RowChoice `[B, n, 1, 2 * width]` of f and embeddings, both `[B, n, width]`."""
         return torch.cat([self.norm_token(embedded), condition], -1)[..., None, :]
 
     def forward(self, rows: Tensor, positions: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:
@@ -118,7 +118,7 @@ class EagleNetwork(nn.Module):
         call.normed(embedded, read, self.norm_token)
         call.normed(stream, read, self.layer.norm_attention, width)
         call.decoded(stream, self.layer, 0, out, read)
-        call.copy(stream, out, Rows.LAST)
+        call.copy(stream, out, RowChoice.LAST)
         return CallTables(given, embedded, out)
 
     def speak(self, states: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.products import linear as product
-from specviz.engine.model.compiled.program import Rows
+from specviz.engine.model.compiled.program import RowChoice
 from specviz.methods.mtp.spec import MTP
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 from specviz.methods.trained.parts import LayerConfig, drafter_kind
@@ -25,7 +25,7 @@ from specviz.methods.trained.vocabulary import Vocabulary
 
 
 class MtpNetwork(nn.Module):
-    """Rows come and go as `[B, n, 1, width]`. `head` `[V_d, width]` is the target's, given by `join`."""
+    """RowChoice come and go as `[B, n, 1, width]`. `head` `[V_d, width]` is the target's, given by `join`."""
 
     slots, depth = 1, 1
     head: Tensor
@@ -56,7 +56,7 @@ class MtpNetwork(nn.Module):
         return features
 
     def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
-        """Rows `[B, n, 1, width]` of h and embeddings, both `[B, n, width]`."""
+        """RowChoice `[B, n, 1, width]` of h and embeddings, both `[B, n, width]`."""
         joined: Tensor = self.fuse(torch.cat([self.norm_token(embedded), self.norm_condition(condition)], -1))
         return joined[..., None, :]
 
@@ -82,7 +82,7 @@ class MtpNetwork(nn.Module):
         call.normed(given, both, self.norm_condition, width)
         call.through(both, rows, self.fuse)
         call.decoded(rows, self.layer, 0, out)
-        call.copy(rows, out, Rows.LAST)
+        call.copy(rows, out, RowChoice.LAST)
         return CallTables(given, embedded, out)
 
     def speak(self, states: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.compiled.program import Rows
+from specviz.engine.model.compiled.program import RowChoice
 from specviz.methods.common.knobs import BLOCKS
 from specviz.methods.trained.calls import PairNetwork
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
@@ -114,7 +114,7 @@ class BlockShape:
 
 
 class BlockNetwork(nn.Module):
-    """Rows come and go as `[B, n, K, width]`: n blocks of K slots."""
+    """RowChoice come and go as `[B, n, K, width]`: n blocks of K slots."""
 
     def __init__(self, shape: BlockShape, rng: torch.Generator | None = None) -> None:
         super().__init__()
@@ -195,17 +195,17 @@ class BlockNetwork(nn.Module):
         call.normed(embedded, prefix, self.norm_token, width)
         call.through(prefix, fused, self.fuse.weight[:, :split])
         queries = nn.functional.linear(self.norm_query(self.queries).float(), self.fuse.weight[:, split:].float())
-        call.copy(fused, rows, Rows.SPREAD, k)
-        call.add(call.always(queries), rows, Rows.CYCLE)
+        call.copy(fused, rows, RowChoice.SPREAD, k)
+        call.add(call.always(queries), rows, RowChoice.CYCLE)
         for index, layer in enumerate(self.layers):
             if index:
                 both = call.table(2 * width, k)
                 call.copy(rows, both)
-                call.copy(rows, both, Rows.BEFORE, k, width)
+                call.copy(rows, both, RowChoice.BEFORE, k, width)
                 call.through(both, rows, self.shifts[index - 1])  # type: ignore[arg-type]
             last = out if index == len(self.layers) - 1 else rows
             call.decoded(rows, layer, index, last)  # type: ignore[arg-type]
-        call.copy(rows, out, Rows.LAST)
+        call.copy(rows, out, RowChoice.LAST)
         return CallTables(given, embedded, out)
 
     def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:

@@ -17,7 +17,7 @@ from torch import nn
 
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
-from specviz.engine.model.compiled.program import Rows
+from specviz.engine.model.compiled.program import RowChoice
 from specviz.engine.model.compiled.rows import RowKernel, addresses, row_kernel
 from specviz.events import six
 from specviz.methods.trained.layers import linear
@@ -93,7 +93,7 @@ class Judge:
         read, inner, said = call.table(down.n_in), call.table(down.n_out), call.table(up.n_out)
         if down.n_in < width + _LANES:
             raise ValueError("no room for a summary")
-        call.copy(call.always(torch.zeros(1, down.n_in, device="cpu")), read, Rows.CYCLE)
+        call.copy(call.always(torch.zeros(1, down.n_in, device="cpu")), read, RowChoice.CYCLE)
         call.copy(normed, read)
         call.copy(told, read, column=width)
         call.product(read, inner, down)
@@ -239,15 +239,18 @@ def best(
     return [([int(token) for token in row[:n]], [six(log) for log in row[n:]]) for row in rows]
 
 
-_OF_THREAD = threading.local()
+class _OfThread(threading.local):
+    kernel: RowKernel | None = None
+
+
+_OF_THREAD = _OfThread()
 
 
 def _kernel() -> RowKernel | None:
     """That of this thread; looked for once more while there is none."""
-    found: RowKernel | None = getattr(_OF_THREAD, "kernel", None)
-    if found is None or os.environ.get(COMPILE) == "off":
-        found = _OF_THREAD.kernel = row_kernel()
-    return found
+    if _OF_THREAD.kernel is None or os.environ.get(COMPILE) == "off":
+        _OF_THREAD.kernel = row_kernel()
+    return _OF_THREAD.kernel
 
 
 def _told(vocabulary: Vocabulary, tops: Sequence[Sequence[tuple[int, float]]]) -> list[Ranked]:

@@ -42,7 +42,7 @@ class Kind(IntEnum):
     LAYER = 6
 
 
-class Rows(IntEnum):
+class RowChoice(IntEnum):
     """Which row of the one table comes to a row of the other: the same; each to as many as a group has; all of them
     again and again; the one before, of a group, and the first itself; the last ones."""
 
@@ -115,14 +115,14 @@ class Sketch:
         self._refuse_wide(x, y, column)
         self._do(Kind.NORM, x, y, w=self._keep(gain), eps=eps, column=column)
 
-    def copy(self, x: int, y: int, rows: Rows = Rows.SAME, group: int = 1, column: int = 0) -> None:
+    def copy(self, x: int, y: int, rows: RowChoice = RowChoice.SAME, group: int = 1, column: int = 0) -> None:
         """Into table y, from a column on: rows of x."""
         self._refuse_wide(x, y, column)
-        if rows is Rows.LAST:
+        if rows is RowChoice.LAST:
             self._refuse_more(y, x)
         self._do(Kind.COPY, x, y, map=rows, group=group, column=column)
 
-    def add(self, x: int, y: int, rows: Rows = Rows.SAME) -> None:
+    def add(self, x: int, y: int, rows: RowChoice = RowChoice.SAME) -> None:
         """On top of table y: rows of x."""
         self._refuse_wide(x, y, 0)
         self._do(Kind.ADD, x, y, map=rows)
@@ -203,8 +203,9 @@ class Program:
     def run(
         self, count: int, given: Mapping[int, Tensor], filed: FiledRows | None = None, standing: Standing | None = None
     ) -> None:
-        """Once, with `count` rows, one at least. `given`: tables that come from outside or go there, contiguous;
-        `filed`, `standing`: where there are layers. Raises ValueError for tables that are not what was sketched."""
+        """Once, with `count` rows; with none nothing is done. `given`: tables that come from outside or go there,
+        contiguous; `filed`, `standing`: where there are layers. Raises ValueError for tables that are not what was
+        sketched."""
         where: list[int | None] = [*self._where]
         for number, rows in given.items():
             sketched = self._tables[number]
@@ -213,8 +214,8 @@ class Program:
             if rows.numel() != n or rows.dtype != self._dtypes[number] or not is_there:
                 raise ValueError(f"table {number} is {rows.dtype} {list(rows.shape)}, not what was sketched")
             where[number] = rows.data_ptr()
-        if count < 1:
-            raise ValueError("no row to begin with")
+        if not count:
+            return
         tables = (c_void_p * len(where))(*where)
         occasion = KernelOccasion(count, addressof(tables))
         if filed is not None and standing is not None:
