@@ -52,8 +52,6 @@ def test_every_row_comes_from_where_it_is_said(dtype: torch.dtype, n: int) -> No
     call.copy(one, out, RowChoice.SPREAD, 2)
     same, before = (few, RowChoice.SAME), (few, RowChoice.BEFORE)
     for k, (table, rows) in enumerate([same, (two, RowChoice.CYCLE), before, same], 1):
-        [(few, RowChoice.SAME), (two, RowChoice.CYCLE), (few, RowChoice.BEFORE), (few, RowChoice.SAME)], 1
-    ):
         call.copy(table, out, rows, 2, 16 * k)
     call.copy(out, tail, RowChoice.LAST)
     call.copy(few, sums)
