@@ -6,7 +6,7 @@ speaks after a norm. One row a pair, at the position of its token. Only the targ
 block network with one slot, so cache, starts and masks are the block drafter's.
 
 Call 0 appends the new pairs and gives the children of the root; every further level is one call for its `k_max` best
-nodes. RowChoice of drafted nodes are made from the drafter's own outputs, so they are dropped when the round is over.
+nodes. Rows of drafted nodes are made from the drafter's own outputs, so they are dropped when the round is over.
 
 `static_tree` drafts a fixed shape, the best paths of ranks that calibration found: each level runs exactly the nodes
 that will have children. Its table of ranks lies in the drafter's folder as `static_tree.json` and names the weights it
@@ -62,7 +62,7 @@ class EagleShape:
 
 
 class EagleNetwork(nn.Module):
-    """RowChoice come and go as `[B, n, 1, ..]`; below the layer a row is `[e ; f]`."""
+    """Rows come and go as `[B, n, 1, ..]`; below the layer a row is `[e ; f]`."""
 
     slots, depth = 1, 1
 

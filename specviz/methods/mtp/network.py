@@ -25,7 +25,7 @@ from specviz.methods.trained.vocabulary import Vocabulary
 
 
 class MtpNetwork(nn.Module):
-    """RowChoice come and go as `[B, n, 1, width]`. `head` `[V_d, width]` is the target's, given by `join`."""
+    """Rows come and go as `[B, n, 1, width]`. `head` `[V_d, width]` is the target's, given by `join`."""
 
     slots, depth = 1, 1
     head: Tensor

@@ -114,7 +114,7 @@ class BlockShape:
 
 
 class BlockNetwork(nn.Module):
-    """RowChoice come and go as `[B, n, K, width]`: n blocks of K slots."""
+    """Rows come and go as `[B, n, K, width]`: n blocks of K slots."""
 
     def __init__(self, shape: BlockShape, rng: torch.Generator | None = None) -> None:
         super().__init__()

@@ -197,9 +197,8 @@ class PairBuffer:
         if not seen.features:
             return
         n, waiting, skipped = len(seen.features[self.taps[0]]), len(self._pending), 0
-        if (
-            seen.outcome is None and self.most is not None and not self.calls.pairs
-        ):  # of the prompt, which comes in parts
+        is_prompt = seen.outcome is None and not self.calls.pairs  # which may come in parts
+        if is_prompt and self.most is not None:
             passed = max(0, waiting + n - self.most)
             skipped = max(0, passed - waiting)
             del self._pending[: passed - skipped]

@@ -1,13 +1,13 @@
 """Calls of drafters by programs: near what torch says, the same however rows come, out of use once weights change."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
+from engine.test_program import on as on
 from methods.specblock.small import Text
-from specviz.engine.model.compiled import library
 from specviz.engine.model.few_bits.grids import four_bits
 from specviz.methods.eagle3.drafter import EagleNetwork, EagleShape
 from specviz.methods.mtp.network import MtpNetwork
@@ -16,7 +16,6 @@ from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
 from specviz.methods.trained.layers import LayerShape, RowCache, compile_network, fill_normal
 from specviz.methods.trained.programs import compile_programs, programs_of
 from specviz.methods.trained.ranks import N_SUMMARY, summary
-from specviz.names import COMPILE
 
 LAYER, FEATURES, VOCAB = LayerShape(64, 4, 2, 32, 96), 96, 64
 SHAPE = BlockShape(LAYER, FEATURES, 64, VOCAB, rank_width=32)
@@ -24,18 +23,6 @@ DTYPES = (torch.float32, torch.bfloat16)
 NEAR = {torch.float32: 1e-5, torch.bfloat16: 0.04}  # of what is said by weights that four bits can hold, relative
 Network = BlockNetwork | EagleNetwork | MtpNetwork
 Make = Callable[[], Network]
-
-
-@pytest.fixture(autouse=True)
-def on(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv(COMPILE, "auto")
-    library.functions.cache_clear()
-    try:
-        library.functions()
-    except OSError:
-        pytest.skip("no C compiler here")
-    yield
-    library.functions.cache_clear()
 
 
 def block(**changes: object) -> BlockNetwork:
