@@ -88,7 +88,7 @@ class EagleNetwork(nn.Module):
         return out
 
     def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
-        """RowChoice `[B, n, 1, 2 * width]` of f and embeddings, both `[B, n, width]`."""
+        """Rows `[B, n, 1, 2 * width]` of f and embeddings, both `[B, n, width]`."""
         return torch.cat([self.norm_token(embedded), condition], -1)[..., None, :]
 
     def forward(self, rows: Tensor, positions: Tensor, keys: Keys, mask: Tensor | None) -> Tensor:

@@ -56,7 +56,7 @@ class MtpNetwork(nn.Module):
         return features
 
     def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
-        """RowChoice `[B, n, 1, width]` of h and embeddings, both `[B, n, width]`."""
+        """Rows `[B, n, 1, width]` of h and embeddings, both `[B, n, width]`."""
         joined: Tensor = self.fuse(torch.cat([self.norm_token(embedded), self.norm_condition(condition)], -1))
         return joined[..., None, :]
 
