@@ -32,7 +32,7 @@ from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.engine.run import prepare
-from specviz.errors import KnobError, SpecvizError
+from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import ModelInfo
 from specviz.knobs import Knobs, KnobSpec
 from specviz.methods import Method, get_method
@@ -146,6 +146,8 @@ def identity(
             for found in soak.compare(ids[seed % len(ids)], TEMPERATURES[nth], seed):
                 tell(found)
             done += 1
+            if len(soak.refused) == len(kinds):
+                raise SpecvizError(f"--identity: no method could be run: {'; '.join(soak.refused.values())}")
             seconds = time.monotonic() - began + (earlier.seconds if earlier is not None else 0)
             report = soak.report(empty, n_tokens, done, seconds, earlier.commits if earlier is not None else [])
             if keep is not None:
@@ -211,6 +213,7 @@ class _Soak:
         self.pair, self.settings = pair, settings
         self.found = {kind: MethodIdentity(name=kind) for kind in kinds}
         self.first: list[str] = []
+        self.refused: dict[str, str] = {}  # kinds that these models cannot be run by, and why
 
     @property
     def n_tokens(self) -> int:
@@ -233,6 +236,7 @@ class _Soak:
             first=self.first,
             seconds=seconds,
             cut=self.n_tokens < n_tokens,
+            left_out=[*empty.left_out, *(f"{kind}: {why}" for kind, why in self.refused.items())],
             n_compared=n_compared,
             commits=list(dict.fromkeys([*commits, empty.machine.commit or "unknown"])),
         )
@@ -244,8 +248,15 @@ class _Soak:
             shared |= SAMPLINGS[seed % len(SAMPLINGS)]
         plain = Decided.of(self._session(PLAIN, prompt, shared).rounds())
         for kind, counted in self.found.items():
+            if kind in self.refused:
+                continue
             rng = Random(f"{kind} {seed} {temperature}")
-            session = self._session(kind, prompt, shared, rng)
+            try:
+                session = self._session(kind, prompt, shared, rng)
+            except ModelError as error:
+                self.refused[kind] = str(error)
+                yield f"{kind} is left out: {error}"
+                continue
             other = Decided.of(_steered(session, rng, self.settings.knobs.get(kind, {})), counted)
             counted.n_runs += 1
             where = self._count(counted, plain, other)

@@ -32,7 +32,7 @@ from specviz.engine.model.files.loading import Loaded, embedded, pick_device
 from specviz.engine.model.pair import suit_threads
 from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
-from specviz.errors import SpecvizError
+from specviz.errors import ModelError, SpecvizError
 from specviz.events import ModelInfo
 from specviz.sources.prompts import PromptSet, load_prompts, suited
 
@@ -56,7 +56,10 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         settings, absent = _present(settings, servers)
         for line in absent:
             tell(line)
-        arms = [_arm(arm, settings, pair, peers, servers) for arm in settings.arms]
+        settings, arms, refused = _begun(settings, pair, peers, servers, ids[0])
+        for line in refused:
+            tell(line)
+        absent += refused
         probed = _threads(settings, arms, ids, tell)
         suit_threads(pair)
         seconds = settings.minutes * 60 if settings.minutes else None
@@ -117,6 +120,27 @@ def _present(settings: BenchSettings, servers: LlamaServers) -> tuple[BenchSetti
     if not left:
         raise SpecvizError(f"nothing is left to measure: {absent[0]}; name others with --methods")
     return replace(settings, arms=left), absent
+
+
+def _begun(
+    settings: BenchSettings, pair: Pair, peers: Peers, servers: LlamaServers, prompt: Tokens
+) -> tuple[BenchSettings, list[BenchArm], list[str]]:
+    """The arms, without those of ours that these models cannot be run by, and a line for each of those. SpecvizError
+    when none is left."""
+    arms, specs, refused = [], [], []
+    for spec in settings.arms:
+        arm = _arm(spec, settings, pair, peers, servers)
+        try:
+            if isinstance(arm, OurArm):
+                arm.session(prompt, 1, 0)
+        except ModelError as error:
+            refused.append(f"{spec.name} was not measured: {error}")
+            continue
+        arms.append(arm)
+        specs.append(spec)
+    if not arms:
+        raise SpecvizError(f"nothing is left to measure: {'; '.join(refused)}")
+    return replace(settings, arms=tuple(specs)), arms, refused
 
 
 def _arm(spec: Contestant, settings: BenchSettings, pair: Pair, peers: Peers, servers: LlamaServers) -> BenchArm:

@@ -56,6 +56,20 @@ def test_json_alone(pair: tuple[str, str], capsys: Captured) -> None:
     assert json.loads(out)["schema"] == "specviz.bench/1"
 
 
+def test_a_method_that_these_models_refuse_ends_no_other(pair: tuple[str, str], capsys: Captured) -> None:
+    """Nothing was trained for this pair: the method says so in the report and the others are measured."""
+    args = (*SMALL, *models(pair), "--no-memory", "--json")
+    code, out, err = call(capsys, *args, "--methods", "ar,eagle3")
+    assert code == 0
+    found = json.loads(out)
+    assert [arm["name"] for arm in found["arms"]] == found["settings"]["methods"] == ["ar"]
+    (note,) = [note for note in found["notes"] if note.startswith("eagle3 was not measured: ")]
+    assert note in err
+    code, out, err = call(capsys, *args, "--methods", "eagle3")
+    assert (code, out) == (2, "")
+    assert "nothing is left to measure: eagle3 was not measured: " in err
+
+
 def test_threads_are_probed_when_not_given(pair: tuple[str, str], capsys: Captured) -> None:
     args = (*SMALL[:-2], *models(pair), "--methods", "ar,hf-generate", "--no-memory", "--json")
     _, out, _ = call(capsys, *args)

@@ -14,6 +14,7 @@ from specviz.bench.settings import OURS, BenchSettings, contestants
 from specviz.cli.measure import shared
 from specviz.cli.measure.bench import command
 from specviz.engine.model.pair import load_pair
+from specviz.errors import ModelError
 from specviz.knobs import whole
 
 _FEW = ["--identity", "60", "--methods", "ngram,tree", "--max-new-tokens", "20", "--threads", "1", "--quiet"]
@@ -56,6 +57,26 @@ def test_rows_that_round_as_they_stand_together_are_caught(prompts: list[str], m
     assert code == 1
     assert found["n_rows_differing"] > 0
     assert found["first"]
+
+
+def test_a_method_that_cannot_be_run_ends_no_other(prompts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is left out with what it says; where none is left that is the error."""
+    make = module.prepare.make_drafter
+
+    def refusing(method: Any, *given: Any) -> Any:
+        if method.name in refused:
+            raise ModelError("layers of type X cannot be run in part")
+        return make(method, *given)
+
+    monkeypatch.setattr(module.prepare, "make_drafter", refusing)
+    refused = {"ngram"}
+    code, found = report(prompts)
+    assert code == 0
+    assert found["left_out"] == ["ngram: layers of type X cannot be run in part"]
+    assert {each["name"]: each["n_tokens"] > 0 for each in found["methods"]} == {"ngram": False, "tree": True}
+    refused |= {"draft"}
+    none = CliRunner().invoke(command, [*_FEW, *prompts])
+    assert "--identity: no method could be run: layers of type X" in str(none.exception)
 
 
 def test_a_report_is_gone_on_with(prompts: list[str], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tokenizers import AddedToken
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import compare_tokenizers, load, pick_device, stop_tokens
-from specviz.engine.model.selftest import _paths, _probe, reference, self_test
+from specviz.engine.model.selftest import _paths, _probe, reference, self_test, tolerance
 from specviz.engine.run.local import load_pair
 from specviz.errors import ModelError
 from support.models import build, save, tokenizer
@@ -86,6 +86,32 @@ def test_self_test_catches_a_layer_that_is_misread() -> None:
     adapter.embedding = torch.nn.Embedding.from_pretrained(model.model.embed_tokens.weight * 1.5)
     with pytest.raises(ModelError, match="LlamaDecoderLayer are not supported"):
         self_test(adapter, want)
+
+
+@torch.inference_mode()
+def test_sixteen_bits_that_round_otherwise_are_no_other_model() -> None:
+    """Many layers round further apart than any bound on their logits; a layer without its attention is still seen."""
+
+    def deep(rounded: bool) -> Any:
+        """24 layers; `rounded`: the same model with a factor of three moved from weights into norms."""
+        model = build("llama", seed=2, num_hidden_layers=24, layer_types=None)
+        for layer in model.model.layers if rounded else ():
+            layer.post_attention_layernorm.weight.mul_(3)
+            for linear in (layer.mlp.gate_proj, layer.mlp.up_proj):
+                linear.weight.div_(3)
+            layer.input_layernorm.weight.mul_(3)
+            for linear in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
+                linear.weight.div_(3)
+        return model.to(torch.bfloat16)
+
+    want, here = reference(deep(rounded=True), "deep", 260), reference(deep(rounded=False), "deep", 260)
+    apart = float((want.chain - here.chain).abs().max() / want.chain.std())
+    assert apart > tolerance(torch.bfloat16), "the control: their logits are far apart"
+    self_test(ModelAdapter(deep(rounded=False)), want)
+    model = deep(rounded=False)
+    model.model.layers[17].self_attn.o_proj.weight.zero_()
+    with pytest.raises(ModelError, match="what layer 18 adds to a chain differs"):
+        self_test(ModelAdapter(model), want)
 
 
 def test_what_an_adapter_is_held_against_is_the_untouched_models() -> None:

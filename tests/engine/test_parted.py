@@ -25,7 +25,7 @@ from specviz.engine.model.files.loading import embedded, load
 from specviz.engine.model.pair import _drafting
 from specviz.engine.model.parted.loading import Ranks, check_heads, ranks
 from specviz.engine.model.parted.message import FRAME, MessageReader, Pass
-from specviz.engine.model.selftest import Reference, reference, self_test
+from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError
 from specviz.local_models.shipped import usual_draft
 from specviz.methods import all_methods
@@ -118,10 +118,10 @@ def test_sums_that_sixteen_bits_round_in_every_process_are_no_other_model() -> N
     want = reference(build("llama", seed=2, dtype=torch.bfloat16), "tiny", adapter.vocab)
     away = torch.randn(want.tree.shape, generator=torch.Generator().manual_seed(1)).clamp(-1, 1)
     for share, parted, refused in ((0.05, False, False), (0.23, False, True), (0.23, True, False), (0.6, True, True)):
-        other = Reference(want.chain, want.tree + share * want.tree.std() * away)
+        other = replace(want, tree=want.tree + share * want.tree.std() * away)
         with pytest.raises(ModelError, match="logits of a tree differ") if refused else nullcontext():
             self_test(adapter, other, parted)
-    wrong = Reference(want.chain, want.tree[[0, 1, 2, 4, 3]])
+    wrong = replace(want, tree=want.tree[[0, 1, 2, 4, 3]])
     with pytest.raises(ModelError, match="logits of a tree differ"):
         self_test(adapter, wrong, True)
 

@@ -101,6 +101,14 @@ def _first(owner: Any, *names: str) -> Any:
     return None
 
 
+def decoder(model: Any) -> tuple[Any, Any]:
+    """The library's module of a causal LM's decoder, and its list of layers; None for a list that it has not."""
+    base = model.get_decoder() if hasattr(model, "get_decoder") else model.base_model
+    if not hasattr(base, "layers") and not hasattr(base, "h"):
+        base = model.base_model
+    return base, _first(base, "layers", "h")
+
+
 class ModelAdapter:
     """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here.
 
@@ -118,10 +126,7 @@ class ModelAdapter:
         self.model = model.eval()
         self.name = name
         self.config = model.config.get_text_config()
-        self.base = model.get_decoder() if hasattr(model, "get_decoder") else model.base_model
-        if not hasattr(self.base, "layers") and not hasattr(self.base, "h"):
-            self.base = model.base_model
-        self.layers = _first(self.base, "layers", "h")
+        self.base, self.layers = decoder(model)
         self.norm = _first(self.base, "norm", "final_layer_norm", "ln_f")
         if self.layers is None or self.norm is None:
             raise ModelError(
