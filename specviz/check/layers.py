@@ -16,6 +16,7 @@ def check_layers(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     """Nothing for a draft model that reads no states."""
     if draft.is_head:
         yield from _taps(target, draft)
+        yield from _target_layers(target, draft)
         yield from _widths(target, draft)
         yield from _map(target, draft)
         yield from _speculators(target, draft)
@@ -47,6 +48,32 @@ def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
             1,
             f"it reads layers {list(taps)}, twice or not in rising order",
             "states are joined in this order: check it against the order of training",
+        )
+
+
+def _target_layers(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
+    """What block drafters say of the target that they were made for, and the token that stands for a place to fill."""
+    said = draft.count("num_target_layers")
+    if said is not None and target.layers is not None and said != target.layers:
+        yield error(
+            "target-layers",
+            1,
+            f"made for a target of {said} layers; this one has {target.layers}",
+            "use its own target",
+        )
+    if draft.get("dflash_config", "block_size") is None or draft.get("speculators_config") is not None:
+        return
+    mask, rows = draft.count("mask_token_id"), target.count("vocab_size")
+    if mask is None:
+        yield error(
+            "mask-missing",
+            3,
+            "it fills masked places and its config.json has no mask_token_id",
+            "write the id that it was trained with: engines take some other embedding, or stop",
+        )
+    elif rows is not None and not 0 <= mask < rows:
+        yield error(
+            "mask-outside", 5, f"mask_token_id is {mask}; the target's embedding has {rows} rows", "use its own target"
         )
 
 

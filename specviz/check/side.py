@@ -21,7 +21,14 @@ INDEX = "model.safetensors.index.json"
 _INTEGERS = {"I64": "<i8", "I32": "<i4", "I16": "<i2"}
 _MOST_MAP = 1 << 24  # entries of a map from draft ids to target ids
 # Fields that only a part which reads its target's states has; a causal LM of its own has none of them.
-_HEAD_FIELDS = ("draft_vocab_size", "eagle_config", "eagle_aux_hidden_state_layer_ids", "dflash_config", "taps")
+_HEAD_FIELDS = (
+    "draft_vocab_size",
+    "eagle_config",
+    "eagle_aux_hidden_state_layer_ids",
+    "dflash_config",
+    "medusa_num_heads",
+    "taps",
+)
 _HEAD_TENSORS = ("fc.weight", "d2t")
 
 
@@ -85,7 +92,7 @@ class ModelSide:
         return (
             any(self.config.get(name) is not None for name in _HEAD_FIELDS)
             or "speculators_config" in self.config
-            or any(name.endswith(_HEAD_TENSORS) for name in self.tensors)
+            or any(name.endswith(_HEAD_TENSORS) for name in self.tensors if "mtp." not in name)  # not a target's own
         )
 
     def tensor(self, ending: str) -> Tensor | None:

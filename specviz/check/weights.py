@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from specviz.check.findings import PairFinding, error, note, warning
 from specviz.check.side import INDEX, ModelSide
-from specviz.model_folder import shown
+from specviz.model_folder import own_mtp_layers, shown
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 _DEAR = 0.5  # of the target's bytes: above it a draft model hardly ever pays
@@ -40,7 +40,15 @@ def _index(side: ModelSide, which: str) -> Iterator[PairFinding]:
             f"the {which}'s index names {shown(gone[0])}, which is not in its file ({len(gone)} such)",
             "fetch or save it again: what is missing is initialised at random, and nothing warns",
         )
-    if not side.tensors:
+    pickled = sorted(path.name for path in side.folder.glob("*") if path.suffix in (".pt", ".bin", ".pth"))
+    if not side.tensors and pickled:
+        yield error(
+            "weights-pickled",
+            3,
+            f"the {which}'s weights are pickled ({shown(pickled[0])}), which is never opened here",
+            "specviz convert writes them as safetensors",
+        )
+    elif not side.tensors:
         yield error(
             "no-weights",
             3,
@@ -119,7 +127,16 @@ def _states(side: ModelSide, which: str) -> Iterator[PairFinding]:
 
 
 def _sizes(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
-    if target.folder.resolve() == draft.folder.resolve():
+    n_mtp = own_mtp_layers(target.config, target.tensors)
+    if target.folder.resolve() == draft.folder.resolve() and n_mtp:
+        yield note(
+            "own-mtp",
+            14,
+            f"target and draft are one folder, which has {n_mtp} MTP layer{'s' * (n_mtp != 1)} of its own",
+            f"serve it by the engine's MTP method and draft at most {n_mtp} token{'s' * (n_mtp != 1)} a round first: "
+            "further ones call the same layer again",
+        )
+    elif target.folder.resolve() == draft.folder.resolve():
         yield warning("same-model", 16, "target and draft are one folder", "all is accepted and nothing is won")
     elif draft.n_bytes > _DEAR * target.n_bytes > 0:
         share = draft.n_bytes / target.n_bytes

@@ -137,6 +137,16 @@ def _folder(folder: Path, name: str) -> dict[str, Any]:
 
 def _gguf(path: Path) -> dict[str, Any]:
     header = read_header(path)
+    if not header.tokens:
+        kind = model_folder.shown(header.architecture)
+        return {
+            "name": path.stem,
+            "kind": "GGUF file",
+            "usable": False,
+            "architecture": kind,
+            "bytes": path.stat().st_size,
+            "note": "no language model: it has no vocabulary; a drafter for llama.cpp, beside its target",
+        }
     return {
         "name": path.stem,
         "kind": "GGUF file",
@@ -164,6 +174,8 @@ def _model(folder: Path) -> dict[str, Any] | None:
     sizes = {name: next((fields[key] for key in keys if key in fields), None) for name, keys in _SIZES.items()}
     weights = model_folder.weight_files(folder)
     tensors = [tensor for file in weights for tensor in model_folder.tensors(file)]
+    n_mtp = model_folder.own_mtp_layers(fields, (tensor.name for tensor in tensors))
+    mtp = {"own MTP layers": f"{n_mtp}, which engines draft with; not read here yet"} if n_mtp else {}
     return {
         "architecture": TRIED.get(kind, model_folder.shown(kind)),
         "tried": kind in TRIED,
@@ -171,6 +183,7 @@ def _model(folder: Path) -> dict[str, Any] | None:
         "n_params": sum(tensor.size for tensor in tensors) if weights else None,
         "dtype": tensors[0].dtype if tensors else "?" if weights else None,
         "bytes": sum(file.stat().st_size for file in weights) if weights else None,
+        **mtp,
     }
 
 

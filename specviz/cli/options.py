@@ -163,7 +163,7 @@ def _part_line(method: Method, part: Part, target: str | None) -> str:
     there = part.on is not None and not _lacks(part.on, target)
     folder = target is not None and Path(target).is_dir()
     named = "" if folder or there else f", then give --{part.knob} {part.beside}"
-    return f"not here, no {part.what}: {part.command(target, folder, there)}{named}"
+    return f"not here, no {part.what} of specviz's training: {part.command(target, folder, there)}{named}"
 
 
 def _lacks(part: Part, target: str | None) -> bool:

@@ -26,7 +26,7 @@ from specviz.events.branch import (
     TokenFate,
 )
 from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
-from specviz.events.outside import Counted, Known, Outside, Promise, Reported
+from specviz.events.outside import Counted, EngineCounts, Known, Outside, Promise, Reported
 from specviz.events.pass_work import MachineRates, PassParts, PassWork
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
@@ -182,6 +182,7 @@ __all__ = [
     "Counted",
     "DraftStep",
     "End",
+    "EngineCounts",
     "Event",
     "ExitRound",
     "ExitTable",

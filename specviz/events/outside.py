@@ -54,6 +54,14 @@ class Reported(Event, tag="reported", kw_only=True):
     histogram: list[Total] | None = None  # rounds by accepted tokens
 
 
+class EngineCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals of one of several engines behind one address; `name`: its own label."""
+
+    name: str
+    n_rounds: Total
+    n_accepted: Total
+
+
 class Counted(Event, tag="counted", kw_only=True):
     """Totals of a server since it began; `wall` seconds since 1970 when they were read. Null: it does not say.
 
@@ -70,6 +78,7 @@ class Counted(Event, tag="counted", kw_only=True):
     per_position: list[Total] = []  # rounds that kept a token at that position
     accept_length: Real | None = None
     accept_rate: Real | None = None
+    engines: list[EngineCounts] = []  # each alone, where there are several; the totals are their sums
 
     @property
     def speculates(self) -> bool:

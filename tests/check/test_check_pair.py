@@ -96,6 +96,12 @@ def _spec(draft: Made, **changes: Any) -> None:
     draft.config["speculators_config"] |= changes
 
 
+def _block(draft: Made, **given: Any) -> None:
+    """A drafter that fills masked places."""
+    del draft.config["speculators_config"]
+    draft.config |= {"block_size": 4, **given}
+
+
 def _tensor(draft: Made, name: str, value: Any) -> None:
     draft.tensors[name] = np.asarray(value)
 
@@ -130,6 +136,9 @@ PLANTED: tuple[tuple[str, str, bool, Callable[[Made, Made], object]], ...] = (
     ("verifier-differs", "error", True, lambda t, d: t.config.update(architectures=["Qwen3ForCausalLM"])),
     ("verifier-named", "note", True, lambda t, d: _spec(d, verifier={"name_or_path": "some/other-model"})),
     ("length-unnamed", "warning", True, lambda t, d: _spec(d, proposal_methods=[{"greedy": True}])),
+    ("target-layers", "error", True, lambda t, d: d.config.update(num_target_layers=36)),
+    ("mask-missing", "error", True, lambda t, d: _block(d)),
+    ("mask-outside", "error", True, lambda t, d: _block(d, mask_token_id=V)),
     ("length-beyond", "warning", True, lambda t, d: d.config.update(block_size=2)),
     ("shard-missing", "error", False, lambda t, d: t.index.update({"a": "model-00002.safetensors"})),
     ("tensor-missing", "error", False, lambda t, d: d.index.update({"a": "model.safetensors"})),
@@ -177,6 +186,36 @@ def test_warnings_end_with_0_and_one_folder_is_too_good(cli: Cli, tmp_path: Path
     done = cli("check", folder, folder)
     assert done.code == 0
     assert "one folder" in done.out
+
+
+def test_a_target_with_mtp_layers_is_served_with_itself(tmp_path: Path) -> None:
+    """By its config, by its part for text, or by the names of its tensors; a drafter in it, nothing too good."""
+    made = {name: Made(2) for name in ("fields", "part", "names", "none")}
+    made["fields"].config["num_nextn_predict_layers"] = 1
+    made["part"].config["text_config"] = {"mtp_num_hidden_layers": 2}
+    made["names"].tensors["mtp.fc.weight"] = made["names"].tensors["mtp.layers.0.mlp.weight"] = np.zeros(
+        (2, 2), np.float32
+    )
+    found = {}
+    for name, model in made.items():
+        side = read_side(str(model.write(tmp_path / name)))
+        found[name] = {each.code: each.what for each in check_pair(side, side)}
+    assert [*found["none"]] == ["same-model"]
+    assert "has 1 MTP layer of its own" in found["fields"]["own-mtp"]
+    assert "has 2 MTP layers of its own" in found["part"]["own-mtp"]
+    assert [*found["names"]] == ["own-mtp"]
+
+
+def test_pickled_heads_are_told_and_need_no_tokenizer(tmp_path: Path) -> None:
+    """As Medusa's are published."""
+    heads = Made(1)
+    heads.config = {"medusa_num_heads": 3, "medusa_num_layers": 1}
+    heads.tokens, heads.tokenizer, heads.tensors = {}, {}, {}
+    folder = heads.write(tmp_path / "heads")
+    (folder / "medusa_lm_head.pt").write_bytes(b"\x80\x02.")
+    found = check_pair(read_side(str(Made(8).write(tmp_path / "target"))), read_side(str(folder)))
+    assert [each.code for each in found] == ["weights-pickled"]
+    assert "specviz convert" in found[0].fix
 
 
 def test_what_is_no_model_is_one_line(cli: Cli, tmp_path: Path) -> None:  # noqa: F811

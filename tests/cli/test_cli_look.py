@@ -293,7 +293,10 @@ def test_methods_are_listed_by_what_lies_with_the_target(cli: Cli, tmp_path: Pat
 
 def test_of_the_embedded_target_the_list_and_the_help_say_the_same(cli: Cli) -> None:
     (found,) = options.lacking().items()
-    assert found == ("medusa", "not here, no set of Medusa heads: specviz train medusa, then give --drafter medusa")
+    assert found == (
+        "medusa",
+        "not here, no set of Medusa heads of specviz's training: specviz train medusa, then give --drafter medusa",
+    )
     embedded = Path(str(models.resources.files("specviz_assets"))) / "models" / "pair" / "target"
     assert list(options.lacking(str(embedded))) == ["medusa"]  # the same target, called by its folder
     assert found[1] in cli("models").out

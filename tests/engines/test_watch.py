@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.cli import main
-from specviz.engines.watch import Counted, ServerWatcher, picture_of, read_history
+from specviz.engines.watch import Counted, ServerWatcher, WatchPicture, picture_of, read_history
 from specviz.engines.watch.changes import change_points
 from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
@@ -20,6 +20,7 @@ from specviz.engines.watch.fetch import metrics_address
 from specviz.engines.watch.history import packed_history
 from specviz.engines.watch.watcher import thinned
 from specviz.errors import SpecvizError
+from specviz.events import EngineCounts
 from specviz.metrics import wilson_interval
 
 LABELS = '{engine="0",model_name="a \\"b\\"\\\\c"}'
@@ -237,3 +238,80 @@ def test_a_server_that_is_away_keeps_what_was_seen(served: Callable[[list[Answer
     watcher.look()
     assert watcher.problem is None
     assert watcher.picture.n_rounds == 2
+
+
+def several(lengths: list[float], rounds: int = 400) -> str:
+    """vLLM's counters of several data parallel engines, each with one drafted token and so many tokens a round."""
+    lines = []
+    for name, length in enumerate(lengths):
+        labels = f'{{engine="{name}",model_name="m"}}'
+        lines.append(f"vllm:spec_decode_num_drafts_total{labels} {rounds}")
+        lines.append(f"vllm:spec_decode_num_draft_tokens_total{labels} {3 * rounds}")
+        lines.append(f"vllm:spec_decode_num_accepted_tokens_total{labels} {round((length - 1) * rounds)}")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_engine_that_is_ill_is_named() -> None:
+    """Each of several is told alone; the sums are as before; alike ones, and one of two, are no finding."""
+
+    def picture(*lengths: float) -> WatchPicture:
+        return picture_of([read_counters(read_samples(several(list(lengths)), "here"), 0.0, "here")])
+
+    ill = picture(2.9, 2.8, 1.1, 3.0)
+    assert [(each.name, each.length) for each in ill.engines] == [("0", 2.9), ("1", 2.8), ("2", 1.1), ("3", 3.0)]
+    assert ill.length == pytest.approx((2.9 + 2.8 + 1.1 + 3.0) / 4)
+    assert "engine 2 at 1.10, the others at 2.90" in ill.headline
+    for fine in (picture(2.9, 2.8, 2.2, 3.0), picture(2.9, 1.1)):
+        assert "engine" not in fine.headline
+    assert picture(2.0).engines == ()
+
+
+def test_engines_are_counted_between_looks() -> None:
+    """Since we look, not since the server began; from 0 where it began again."""
+
+    def look(*rounds: int) -> Counted:
+        named = [EngineCounts(name=str(k), n_rounds=n, n_accepted=n // 2) for k, n in enumerate(rounds)]
+        return Counted(engine="vLLM", wall=0.0, n_rounds=sum(rounds), n_accepted=sum(rounds) // 2, engines=named)
+
+    assert [each.n_rounds for each in picture_of([look(100, 200), look(110, 260)]).engines] == [10, 60]
+    assert [each.n_rounds for each in picture_of([look(100, 200), look(4, 6)]).engines] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        (
+            [280, 264, 248, 240, 220, 0, 0, 0],
+            "a cliff at position 6: 0.0% of 220 rounds that came so far keep it, after 92%",
+        ),
+        ([0] * 13, "next to nothing is kept at position 1 (0.0% of 400 rounds)"),
+        ([280, 140, 4, 2], "a cliff at position 3"),
+    ],
+)
+def test_a_broken_position_is_no_draft_length(kept: list[int], told: str) -> None:
+    """Where acceptance falls to nothing at once, a shorter draft is no advice."""
+    found = picture_of([counted(400, kept)]).finding
+    assert told in found
+    assert "would lose next to nothing" not in found
+    slowly = picture_of([counted(400, [280, 190, 120, 60, 20, 3])]).finding
+    assert "would lose next to nothing" in slowly, "the control: it falls by and by"
+
+
+def test_drafted_tokens_without_rounds_are_told() -> None:
+    """The counters of vLLM 0.5: no rounds, but drafted and accepted tokens."""
+    old = Counted(engine="vLLM", wall=0.0, n_generated=2642, n_drafted=42272, n_accepted=0)
+    assert picture_of([old]).headline == "0 of 42,272 drafted tokens kept; rounds are not counted there"
+
+
+def test_a_change_is_told_in_a_pipe_when_it_is_found(
+    served: Callable[[list[Answer]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It lies some looks back by then; it is told once, with its time."""
+    answers, rounds, kept = [], 0, 0
+    for look in range(24):
+        rounds, kept = rounds + 400, kept + (320 if look < 12 else 160)
+        answers.append((200, vllm(rounds, [kept], rounds + kept)))
+    assert main(["watch", served(answers), "--plain", "--every", "0.1", "--looks", "24"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "changed at" in line]
+    assert len(told) == 1
+    assert "position 1 fell from 80% to" in told[0]

@@ -96,9 +96,17 @@ def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: 
     from specviz.errors import SpecvizError
 
     done, away = 1, False
+    known: set[tuple[int, bool]] = set()
     while True:
-        if not away and watcher.picture is not None:
-            tell(watcher.picture, as_json, short=not as_json and done > 1)
+        picture = None if away else watcher.picture
+        if picture is not None:
+            tell(picture, as_json, short=not as_json and done > 1)
+            # A change is found some looks after it happened, at a moment that moves a little as more is seen.
+            for change in picture.changes if done > 1 and not as_json else ():
+                if (change.position, change.after < change.before) not in known:
+                    click.echo(f"{_clock(picture.points[-1].wall)}  changed at {_clock(change.wall)}: {change.words}")
+            known |= {(change.position, change.after < change.before) for change in picture.changes}
+            sys.stdout.flush()
         if looks is not None and done >= looks:
             return
         time.sleep(every)
@@ -125,12 +133,13 @@ def tell(picture: "WatchPicture", as_json: bool, short: bool = False) -> None:
 def _now(picture: "WatchPicture") -> list[str]:
     point = picture.points[-1]
     said = [
-        f"{point.length:.2f} tokens a round" if point.length is not None else "nothing drafted",
+        f"{point.length:.2f} tokens a round" if point.length is not None else "",
         f"{point.acceptance:.0%} of drafted kept" if point.acceptance is not None else "",
         f"{point.tokens_per_s:.1f} tok/s" if point.tokens_per_s is not None else "",
         "server began again" if point.wall in picture.restarts else "",
-        *(change.words for change in picture.changes if change.wall == point.wall),
     ]
+    if point.length is None and point.acceptance is None:
+        said.insert(0, "nothing drafted")
     return [f"{_clock(point.wall)}  " + " · ".join(filter(None, said))]
 
 
@@ -148,6 +157,9 @@ def _lines(picture: "WatchPicture") -> list[str]:
         out.append(
             f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{given}"
         )
+    for each in picture.engines:
+        told = "nothing drafted" if each.length is None else f"{each.length:.2f} tokens a round over {each.n_rounds:,}"
+        out.append(f"  engine {each.name}: {told}")
     out += [f"  {picture.finding}"] if picture.finding else []
     out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
     out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from specviz.engines.watch.exposition import MetricSample
 from specviz.errors import SpecvizError
-from specviz.events import Counted
+from specviz.events import Counted, EngineCounts
 from specviz.trace.rules import DEFAULT_RULES
 
 MOST_POSITIONS = 256  # of a draft; what is beyond is no engine's
+MOST_ENGINES = 64  # told one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,22 @@ def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> C
         per_position=_positions(named.get(f"{first}accepted_tokens_per_pos_total", [])),
         accept_length=_mean(named.get("spec_accept_length", [])),
         accept_rate=_mean(named.get("spec_accept_rate", [])),
+        engines=_engines(named.get(rounds, []), named.get(f"{first}accepted_tokens_total", [])),
     )
+
+
+def _engines(rounds: list[MetricSample], accepted: list[MetricSample]) -> list[EngineCounts]:
+    """Each engine alone (vLLM's data parallel engines carry a label `engine`); nothing where there is only one."""
+    counts: dict[str, list[float]] = {}
+    for place, samples in enumerate((rounds, accepted)):
+        for sample in samples:
+            name = sample.labels.get("engine")
+            if name is not None and (name in counts or len(counts) < MOST_ENGINES):
+                counts.setdefault(name, [0.0, 0.0])[place] += sample.value
+    if len(counts) < 2:
+        return []
+    named = sorted(counts.items(), key=lambda item: (len(item[0]), item[0]))
+    return [EngineCounts(name=name, n_rounds=_added([n]), n_accepted=_added([kept])) for name, (n, kept) in named]
 
 
 def _by_name(samples: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:

@@ -28,7 +28,11 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
     if text.lstrip()[:1] == "<":
         raise SpecvizError(f"{where} answers with a web page, not with counters: give the address of the engine itself")
     if text.lstrip()[:1] in ("{", "["):
-        raise SpecvizError(f"{where} answers with JSON, not with counters: leave the path away, or end it in /metrics")
+        if "specDecodingStats" in text or "iterLatencyMS" in text:
+            raise SpecvizError(
+                f"{where} answers with TensorRT-LLM's JSON, which is not read: give its /prometheus/metrics, where on"
+            )
+        raise SpecvizError(f"{where} answers with JSON, not with counters: give the engine's address without a path")
     found = []
     lines = text.splitlines()
     if lines and not text.endswith("\n"):

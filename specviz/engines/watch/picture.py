@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 
 from specviz.engines.watch.changes import change_points
 from specviz.engines.watch.counters import kind_of
@@ -12,6 +13,8 @@ from specviz.metrics import wilson_interval
 from specviz.metrics.estimate import Z
 
 _LITTLE = 0.02  # of the tokens of a round
+_DEAD = 0.05  # of rounds at most keep the first position: nothing works
+_FEW_ROUNDS = 30  # below it nothing is said of one engine, or of a position
 CLOSED = (
     "closed here: which tokens were drafted, p, q, u, the tree and why a token was refused; counters hold sums alone"
 )
@@ -57,6 +60,15 @@ class SeenChange:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineShare:
+    """One of several engines over the same time: rounds, and tokens a round; None before its first."""
+
+    name: str
+    n_rounds: int
+    length: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class WatchPicture:
     """`over`: what the totals cover. `length_ends`: 95 % interval of the mean, None where no sum tells it.
 
@@ -76,6 +88,7 @@ class WatchPicture:
     acceptance: float | None
     tokens_per_s: float | None
     positions: tuple[PositionShare, ...]
+    engines: tuple[EngineShare, ...]
     points: tuple[LookPoint, ...]
     changes: tuple[SeenChange, ...]
     restarts: tuple[float, ...]
@@ -149,14 +162,37 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         acceptance=acceptance,
         tokens_per_s=speed,
         positions=_positions(rounds, kept) if rounds else (),
+        engines=(engines := _engines([last] if whole else looks)),
         points=points,
         changes=changes,
         restarts=tuple(step.after.wall for step in steps if step.anew),
         notes=tuple(_notes(last, rounds, drafted, accepted, kept)),
         rule=f"rule in force: not told by counters; {kind_of(last.engine).rule}",
-        headline=_headline(last, length, changes),
+        headline=_headline(last, length, changes, engines),
         finding=_finding(_positions(rounds, kept), length) if rounds and length else "",
     )
+
+
+def _engines(looks: Sequence[Counted]) -> tuple[EngineShare, ...]:
+    """Each engine since the first of these looks; of a single look since the server began."""
+    totals: dict[str, list[int]] = {}
+    first = Counted(engine="", wall=0.0)
+    for before, after in pairwise([first, *looks] if len(looks) == 1 else looks):
+        old = {} if began_again(before, after) else {each.name: each for each in before.engines}
+        for each in after.engines:
+            was, total = old.get(each.name), totals.setdefault(each.name, [0, 0])
+            total[0] += max(0, each.n_rounds - (was.n_rounds if was else 0))
+            total[1] += max(0, each.n_accepted - (was.n_accepted if was else 0))
+    return tuple(EngineShare(name, n, 1 + kept / n if n else None) for name, (n, kept) in totals.items())
+
+
+def _ill(engines: Sequence[EngineShare]) -> list[EngineShare]:
+    """Engines of enough rounds that draft less than half as many kept tokens as the middle one of them."""
+    told = [each for each in engines if each.length is not None and each.n_rounds >= _FEW_ROUNDS]
+    if len(told) < 3:
+        return []  # of two nobody knows which one is as it should be
+    middle = median(each.length or 1.0 for each in told)
+    return [each for each in told if (each.length or 1.0) - 1 < (middle - 1) / 2]
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
@@ -165,10 +201,15 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _finding(positions: Sequence[PositionShare], length: float) -> str:
-    """Which last positions bring less than 2 % of a round's tokens even at the upper ends of their intervals.
+    """What is wrong with the positions, or else which last ones bring less than 2 % of a round's tokens even at the
+    upper ends of their intervals.
 
-    A position brings the share of rounds that keep it: without it a round has so many tokens less.
+    A position brings the share of rounds that keep it: without it a round has so many tokens less. Where acceptance
+    falls to nothing at once the draft length is not at fault.
     """
+    broken = _broken(positions)
+    if broken:
+        return broken
     most = 0.0
     first = len(positions)
     while first > 1 and most + positions[first - 1].high <= _LITTLE * length:
@@ -182,6 +223,28 @@ def _finding(positions: Sequence[PositionShare], length: float) -> str:
         f"{which} {sum(at.kept for at in gone):.3f} tokens a round (at most {most:.3f}): drafting {first} in place of "
         f"{len(positions)} would lose next to nothing; what drafting costs is not counted"
     )
+
+
+def _broken(positions: Sequence[PositionShare]) -> str:
+    """A position at which next to nothing is kept though those before it are: fault 2 of docs/check.md; at the first
+    one fault 1 or 3."""
+    for before, at in zip((None, *positions), positions, strict=False):
+        given, came = at.given, at.n if before is None else round(before.kept * before.n)
+        if given is None or came < _FEW_ROUNDS:
+            return ""
+        most = wilson_interval(round(given * came), came)[1]
+        if before is None and most < _DEAD:
+            return (
+                f"next to nothing is kept at position 1 ({given:.1%} of {came} rounds): a drafter that does not read "
+                "its target, or was not loaded (faults 1 and 3); no draft length mends that"
+            )
+        if before is not None and before.given is not None and most < before.given / 4:
+            return (
+                f"a cliff at position {at.position + 1}: {given:.1%} of {came} rounds that came so far keep it, after "
+                f"{before.given:.0%} at position {at.position}: the drafter's own loop or its positions (fault 2); a "
+                "shorter draft only hides it"
+            )
+    return ""
 
 
 def _width(looks: Sequence[Counted]) -> int:
@@ -239,10 +302,15 @@ def _notes(
     return told
 
 
-def _headline(last: Counted, length: float | None, changes: Sequence[SeenChange]) -> str:
+def _headline(
+    last: Counted, length: float | None, changes: Sequence[SeenChange], engines: Sequence[EngineShare]
+) -> str:
     """The server in one line."""
     if not last.speculates:
         return f"{last.engine} shows no speculation: {kind_of(last.engine).turn_on or 'it is off'}"
+    if length is None and last.n_drafted:
+        kept = "an unknown number" if last.n_accepted is None else f"{last.n_accepted:,}"
+        return f"{kept} of {last.n_drafted:,} drafted tokens kept; rounds are not counted there"
     if length is None and last.n_generated:
         return "text is generated, but no round has drafted: where a lookup drafts, it found no match"
     if length is None:
@@ -252,4 +320,9 @@ def _headline(last: Counted, length: float | None, changes: Sequence[SeenChange]
     said = f"{length:.2f} tokens a round"
     if length < 1.1:
         said += ": next to nothing is kept, so drafting costs more than it brings"
+    ill = _ill(engines)
+    if ill:
+        some = ", ".join(f"engine {each.name} at {each.length:.2f}" for each in ill[:3])
+        rest = median(each.length or 1.0 for each in engines if each not in ill and each.length is not None)
+        said += f": {some}, the others at {rest:.2f}"
     return f"{said}; {changes[-1].words}" if changes else said
