@@ -298,7 +298,7 @@ _MTP_FIELDS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_lay
 def own_mtp_layers(config: Mapping[str, Any], names: Iterable[str] = ()) -> int:
     """How many MTP layers a target brings in its own files, by its configuration or else the names of its tensors."""
     parts = [config, *(part for part in (config.get("text_config"),) if isinstance(part, dict))]
-    told = [part[name] for part in parts for name in _MTP_FIELDS if isinstance(part.get(name), int)]
+    told = [n for part in parts for name in _MTP_FIELDS if isinstance(n := part.get(name), int)]
     if told:
-        return max(0, *told)
+        return max(0, max(told))
     return len({name.split("mtp.layers.", 1)[1].split(".", 1)[0] for name in names if "mtp.layers." in name})
