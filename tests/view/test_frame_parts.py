@@ -230,7 +230,7 @@ def test_pending_names_a_knob_by_what_stands_in_the_bar() -> None:
 def test_changes_of_one_round_are_all_named() -> None:
     player = changed(1, 1)
     player.run.apply(ev.Knob(name="k_max", old=6, new=8, requested_r=1, applied_r=2))
-    assert player.frame().knobs.last == "last r2: gamma 2→4, k_max 6→8"
+    assert player.frame().knobs.last == "last r2: γ 2→4, k_max 6→8"
 
 
 def changed(n_before: int, n_after: int) -> Player:
@@ -245,16 +245,36 @@ def changed(n_before: int, n_after: int) -> Player:
 
 def test_the_last_change_is_compared_with_what_was_before() -> None:
     player = changed(10, 10)
-    assert player.frame().knobs.last.startswith("last r11: gamma 2→4, len 1→3.5 (n 10, ±")
+    assert player.frame().knobs.last.startswith("last r11: γ 2→4, len 1→3.5 (n 10, ±")
     assert "cannot tell" not in player.frame().knobs.last
     player.seek("r3")
     assert player.frame().knobs.last == ""
-    assert changed(10, 1).frame().knobs.last == "last r11: gamma 2→4"
+    assert changed(10, 9).frame().knobs.last == "last r11: γ 2→4", "no word of so few rounds"
+    assert changed(9, 10).frame().knobs.last == "last r10: γ 2→4"
+
+
+def test_rounds_that_are_all_alike_are_no_certainty() -> None:
+    """Twelve rounds of 1 token before, twelve of 1 after: no spread was seen, and nothing is certain."""
+    run = fold(plain_run([plain_round(r, 6 + r, 4, 0) for r in range(1, 25)]))
+    run.apply(ev.Knob(name="gamma", old=2, new=4, requested_r=12, applied_r=13))
+    assert Player(run).frame().knobs.last.endswith(": cannot tell yet)")
+
+
+def test_steps_of_one_press_are_one_change() -> None:
+    """γ 2→3→4→6 over three rounds; what came before counts up to the first step, what comes after from the last."""
+    run = changed(12, 14).run
+    run.changes.clear()
+    for r, old, new in ((13, 2, 3), (13, 3, 4), (15, 4, 6)):
+        run.apply(ev.Knob(name="gamma", old=old, new=new, requested_r=r - 1, applied_r=r))
+    assert Player(run).frame().knobs.last.startswith("last r15: γ 2→6, len 1→3.5 (n 12, ±")
+    run.apply(ev.Knob(name="gamma", old=6, new=2, requested_r=15, applied_r=16))
+    assert Player(run).frame().knobs.last.startswith("last r16: γ 2, len 1→"), "there and back"
 
 
 def test_a_difference_within_its_interval_is_not_called_one() -> None:
-    events = make_events(temperature=0.8, seed=1, knob_at=3)
-    assert Player(fold(events)).frame().knobs.last.endswith("cannot tell yet)")
+    run = fold(plain_run([plain_round(r, 6 + 4 * r, 4, r % 4 if r != 14 else 3) for r in range(1, 26)]))
+    run.apply(ev.Knob(name="gamma", old=2, new=4, requested_r=12, applied_r=13))
+    assert Player(run).frame().knobs.last.endswith("cannot tell yet)")
 
 
 # Header and metrics -------------------------------------------------------------------------------------------------

@@ -11,15 +11,13 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.frame import Feed, Options
 from specviz.view.frame.parts import KnobBar, KnobItem
-from specviz.view.frame.series import metrics_of
+from specviz.view.words.numbers import half_width, number
 from specviz.view.words.numbers import knob as shown
-from specviz.view.words.numbers import number
 
 _WHEN = {"R": "next round", "Q": "next prompt", "X": "next run"}
 _SHORT = 8  # cells of a name that a part gives itself before a colon
 _MOST = 500  # rounds on either side that are compared
 _effects: "WeakKeyDictionary[Run, tuple[Any, str]]" = WeakKeyDictionary()  # the last comparison of a run, and of what
-_FEW = 2  # rounds on either side below which nothing can be compared
 _MOST_STEPS = 200  # a range of whole numbers up to here is a slider
 _WIDEST = 10.0  # and one of numbers, in steps of .01
 _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
@@ -195,48 +193,72 @@ def _pending(items: Sequence[KnobItem]) -> str:
 
 
 def _last(run: Run, record: RoundRecord | None) -> str:
-    """The last change at or before this round, with what it did to the length, if that can be told."""
+    """The last change at or before this round, with what it did to the length, if that can be told. Steps of one knob
+    that follow each other too fast for any effect of their own are one change."""
+    from specviz.metrics.sequential import LEAST_LOOK  # numpy: not needed to open a window
+
     limit = (record.q, record.r) if record is not None else (0, 0)
     changes = [c for c in run.changes if (c.q, c.applied_r) <= limit]
     if not changes:
         return ""
-    place = (changes[-1].q, changes[-1].applied_r)
-    together = [f"{c.name} {shown(c.old)}→{shown(c.new)}" for c in changes if (c.q, c.applied_r) == place]
-    what = f"last r{place[1]}: {', '.join(together)}"
-    effect = _effect(run, [(c.q, c.applied_r) for c in changes], limit)
+    first = len(changes) - 1
+    names = {changes[first].name}
+    turns = [bisect_left(range(len(run.rounds)), (c.q, c.applied_r), key=run.rounds.place) for c in changes]
+    while first and (
+        turns[first - 1] == turns[first]
+        or (changes[first - 1].name in names and turns[first] - turns[first - 1] < LEAST_LOOK)
+    ):
+        first -= 1
+        names.add(changes[first].name)
+    steps = changes[first:]
+    moved = {c.name: (next(x.old for x in steps if x.name == c.name), c.new) for c in steps}
+    specs = {spec.name: label(spec) for spec in (run.header.knob_specs if run.header is not None else ())}
+    told = (
+        f"{specs.get(name, name)} {shown(old)}→{shown(new)}" if old != new else f"{specs.get(name, name)} {shown(new)}"
+        for name, (old, new) in moved.items()
+    )
+    what = f"last r{changes[-1].applied_r}: {', '.join(told)}"
+    before = (turns[first - 1] if first else 0, turns[first])
+    stop = bisect_right(range(len(run.rounds)), limit, key=run.rounds.place)
+    effect = _effect(run, before, (turns[-1], stop))
     return f"{what}, {effect}" if effect else what
 
 
-def _effect(run: Run, changes: list[tuple[int, int]], limit: tuple[int, int]) -> str:
-    """`len 3.1→3.4 (n 8, ±.9: cannot tell yet)`: the rounds since the last change against those before it.
+def _effect(run: Run, before: tuple[int, int], after: tuple[int, int]) -> str:
+    """`len 3.1→3.4 (n 18, ±.9: cannot tell yet)`: rounds behind a change against those before it, from index to index.
 
-    At most `_MOST` on either side, those next to the change.
+    At most `_MOST` on either side, those next to the change. Looked at after every round, so that the bound is one
+    that allows it.
     """
-    earlier = [c for c in changes if c < changes[-1]]
-    start = earlier[-1] if earlier else (0, 0)
-    rounds, places = run.rounds, range(len(run.rounds))
-    turn = bisect_left(places, changes[-1], key=rounds.place)
-    first = max(turn - _MOST, bisect_left(places, start, key=rounds.place))
-    stop = min(turn + _MOST, bisect_right(places, limit, key=rounds.place))
-    key = (first, turn, stop, rounds[stop - 1].complete if first < stop else None)
+    old, new = (max(before[0], before[1] - _MOST), before[1]), (after[0], min(after[1], after[0] + _MOST))
+    if old[0] == old[1] or new[0] == new[1]:
+        return ""
+    key = (old, new, run.rounds[new[1] - 1].complete)
     if run not in _effects or _effects[run][0] != key:
-        _effects[run] = (key, _compared(run, first, turn, stop))
+        _effects[run] = (key, _compared(_lengths(run, old), _lengths(run, new)))
     return _effects[run][1]
 
 
-def _compared(run: Run, first: int, turn: int, stop: int) -> str:
-    """Rounds from `first` on against those from `turn` on."""
-    old = [record for record in run.rounds[first:turn] if record.complete]
-    new = [record for record in run.rounds[turn:stop] if record.complete]
-    if len(old) < _FEW or len(new) < _FEW:
+def _lengths(run: Run, places: tuple[int, int]) -> list[int]:
+    """Tokens of every block."""
+    found: list[int] = []
+    for record in run.rounds[places[0] : places[1]]:
+        if record.end is None:
+            continue
+        if record.start.carry is not None and found:
+            found[-1] += record.end.n_emitted
+        else:
+            found.append(record.end.n_emitted)
+    return found
+
+
+def _compared(old: Sequence[int], new: Sequence[int]) -> str:
+    from specviz.metrics.sequential import lasting_difference
+
+    found = lasting_difference(old, new)
+    if found is None or found.interval is None:
         return ""
-    before, after = (metrics_of(run, rounds).mean_acceptance_length for rounds in (old, new))
-    if before is None or after is None:
-        return ""
-    what = f"len {number(before.value, 1)}→{number(after.value, 1)} (n {len(new)}"
-    halves = [(e.interval[1] - e.interval[0]) / 2 for e in (before, after) if e.interval]
-    if not halves:  # on neither side did two rounds differ: nothing is known of the spread
-        return f"{what}: cannot tell yet)"
-    half = sum(h * h for h in halves) ** 0.5
-    verdict = "" if abs(after.value - before.value) > half else ": cannot tell yet"
-    return f"{what}, ±{number(half, 1)}{verdict})"
+    low, high = found.interval
+    verdict = ": cannot tell yet" if low <= 0 <= high else ""
+    what = f"len {number(sum(old) / len(old), 1)}→{number(sum(new) / len(new), 1)}"
+    return f"{what} (n {len(new)}, {half_width((high - low) / 2)}{verdict})"

@@ -43,7 +43,7 @@ def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, ope
     page.locator(".livebar [data-do=step]").click()
     page.locator(".livebar [data-do=step]").click()
     page.locator(".knob.moved", has_text=re.compile(r"in force from r\d+")).wait_for()
-    page.locator(".knobs .last", has_text="gamma 4→6").wait_for()
+    page.locator(".knobs .last", has_text="γ 4→6").wait_for()
     assert page.locator(".knob input[aria-label='γ gamma']").input_value() == "6"
     assert page.locator(".stage").evaluate("element => element.tagged") == "the same"
     assert "draft.gamma=6" in address(page)

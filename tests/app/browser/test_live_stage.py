@@ -68,7 +68,7 @@ def test_a_knob_below_the_tree_is_requested_and_in_force(live: Served, open_at: 
     knob = page.locator(".knob.moved", has_text="in force from r")
     knob.wait_for()
     assert slider.input_value() == "5"
-    page.locator(".knobs .last", has_text="gamma 4→5").wait_for()
+    page.locator(".knobs .last", has_text="γ 4→5").wait_for()
 
 
 def test_viewers_follow_one_run_and_a_hidden_one_gives_up_its_stream(live: Served, open_at: Callable[..., Any]) -> None:

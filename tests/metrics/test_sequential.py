@@ -1,0 +1,53 @@
+"""The effect of a change that somebody looks at after every round: how often chance alone is called one, and what is
+found where there is one."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from specviz.metrics.sequential import LEAST_LOOK, lasting_difference
+
+Law = Callable[[random.Random], int]
+
+
+def chain(chance: float, gamma: int) -> Law:
+    """Tokens of a round whose drafted tokens are each kept with that chance."""
+
+    def tokens(rng: random.Random) -> int:
+        kept = 0
+        while kept < gamma and rng.random() < chance:
+            kept += 1
+        return kept + 1
+
+    return tokens
+
+
+def verdict(before: list[int], after: list[int]) -> bool:
+    found = lasting_difference(before, after)
+    return found is not None and found.interval is not None and not found.interval[0] <= 0 <= found.interval[1]
+
+
+@pytest.mark.parametrize("law", [chain(0.05, 4), chain(0.6, 4), chain(0.9, 8)], ids=["seldom", "often", "nearly all"])
+def test_looked_at_after_every_round_chance_is_called_an_effect_in_less_than_a_twentieth(law: Law) -> None:
+    rng, wrong, n_runs = random.Random(5), 0, 200
+    for _ in range(n_runs):
+        before, after = ([law(rng) for _ in range(n)] for n in (30, 200))
+        wrong += any(verdict(before, after[:n]) for n in range(LEAST_LOOK, 201))
+    assert wrong < 0.05 * n_runs
+
+
+def test_an_effect_is_found() -> None:
+    rng = random.Random(1)
+    before, after = ([law(rng) for _ in range(60)] for law in (chain(0.5, 4), chain(0.9, 4)))
+    assert verdict(before, after)
+    assert not verdict(after, after)
+
+
+def test_no_spread_is_no_certainty_and_few_rounds_say_nothing() -> None:
+    assert lasting_difference([1] * 9, [2] * 50) is None
+    assert lasting_difference([1] * 50, [2] * 9) is None
+    found = lasting_difference([1] * 10, [1] * 10)
+    assert found is not None
+    assert found.interval is not None
+    assert found.interval[0] < -0.2 < 0.2 < found.interval[1]
