@@ -102,7 +102,9 @@ class Calibration(Event, tag="calibration", kw_only=True):
     so many passes; fewer than 20 when the models are too slow for the time set aside. Early exit: `layer_ns[k]` and
     `final_ns[k]` by `exit_widths[k]` for one layer and for the final head, `test_ns` a head test, `pass_ns` what every
     call costs besides its layers. `rates`, `target_work`, `draft_work`: what the passes must take at least
-    (specviz.cost.roofline); `target_parts`: where one over a single row spends its time.
+    (specviz.cost.roofline); `target_parts`: where one over a single row spends its time. `plain_ns`: a pass over one
+    row without the padding of exact rows, where they need some. `age_s`: from the timing to this record, as costs of a
+    pair are timed once in a process; null in older traces.
     """
 
     t_ns: Ns | None = None
@@ -122,3 +124,5 @@ class Calibration(Event, tag="calibration", kw_only=True):
     target_work: PassWork | None = None
     draft_work: PassWork | None = None
     target_parts: PassParts | None = None
+    plain_ns: Ns | None = None
+    age_s: Real | None = None

@@ -4,50 +4,89 @@ Contract 6 defines `speedup` over a run of plain decoding with the same model. S
 plain round takes often is on record. In the order of trust:
 
 * `rounds`: rounds of this very run in which nothing was drafted and one token was written are plain decoding.
-* `pass`: the target's pass over one row, timed beside the run (`calibration`). A plain round counts as that pass
-  alone, so the speed-up is a little too small.
-* `stage`: nothing was timed; a plain pass counts like the target's passes of the run, which feed more rows. Modelled,
-  and a little too large.
-* `layers`: as `stage` for a target that stops early: layers of a whole pass / layers that ran for a token. Modelled.
+* `pass`: the target's pass over one row, timed alone (`calibration`). A plain round counts as that pass alone, so the
+  speed-up is a little too small.
+* `stage`: nothing was timed; a plain pass counts like the target's passes of the run, less what their rows may cost by
+  rule of thumb (`cost.row_cost`). Modelled, and a range.
+* `layers`: layers of a whole pass / layers that ran for a token, for a target that stops early. Modelled.
 
-Time spent on recording is left out on both sides.
+A measured pass counts only where the run's own passes, taken to one row, took as long: other programs beside the run
+and not beside the timing, or the other way round, make any ratio of the two. Where they part by more than `APART`
+nobody can tell (`agrees`); where they part by less the interval takes both in.
+
+Where exact rows need padding, plain decoding without it is faster (`calibration.plain_ns`): that is the base, and
+`price` says how many times as long an exact pass over one row takes. Time spent on recording is left out on both sides.
 """
 
+import math
+from collections import defaultdict
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
-from specviz.events import Climb, ExitRound, RoundEnd
+from specviz.cost.ledger import between
+from specviz.cost.row_cost import row_cost
+from specviz.events import Calibration, Climb, ExitRound, Header, ModelInfo, RoundEnd
 from specviz.metrics.estimate import Estimate, Median, Moments, settled
 from specviz.runlog.run import RoundRecord
 
 Basis = Literal["rounds", "pass", "stage", "layers"]
+Ends = tuple[float, float]
 MEASURED: tuple[Basis, ...] = ("rounds", "pass")
 _S = 1e9  # nanoseconds
 LEAST_PLAIN = 8  # plain rounds from which on their median counts
+LEAST_ROUNDS = 2  # before there is a spread
+APART = 1.25  # times: as far as a drafter's weights in the cache take passes of a quiet machine from those timed alone
+BESIDE = 2.0  # the same where a drafter works beside the pass and takes half of the memory's speed
 
 
 class PlainSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """`times`: as fast as plain decoding; its interval is of the run's own rounds. `plain_ms`: a plain round."""
+    """`times`: as fast as plain decoding. `plain_ms`: a plain pass or round, as measured. `own_ms`: a pass over one row
+    by the run's own passes; with `agrees` false these two part, and `times` means nothing. `alone_ms`: such a pass
+    timed alone, `age_s`: how long before the record of it; null where it is not known, or nothing was timed."""
 
     times: Estimate
     basis: Basis
     plain_ms: float | None = None
+    own_ms: float | None = None
+    alone_ms: float | None = None
+    agrees: bool = True
+    price: float | None = None
+    age_s: float | None = None
 
     @property
     def measured(self) -> bool:
         """Whether what a plain round takes was measured on this machine, not modelled."""
         return self.basis in MEASURED
 
+    @property
+    def trusted(self) -> Estimate | None:
+        """The number where it may be shown and judged by; None where it cannot be told."""
+        return self.times if self.agrees and self.times.n >= LEAST_ROUNDS else None
+
+    @property
+    def costs_hold(self) -> bool:
+        """Whether passes of the run took what they took timed alone, so that times of both may be added."""
+        return self.own_ms is None or self.alone_ms is None or 1 / APART <= self.own_ms / self.alone_ms <= APART
+
 
 class PlainTally:
     """Give it every finished round in order."""
 
     def __init__(self) -> None:
+        self.target: ModelInfo | None = None
+        self.climbs = self.overlapped = False  # the target's own layers draft; a drafter works beside its passes
         self.rate = Moments()  # tokens / ns, recording left out
-        self.plain_ns = Median()  # of rounds that were plain decoding
-        self.target_ns = Median()  # the target's stage of the others
-        self.climbs = False  # the target's own layers draft: its stage is no whole pass
+        self.plain_ns, self.plain_pass_ns = Median(), Median()  # of rounds that were plain decoding, and their passes
+        self.pass_ns: defaultdict[int, Median] = defaultdict(Median)  # the target's stage of the others, by rows
+        self.call_ns = Median()  # a layer call, where those draft: the target's stage is no whole pass there
+        self.calls = self.tests = 0  # of layers and heads there
+
+    def begin(self, header: Header) -> None:
+        """What made the run."""
+        self.target, self.overlapped = header.models.target, header.lanes != "serial"
+        self.climbs = header.method_traits.exits != "none"
 
     def take(self, record: RoundRecord, end: RoundEnd, ns: int) -> None:
         """Count a round that took `ns`; one that nobody timed says nothing of speed."""
@@ -55,38 +94,111 @@ class PlainTally:
             return
         took = max(1, ns - end.probe_ns)
         self.rate.add(end.n_emitted, took)
-        self.climbs = self.climbs or bool(record.by_kind.keys() & {Climb, ExitRound})
-        if end.n_drafted or end.n_draft_calls or record.nodes or end.n_emitted != 1 or self.climbs:
-            self.target_ns.add(end.stage_ns.get("target", 0))
+        draft, target = end.stage_ns.get("draft", 0), end.stage_ns.get("target", 0)
+        exits = record.first(ExitRound)
+        self.climbs = self.climbs or exits is not None or Climb in record.by_kind
+        if self.climbs:
+            if exits is not None and exits.layer_calls:
+                self.call_ns.add((draft + target) // exits.layer_calls)
+                self.calls, self.tests = self.calls + exits.layer_calls, self.tests + exits.head_tests
+        elif end.n_drafted or end.n_draft_calls or record.nodes or end.n_emitted != 1:
+            if target:
+                self.pass_ns[_rows(record, end)].add(target)
         else:
-            self.plain_ns.add(max(1, took - end.stage_ns.get("draft", 0)))
+            self.plain_ns.add(max(1, took - draft))
+            self.plain_pass_ns.add(target)
 
-    def speed(self, pass_ns: int | None, layers: Estimate | None) -> PlainSpeed | None:
-        """`pass_ns`: a target's pass over one row, timed at the start; `layers`: the share of a whole pass's layers
-        that ran for a token, where that is known. None where nothing tells what plain decoding takes."""
+    def speed(self, costs: Calibration | None, layers: Estimate | None) -> PlainSpeed | None:
+        """`costs`: passes of the target timed alone; `layers`: the share of a whole pass's layers that ran for a
+        token, where that is known. None where nothing tells what plain decoding takes."""
         if not self.rate.n:
             return None
-        over = self.rate
-        rate = settled(float(over.top / over.bottom) * _S, _scaled(over.interval(), _S), over.n, over.counting)
-        plain, stage = self.plain_ns.estimate(), self.target_ns.estimate()
-        if plain is not None and self.plain_ns.n >= LEAST_PLAIN:
-            return _faster(rate, plain.value, "rounds")
-        if pass_ns:
-            return _faster(rate, pass_ns, "pass")
+        if costs is not None and (costs.widths[:1] != [1] or len(costs.target_ns) != len(costs.widths)):
+            costs = None  # it says nothing of one row
+        own, plain, of_pass = self._own(costs), self.plain_ns.estimate(), self.plain_pass_ns.estimate()
+        if plain is not None and of_pass is not None and self.plain_ns.n >= LEAST_PLAIN:
+            return self._measured("rounds", plain.value, of_pass.value, own, costs)
+        if costs is not None:
+            own = (of_pass.value, of_pass.value) if own is None and of_pass is not None else own
+            return self._measured("pass", costs.target_ns[0], costs.target_ns[0], own, costs)
         if self.climbs:
             return PlainSpeed(times=_inverse(layers), basis="layers") if layers is not None and layers.value else None
-        return _faster(rate, stage.value, "stage") if stage is not None and stage.value else None
+        if own is None or not own[0]:
+            return None
+        return PlainSpeed(times=self._times(own, math.sqrt(own[0] * own[1])), basis="stage", own_ms=own[1] / 1e6)
+
+    def _measured(
+        self, basis: Basis, plain: float, of_pass: float, own: Ends | None, costs: Calibration | None
+    ) -> PlainSpeed:
+        """Beside plain rounds of `plain` ns whose passes take `of_pass`; `own`: what the run's passes say of those."""
+        near = of_pass if own is None or not of_pass else min(max(of_pass, own[0]), own[1])
+        slower = BESIDE if self.overlapped else APART
+        price = costs.target_ns[0] / costs.plain_ns if costs is not None and costs.plain_ns else None
+        base = plain / (price or 1.0)
+        widened = basis == "pass" and (near < of_pass or not self.overlapped)
+        other = base * near / of_pass if widened else base
+        return PlainSpeed(
+            times=self._times((min(base, other), max(base, other)), base),
+            basis=basis,
+            plain_ms=plain / 1e6,
+            own_ms=None if own is None else (near if basis == "pass" else own[1]) / 1e6,
+            agrees=of_pass / APART <= near <= of_pass * slower,
+            price=price,
+            alone_ms=costs.target_ns[0] / 1e6 if costs is not None else None,
+            age_s=costs.age_s if costs is not None else None,
+        )
+
+    def _times(self, ends: Ends, plain_ns: float) -> Estimate:
+        """Tokens a second beside one in `plain_ns`, which lies between `ends`."""
+        over = self.rate
+        rate = settled(float(over.top / over.bottom), over.interval(), over.n, over.counting)
+        if rate.interval is None and ends[0] == ends[1]:
+            return Estimate(value=rate.value * plain_ns, n=rate.n, unknown=rate.unknown)
+        low, high = rate.interval or (rate.value, rate.value)
+        return Estimate(value=rate.value * plain_ns, interval=(low * ends[0], high * ends[1]), n=rate.n)
+
+    def _own(self, costs: Calibration | None) -> Ends | None:
+        """Nanoseconds of a pass over one row by the run's own passes: the median over rounds, each taken to one row by
+        the passes timed alone, or by rule of thumb and not at all."""
+        target = self.target
+        if self.climbs:
+            call = self.call_ns.estimate()
+            if call is None or target is None or not target.n_layers:
+                return None
+            whole = call.value * target.n_layers
+            tests = self.tests * target.n_layers / self.calls * ((costs.test_ns or 0) if costs is not None else 0)
+            return max(0.0, whole - tests), whole
+        if costs is not None:
+            one = costs.target_ns[0]
+            found = self._taken_to_one(lambda rows: between(costs.widths, costs.target_ns, rows) / one)
+            return None if found is None else (found, found)
+        device = (target.device or "") if target is not None else ""
+        low, high = self._taken_to_one(lambda rows: row_cost(device.partition(":")[0], rows)), self._taken_to_one(_one)
+        return None if low is None or high is None else (low, high)
+
+    def _taken_to_one(self, cost: Callable[[int], float]) -> float | None:
+        """The weighted median of the passes of every width, divided by what so many rows cost."""
+        medians = {rows: took.estimate() for rows, took in self.pass_ns.items()}
+        found = sorted((each.value / cost(rows), each.n) for rows, each in medians.items() if each is not None)
+        left = sum(n for _, n in found) / 2
+        for value, n in found:
+            left -= n
+            if left <= 0:
+                return value
+        return None
 
 
-def _faster(rate: Estimate, plain_ns: float, basis: Basis) -> PlainSpeed:
-    """Tokens a second beside one in `plain_ns`."""
-    by = plain_ns / _S
-    times = Estimate(value=rate.value * by, interval=_scaled(rate.interval, by), n=rate.n, unknown=rate.unknown)
-    return PlainSpeed(times=times, basis=basis, plain_ms=plain_ns / 1e6)
+def _one(rows: int) -> float:
+    return 1.0
 
 
-def _scaled(interval: tuple[float, float] | None, by: float) -> tuple[float, float] | None:
-    return None if interval is None else (interval[0] * by, interval[1] * by)
+def _rows(record: RoundRecord, end: RoundEnd) -> int:
+    """Rows of the target's pass: the root, what was drafted and fed now, and what was drafted before and is judged
+    now. Where no node is on record, what was drafted."""
+    if not record.nodes and not record.verdicts:
+        return 1 + end.n_drafted
+    earlier = sum(verdict.status != "pruned" for node, verdict in record.verdicts.items() if node not in record.nodes)
+    return 1 + sum(node.fed and node.kept for node in record.nodes.values()) + earlier
 
 
 def _inverse(share: Estimate) -> Estimate:

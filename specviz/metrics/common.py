@@ -223,11 +223,17 @@ def plain_speed(sums: RunSums) -> PlainSpeed | None:
 
     None before the first round, for plain decoding itself, and where nothing tells what a plain round takes.
     """
-    header, costs = sums.header, sums.modelled.calibration
-    if header is None or header.method_traits.plain or not sums.n_rounds:
+    if sums.header is None or sums.header.method_traits.plain or not sums.n_rounds:
         return None
-    one_row = costs is not None and costs.widths[:1] == [1] and bool(costs.target_ns)
-    return sums.plain.speed(costs.target_ns[0] if costs is not None and one_row else None, _passes_per_token(sums))
+    return sums.plain.speed(sums.modelled.calibration, _passes_per_token(sums))
+
+
+@registry.metric("over_plain", unit="times", help="as fast as plain decoding", group="beside plain")
+def _over_plain(run: SummedRun) -> PlainSpeed | None:
+    """Tokens a second / those of plain decoding, recording left out: by plain rounds of the run, by a pass over one
+    row timed alone, or modelled by the run's passes. `agrees` false: the run's own passes, taken to one row, part from
+    what was timed by more than a quarter, and the number means nothing."""
+    return plain_speed(run.sums)
 
 
 def _passes_per_token(sums: RunSums) -> Estimate | None:

@@ -94,6 +94,7 @@ class Tally(RunSums):
             self.has_nodes = header.level != "none" or self.counted
             self.pipeline.begin(header)
             self.exits.begin(header)
+            self.plain.begin(header)
         self.modelled.calibration = calibration or self.modelled.calibration
 
     @property

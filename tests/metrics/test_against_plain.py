@@ -3,6 +3,7 @@
 import pytest
 
 from specviz import events as ev
+from specviz.cost.row_cost import row_cost
 from specviz.events import Event
 from specviz.metrics import PlainSpeed, Tally, plain_speed
 from specviz.metrics.against_plain import LEAST_PLAIN
@@ -49,7 +50,70 @@ def test_then_the_passes_of_the_run_which_is_a_model() -> None:
     found = speed(judged_run([drafted(1), drafted(2)]))
     assert found is not None
     assert (found.basis, found.measured) == ("stage", False)
+    assert found.times.interval is None, "rows cost nothing where the device is not known"
     assert found.times.value == pytest.approx(8 / 40 * 12)
+
+
+def test_on_a_processor_rows_may_cost_and_the_model_is_a_range() -> None:
+    target = ev.ModelInfo(name="t", device="cpu")
+    found = speed(judged_run([drafted(1), drafted(2)], models=ev.Models(target=target)))
+    assert found is not None
+    assert found.times.interval == pytest.approx((8 / 40 * 12 / row_cost("cpu", 4), 8 / 40 * 12))
+
+
+def costs(*target_ms: int, **more: int) -> ev.Calibration:
+    """Passes of 1, 4, .. rows timed alone."""
+    widths = [1, 4, 8][: len(target_ms)]
+    return ev.Calibration(widths=widths, target_ns=[ms * MS for ms in target_ms], **more)
+
+
+def test_passes_of_the_run_are_held_against_those_timed_alone_at_their_width() -> None:
+    """Passes of the run have 4 rows and take 12 ms."""
+    rounds = [drafted(1), drafted(2)]
+    found = speed(judged_run(rounds, costs(6, 12)))
+    assert found is not None
+    assert (found.agrees, found.own_ms, found.alone_ms) == (True, 6.0, 6.0)
+    assert found.trusted is not None
+    for changed in (costs(2, 4), costs(30, 60)):  # three times as fast alone, and five times as slow
+        found = speed(judged_run(rounds, changed))
+        assert found is not None
+        assert found.trusted is None
+        assert not found.costs_hold
+
+
+def test_within_a_quarter_the_interval_takes_both_in() -> None:
+    found = speed(judged_run([drafted(1), drafted(2)], costs(5, 10)))
+    assert found is not None
+    assert found.own_ms == 6.0
+    assert found.trusted is not None
+    assert found.trusted.interval == pytest.approx((8 / 40 * 5, 8 / 40 * 6))
+
+
+def test_a_drafter_beside_the_pass_may_slow_it_down() -> None:
+    rounds = [drafted(1), drafted(2)]
+    found = speed(judged_run(rounds, costs(4, 8), lanes="threads"))
+    assert found is not None
+    assert found.trusted is not None
+    assert found.trusted.value == pytest.approx(8 / 40 * 4)
+
+
+def test_plain_rounds_that_other_passes_belie_are_not_trusted() -> None:
+    """Plain rounds of 50 ms among passes over more rows that take 12: they were slow for another reason."""
+    rounds = [plain(r, 50.0) for r in range(1, LEAST_PLAIN + 1)] + [drafted(r) for r in range(9, 20)]
+    found = speed(judged_run(rounds))
+    assert found is not None
+    assert (found.basis, found.trusted) == ("rounds", None)
+
+
+def test_plain_decoding_is_counted_without_the_padding_of_exact_rows() -> None:
+    padded = costs(6, 12, plain_ns=3 * MS)
+    found = speed(judged_run([drafted(1), drafted(2)], padded))
+    assert found is not None
+    assert (found.price, found.times.value) == (2.0, pytest.approx(8 / 40 * 3))
+    rounds = [plain(r) for r in range(1, LEAST_PLAIN + 1)]
+    found = speed(judged_run(rounds, padded))
+    assert found is not None
+    assert (found.basis, found.times.value) == ("rounds", pytest.approx(0.5))
 
 
 def test_a_pass_over_several_rows_is_no_plain_one() -> None:

@@ -29,7 +29,7 @@ _GROUPS = ("run", "drafting", "common", "trees", "branches", "exits", "wrong exi
 _ALWAYS = "common"  # shown where they are undefined too
 _PLACED = ("branch_hit_rate", "coverage", "share_above", "survival", "position_acceptance", "depth_acceptance")
 _MODELLED = (
-    ("speedup", "over plain decoding"),
+    ("speedup", "over plain decoding on this clock, which is not that of the run"),
     ("elapsed_s", "seconds"),
     ("overlap_efficiency", "0 in turn, 1 the shorter lane hidden"),
     ("bubble_target", "idle share of the target's lane"),

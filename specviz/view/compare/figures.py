@@ -5,7 +5,7 @@ kind of prompt. Every number and interval comes from `specviz.metrics`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from specviz.metrics import Estimate, Metrics
+from specviz.metrics import Estimate, Metrics, PlainSpeed
 from specviz.metrics.estimate import Ratio, difference_of_independent
 from specviz.runlog.fold import Run
 from specviz.view.frame.parts import Metric, Series
@@ -19,6 +19,7 @@ _ROWS = (
     ("draft_acceptance_rate", "accepted / drafted", "drafted tokens that were kept, of all that were drafted"),
     ("test_acceptance_rate", "accepted / tested", "drafted tokens that were kept, of those whose turn came"),
     ("tokens_per_second", "tokens / s", "new tokens / time of all rounds"),
+    ("over_plain", "× plain decoding", "as fast as plain decoding would be, where the run tells it"),
     ("drafting_share", "drafting", "draft time / round time"),
 )
 SERIES = (
@@ -84,12 +85,17 @@ def compared(runs: Sequence[Run]) -> Compared:
 
 
 def _row(name: str, label: str, words: str, measured: Sequence[Metrics]) -> CompareRow:
-    found: list[Estimate | None] = [metrics[name] for metrics in measured]
+    found = [_number(metrics[name]) for metrics in measured]
     values = tuple(metric(name, label, estimate, words) for estimate in found)
     against = [_against(found[0], estimate) for estimate in found[1:]]
     texts = tuple(UNKNOWN if each is None else _signed(each) for each in against)
     apart = tuple(each is not None and _sure(each) for each in against)
     return CompareRow(name, label, words, values, (UNKNOWN, *texts), (False, *apart))
+
+
+def _number(value: Estimate | PlainSpeed | None) -> Estimate | None:
+    """A speed-up that cannot be told is none."""
+    return value.trusted if isinstance(value, PlainSpeed) else value
 
 
 def _against(base: Estimate | None, other: Estimate | None) -> Estimate | None:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from specviz.metrics import ConfidenceBand, Metrics
 
 
+LEAST_ROUNDS = 8  # below these a run says little
+
+
 @dataclass(frozen=True, slots=True)
 class EvidencePlace:
     """A round that shows it, and perhaps a node of it. `index`: of the round over the whole run."""
@@ -74,6 +77,7 @@ class RunJudgement:
     basis_words: str  # how the speed-up came about, in a sentence
     findings: tuple[RunFinding, ...]
     confidence: Sequence["ConfidenceBand"] = ()
+    n_rounds: int = 0  # that it rests on
     card: RunCard | None = None  # where specviz did not make the run
 
     @property
@@ -83,8 +87,11 @@ class RunJudgement:
 
     @property
     def found(self) -> str:
-        """`2 findings`, `nothing stands out`."""
-        return plural(len(self.findings), "finding") if self.findings else "nothing stands out"
+        """`2 findings`, `nothing stands out`; before there are rounds enough for any, that."""
+        if self.findings:
+            return plural(len(self.findings), "finding")
+        few = self.n_rounds < LEAST_ROUNDS
+        return f"{plural(self.n_rounds, 'round')}: too few for findings" if few else "nothing stands out"
 
     @property
     def line(self) -> str:

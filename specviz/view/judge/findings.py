@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.text import running
-from specviz.view.frame.judgement import EvidencePlace, RunFinding
+from specviz.view.frame.judgement import LEAST_ROUNDS, EvidencePlace, RunFinding
 from specviz.view.words.numbers import number, percent, plural, prob, times
 
 if TYPE_CHECKING:
     from specviz.metrics import ConfidenceBand, Estimate, Metrics, PlainSpeed, Tally
     from specviz.metrics.draft_confidence import TokenPlace
 
-LEAST_ROUNDS = 8  # below these a run says little
 LEAST_TESTS = 12  # of a position that is compared with another
 LEAST_TOKENS = 20  # of a band of confidence
 IDLE = 12  # rounds in a row without a draft
@@ -27,6 +26,9 @@ CLIFF = 0.25  # by which a position is kept less often than the one before
 SELDOM = 0.1  # share of rounds that keep the end of the draft
 TOO_SURE = 0.1  # by which the draft's probability is above the target's
 DEAR_RECORDING = 0.25
+DEAR_ROWS = 1.25  # times: a pass of exact rows over one that need not be
+LARGE = 8  # nodes of a tree from which on it can be too large
+THROWN_AWAY = 0.1  # share of its nodes kept, below which it is
 
 Find = Callable[[int, int], int | None]
 
@@ -51,6 +53,13 @@ class JudgedRun:
             if spec.cuts == "depth" and in_use:
                 return spec.name if spec.symbol.isascii() else spec.symbol
         return ""
+
+    @property
+    def tree_knob(self) -> str:
+        """The knob that makes trees smaller: of their nodes, else of the children of each, else of their depth."""
+        specs = [] if self.run.header is None else self.run.header.knob_specs
+        sized = [spec.name for spec in specs if spec.name == "node_budget" or spec.cuts == "children"]
+        return next(iter(sorted(sized, key="node_budget".__ne__)), self.shortening_knob)
 
     def places(self, found: "Iterable[TokenPlace]") -> tuple[EvidencePlace, ...]:
         """Where they are in this run; those of rounds that are not on record are left out."""
@@ -149,9 +158,10 @@ def never_kept(judged: JudgedRun) -> RunFinding | None:
 def dearer_than_it_pays(judged: JudgedRun) -> RunFinding | None:
     """The run is slower than plain decoding would be."""
     speed, length = judged.speed, judged.metrics.mean_acceptance_length
-    if speed is None or length is None or not judged.metrics.n_drafted or not speed.times.value:
+    found = None if speed is None else speed.trusted
+    if speed is None or found is None or length is None or not found.value:
         return None
-    most = speed.times.interval[1] if speed.times.interval is not None else speed.times.value
+    most = found.interval[1] if found.interval is not None else found.value
     if most >= 1:
         return None
     share, recording = judged.metrics.drafting_share, judged.metrics.overhead
@@ -160,12 +170,28 @@ def dearer_than_it_pays(judged: JudgedRun) -> RunFinding | None:
     how = "" if speed.measured else " (modelled)"
     return RunFinding(
         "dearer_than_it_pays",
-        f"slower than plain decoding: {times(speed.times.value)}",
-        f"A round costs as much as {number(length.value / speed.times.value, 1)} plain rounds{how} and brings "
+        f"slower than plain decoding: {times(found.value)}",
+        f"A round costs as much as {number(length.value / found.value, 1)} plain rounds{how} and brings "
         f"{number(length.value, 1)} tokens.{drafting}",
         _shorter(judged, "A shorter draft") or "A cheaper drafter, or one that is right more often, would pay.",
         "tree",
         judged.places(judged.tally.confidence.empty),
+    )
+
+
+@detector
+def dear_exact_rows(judged: JudgedRun) -> RunFinding | None:
+    """Exact rows are padded, which plain decoding without that promise would not pay."""
+    price = None if judged.speed is None else judged.speed.price
+    if price is None or price < DEAR_ROWS:
+        return None
+    return RunFinding(
+        "dear_exact_rows",
+        f"exact rows cost {times(price)} a pass",
+        f"So that a row has the same bits in every pass, passes are padded here: one over a single row takes "
+        f"{times(price)} as long as without. The speed-up is over plain decoding without padding.",
+        "The compiled kernel needs none: --compile auto, and a C compiler.",
+        "overview",
     )
 
 
@@ -195,6 +221,30 @@ def position_cliff(judged: JudgedRun) -> RunFinding | None:
         _shorter(judged, f"A draft of {plural(at - 1, 'token')}"),
         "tree",
         judged.places(judged.tally.confidence.lost_at.get(at, ())),
+    )
+
+
+@detector
+def tree_thrown_away(judged: JudgedRun) -> RunFinding | None:
+    """Of a large tree next to nothing is kept, and nobody can say that it pays."""
+    kept, n = judged.metrics.draft_acceptance_rate, judged.metrics.n_drafted / judged.metrics.n_rounds
+    if not judged.tally.has_trees or n < LARGE or kept is None or not _below(kept, THROWN_AWAY):
+        return None
+    speed = None if judged.speed is None else judged.speed.trusted
+    if speed is not None and speed.interval is not None and speed.interval[0] > 1:
+        return None
+    tested = judged.metrics.n_tested / judged.metrics.n_rounds
+    first = (judged.metrics.position_acceptance or {}).get(1)
+    at_first = f" One of its first tokens is kept in {percent(first.value)} of the rounds." if first else ""
+    knob = judged.tree_knob
+    return RunFinding(
+        "tree_thrown_away",
+        f"{percent(1 - kept.value)} of the tree is thrown away",
+        f"A round drafts {number(n, 0)} tokens, tests {number(tested, 1)} of them and keeps {number(kept.value * n)}; "
+        f"every one is a row of the target's pass.{at_first}",
+        f"A smaller tree keeps nearly as much for less: lower {knob}." if knob else "",
+        "tree",
+        judged.places(judged.tally.confidence.empty),
     )
 
 

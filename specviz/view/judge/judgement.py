@@ -7,19 +7,21 @@ from specviz.runlog.fold import Run
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.judge.findings import Find, JudgedRun, found
 from specviz.view.judge.outside import run_card
-from specviz.view.words.numbers import number, percent, times, uncertainty
+from specviz.view.words.numbers import number, percent, plural, times, uncertainty
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, PlainSpeed, Tally
 
 PLAIN = "plain decoding: what the others are measured by"
 UNKNOWN_SPEED = "speed-up over plain decoding not on record"
+TOO_FEW = "speed-up over plain decoding not known after one round"
+CANNOT_TELL = "× plain decoding: cannot tell, the machine changed under the run"
 _BASIS = {
     "rounds": "plain rounds of this very run took {ms} ms each (median)",
-    "pass": "a pass of the target over one row, timed beside the run, takes {ms} ms; a plain round counts as that "
-    "pass alone",
-    "stage": "no plain round was timed: one counts like the target's passes of this run, {ms} ms, which feed more "
-    "rows, so that the true speed-up is a little smaller",
+    "pass": "a pass of the target over one row takes {ms} ms timed alone{ago} and {own} ms by the run's own passes; a "
+    "plain round counts as that pass alone",
+    "stage": "no plain round was timed: one counts like the target's passes of this run, at most {own} ms, less what "
+    "their rows may have cost",
     "layers": "no plain round was timed: layers of a whole pass over the layers that ran for a token",
 }
 
@@ -29,18 +31,18 @@ def judge(run: Run, tally: "Tally", metrics: "Metrics | None", find: Find | None
 
     `find`: the index of a round by its query and number, for a run that does not hold its rounds.
     """
-    from specviz.metrics import plain_speed
-
     if metrics is None or not metrics.n_rounds:
         return replace(NO_JUDGEMENT, card=run_card(run, tally, metrics))
-    speed, confidence = plain_speed(tally), tally.confidence.bands()
+    speed, confidence = metrics.over_plain, tally.confidence.bands()
+    trusted = speed is not None and speed.trusted is not None
     return RunJudgement(
         tokens=_tokens(metrics),
         speed=PLAIN if run.method_traits.plain else UNKNOWN_SPEED if speed is None else _speed(speed),
-        basis="" if speed is None else "measured" if speed.measured else "modelled",
-        basis_words="" if speed is None else _basis(speed),
+        basis="" if not trusted else "measured" if speed.measured else "modelled",
+        basis_words="" if speed is None else basis_words(speed),
         findings=found(JudgedRun(run, tally, metrics, speed, confidence, find)),
         confidence=confidence,
+        n_rounds=metrics.n_rounds,
         card=run_card(run, tally, metrics),
     )
 
@@ -63,12 +65,47 @@ def _times(metrics: "Metrics") -> str:
 
 
 def _speed(speed: "PlainSpeed") -> str:
-    return f"{times(speed.times.value)} plain decoding"
+    if speed.trusted is None:
+        return TOO_FEW if speed.times.n == 1 else CANNOT_TELL
+    ends = speed.trusted.interval
+    if speed.basis == "stage" and ends is not None and times(ends[0]) != times(ends[1]):
+        return f"{times(ends[0])} to {times(ends[1])} plain decoding"
+    return f"{times(speed.trusted.value)} plain decoding"
 
 
-def _basis(speed: "PlainSpeed") -> str:
-    said = _BASIS[speed.basis].format(ms=number(speed.plain_ms, 1))
+def basis_words(speed: "PlainSpeed") -> str:
+    """How the speed-up came about, or why it cannot be told; what exact rows cost."""
+    said = {"ms": number(speed.plain_ms, 1), "own": number(speed.own_ms, 1), "ago": _ago(speed.age_s)}
+    price = f" {exact_price(speed)}" if speed.price is not None else ""
+    if not speed.agrees and speed.times.n > 1:
+        return f"Whether it is faster than plain decoding cannot be told: {parted_words(speed)}.{price}"
+    words = f"{_BASIS[speed.basis].format(**said)}. Time spent on recording is left out.{price}"
     within = uncertainty(speed.times, times)
+    if speed.basis == "stage":  # a range, in the middle of which nothing was measured
+        return f"{words[0].upper()}{words[1:]}"
+    return f"{times(speed.times.value)} {within}: {words}" if within else words
+
+
+def parted_words(speed: "PlainSpeed") -> str:
+    """How far apart two measurements of one pass are, and what that means."""
+    own = f"a pass over one row took {number(speed.own_ms, 1)} ms by the run's own passes"
+    if speed.basis == "rounds" and not speed.agrees:
+        other = f"plain rounds {number(speed.plain_ms, 1)} ms each"
+    else:
+        other = f"{number(speed.alone_ms, 1)} ms when timed alone{_ago(speed.age_s)}"
+    return f"{own}, {other}; other programs worked beside one of them"
+
+
+def exact_price(speed: "PlainSpeed") -> str:
+    """What it costs that rows keep their bits, where they need padding for that."""
+    assert speed.price is not None
     return (
-        f"{times(speed.times.value)} {within}: {said}. Time spent on recording is left out." if within else f"{said}."
+        f"Exact rows are padded: a pass over one takes {times(speed.price)} as long as without. Plain decoding is "
+        "counted without."
     )
+
+
+def _ago(seconds: float | None) -> str:
+    """How old a timing is, where that may matter."""
+    minutes = 0 if seconds is None else round(seconds / 60)
+    return f" {plural(minutes, 'minute')} earlier" if minutes else ""

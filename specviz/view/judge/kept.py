@@ -20,6 +20,7 @@ class _Kept(msgspec.Struct, array_like=True):
     basis_words: str
     findings: tuple[RunFinding, ...]
     confidence: tuple[ConfidenceBand, ...]
+    n_rounds: int
     panels: dict[str, bytes]
 
 
@@ -31,8 +32,8 @@ def counted(run: Run, meter: Meter, panels: Mapping[str, bytes]) -> bytes:
     if not data:
         return b""
     said = judge(run, meter.tally, metrics)
-    parts = (said.tokens, said.speed, said.basis, said.basis_words, said.findings, tuple(said.confidence))
-    return msgspec.msgpack.encode(_Kept(data, *parts, dict(panels)))
+    parts = (said.tokens, said.speed, said.basis, said.basis_words, said.findings)
+    return msgspec.msgpack.encode(_Kept(data, *parts, tuple(said.confidence), said.n_rounds, dict(panels)))
 
 
 def read_counted(data: bytes) -> CountedRun | None:
@@ -44,5 +45,6 @@ def read_counted(data: bytes) -> CountedRun | None:
     metrics = unpacked(kept.metrics)
     if metrics is None:
         return None
-    said = RunJudgement(kept.tokens, kept.speed, kept.basis, kept.basis_words, kept.findings, kept.confidence)
+    parts = (kept.tokens, kept.speed, kept.basis, kept.basis_words, kept.findings)
+    said = RunJudgement(*parts, kept.confidence, kept.n_rounds)
     return CountedRun(metrics, said, kept.panels)

@@ -89,7 +89,9 @@ def fraction(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """`3.4×`, `27×`, `1,200×`."""
+    """`3.4×`, `27×`, `1,200×`; two figures below 1 as well, `.21×`, `.0047×`: nothing above 0 is `0×`."""
+    if 0 < value < 0.995:
+        return f"{number(value, 1 - math.floor(math.log10(value)))}×"
     return f"{number(value, 1 if value < 10 else 0)}×"
 
 

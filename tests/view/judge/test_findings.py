@@ -1,5 +1,6 @@
 """Every rule on a run that has the fault and on runs that have not; and what a finding leads to."""
 
+import msgspec
 import pytest
 
 from specviz import events as ev
@@ -26,6 +27,21 @@ def judged(events: list[Event]) -> RunJudgement:
 
 def findings(rounds: list[list[Event]], costs: ev.Calibration | None = None) -> dict[str, RunFinding]:
     return {finding.detector: finding for finding in judged(judged_run(rounds, costs)).findings}
+
+
+def tree_round(r: int, n: int, n_kept: int, draft_ms: float = 1.0, target_ms: float = 2.0) -> list[Event]:
+    """`n` siblings, of which the last is kept or none."""
+    records = chain_round(r, [0.1] * n, 0, draft_ms=draft_ms, target_ms=target_ms)
+    for event in records:
+        if isinstance(event, ev.Node):
+            event.parent, event.depth, event.pos = -1, 1, 10
+        if isinstance(event, ev.Verify):
+            last = event.node % 100 == n - 1
+            event.order = event.node % 100
+            event.status = "accepted" if last and n_kept else "rejected"
+        if isinstance(event, ev.RoundEnd):
+            event.n_accepted, event.n_tested, event.n_emitted = n_kept, n, n_kept + 1
+    return records
 
 
 def test_a_sound_run_has_none_and_says_so() -> None:
@@ -117,6 +133,54 @@ def test_a_draft_dearer_than_it_pays_is_told_beside_plain_rounds() -> None:
     assert "dearer_than_it_pays" not in findings(cheap, COSTS)
 
 
+def test_what_the_machine_did_is_no_finding_about_the_draft() -> None:
+    """A pass took 50 ms in the run and 10 ms when timed alone: no ratio of the two says anything."""
+    busy = judged(judged_run(many(30, GOOD, [1, 0, 1], draft_ms=25.0, target_ms=55.0), COSTS))
+    assert busy.speed_text == "× plain decoding: cannot tell, the machine changed under the run"
+    assert "took 42.3 ms by the run's own passes, 10 ms when timed alone;" in busy.basis_words
+    assert "dearer_than_it_pays" not in {finding.detector for finding in busy.findings}
+
+
+def test_how_old_a_timing_is_is_told() -> None:
+    old = msgspec.structs.replace(COSTS, age_s=754.0)
+    found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), old))
+    assert "10 ms timed alone 13 minutes earlier and" in found.basis_words
+
+
+@pytest.mark.parametrize("n", [3, 7])
+def test_a_ratio_far_below_one_never_stands_beside_nothing(n: int) -> None:
+    found = judged(judged_run(many(n, GOOD, [1, 0], draft_ms=100.0, target_ms=11.0), COSTS))
+    assert found.speed_text == ".13× plain decoding (measured)" if n == 7 else found.speed.startswith(".1")
+    assert found.found == f"{n} rounds: too few for findings"
+
+
+def test_one_round_gives_no_ratio() -> None:
+    found = judged(judged_run(many(1, GOOD, [1]), COSTS))
+    assert (found.speed, found.basis) == ("speed-up over plain decoding not known after one round", "")
+
+
+def test_rows_that_must_be_padded_to_be_exact_are_priced() -> None:
+    """A padded pass takes 10 ms, one without 4: plain decoding need not be exact, and is the faster one."""
+    padded = msgspec.structs.replace(COSTS, plain_ns=4 * MS)
+    run = judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), padded)
+    assert judged(run).speed_text == ".88× plain decoding (measured)"
+    found = findings(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), padded)["dear_exact_rows"]
+    assert found.headline == "exact rows cost 2.5× a pass"
+    assert "dear_exact_rows" not in findings(SOUND, COSTS)
+
+
+def test_a_large_tree_of_which_nothing_is_kept_is_told_with_its_knob() -> None:
+    specs = [*get_method("eagle3").table.specs]
+    rounds = [tree_round(r, 12, int(r % 3 == 0)) for r in range(1, 31)]
+    found = {each.detector: each for each in judged(judged_run(rounds, knob_specs=specs)).findings}
+    assert found["tree_thrown_away"].headline == "97 % of the tree is thrown away"
+    assert found["tree_thrown_away"].advice.endswith("lower node_budget.")
+    pays = msgspec.structs.replace(COSTS, target_ns=[10 * MS, 10 * MS])
+    quick = judged(judged_run([tree_round(r, 12, int(r % 3 > 0), 0.1, 10.0) for r in range(1, 31)], pays))
+    assert quick.speed == "1.7× plain decoding"
+    assert "tree_thrown_away" not in {each.detector for each in quick.findings}
+
+
 def test_recording_that_takes_a_large_part_is_told() -> None:
     assert "dear_recording" in findings(many(20, GOOD, [3], probe_ms=2.0))
     assert "dear_recording" not in findings(many(20, GOOD, [3], probe_ms=0.1))
@@ -126,9 +190,9 @@ def test_the_line_says_tokens_speed_and_how_it_was_had() -> None:
     found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), COSTS))
     assert found.tokens.endswith("tokens a round")
     assert found.speed_text == "2.2× plain decoding (measured)"
-    assert "timed beside the run, takes 10 ms" in found.basis_words
+    assert "over one row takes 10 ms timed alone and 8.5 ms by the run's own passes" in found.basis_words
     modelled = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0)))
-    assert modelled.speed_text == "2.4× plain decoding (modelled)"
+    assert modelled.speed_text == "2.3× to 2.5× plain decoding (modelled)"
 
 
 def test_costs_that_come_behind_the_text_are_taken_in() -> None:

@@ -12,6 +12,7 @@ from specviz.cost.roofline import PARTS, Bound, Roofline, of_round
 from specviz.events import Calibration, Header
 from specviz.runlog.fold import Run
 from specviz.view.frame.series import Meter
+from specviz.view.judge.judgement import parted_words
 from specviz.view.words.numbers import growth, number, percent, plural, seconds, times
 
 if TYPE_CHECKING:
@@ -193,6 +194,9 @@ def _no_curve(
         return "Drafts climb the target's own layers here: their length is the depth of exits."
     if found is None or len(found.widths) < 2 or len(found.target_ns) != len(found.widths):
         return "This trace holds no costs by rows: what a wider pass takes was not measured."
+    over = metrics.over_plain
+    if over is not None and not over.costs_hold:
+        return f"Cannot tell which length pays: {parted_words(over)}."
     if metrics.position_acceptance is None:
         return "This verifier accepts what it never tests, so acceptance by position is not known."
     if metrics.depth_acceptance is not None and metrics.depth_acceptance != metrics.position_acceptance:
