@@ -8,6 +8,7 @@ import pytest
 from specviz.cost.ledger import Clock
 from specviz.engine.decode import overlap_choice as cal
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.engine.model.exact.plan import PassWidths
 from support.models import build
 
 
@@ -40,7 +41,9 @@ def test_it_measures_a_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
     measure = cal._measure
     monkeypatch.setattr(cal, "_measure", lambda *given: count.append(given) or measure(*given))
     first, second = (cal.calibrate(models, None, patience_s=0) for _ in range(2))
-    assert first == second
+    assert first is not None
+    assert second is not None
+    assert first.target_ns == second.target_ns
     assert first is not second, "records are stamped, so each caller gets its own"
     cal.calibrate(FactoryModels(models.target, None, 200), None, patience_s=0)
     assert len(count) == 2, "the target alone is another measurement"
@@ -84,3 +87,40 @@ def test_a_slow_target_is_timed_once_at_few_widths(monkeypatch: pytest.MonkeyPat
     assert found.widths == list(cal.FEW)
     assert (found.repeats, len(found.target_ns), len(found.draft_ns)) == (1, 2, 2)
     assert found.kappa_p is not None
+
+
+def test_where_exact_rows_are_padded_a_pass_without_padding_is_timed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    models, rows = pair(), list[tuple[int, int]]()
+    models.target.widths = PassWidths(16)  # type: ignore[attr-defined]
+    once = cal._once
+
+    def noted(model: Any, cache: Any, token: int, width: int, siblings: bool) -> int:
+        rows.append((width, 0 if model.widths is None else model.widths.padding(width)))
+        return once(model, cache, token, width, siblings)
+
+    monkeypatch.setattr(cal, "_once", noted)
+    found = cal.calibrate(FactoryModels(models.target, None, 200), None, 0.0, cal.ENDS)
+    assert found is not None
+    assert found.widths == list(cal.ENDS)
+    assert found.plain_ns is not None
+    assert found.plain_ns <= found.target_ns[0]
+    assert set(rows) == {(1, 15), (17, 0), (1, 0)}
+    assert models.target.widths == PassWidths(16), "the model itself stays exact"  # type: ignore[attr-defined]
+
+
+def test_without_padding_there_is_no_other_plain_pass() -> None:
+    found = cal.calibrate(pair(), None, patience_s=0)
+    assert found is not None
+    assert found.plain_ns is None
+
+
+def test_a_remembered_measurement_tells_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    models, now = pair(), [100.0]
+    monkeypatch.setattr(cal.time, "perf_counter", lambda: now[0])
+    first = cal.calibrate(models, None, patience_s=0)
+    now[0] += 720
+    again = cal.calibrate(models, None, patience_s=0)
+    assert first is not None
+    assert again is not None
+    assert (first.age_s, again.age_s) == (0.0, 720.0)
+    assert first.target_ns == again.target_ns

@@ -70,6 +70,7 @@ NAMES = [
     "depth_acceptance",
     "same_draft",
     "modelled",
+    "over_plain",
 ]
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 EVENTS = make_events(temperature=1.0, new_tokens=40)

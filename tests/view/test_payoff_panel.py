@@ -21,7 +21,7 @@ WORK = PassWork(
 )
 FLAT = Calibration(
     widths=[1, 17],
-    target_ns=[10_000_000, 10_000_000],
+    target_ns=[2_000_000, 2_000_000],  # as the passes of the run
     rates=MachineRates(read_gbs=20.0, copy_gbs=10.0, gflops=50.0, threads=2),
     target_work=WORK,
     draft_work=WORK,
@@ -64,7 +64,7 @@ def test_a_run_with_costs_has_both(events: list[Event]) -> None:
 def test_a_longer_draft_pays_where_it_costs_nothing(events: list[Event]) -> None:
     """With free drafting and passes that do not grow, speed can only rise with the length: the law of the curve."""
     pay, _ = panels(with_costs(events, FLAT))
-    dear, _ = panels(with_costs(events, Calibration(widths=[1, 17], target_ns=[10_000_000, 10_000_000_000])))
+    dear, _ = panels(with_costs(events, Calibration(widths=[1, 17], target_ns=[500_000, 6_500_000])))
     assert pay.curve is not None
     assert dear.curve is not None
     assert dear.curve.best <= pay.curve.best
@@ -77,6 +77,9 @@ def test_what_cannot_be_told_is_said(events: list[Event]) -> None:
     few, _ = panels(with_costs(short, FLAT))
     assert few.curve is None
     assert few.missing.startswith("Cannot tell yet: ")
+    other, _ = panels(with_costs(events, Calibration(widths=[1, 17], target_ns=[9_000_000, 9_000_000])))
+    assert other.curve is None, "passes of the run and passes timed alone are of two machines"
+    assert "2 ms by the run's own passes, 9 ms when timed alone" in other.missing
     pay, roof = panels(fold(events))
     assert "holds no costs" in pay.missing
     assert "holds no costs" in roof.missing

@@ -3,7 +3,8 @@
 Only a drafter that works while the target does has anything to overlap; all others run serially, whatever is asked.
 The probe makes one target pass beside a few steps of the draft model, by every lane that is possible here, in turn.
 
-What a pass of the target and of the draft model costs on this machine, timed once per pair.
+What a pass of the target and of the draft model costs on this machine, timed once per pair; its record says how long
+ago that was. Where exact rows are padded, so does a pass over one row without: the fastest plain decoding there is.
 
 The modelled clock (specviz.cost.model_clock) and the cost panel stand on it. Every width is timed in turn, over and
 over, so that a busy moment of the machine falls on all alike and an early end leaves each with equally many; medians
@@ -16,6 +17,7 @@ another, those of the draft model siblings, as branches are.
 import os
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -165,43 +167,61 @@ WIDTHS = (1, 2, 3, 5, 9, 17)
 CONTEXT, REPEATS, LEAST, PARTED = 64, 20, 3, 5
 PATIENCE_S = 1.5  # for a small model that is ample for 20; a large one gets LEAST whatever they take
 FEW, SLOW_NS = (1, 5), 250_000_000  # a target whose pass takes so long is timed at few widths, each once
+ENDS = (WIDTHS[0], WIDTHS[-1])  # that are timed to price exact rows before a run
 
-Known = WeakKeyDictionary[ModelAdapter, Calibration]
+Known = WeakKeyDictionary[ModelAdapter, dict[tuple[int, ...], tuple[Calibration, float]]]  # by widths; and when
 _known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -> draft model (or itself) -> costs
 
 
-def calibrate(models: FactoryModels, drafter: Drafter | None, patience_s: float = PATIENCE_S) -> Calibration | None:
+def is_padded(models: FactoryModels) -> bool:
+    """Whether a row of the target, to be exact, is computed beside others that nobody wants."""
+    widths = getattr(models.target, "widths", None)
+    return widths is not None and widths.padding(1) > 0
+
+
+def calibrate(
+    models: FactoryModels, drafter: Drafter | None, patience_s: float = PATIENCE_S, widths: tuple[int, ...] = WIDTHS
+) -> Calibration | None:
     """The costs of these models, measured at the first call and remembered; None for what is no model of the library's.
 
-    A drafter that climbs the target's own layers brings the clock it has measured.
+    `widths`: of the passes, rising, at least two. A drafter that climbs the target's own layers brings the clock it has
+    measured.
     """
     target, draft = models.target, models.draft
     if not isinstance(target, ModelAdapter) or target.context < CONTEXT + WIDTHS[-1]:
         return None
     second = draft if isinstance(draft, ModelAdapter) and draft.context >= CONTEXT + WIDTHS[-1] else None
     pairs = _known.setdefault(target, WeakKeyDictionary())
-    found = pairs.get(second or target)
-    if found is None:
-        found = pairs[second or target] = _measure(target, second, patience_s)
-    return with_clock(found, drafter.clock) if drafter and drafter.clock else msgspec.structs.replace(found)
+    known = pairs.setdefault(second or target, {})
+    if widths not in known:
+        known[widths] = _measure(target, second, patience_s, widths), time.perf_counter()
+    found, when = known[widths]
+    found = msgspec.structs.replace(found, age_s=time.perf_counter() - when)  # a record of its own, to be stamped
+    return with_clock(found, drafter.clock) if drafter and drafter.clock else found
 
 
 def with_clock(found: Calibration, clock: Clock) -> Calibration:
     """The record with what a layer, the final head and a head test cost."""
-    out = msgspec.structs.replace(found)  # a record of its own, to be numbered and stamped
+    out = msgspec.structs.replace(found)
     out.exit_widths, out.test_ns, out.pass_ns = list(clock.widths), round(clock.test_ns), round(clock.pass_ns)
     out.layer_ns, out.final_ns = [round(ns) for ns in clock.layer_ns], [round(ns) for ns in clock.final_ns]
     return out
 
 
 @torch.inference_mode()
-def _measure(target: ModelAdapter, draft: ModelAdapter | None, patience_s: float) -> Calibration:
+def _measure(
+    target: ModelAdapter, draft: ModelAdapter | None, patience_s: float, widths: tuple[int, ...]
+) -> Calibration:
     slow = _is_slow(target)
-    widths = FEW if slow else WIDTHS
+    widths = FEW if slow else widths
     passes = [_pass(target, width, siblings=False) for width in widths]
     if draft is not None:
         passes += [_pass(draft, width, siblings=True) for width in widths]
+    padded = is_padded(FactoryModels(target, draft, 0))
+    if padded:
+        passes.append(_pass(_unpadded(target), 1, siblings=False))
     times, repeats = _timed(passes, 0.0 if slow else patience_s, 1 if slow else LEAST)
+    plain = min(times.pop(), times[0]) if padded else None
     ours, theirs = times[: len(widths)], times[len(widths) :]
     return Calibration(
         t_ns=theirs[0] if theirs else None,
@@ -215,8 +235,16 @@ def _measure(target: ModelAdapter, draft: ModelAdapter | None, patience_s: float
         rates=_rates(target, ours[0]),
         target_work=work_of(target),
         draft_work=work_of(draft) if draft is not None else None,
+        plain_ns=plain,
         target_parts=_parts(target, min(repeats, PARTED)) if target.device.type == "cpu" else None,
     )
+
+
+def _unpadded(target: ModelAdapter) -> ModelAdapter:
+    """The same model, whose rows may round as they stand, by no other way through its layers than torch's."""
+    found = copy(target)
+    found.widths = found.compiled = None
+    return found
 
 
 def _rates(target: ModelAdapter, took_ns: int) -> MachineRates:

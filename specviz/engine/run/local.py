@@ -19,7 +19,7 @@ import torch
 
 from specviz.commands import Start
 from specviz.engine.decode.drafter import Drafter, QueryEnd
-from specviz.engine.decode.overlap_choice import calibrate, choose, threads_of
+from specviz.engine.decode.overlap_choice import ENDS, calibrate, choose, is_padded, threads_of
 from specviz.engine.decode.round import QueryStats, RoundResult
 from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
@@ -221,9 +221,9 @@ class LocalRun:
         cut = self.queries.cut_short(self.session.knobs)
         if cut is not None:
             self.probe.emit(Warn(code="context", message=cut), 0)
-        drafter = self.session.drafter
-        if self.start.level != "none" and drafter and drafter.calibrated:
-            costs = calibrate(self.session.parts.models, drafter)
+        drafter, models = self.session.drafter, self.session.parts.models
+        if self.start.level != "none" and drafter and (drafter.calibrated or is_padded(models)):
+            costs = calibrate(models, drafter) if drafter.calibrated else calibrate(models, None, 0.0, ENDS)
             if costs is not None:
                 self.probe.emit(costs, 0)
 

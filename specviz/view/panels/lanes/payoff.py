@@ -177,6 +177,9 @@ def pay_panel(
     if curve is None:
         tests = chances[1].n if 1 in chances else 0
         return PayPanel(f"Cannot tell yet: {plural(tests, 'first token')} tested, {LEAST_TESTS} are needed.")
+    over = metrics.over_plain
+    if over is not None and not over.costs_hold:
+        return PayPanel(f"Cannot tell which length pays: {parted_words(over)}.")
     recording = metrics.overhead.value if metrics.overhead is not None else None
     return PayPanel("", curve, pay_words(curve), point_text(curve, recording), reach_text(curve))
 
@@ -194,9 +197,6 @@ def _no_curve(
         return "Drafts climb the target's own layers here: their length is the depth of exits."
     if found is None or len(found.widths) < 2 or len(found.target_ns) != len(found.widths):
         return "This trace holds no costs by rows: what a wider pass takes was not measured."
-    over = metrics.over_plain
-    if over is not None and not over.costs_hold:
-        return f"Cannot tell which length pays: {parted_words(over)}."
     if metrics.position_acceptance is None:
         return "This verifier accepts what it never tests, so acceptance by position is not known."
     if metrics.depth_acceptance is not None and metrics.depth_acceptance != metrics.position_acceptance:
