@@ -42,7 +42,8 @@ BESIDE = 2.0  # the same where a drafter works beside the pass and takes half of
 
 
 class PlainSpeed(msgspec.Struct, frozen=True, kw_only=True):
-    """`times`: as fast as plain decoding. `plain_ms`: a plain pass or round, as measured. `own_ms`: a pass over one row
+    """`times`: as fast as plain decoding. `plain_ms`: a plain pass or round, as measured; where it
+    is modelled, the least that it may take, and `own_ms` the most. `own_ms`: a pass over one row
     by the run's own passes; with `agrees` false these two part, and `times` means nothing. `alone_ms`: such a pass
     timed alone, `age_s`: how long before the record of it; null where it is not known, or nothing was timed."""
 
@@ -125,7 +126,8 @@ class PlainTally:
             return PlainSpeed(times=_inverse(layers), basis="layers") if layers is not None and layers.value else None
         if own is None or not own[0]:
             return None
-        return PlainSpeed(times=self._times(own, math.sqrt(own[0] * own[1])), basis="stage", own_ms=own[1] / 1e6)
+        times = self._times(own, math.sqrt(own[0] * own[1]))
+        return PlainSpeed(times=times, basis="stage", plain_ms=own[0] / 1e6, own_ms=own[1] / 1e6)
 
     def _measured(
         self, basis: Basis, plain: float, of_pass: float, own: Ends | None, costs: Calibration | None

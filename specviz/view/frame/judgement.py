@@ -94,6 +94,14 @@ class RunJudgement:
         return f"{plural(self.n_rounds, 'round')}: too few for findings" if few else "nothing stands out"
 
     @property
+    def nothing(self) -> str:
+        """What a run without findings was looked at for, in a sentence."""
+        if self.n_rounds < LEAST_ROUNDS:
+            return f"{plural(self.n_rounds, 'round')}: too few for findings, which begin with {LEAST_ROUNDS}."
+        pays = " or a draft dearer than it pays." if self.basis else "; whether it pays is not known."
+        return f"Nothing stands out: no rule found a dead draft, a cliff, overconfidence{pays}"
+
+    @property
     def line(self) -> str:
         """The whole line."""
         headlines = "; ".join(finding.headline for finding in self.findings)

@@ -20,8 +20,8 @@ _BASIS = {
     "rounds": "plain rounds of this very run took {ms} ms each (median)",
     "pass": "a pass of the target over one row takes {ms} ms timed alone{ago} and {own} ms by the run's own passes; a "
     "plain round counts as that pass alone",
-    "stage": "no plain round was timed: one counts like the target's passes of this run, at most {own} ms, less what "
-    "their rows may have cost",
+    "stage": "no plain round was timed: one counts like the target's passes of this run, {own} ms, less what their "
+    "rows may have cost",
     "layers": "no plain round was timed: layers of a whole pass over the layers that ran for a token",
 }
 
@@ -68,8 +68,8 @@ def _speed(speed: "PlainSpeed") -> str:
     if speed.trusted is None:
         return TOO_FEW if speed.times.n == 1 else CANNOT_TELL
     ends = speed.trusted.interval
-    if speed.basis == "stage" and ends is not None and times(ends[0]) != times(ends[1]):
-        return f"{times(ends[0])} to {times(ends[1])} plain decoding"
+    if speed.basis == "stage" and ends is not None and speed.plain_ms != speed.own_ms:
+        return f"{times(ends[0]).removesuffix('×')}–{times(ends[1])} plain decoding"
     return f"{times(speed.trusted.value)} plain decoding"
 
 
@@ -81,7 +81,7 @@ def basis_words(speed: "PlainSpeed") -> str:
         return f"Whether it is faster than plain decoding cannot be told: {parted_words(speed)}.{price}"
     words = f"{_BASIS[speed.basis].format(**said)}. Time spent on recording is left out.{price}"
     within = uncertainty(speed.times, times)
-    if speed.basis == "stage":  # a range, in the middle of which nothing was measured
+    if speed.basis == "stage" and speed.plain_ms != speed.own_ms:  # a range, in whose middle nothing was measured
         return f"{words[0].upper()}{words[1:]}"
     return f"{times(speed.times.value)} {within}: {words}" if within else words
 

@@ -192,7 +192,14 @@ def test_the_line_says_tokens_speed_and_how_it_was_had() -> None:
     assert found.speed_text == "2.2× plain decoding (measured)"
     assert "over one row takes 10 ms timed alone and 8.5 ms by the run's own passes" in found.basis_words
     modelled = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0)))
-    assert modelled.speed_text == "2.3× to 2.5× plain decoding (modelled)"
+    assert modelled.speed_text == "2.4× plain decoding (modelled)"
+
+
+def test_a_model_of_rows_on_a_processor_is_a_range() -> None:
+    models = ev.Models(target=ev.ModelInfo(name="t", device="cpu"))
+    found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), models=models))
+    assert found.speed_text == "1.9–2.5× plain decoding (modelled)"
+    assert found.basis_words.startswith("No plain round was timed")
 
 
 def test_costs_that_come_behind_the_text_are_taken_in() -> None:
@@ -231,3 +238,11 @@ def test_advice_names_a_knob_the_method_has(method: str) -> None:
     (found,) = [finding for finding in judged(events).findings if finding.detector == "position_cliff"]
     symbols = {name for spec in specs if spec.cuts == "depth" for name in (spec.symbol, spec.name)}
     assert found.advice.rpartition("lower ")[2].rstrip(".") in symbols
+
+
+def test_a_run_without_findings_says_what_was_looked_for() -> None:
+    assert judged(judged_run(many(5, GOOD, [3, 2]))).nothing.startswith("5 rounds: too few for findings")
+    pays = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), COSTS))
+    assert pays.nothing.endswith("or a draft dearer than it pays.")
+    busy = judged(judged_run(many(30, GOOD, [3, 2], target_ms=55.0), COSTS))
+    assert busy.nothing.endswith("whether it pays is not known.")

@@ -18,7 +18,6 @@ LABELS = {
 }
 LEGEND = "█ surely  ▒ 95 % interval"
 CURSOR_MARK, OTHER_MARK = "▸", " "
-NO_FINDINGS = "Nothing stands out: no rule found a dead draft, a cliff, overconfidence or a draft dearer than it pays."
 
 
 def judgement(model: OverviewModel, painter: Painter, cells: int) -> Text:
@@ -30,7 +29,7 @@ def judgement(model: OverviewModel, painter: Painter, cells: int) -> Text:
     if found.card is not None:
         lines += _card(found.card, painter, cells)
     if not found.findings:
-        return Text("\n").join([*lines, *indented(NO_FINDINGS, cells, FAINT)])
+        return Text("\n").join([*lines, *indented(found.nothing, cells, FAINT)])
     for k, finding in enumerate(found.findings):
         chosen = k == (model.finding or 0)
         lines += _finding(finding, chosen, painter, cells)

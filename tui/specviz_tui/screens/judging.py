@@ -2,12 +2,10 @@
 
 from textual import on
 
-from specviz.view.frame.judgement import RunFinding
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding
 from specviz_tui.common.frame_widget import EvidenceAsked
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
 from specviz_tui.screens.run_screen import TREE, RunScreen
-
-NOTHING = "nothing stands out in this run; 6 shows its numbers"
 
 
 class JudgingActions(RunScreen):
@@ -15,9 +13,10 @@ class JudgingActions(RunScreen):
 
     def action_findings(self) -> None:
         """Every finding in full; enter goes to a round that shows it."""
-        findings = self.frame.judgement.findings if self.frame is not None else ()
+        said = self.frame.judgement if self.frame is not None else NO_JUDGEMENT
+        findings = said.findings
         if not findings:
-            self.notify(NOTHING, markup=False)
+            self.notify(f"{said.found}; 6 shows its numbers", markup=False)
             return
         choices = [
             ListChoice(str(k), finding.headline, finding.text + (f" ({finding.where})" if finding.where else ""))
