@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from specviz.commands import Start
+from specviz.engine.model.exact.plan import PassWidths
 from specviz.engine.run import local, prepare
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError
@@ -124,6 +125,18 @@ def test_costs_come_behind_the_text_of_other_chains_but_not_for_who_stops_them(p
                 run.stop()
         places = [k for k, event in enumerate(events) if isinstance(event, Calibration)]
         assert places == ([] if stopped else [len(events) - 2])
+
+
+def test_where_exact_rows_are_padded_their_price_is_known_before_the_text(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every method that drafts: its speed-up is over plain decoding without the padding."""
+    monkeypatch.setattr(pair.target.adapter, "widths", PassWidths(16))
+    for method, told in (("ngram", True), ("ar", False)):
+        _, events = run_of(pair, method)
+        costs = [event for event in events[:3] if isinstance(event, Calibration)]
+        assert len(costs) == told
+        assert all(each.plain_ns and each.plain_ns <= each.target_ns[0] for each in costs)
 
 
 def test_the_lanes_of_a_run_are_in_its_header(pair: Pair) -> None:

@@ -78,11 +78,13 @@ _PAGES: dict[str, tuple[str, str]] = {
         "The run in one line",
         "Tokens a round: what one pass of the target brings, the drawn token included; plain decoding brings 1. Then "
         "how many times as fast as plain decoding the run was. measured: what a plain round takes was timed, in this "
-        "run or when it began; modelled: nothing was timed, so a plain pass counts like those of the run. What "
-        "recording cost is left out.\n\n"
+        "run or alone; modelled: nothing was timed, so a plain pass counts like those of the run less what their rows "
+        "may cost, a range. cannot tell: the run's own passes took another time than those timed alone, so other "
+        "programs worked beside one of them. What recording cost is left out.\n\n"
         "Then what stands out: rules look for a draft that is never kept, a position from which on little is, a draft "
-        "that is surer than the target, a draft dearer than it pays, and speak only where chance does not explain what "
-        "they see. i lists them with the rounds that show them; 6 shows the numbers they rest on.",
+        "that is surer than the target, a draft dearer than it pays, a tree of which next to nothing is "
+        "kept, and speak only where chance does not explain what they see. i lists them with the rounds that show "
+        "them; 6 shows the numbers they rest on.",
     ),
     "numbers": (
         "Numbers",
