@@ -70,7 +70,7 @@ def test_the_reference_is_the_model_before_anything_was_replaced(
         return out * 1.05, weights
 
     monkeypatch.setattr(attention, "packed_attention", wrong)
-    with pytest.raises(ModelError, match="LlamaDecoderLayer are not supported"):
+    with pytest.raises(ModelError, match="layers of type LlamaDecoderLayer compute what it does not"):
         load(folder, "target", "cpu", "float32")
     monkeypatch.setattr(attention, "packed_attention", right)
     load(folder, "target", "cpu", "float32")  # which also registers the right one again

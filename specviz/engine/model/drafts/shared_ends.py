@@ -18,8 +18,7 @@ from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.few_bits.weight_only import DTYPE
 from specviz.errors import ModelError
-
-FILE = "drafts_for.json"
+from specviz.model_folder import BORROWS as FILE
 
 
 @dataclass(frozen=True, slots=True)
