@@ -129,8 +129,11 @@ class Recorder:
 
     def _encode(self) -> None:
         """A round at a time: record by record it would cost twice as much."""
-        lines = encode_lines(self._waiting)
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []  # first: one that cannot be written must not stand in others' way
+        try:
+            lines = encode_lines(waiting)
+        except (OverflowError, TypeError, ValueError):
+            lines = b"".join(map(_line, waiting))
         self._digest.update(lines)
         if self._fd is not None:
             self._unwritten += lines
@@ -216,6 +219,15 @@ class Recorder:
         if self._on_problem:
             message = f"not recording to {self.path}: {self.problem}; the run goes on"
             self._on_problem(Warn(code=code, message=message, t=self._last.t, q=self._last.q, r=self._last.r))
+
+
+def _line(event: Event) -> bytes:
+    """A record's line; where it cannot be written, that of a warning in its place, so that no number is missing."""
+    try:
+        return encode_lines([event])
+    except (OverflowError, TypeError, ValueError) as error:
+        message = f"a record of kind {type(event).__name__} cannot be written ({type(error).__name__}): it is left out"
+        return encode_lines([Warn(code="not_written", message=message, i=event.i, t=event.t, q=event.q, r=event.r)])
 
 
 def pack(plain: Path, fd: int | None = None) -> Path:
