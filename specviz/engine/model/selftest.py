@@ -182,7 +182,14 @@ def _unsupported(adapter: ModelAdapter, kind: str, unlike: str) -> str:
 
 # What a config names where a family does more than attention, products and norms, and what of that is done here.
 _MORE = re.compile(r"multiplier|scaling$|scale$|alibi|parallel|shared_layers|lora_rank|attention_types")
-_DONE = ("attention_multiplier", "embedding_multiplier", "logit_scale", "logits_scaling", "residual_multiplier")
+_DONE = (
+    "rope_scaling",
+    "attention_multiplier",
+    "embedding_multiplier",
+    "logit_scale",
+    "logits_scaling",
+    "residual_multiplier",
+)
 
 
 def _unknown(config: dict[str, Any]) -> list[tuple[str, Any]]:
