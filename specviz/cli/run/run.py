@@ -27,7 +27,7 @@ from specviz.cli.run.timings import Timings, memory_words
 from specviz.errors import SpecvizError, TraceError, WriteError
 from specviz.events import Event, Header
 from specviz.lean import lean_start
-from specviz.trace.private import STORED
+from specviz.trace.private import IDS_ALONE, STORED
 
 if TYPE_CHECKING:
     from specviz.engine.model.files.loading import Loaded
@@ -266,7 +266,7 @@ class Output:
     def _recorded(self, event: Event) -> None:
         """Beside the setting: what the recording holds."""
         if isinstance(event, Header):
-            self._say(f"recording  {'token ids, no text' if self._request.redact else STORED}")
+            self._say(f"recording  {IDS_ALONE if self._request.redact else STORED}")
 
     def end(self) -> None:
         """The rest of the line, then the text or the object, then the summary; nothing when no run came about."""
