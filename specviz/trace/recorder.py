@@ -75,6 +75,7 @@ class Recorder:
         self.path = plain_path(path)  # the zipped name once the run has ended
         self.problem: str | None = None
         self.ended = False
+        self.taken = False  # by another run, that began to record under this name since we looked
         self._level = level
         self._on_problem = on_problem
         self._redact: Callable[[Event], Event | None] = Redactor() if redact else lambda event: event
@@ -168,8 +169,9 @@ class Recorder:
             return
         try:
             if self._new is not None and _taken(self.path):  # it began after this one was made, and was faster
-                self._tell(OSError(errno.EBUSY, "another run is recording there"))
+                self.taken = True
                 self._let_go()
+                self._tell(OSError(errno.EBUSY, "another run is recording there"))
                 return
             if (strayed := _resized(self._fd, self._written)) is not None:
                 self._tell(OSError(errno.ENOENT, strayed), "trace_lost")
