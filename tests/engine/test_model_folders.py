@@ -23,6 +23,8 @@ from specviz import model_folder
 from specviz.cli.request import check_models
 from specviz.engine.model.files.loading import load, plain_model
 from specviz.errors import ModelError
+from specviz.events import Warn
+from specviz.trace import read_events
 from support.models import COMMON, build, save
 
 YES = b"y\n" * 6
@@ -195,10 +197,9 @@ def test_fewer_layers_in_the_config_than_in_the_weights(good: Path, tmp_path: Pa
 
 def test_a_tensor_that_the_model_has_no_place_for_is_told(good: Path, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     folder = rewritten(copy(good, tmp_path), lambda held: held.update(w_extra=torch.ones(1)))
-    trace = tmp_path / "run.sv.jsonl"
-    done = cli("run", "--target", folder, "--method", "ar", "--prompt", "x", "--max-new-tokens", "2", "--record", trace)
-    assert done.code == 0, done
-    told = [record["message"] for record in map(json.loads, trace.read_text().splitlines()) if record["e"] == "warn"]
+    words = ("--method", "ar", "--prompt", "x", "--max-new-tokens", "2", "--record", tmp_path / "run")
+    assert cli("run", "--target", folder, *words).code == 0
+    told = [event.message for event in read_events(tmp_path / "run") if isinstance(event, Warn)]
     assert any("spoilt: a LlamaForCausalLM has no place for tensor 'w_extra': left out" in each for each in told)
 
 
