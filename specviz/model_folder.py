@@ -259,11 +259,11 @@ def check(path: Path) -> None:
             else "no weights"
         )
         raise ModelError(f"no .safetensors file in it ({why})")
-    held = [tensor for file in weights for tensor in tensors(file)]
-    for tensor in held:
+    stored = [tensor for file in weights for tensor in tensors(file)]
+    for tensor in stored:
         if tensor.dtype == "C64" and tensor.name.endswith(("weight", "bias")):
             raise ModelError(f"tensor '{shown(tensor.name)}' is stored as C64: weights are real numbers")
-    _refuse_larger(given, held, BORROWS in names)
+    _refuse_larger(given, stored, BORROWS in names)
     _check_index(path, names)
     if GENERATION in names:
         ends = read_object(path / GENERATION).get("eos_token_id")
