@@ -22,19 +22,15 @@ Kind = Literal["folder", "file", "nothing"]
 
 MOST_HEADER = 100_000_000  # bytes: the format's own limit
 MOST_CONFIG = 16_000_000  # bytes; the largest real ones have some 100 kB
-WHOLE_NUMBERS = (  # of a config, at least 1 where they are named
-    "num_hidden_layers",
-    "n_layer",
-    "num_layers",
-    "hidden_size",
-    "n_embd",
-    "num_attention_heads",
-    "n_head",
-    "num_key_value_heads",
-    "head_dim",
-    "vocab_size",
-    "max_position_embeddings",
-    "n_positions",
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers")
+_WIDTHS = ("hidden_size", "n_embd", "intermediate_size", "num_attention_heads", "n_head", "num_key_value_heads")
+_SIZES = (*_WIDTHS, "head_dim", "vocab_size")
+# Of a config, at least 1 where they are named.
+WHOLE_NUMBERS = (*LAYERS, *_SIZES, "max_position_embeddings", "n_positions")
+_PACKED = 16  # weights in a whole number, where a file stores several of them in one
+# Of the decoder of text; layers of an encoder beside it have their own numbers.
+_LAYER = re.compile(
+    r"(?:(?:model|language_model|transformer|gpt_neox|backbone|decoder)\.)*(?:layers|h|blocks)\.(\d+)\."
 )
 _LOOKED_AT = 400  # entries of a folder, in a search for the nearest name
 
@@ -86,6 +82,12 @@ def kind_of(name: str | Path) -> Kind:
 def is_path(name: str) -> bool:
     """Whether it can only be a place here, and no hub id, whatever stands there."""
     return Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or name.endswith("/")
+
+
+def layer_of(tensor: str) -> int | None:
+    """The layer, from 0, that a tensor of this name belongs to; None: to none."""
+    found = _LAYER.match(tensor)
+    return None if found is None else int(found[1])
 
 
 def names_in(folder: Path) -> list[str]:
@@ -157,24 +159,32 @@ def read_config(folder: Path) -> dict[str, Any]:
     """`config.json` of a model folder: an object whose counts are counts. Raises ModelError."""
     path = folder / "config.json"
     where = f"{shown(folder.name)}/config.json"
-    try:
-        if path.stat().st_size > MOST_CONFIG:
-            raise ModelError(f"{where} is no model configuration: it has {path.stat().st_size:,} bytes")
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except RecursionError:
-        raise ModelError(f"{where} is no model configuration: it is nested without end") from None
-    except ValueError as error:
-        raise ModelError(f"{where} is no model configuration: config.json is not JSON: {shown(error)}") from None
-    except OSError as error:
-        raise ModelError(f"{where} cannot be read: {error.strerror or error}") from None
-    if not isinstance(given, dict):
-        raise ModelError(f"{where} is no model configuration: it is {_kind(given)}, not an object")
-    _check_depth(given, where)
+    given = read_object(path, "is no model configuration: ")
     text = given.get("text_config")
     if text is not None and not isinstance(text, dict):
         raise ModelError(f"{where} is no model configuration: its text_config is {_kind(text)}, not an object")
     for fields in (given, text or {}):
         _check_counts(fields, where)
+    return given
+
+
+def read_object(path: Path, what: str = "cannot be used: ", most: int = MOST_CONFIG) -> dict[str, Any]:
+    """A JSON object of a model's folder, not nested too deeply for the library. Raises ModelError, which says `what`
+    it is not."""
+    where = f"{shown(path.parent.name)}/{path.name}"
+    try:
+        if path.stat().st_size > most:
+            raise ModelError(f"{where} {what}it has {path.stat().st_size:,} bytes")
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ModelError(f"{where} {what}it is nested without end") from None
+    except ValueError as error:
+        raise ModelError(f"{where} {what}{path.name} is not JSON: {shown(error)}") from None
+    except OSError as error:
+        raise ModelError(f"{where} cannot be read: {error.strerror or error}") from None
+    if not isinstance(given, dict):
+        raise ModelError(f"{where} {what}it is {_kind(given)}, not an object")
+    _check_depth(given, f"{where} {what}")
     return given
 
 
@@ -185,7 +195,7 @@ def _check_depth(given: Any, where: str, most: int = 64) -> None:
         level = [child for each in level for child in _children(each)]
         if not level:
             return
-    raise ModelError(f"{where} is no model configuration: it is nested more than {most} deep")
+    raise ModelError(f"{where}it is nested more than {most} deep")
 
 
 def _children(value: Any) -> Iterator[Any]:
@@ -212,6 +222,9 @@ def _kind(value: Any) -> str:
 
 
 ADAPTER = "adapter_config.json"
+BORROWS = "drafts_for.json"  # in a draft model's folder: its embedding and head are its target's
+GENERATION = "generation_config.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 _NO_TEXT = re.compile(r"Classification|QuestionAnswering|MultipleChoice|RewardModel")
 
 
@@ -221,6 +234,9 @@ def check(path: Path) -> None:
     if "config.json" not in names:
         held = ", ".join(names[:5]) or "nothing"
         what = "; it is an adapter alone: merge it into its model first" if ADAPTER in names else ""
+        files = [name for name in names if name.endswith(".gguf")]
+        if files:
+            what = f"; give the GGUF file itself: {shown(path / files[0])}"
         raise ModelError(
             f"no config.json in it (it holds {held}){what or '; give a folder that save_pretrained wrote'}"
         )
@@ -243,8 +259,52 @@ def check(path: Path) -> None:
             else "no weights"
         )
         raise ModelError(f"no .safetensors file in it ({why})")
-    for file in weights:
-        tensors(file)
+    stored = [tensor for file in weights for tensor in tensors(file)]
+    for tensor in stored:
+        if tensor.dtype == "C64" and tensor.name.endswith(("weight", "bias")):
+            raise ModelError(f"tensor '{shown(tensor.name)}' is stored as C64: weights are real numbers")
+    _refuse_larger(given, stored, BORROWS in names)
+    _check_index(path, names)
+    if GENERATION in names:
+        ends = read_object(path / GENERATION).get("eos_token_id")
+        if not all(_is_whole(end, -1) for end in (ends if isinstance(ends, list) else [] if ends is None else [ends])):
+            raise ModelError(f"{GENERATION}: eos_token_id is {shown(repr(ends))}; give a token's id, or a list of ids")
+
+
+def _refuse_larger(given: dict[str, Any], held: list[Tensor], borrows: bool) -> None:
+    """Raises ModelError for a config that asks for far more than the weights are: building it takes all memory.
+
+    Every layer has a tensor, and every width is a side of one. `borrows`: embedding and head lie elsewhere.
+    """
+    parts = [given, *(part for name, part in given.items() if name.endswith("_config") and isinstance(part, dict))]
+    for part in parts:
+        for name in LAYERS:
+            if (size := _largest(part.get(name))) > len(held):
+                raise ModelError(
+                    f"config.json: {name} is {size:,}, and the weight files hold {len(held):,} tensors in all: "
+                    "mend it, or save the model again"
+                )
+    packed = _PACKED if any(not tensor.dtype.startswith(("F", "BF")) for tensor in held) else 1
+    widest = max((side for tensor in held for side in tensor.shape), default=0)
+    for part in () if borrows else (given, given.get("text_config") or {}):
+        for name in _SIZES:
+            if (size := _largest(part.get(name))) > packed * widest:
+                raise ModelError(
+                    f"config.json: {name} is {size:,}, and the largest side of a tensor in the weight files is "
+                    f"{widest:,}: mend it, or save the model again"
+                )
+
+
+def _largest(value: Any) -> int:
+    return max((each for each in (value if isinstance(value, list) else [value]) if _is_whole(each, 1)), default=0)
+
+
+def _check_index(folder: Path, names: list[str]) -> None:
+    """Raises ModelError for an index of another shape than the format's, where it is what names the weight files."""
+    if INDEX in names and WEIGHTS not in names:
+        where = read_object(folder / INDEX, most=MOST_HEADER).get("weight_map")
+        if not isinstance(where, dict) or not all(isinstance(file, str) for file in where.values()):
+            raise ModelError(f"{INDEX} has no weight_map that names a file for each tensor: save the model again")
 
 
 def nearest_folder(name: str) -> str | None:

@@ -12,16 +12,16 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from specviz.errors import SpecvizError
 from specviz.runlog.run import Mark
 from specviz.view.words.palette import colour
 from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.index_page import KnownBase
-from specviz_app.server.server import Guards, Server, install, routes
+from specviz_app.server.server import LOOPBACK, Guards, Server, install, routes
 
 SCRIPT = Path(__file__).with_name("main.py")
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TRIES = 32  # ports after the wanted one
 
 
@@ -59,6 +59,7 @@ def config(host: str, port: int) -> dict[str, Any]:
         "server.fileWatcherType": "none",
         "server.maxUploadSize": UPLOAD_MB,
         "browser.gatherUsageStats": False,
+        "browser.serverAddress": urlsplit(url(host, port)).hostname,  # else it asks the internet for one
         "logger.hideWelcomeMessage": True,
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",  # what we did not foresee is said by `guard`, and logged

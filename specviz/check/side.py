@@ -15,9 +15,8 @@ from specviz import model_folder
 from specviz.errors import ModelError
 from specviz.local_models.found import cached_path, local_path
 from specviz.local_models.vocabulary import numbered_tokens
-from specviz.model_folder import Tensor
+from specviz.model_folder import INDEX, Tensor
 
-INDEX = "model.safetensors.index.json"
 _INTEGERS = {"I64": "<i8", "I32": "<i4", "I16": "<i2"}
 _MOST_MAP = 1 << 24  # entries of a map from draft ids to target ids
 # Fields that only a part which reads its target's states has; a causal LM of its own has none of them.

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from itertools import count
 
 from specviz.check.findings import PairFinding, error, note, warning
-from specviz.check.side import INDEX, ModelSide
-from specviz.model_folder import own_mtp_layers, shown
+from specviz.check.side import ModelSide
+from specviz.model_folder import INDEX, layer_of, own_mtp_layers, shown
 
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 _DEAR = 0.5  # of the target's bytes: above it a draft model hardly ever pays
 _FEW_BITS = 4
 _RECURRENT = re.compile(r"linear|mamba|recurrent|conv|ssm", re.IGNORECASE)
@@ -58,16 +58,25 @@ def _index(side: ModelSide, which: str) -> Iterator[PairFinding]:
 
 
 def _layers(side: ModelSide, which: str) -> Iterator[PairFinding]:
-    there = {int(found[1]) for name in side.tensors if (found := _LAYER.search(name))}
-    if there and side.layers is not None:
-        gone = sorted(set(range(side.layers)) - there)
-        # Heads may number their layers behind the target's.
-        if gone and len(there) < side.layers:
+    there = {layer for name in side.tensors if (layer := layer_of(name)) is not None}
+    # Heads may number their layers behind the target's.
+    if side.layers is not None and 0 < len(there) < side.layers:
+        gone = next(layer for layer in count() if layer not in there)
+        yield error(
+            "layer-missing",
+            3,
+            f"the {which} has {side.layers:,} layers by its config, {len(there)} in its files: layer {gone} lacks",
+            "fetch or save it again: a missing layer is initialised at random, and nothing warns",
+        )
+    if side.layers is not None and not side.is_head:
+        own = side.layers + own_mtp_layers(side.config)
+        extra = sorted(layer for layer in there if layer >= own)
+        if extra:
             yield error(
-                "layer-missing",
+                "layer-extra",
                 3,
-                f"the {which} has {side.layers} layers by its config, {len(there)} in its files: layer {gone[0]} lacks",
-                "fetch or save it again: a missing layer is initialised at random, and nothing warns",
+                f"the {which} has {side.layers} layers by its config, and its files hold layer {extra[0]} (from 0)",
+                "mend num_hidden_layers in config.json: engines leave the others out, and nothing warns",
             )
     tied = side.get("tie_word_embeddings")
     if side.tensors and not side.is_head and tied is False and side.tensor("lm_head.weight") is None:

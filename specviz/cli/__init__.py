@@ -50,7 +50,7 @@ HOMES = {home.rpartition(".")[2]: home for home, _ in _TABLE}
 COMMANDS = {home.rpartition(".")[2]: words for home, words in _TABLE}
 
 _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 # What a name that somebody gave can be wrong about, wherever it is first looked up.
 _BAD_NAME = (
     errno.EACCES,
@@ -147,6 +147,9 @@ def main(args: Sequence[str] | None = None) -> int:
     """The console script: returns the exit code, prints one line for anything the user can mend."""
     lean.own_process = args is None
     _open_streams()
+    odd = next((arg for arg in args or () if "\0" in arg), None)
+    if odd is not None:
+        return complain(f"'{_short(odd)}' holds a zero byte, which no name and no text may")
     try:
         code = group.main(args, prog_name="specviz", standalone_mode=False)
         sys.stdout.flush()
@@ -170,7 +173,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno == errno.ENOMEM:
             return complain(_NO_MEMORY, FAILED)
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             return complain(f"cannot write the output: {error.strerror}", FAILED)
         if error.errno not in _BAD_NAME or error.filename is None:
             raise
@@ -211,7 +214,9 @@ def _missing(error: ModuleNotFoundError) -> MissingExtra:
 
 
 def _open_streams() -> None:
-    """Give every stream somewhere to write to, and a way to write what its encoding lacks."""
+    """Give every stream somewhere to read from or write to, and a way to write what its encoding lacks."""
+    if sys.stdin is None:  # closed by the shell (`<&-`): empty
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (it lives as long as we do)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the shell (`>&-`)

@@ -40,7 +40,8 @@ def knob_specs() -> dict[str, dict[str, KnobSpec]]:
 
 
 REDACT_HELP = (
-    "Record token ids only: no prompt, text, stop text, domain or file name. Who has the tokenizer can turn ids back."
+    "Record token ids in place of text; stop texts, domains and file names are left out. Reversible: who has the "
+    "tokenizer can read prompt and text again."
 )
 RECORD_HELP = "The file holds prompts, text and settings, for your eyes alone (mode 600); see --redact."
 

@@ -1,23 +1,34 @@
 """Asking a server: its address as it is at hand, one way to ask, and every way that fails as one line.
 
 A key is for the server that was named: no redirect is followed, and it comes from the environment, not from a command
-line that every user of the machine can read.
+line that every user of the machine can read. Nobody is waited for without end: not before an answer begins, and not for
+an answer that comes a byte a second.
 """
 
+import base64
 import http.client
 import json
 import os
+import re
+import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from specviz.errors import SpecvizError
 from specviz.text import running
 
 KEY_VARIABLE = "SPECVIZ_SERVER_KEY"
 _TOLD = 2000  # bytes of an answer that says what is wrong
+_PIECE = 1 << 16  # bytes that are read at once
+_BASIC = "Basic "  # begins a key that stands for user and password
+_USER = re.compile(r"((?:^|//))[^/@]*@")
+T = TypeVar("T")
+# What code that reads somebody else's JSON raises where that is of another form than it should be.
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class ServerError(SpecvizError):
@@ -33,20 +44,35 @@ class AnswerRefused(ServerError):
 
 
 def server_address(given: str) -> str:
-    """`host:port`, with or without scheme, path and /v1, as the address below which pages are asked for.
+    """`host:port`, with or without scheme, user and password, path and /v1, as the address below which pages are asked
+    for; it never holds the password (`signed_in`).
 
     Raises ServerError.
     """
     address = given.strip()
+    shown = running(_USER.sub(r"\1", given))
     try:
-        parts = urllib.parse.urlsplit(address if "://" in address else f"http://{address}")
+        parts = _split(address)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError as error:
-        raise ServerError(f"'{running(given)}' is no address: {error}; write it like localhost:8000") from None
+        raise ServerError(f"'{shown}' is no address: {error}; write it like localhost:8000") from None
     if not known or any(c.isspace() for c in address):
-        raise ServerError(f"'{running(given)}' is no address of a server; write it like localhost:8000")
+        raise ServerError(f"'{shown}' is no address of a server; write it like localhost:8000")
     path = parts.path.rstrip("/").removesuffix("/v1")
-    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, ""))
+
+
+def signed_in(given: str, key: str | None) -> str | None:
+    """The key to ask with: user and password where the address has them (`http://user:password@host`)."""
+    parts = _split(given.strip())
+    if parts.username is None:
+        return key
+    pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+    return _BASIC + base64.b64encode(pair.encode()).decode()
+
+
+def _split(address: str) -> urllib.parse.SplitResult:
+    return urllib.parse.urlsplit(address if "://" in address else f"http://{address}")
 
 
 def key_of(variable: str | None) -> str | None:
@@ -66,17 +92,42 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _opener = urllib.request.build_opener(_NoRedirect)
 
 
+def within(seconds: float, address: str, call: Callable[[], T]) -> T:
+    """What `call` gives, on a thread of its own. Raises what it raises, and ServerError where it takes longer.
+
+    A time-out of a socket begins anew with every byte, and names are looked up without any.
+    """
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(call())
+        except BaseException as error:
+            failed.append(error)
+
+    asking = threading.Thread(target=run, name="ask", daemon=True)
+    asking.start()
+    asking.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise ServerError(f"{address} has not answered within {seconds:g} s: is it the right server, is it busy?")
+    return done[0]
+
+
 def ask(address: str, key: str | None, seconds: float, body: Mapping[str, Any] | None = None) -> Any:
-    """The open answer, to be closed by who reads it. `key`: a bearer token; `body`: sent as JSON.
+    """The open answer, to be closed by who reads it. `key`: a bearer token, or what `signed_in` made; `body`: sent as
+    JSON; `seconds`: for its head, and between two pieces of the rest.
 
     Raises ServerError.
     """
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address, data, {"Content-Type": "application/json"} if data else {})
     if key:
-        request.add_header("Authorization", f"Bearer {key}")
+        request.add_header("Authorization", key if key.startswith(_BASIC) else f"Bearer {key}")
     try:
-        return _opener.open(request, timeout=seconds)
+        return within(seconds, address, lambda: _opener.open(request, timeout=seconds))
     except urllib.error.HTTPError as error:
         with error:
             raise AnswerRefused(_refused(address, error, key), error.code) from None
@@ -88,6 +139,35 @@ def ask(address: str, key: str | None, seconds: float, body: Mapping[str, Any] |
         raise ServerError(f"{address} does not speak HTTP ({type(error).__name__}); check the port") from None
     except (OSError, ValueError) as error:
         raise ServerError(f"{address} does not answer: {running(str(error) or type(error).__name__)}") from None
+
+
+def read_whole(answer: Any, address: str, most: int, seconds: float) -> bytes:
+    """All of an answer, no more than one byte above `most`. Raises ServerError where it takes longer than that."""
+    pieces, size, end = [], 0, time.monotonic() + seconds
+    try:
+        while size <= most and (piece := answer.read1(min(_PIECE, most + 1 - size))):
+            pieces.append(piece)
+            size += len(piece)
+            if time.monotonic() > end:
+                raise ServerError(f"{address}: the answer is not whole after {seconds:g} s")
+    except (OSError, http.client.HTTPException):
+        raise ServerError(f"{address}: the answer broke off") from None
+    return b"".join(pieces)
+
+
+def parsed(data: bytes) -> Any:
+    """JSON. Raises ValueError, also for what is nested without end."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested without end") from None
+
+
+def as_count(value: Any, most: int = (1 << 31) - 1, least: int = 0) -> int:
+    """A count in somebody's answer. Raises ValueError for anything else, and for one beyond reason."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{str(value)[:40]!r} is no whole number from {least} to {most}")
+    return value
 
 
 def _refused(address: str, error: urllib.error.HTTPError, key: str | None) -> str:

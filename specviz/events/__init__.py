@@ -5,6 +5,7 @@ Each record is a `msgspec.Struct` with the tag field `ev`; records of one method
 fields are ignored on reading. A kind from elsewhere is handed to `register`; from then on it is read like any other.
 """
 
+import re
 from functools import reduce
 from operator import or_
 from typing import Any, TypeVar
@@ -109,6 +110,7 @@ def _reader() -> "msgspec.json.Decoder[Event]":
 NAMES: dict[str, type[Event]] = {_tag(kind): kind for kind in FILE_RECORDS + WIRE_RECORDS}
 _decoder = _reader()
 _encoder = msgspec.json.Encoder()
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _tag_decoder = msgspec.json.Decoder(_Tag)
 
 
@@ -138,13 +140,27 @@ def file_records() -> tuple[type[Event], ...]:
 
 
 def encode(event: Event) -> bytes:
-    """One line without the newline."""
-    return _encoder.encode(event)
+    """One line without the newline. A lone surrogate, which is no character, becomes U+FFFD."""
+    try:
+        return _encoder.encode(event)
+    except UnicodeEncodeError:
+        return _encoder.encode(_with_characters(msgspec.to_builtins(event)))
 
 
 def encode_lines(events: "list[Event]") -> bytes:
     """Many lines, each with its newline."""
-    return _encoder.encode_lines(events)
+    try:
+        return _encoder.encode_lines(events)
+    except UnicodeEncodeError:
+        return b"".join(encode(event) + b"\n" for event in events)
+
+
+def _with_characters(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_with_characters(key): _with_characters(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_characters(each) for each in value]
+    return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
 
 
 def decode(line: bytes | str) -> Event | None:

@@ -90,6 +90,8 @@ class Pipe:
 
     def _end(self, grace: float) -> None:
         for stop in (self._process.terminate, self._process.kill):
+            if self.stopped:  # by a signal: it hears no other one
+                self._process.kill()
             try:
                 self._process.wait(grace)
                 break

@@ -135,9 +135,11 @@ class Worker:
         self._add(event)
 
     def close(self, grace: float = 2.0) -> None:
-        """Asks the worker to leave, and ends it when it does not within `grace` seconds. The recording is finished."""
+        """Asks the worker to leave, and ends it when it does not within `grace` seconds; one that does not answer now
+        is not waited for. The recording is finished."""
         if self._closing:
             return
+        grace = grace if self.silence is None else 0.1
         self._closing = True
         if not self._gone:
             self._pipe.send(encode_command(Shutdown()))

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Literal
 from specviz.runlog.fold import Run
 from specviz.tables.card import CARD, dataset_card
 from specviz.tables.rows import TABLES, Cell, DataTable, Held
+from specviz.trace.private import open_like
 
 Kind = Literal["csv", "parquet"]
 ENDINGS: tuple[Kind, ...] = ("csv", "parquet")
@@ -20,17 +21,22 @@ _FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes a text that begins s
 
 
 def write_tables(
-    run: Run, kind: Kind, folder: Path, tables: Sequence[DataTable] = TABLES, narrow: bool = False
+    run: Run,
+    kind: Kind,
+    folder: Path,
+    tables: Sequence[DataTable] = TABLES,
+    narrow: bool = False,
+    traces: Sequence[Path] = (),
 ) -> list[Path]:
     """Every table as a file of the folder, and the card of Parquet ones; `narrow`, for these: see `parquet_file`.
 
-    Raises OSError.
+    `traces`: what they are made of, whose readers may read them. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = []
     for table in tables:
         path = folder / f"{table.name}.{kind}"
-        with path.open("wb") as file:
+        with open_like(path, traces) as file:
             if narrow:
                 _parquet(run, table, file, narrow)
             else:
@@ -38,7 +44,8 @@ def write_tables(
         found.append(path)
     if kind == "parquet":
         found.append(folder / CARD)
-        found[-1].write_text(dataset_card(tables, narrow), "utf-8")
+        with open_like(found[-1], traces) as file:
+            file.write(dataset_card(tables, narrow).encode())
     return found
 
 

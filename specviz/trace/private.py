@@ -1,14 +1,18 @@
-"""What a recording says of the person who made it: names instead of paths always, and on demand (`Redactor`) ids only.
+"""What a recording says of the person who made it: names instead of paths always, and on demand (`Redactor`) ids only;
+and who may read what is made of it (`open_like`).
 
 A redacted trace holds no text: every text stands as its token ids (`#310#42`), so that all views show ids; domains and
 trained parts are numbered or left out, messages keep their code. Whoever has the tokenizer can still turn
-the ids into text again, and that is said where the option is offered.
+the ids into text again; that is said where the option is offered, and in the header (`env.redacted`).
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any
+from functools import reduce
+from operator import and_
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -18,7 +22,18 @@ from specviz.events.base import handlers
 PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")  # knobs that may name a folder or a file
 LEFT_OUT = "not recorded"
 STORED = "prompt, new text and settings, readable by you alone; --redact records token ids instead of text"
+IDS_ALONE = "token ids in place of text: reversible, who has the tokenizer can read them"
 _FOLDERS = re.compile(r"(?:(?<![\w.~/\\])(?:[A-Za-z]:)?|~|\.{1,2})[/\\](?:[^/\\\s'\"]+[/\\])*([^/\\\s'\":;,)]*)")
+
+
+def open_like(path: Path, traces: Iterable[Path]) -> BinaryIO:
+    """A file to write what was made of these traces: for those alone who may read all of them, and for its owner alone
+    where there are none. Raises OSError."""
+    modes = [each.stat().st_mode for each in traces]
+    mode = 0o600 | (reduce(and_, modes, 0o066) if modes else 0)
+    if path.exists() and (old := path.stat().st_mode) & 0o777 & ~mode:
+        path.chmod(old & mode)
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode))
 
 
 def name_of(path: str) -> str:
@@ -124,7 +139,7 @@ class Redactor:
 
     def _header(self, event: Header) -> Header:
         self._texts = {spec.name for spec in event.knob_specs if spec.kind == "texts"} | {"stop", "ban", *PARTS}
-        env = {**event.env, "redacted": True}
+        env = {**event.env, "redacted": IDS_ALONE}
         stream = env.get("stream")
         if isinstance(stream, dict):
             counts = stream.get("domains") or {}

@@ -75,6 +75,7 @@ class Recorder:
         self.path = plain_path(path)  # the zipped name once the run has ended
         self.problem: str | None = None
         self.ended = False
+        self.taken = False  # by another run, that began to record under this name since we looked
         self._level = level
         self._on_problem = on_problem
         self._redact: Callable[[Event], Event | None] = Redactor() if redact else lambda event: event
@@ -129,8 +130,11 @@ class Recorder:
 
     def _encode(self) -> None:
         """A round at a time: record by record it would cost twice as much."""
-        lines = encode_lines(self._waiting)
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []  # first: one that cannot be written must not stand in others' way
+        try:
+            lines = encode_lines(waiting)
+        except (OverflowError, TypeError, ValueError):
+            lines = b"".join(map(_line, waiting))
         self._digest.update(lines)
         if self._fd is not None:
             self._unwritten += lines
@@ -165,8 +169,9 @@ class Recorder:
             return
         try:
             if self._new is not None and _taken(self.path):  # it began after this one was made, and was faster
-                self._tell(OSError(errno.EBUSY, "another run is recording there"))
+                self.taken = True
                 self._let_go()
+                self._tell(OSError(errno.EBUSY, "another run is recording there"))
                 return
             if (strayed := _resized(self._fd, self._written)) is not None:
                 self._tell(OSError(errno.ENOENT, strayed), "trace_lost")
@@ -216,6 +221,15 @@ class Recorder:
         if self._on_problem:
             message = f"not recording to {self.path}: {self.problem}; the run goes on"
             self._on_problem(Warn(code=code, message=message, t=self._last.t, q=self._last.q, r=self._last.r))
+
+
+def _line(event: Event) -> bytes:
+    """A record's line; where it cannot be written, that of a warning in its place, so that no number is missing."""
+    try:
+        return encode_lines([event])
+    except (OverflowError, TypeError, ValueError) as error:
+        message = f"a record of kind {type(event).__name__} cannot be written ({type(error).__name__}): it is left out"
+        return encode_lines([Warn(code="not_written", message=message, i=event.i, t=event.t, q=event.q, r=event.r)])
 
 
 def pack(plain: Path, fd: int | None = None) -> Path:

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+import msgspec
+
 from specviz import events as ev
 from specviz.errors import TraceError
 from specviz.events.outside import Known, Outside, Reported
@@ -23,6 +25,8 @@ from specviz.trace.verdicts import DraftedToken, JudgedRound, judge_round
 from specviz.traits import MethodTraits
 
 SpanLane = Literal["target", "draft", "sync"]
+LONGEST = 1 << 24  # tokens of a text, as far as a reader goes
+_MOST_DRAFTED = 1 << 16  # of one round
 
 
 @dataclass(slots=True)
@@ -96,6 +100,8 @@ class Writer:
             raise TraceError(
                 f"round {self._r + 1} has begun and committed nothing yet: call committed() before round()"
             )
+        if n_drafted is not None and not 0 <= n_drafted <= _MOST_DRAFTED:
+            raise TraceError(f"a round that drafted {n_drafted:,} tokens: from 0 to {_MOST_DRAFTED:,} are possible")
         if self._q < 0:
             self.request()
         self._open = _Open(self._clock(), n_drafted)
@@ -179,6 +185,10 @@ class Writer:
         """The next prompt begins; without this call the first one is unknown. `n_prompt`: where ids are not known."""
         if self._open is not None:
             raise TraceError("a request begins inside a round: call committed() first")
+        if max(len(prompt), n_prompt or 1) > LONGEST:
+            raise TraceError(
+                f"a prompt of {max(len(prompt), n_prompt or 1):,} tokens: at most {LONGEST:,} are possible"
+            )
         ids = [*prompt] or [-1] * max(1, n_prompt or 1)
         self._q, self._r, self._n, self._root, self._next = self._q + 1, 0, len(ids), ids[-1], 0
         if not text and self._text is not None and prompt:
@@ -187,7 +197,10 @@ class Writer:
 
     def reported(self, of: str, **totals: Any) -> None:
         """What the engine counted itself (fields of `specviz.events.Reported`), to be held against the rounds."""
-        self._write(Reported(of=of, **totals))
+        try:
+            self._write(msgspec.convert({"of": of, **totals}, Reported))
+        except msgspec.ValidationError as error:
+            raise TraceError(f"what {of} counted cannot be: {error}") from None
 
     def temperature(self, value: float) -> None:
         """The next request runs at another temperature."""

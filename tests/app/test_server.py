@@ -7,11 +7,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.types import Message
 
 from app.served import Served, served
 from specviz.errors import SpecvizError
 from specviz_app.launcher import free_port, url
-from specviz_app.server.server import MOST_STREAMS
+from specviz_app.server.server import MOST_STREAMS, Guards
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +149,38 @@ def test_a_foreign_name_for_this_machine_gets_no_session(host: str, status: int,
     connection.request("GET", "/_stcore/stream", headers=headers)
     assert connection.getresponse().status == status
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("origin", "passes"),
+    [
+        (None, True),
+        ("http://127.0.0.1:8501", True),
+        ("http://box:8501", True),
+        ("https://evil.example", False),
+        ("null", False),
+        ("http://[", False),
+    ],
+)
+async def test_a_session_for_a_page_of_another_site_never_reaches_the_framework(
+    origin: str | None, passes: bool
+) -> None:
+    """It would ask the internet for the address of this machine before it refuses."""
+    reached: list[str] = []
+    sent: list[str] = []
+
+    async def framework(*_: object) -> None:
+        reached.append("it")
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    headers = [(b"host", b"box:8501"), *([(b"origin", origin.encode())] if origin is not None else [])]
+    await Guards(framework)({"type": "websocket", "headers": headers}, receive, send)
+    assert (bool(reached), sent) == (passes, [] if passes else ["websocket.close"])
 
 
 def test_ctrl_c_ends_a_server_with_an_open_stream() -> None:

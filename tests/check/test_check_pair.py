@@ -144,6 +144,8 @@ PLANTED: tuple[tuple[str, str, bool, Callable[[Made, Made], object]], ...] = (
     ("tensor-missing", "error", False, lambda t, d: d.index.update({"a": "model.safetensors"})),
     ("no-weights", "error", False, lambda t, d: d.tensors.clear()),
     ("layer-missing", "error", False, lambda t, d: t.tensors.pop("model.layers.5.mlp.weight")),
+    ("layer-missing", "error", False, lambda t, d: t.config.update(num_hidden_layers=10**12)),
+    ("layer-extra", "error", False, lambda t, d: t.config.update(num_hidden_layers=7)),
     ("output-missing", "error", False, lambda t, d: t.tensors.pop("lm_head.weight")),
     ("few-bits", "warning", False, lambda t, d: d.config.update(quantization_config={"bits": 4})),
     ("layer-types", "error", False, lambda t, d: d.config.update(layer_types=["full_attention"] * 2)),
@@ -167,6 +169,17 @@ def test_what_was_planted_is_found(
     code: str, severity: str, head: bool, plant: Callable[[Made, Made], object], tmp_path: Path
 ) -> None:
     assert _codes(tmp_path, head, plant).get(code) == severity
+
+
+def test_layers_for_other_uses_are_none_too_many(tmp_path: Path) -> None:
+    """Those that predict further tokens, and those of an encoder beside the text's."""
+    extra = dict.fromkeys(("model.layers.8.eh_proj.weight", "vision.layers.30.w"), np.zeros((1, 1), np.float32))
+
+    def plant(target: Made, draft: Made) -> None:
+        target.config.update(num_nextn_predict_layers=1)
+        target.tensors.update(extra)
+
+    assert _codes(tmp_path, False, plant) == {}
 
 
 def test_the_first_id_that_differs_is_named_with_its_fault(cli: Cli, tmp_path: Path) -> None:  # noqa: F811

@@ -1,7 +1,9 @@
 """`specviz export`: what it writes where, and what it refuses and how."""
 
 import json
+import os
 import re
+import shutil
 import sys
 from io import BytesIO
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from PIL import Image
 
 from cli.conftest import Cli
+from specviz.tables import WHOLE
 from support.recordings import RECORDINGS
 
 TRACE = RECORDINGS["sums-draft"]
@@ -153,3 +156,37 @@ def test_svg_and_csv_need_no_extra(cli: Cli, tmp_path: Path, monkeypatch: pytest
         _without(module, monkeypatch)
     assert cli("export", TRACE, "--svg", "r1", "-o", tmp_path / "x.svg").code == 0
     assert cli("export", TRACE, "--csv", tmp_path).code == 0
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+@pytest.mark.parametrize(
+    "words",
+    [("report",), ("diff",), ("export", "--svg", "r4"), ("export", "--csv"), ("export", "--parquet")],
+    ids=" ".join,
+)
+def test_who_may_not_read_the_trace_may_not_read_what_is_made_of_it(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...], mode: int, there: bool
+) -> None:
+    """Also where a file that all may read is written over; the strictest of several traces decides."""
+    trace, open_to_all, out = tmp_path / "run.sv.jsonl.gz", tmp_path / "all.sv.jsonl.gz", tmp_path / "out"
+    for path, given in ((trace, mode), (open_to_all, 0o666)):
+        shutil.copy(TRACE, path)
+        path.chmod(given)
+    tables = words[-1] in ("--csv", "--parquet")
+    if there:
+        out.mkdir() if tables else out.touch()
+        for name in [f"{each.name}.{words[-1][2:]}" for each in WHOLE] if tables else []:
+            (out / name).touch()
+        for path in [*out.iterdir()] if tables else [out]:
+            path.chmod(0o666)
+    traces = (open_to_all, trace) if words == ("diff",) else (trace,)
+    to = (out,) if tables else ("-o", out)
+    before = os.umask(0)
+    try:
+        done = cli(words[0], *traces, *words[1:], *to, "--force")
+    finally:
+        os.umask(before)
+    assert done.code == 0
+    made = [Path(line) for line in done.out.splitlines()] if tables else [out]
+    assert {path.stat().st_mode & 0o777 for path in made} == {mode}

@@ -122,6 +122,20 @@ def test_streams_that_cannot_be_written_end_without_a_traceback(redirect: str) -
     assert "Exception ignored" not in done.stderr
 
 
+def test_a_closed_standard_input_is_an_empty_one() -> None:
+    """As `specviz run - <&-` of a shell."""
+    shell = f"{shlex.quote(sys.executable)} -m specviz run - <&-"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("specviz: the prompt from - is empty")
+
+
+def test_a_zero_byte_in_an_argument_is_one_line(cli: Cli) -> None:
+    assert "holds a zero byte" in cli("stats", "a\0b").line
+    assert "holds a zero byte" in cli("run", "--prompt", "a\0b").line
+
+
 @pytest.mark.parametrize(("module", "extra"), [("torch", "engine"), ("textual", "tui"), ("plotly.express", "web")])
 def test_a_missing_extra_is_answered_with_its_install_line(
     module: str, extra: str, cli: Cli, monkeypatch: pytest.MonkeyPatch

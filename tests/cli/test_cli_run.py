@@ -16,7 +16,7 @@ from cli.conftest import Cli, Done
 from cli.scripted import Script
 from specviz import events
 from specviz.metrics import Tally
-from specviz.trace import Trace
+from specviz.trace import Recorder, Trace
 from support.traces import make_events, write_trace
 
 
@@ -204,6 +204,33 @@ def test_a_full_disk_is_told_and_the_run_goes_on(
     assert done.err.splitlines()[-1].endswith(f"was not written whole: {os.strerror(errno.ENOSPC)}")
 
 
+def test_output_that_cannot_be_written_is_said_as_everywhere(
+    cli: Cli, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: object, event: events.Event) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("specviz.cli.printing.TextPrinter.__call__", full)
+    done = cli("run", "--prompt", "x", "--quiet")
+    assert done == (1, "", f"specviz: cannot write the output: {os.strerror(errno.ENOSPC)}\n")
+
+
+def test_a_name_that_another_run_took_meanwhile_is_told_before_anything_is_decoded(
+    cli: Cli, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several begin at the same time, and find nobody there."""
+    monkeypatch.setattr("specviz.trace.recorder.refuse_foreign", lambda path: None)
+    other = Recorder(tmp_path / "a")
+    other.write(script.events[0])
+    done = cli("run", "--prompt", "x", "--quiet", "--force", "--record", tmp_path / "a")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "another run is recording there; choose another name" in done.err
+    assert done.out == ""
+    other.close("done")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.sv.jsonl.gz"]
+
+
 def test_a_redacted_recording_holds_no_text_and_says_so(cli: Cli, script: Script, tmp_path: Path) -> None:
     plain, ids = tmp_path / "plain", tmp_path / "ids"
     words = ("run", "--prompt", "x", "--record")
@@ -214,7 +241,7 @@ def test_a_redacted_recording_holds_no_text_and_says_so(cli: Cli, script: Script
     told = cli(*words, plain).err
     assert "prompt, new text and settings" in told
     assert "--redact" in told
-    assert "no text" in cli(*words, ids, "--redact").err
+    assert "token ids in place of text: reversible" in cli(*words, ids, "--redact").err
     for path, holds in ((plain, True), (ids, False)):
         found = next(tmp_path.glob(f"{path.name}*"))
         data = gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()

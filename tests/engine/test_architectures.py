@@ -8,10 +8,12 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.gpt_oss import modeling_gpt_oss
 
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.engine.model.layers import attention
 from specviz.engine.model.rows import Rows
 from specviz.errors import ModelError
+from specviz.methods.early_exit.heads import FinalHead
 from specviz.probability.draft import ROOT
 from support.driver import greedy, session
 from support.models import CONFIGS, MORE, REFUSED, blurred, build, save
@@ -49,6 +51,15 @@ def test_what_nobody_tried_equals_the_untouched_library_too(name: str, tmp_path:
     assert session(adapter, draft, PROMPT, method="specbranch").generate() == want
 
 
+@pytest.mark.parametrize("name", ["granite", "cohere", "gemma2"])
+def test_a_head_for_states_inside_scales_and_caps_as_the_model_does(name: str) -> None:
+    adapter = ModelAdapter(build(name))
+    states = torch.randn(1, 3, 32, generator=torch.Generator().manual_seed(1))
+    want = adapter.logits(states)
+    assert torch.allclose(FinalHead(adapter).scores(adapter.normed(states)[0]), want)
+    assert not torch.allclose(adapter.head(adapter.normed(states))[0, :, : adapter.vocab], want), "the control"
+
+
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_what_the_adapter_misreads_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     """Scaled logits, positions in the scores, recurrent layers: never text of another model."""
@@ -70,7 +81,7 @@ def test_the_reference_is_the_model_before_anything_was_replaced(
         return out * 1.05, weights
 
     monkeypatch.setattr(attention, "packed_attention", wrong)
-    with pytest.raises(ModelError, match="LlamaDecoderLayer are not supported"):
+    with pytest.raises(ModelError, match="layers of type LlamaDecoderLayer compute what it does not"):
         load(folder, "target", "cpu", "float32")
     monkeypatch.setattr(attention, "packed_attention", right)
     load(folder, "target", "cpu", "float32")  # which also registers the right one again

@@ -44,7 +44,7 @@ def test_folders_that_are_none(tmp_path: Path, good: Path) -> None:
     assert "no such folder" in refused(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     assert "it holds nothing" in refused(tmp_path / "empty")
-    assert "no such folder" in refused(good / "config.json")
+    assert "this file is not GGUF" in refused(good / "config.json")
 
 
 def test_spoilt_files(good: Path, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_self_test_catches_a_layer_that_is_misread() -> None:
     want = reference(model, "llama", 260)
     adapter = ModelAdapter(model)
     adapter.embedding = torch.nn.Embedding.from_pretrained(model.model.embed_tokens.weight * 1.5)
-    with pytest.raises(ModelError, match="LlamaDecoderLayer are not supported"):
+    with pytest.raises(ModelError, match="layers of type LlamaDecoderLayer compute what it does not"):
         self_test(adapter, want)
 
 

@@ -19,9 +19,12 @@ from safetensors.torch import load_file, save_file
 
 import specviz
 from cli.conftest import Cli, cli  # noqa: F401 (a fixture)
+from specviz import model_folder
 from specviz.cli.request import check_models
 from specviz.engine.model.files.loading import load, plain_model
 from specviz.errors import ModelError
+from specviz.events import Warn
+from specviz.trace import read_events
 from support.models import COMMON, build, save
 
 YES = b"y\n" * 6
@@ -167,6 +170,39 @@ def test_more_layers_in_the_config_than_in_the_weights(good: Path, tmp_path: Pat
     assert "config.json asks for more than the weight files hold" in said
 
 
+@pytest.mark.parametrize("name", ["num_hidden_layers", "vocab_size", "intermediate_size", "num_key_value_heads"])
+def test_a_number_far_beyond_the_weights_is_refused_before_it_is_built(name: str, good: Path, tmp_path: Path) -> None:
+    said = refused(changed(copy(good, tmp_path), **{name: 10**9}))
+    assert f"config.json: {name} is 1,000,000,000, and the" in said
+
+
+def test_what_an_encoder_beside_the_text_has_is_bounded_too(good: Path, tmp_path: Path) -> None:
+    folder = changed(copy(good, tmp_path), vision_config={"num_hidden_layers": 10**9, "hidden_size": 4096})
+    assert "num_hidden_layers is 1,000,000,000" in refused(folder)
+    load(str(changed(folder, vision_config={"num_hidden_layers": 3, "hidden_size": 4096})), "target", "cpu", "float32")
+
+
+def test_packed_weights_are_narrower_than_their_config(good: Path, tmp_path: Path) -> None:
+    """Eight of four bits lie in a number of 32."""
+    folder = changed(copy(good, tmp_path), vocab_size=8 * 260)
+    rewritten(folder, lambda held: held.update({"w.qweight": torch.ones(4, 4, dtype=torch.int32)}))
+    model_folder.check(folder)
+
+
+def test_fewer_layers_in_the_config_than_in_the_weights(good: Path, tmp_path: Path) -> None:
+    """Another model, whose text nobody's."""
+    said = refused(changed(copy(good, tmp_path), num_hidden_layers=2))
+    assert "config.json names 2 layers, and the weight files hold 1 more ('model.layers.2." in said
+
+
+def test_a_tensor_that_the_model_has_no_place_for_is_told(good: Path, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    folder = rewritten(copy(good, tmp_path), lambda held: held.update(w_extra=torch.ones(1)))
+    words = ("--method", "ar", "--prompt", "x", "--max-new-tokens", "2", "--record", tmp_path / "run")
+    assert cli("run", "--target", folder, *words).code == 0
+    told = [event.message for event in read_events(tmp_path / "run") if isinstance(event, Warn)]
+    assert any("spoilt: a LlamaForCausalLM has no place for tensor 'w_extra': left out" in each for each in told)
+
+
 def test_a_file_without_any_right_tensor(good: Path, tmp_path: Path) -> None:
     folder = rewritten(copy(good, tmp_path), lambda held: {f"x.{name}": tensor for name, tensor in held.items()})
     assert "it holds 30 tensors of other names, such as 'x.lm_head.weight'" in refused(folder)
@@ -192,7 +228,9 @@ def test_a_head_that_is_tied_is_not_missing(tmp_path: Path) -> None:
         assert torch.equal(model.lm_head.weight, model.model.embed_tokens.weight)
 
 
-@pytest.mark.parametrize(("dtype", "word"), [(torch.int8, "I8"), (torch.bool, "BOOL"), (torch.int64, "I64")])
+@pytest.mark.parametrize(
+    ("dtype", "word"), [(torch.int8, "I8"), (torch.bool, "BOOL"), (torch.int64, "I64"), (torch.complex64, "C64")]
+)
 @pytest.mark.parametrize("name", [K_PROJ, "model.norm.weight"])
 def test_weights_that_are_no_numbers_with_a_point(
     dtype: torch.dtype, word: str, name: str, good: Path, tmp_path: Path
@@ -227,6 +265,14 @@ def test_an_adapter_beside_full_weights_is_not_left_out_in_silence(good: Path, t
     assert "it is an adapter alone: merge it into its model first" in refused(folder)
 
 
+@pytest.mark.parametrize("name", [K_PROJ, "model.norm.weight", "model.embed_tokens.weight"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_named(name: str, value: float, good: Path, tmp_path: Path) -> None:
+    """Also where the library's attention makes zeros of them, and only ours shows it."""
+    folder = rewritten(copy(good, tmp_path), lambda held: held[name][..., 3].fill_(value) is None)
+    assert f"the weights are damaged: tensor '{name}' holds NaN or infinite numbers" in refused(folder)
+
+
 # --- configs and files
 
 
@@ -234,6 +280,34 @@ def test_an_adapter_beside_full_weights_is_not_left_out_in_silence(good: Path, t
 def test_a_number_of_layers_that_is_none(layers: Any, good: Path, tmp_path: Path) -> None:
     said = refused(changed(copy(good, tmp_path), num_hidden_layers=layers))
     assert f"num_hidden_layers is {layers!r}; give a whole number of at least 1" in said
+
+
+@pytest.mark.parametrize("ends", ["x", [0, [1]], 1.5, True, {}])
+def test_an_end_of_text_that_is_no_token(ends: Any, good: Path, tmp_path: Path) -> None:
+    said = refused(changed(copy(good, tmp_path), "generation_config.json", eos_token_id=ends))
+    assert f"generation_config.json: eos_token_id is {ends!r}; give a token's id, or a list of ids" in said
+
+
+@pytest.mark.parametrize("given", [[1], {}, {"weight_map": [1]}, {"weight_map": {"lm_head.weight": 5}}])
+def test_an_index_of_another_shape(given: Any, good: Path, tmp_path: Path) -> None:
+    folder = copy(good, tmp_path)
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps(given))
+    assert "model.safetensors.index.json" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    "given", [{"hidden_act": "nosuch"}, {"rope_parameters": {"rope_type": "nosuch", "rope_theta": 1e4}}]
+)
+def test_what_the_library_does_not_know_is_no_bare_word(given: Any, good: Path, tmp_path: Path) -> None:
+    said = refused(changed(copy(good, tmp_path), **given))
+    assert "a value in its JSON files is none that the library knows (KeyError: 'nosuch')" in said
+
+
+def test_a_gguf_file_in_a_folder_and_one_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"")
+    assert f"give the GGUF file itself: {tmp_path / 'model.gguf'}" in refused(tmp_path)
+    assert "this file is not GGUF" in refused(tmp_path / "model.gguf")
 
 
 @pytest.mark.parametrize("context", [0, -1, 1])

@@ -1,9 +1,11 @@
 """Servers of vLLM and SGLang by the shapes of their answers, and addresses where something else answers."""
 
+import base64
 import json
+import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ import pytest
 
 from specviz.cli import main
 from specviz.cli.look.stats import measure_file
+from specviz.cli.outside.warned import waited_for
+from specviz.engines.rounds import server as servers
 from specviz.engines.rounds.attach import rule_of
 from specviz.engines.rounds.server import EngineServer
-from specviz.events import RoundEnd
+from specviz.events import Commit, RoundEnd
 from specviz.runlog.fold import Run, fold
 from specviz.trace import RULES, read_events
 
@@ -295,6 +299,109 @@ def test_an_answer_of_another_form_is_said_in_a_line(
     assert "of another version?" in capsys.readouterr().err.splitlines()[-1]
     run, _ = _rounds(tmp_path / "a")
     assert run.end is not None
+
+
+LLAMA = {"/props": _json({"default_generation_settings": {}})}
+TIMED = '{"content": "a", "tokens": [7], "stop": true, "timings": {"predicted_ms": 0.1, "prompt_n": 4, %s}}'
+
+
+def _raw(line: str) -> Page:
+    return 200, "text/event-stream", f"data: {line}\n\n"
+
+
+DEEP = "[" * 200_000
+ODD: list[dict[str, Page]] = [
+    {"/props": (200, "application/json", DEEP)},
+    {"/version": _json({"version": "1"}), "/v1/models": _json({"data": [5]})},
+    {**LLAMA, "/completion": _raw(f'{{"content": "a", "b": {DEEP}')},
+    *(
+        {**LLAMA, "/completion": _raw(TIMED % f'"predicted_n": 1, "{name}": {value}')}
+        for name in ("predicted_n", "prompt_n", "cache_n", "draft_n", "draft_n_accepted")
+        for value in ("1e999", "-1", "1000000000000000000", "NaN", "true", "[]")
+    ),
+    {**_vllm(STEPS), "/v1/completions": _stream({"usage": {"prompt_tokens": 1 << 40}, "choices": []})},
+    {**_sglang(NEW, (1, 4)), "/generate": _stream({"text": "a", "meta_info": {"completion_tokens": 1 << 40}})},
+]
+
+
+@pytest.mark.parametrize("pages", ODD, ids=range(len(ODD)))
+def test_json_that_is_odd_is_a_line_and_leaves_a_trace_that_ends(
+    tmp_path: Path, capsys: Captured, pages: dict[str, Page]
+) -> None:
+    with served(pages) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    assert "out of memory" not in (error := capsys.readouterr().err)
+    assert "Traceback" not in error
+    if "/completion" in pages:
+        run, _ = _rounds(tmp_path / "a")
+        assert run.end is not None
+
+
+def test_half_a_character_in_a_text_is_a_mark_in_the_trace(tmp_path: Path, capsys: Captured) -> None:
+    pages = {**LLAMA, "/completion": _raw((TIMED % '"predicted_n": 1').replace('"a"', '"x\\ud800y"'))}
+    with served(pages) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 0
+    commits = [event for event in read_events(tmp_path / "a") if isinstance(event, Commit)]
+    assert [commit.texts for commit in commits] == [["x\ufffdy"]]
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"])
+@pytest.mark.parametrize("drips", [False, True])
+def test_a_server_that_says_nothing_or_drips_is_given_up(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, sent: bytes, drips: bool
+) -> None:
+    """Each drop would begin the wait of a socket anew."""
+    over = threading.Event()
+
+    class Slow(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                self.request.sendall(sent)
+                while not over.wait(0.05):
+                    self.request.sendall(b"x" if drips else b"")
+
+    monkeypatch.setattr(servers, "_FIND_S", 0.3)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Slow) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        assert main(["attach", f"127.0.0.1:{server.server_address[1]}", "hello", "-o", str(tmp_path / "a")]) == 2
+        over.set()
+        server.shutdown()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_stream_that_never_ends_a_line_is_given_up(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "LONGEST", 1 << 12)
+    pages = {**LLAMA, "/completion": (200, "text/event-stream", "data: " + "x" * (1 << 20))}
+    with served(pages) as url:
+        assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
+    assert "has not ended a line of its answer" in capsys.readouterr().err
+
+
+def test_who_waits_is_told_so(capsys: Captured) -> None:
+    with waited_for("it") as timer:
+        timer.join()
+    assert "waits for it (Ctrl-C ends it)" in capsys.readouterr().err
+    with waited_for("it") as timer:
+        timer.cancel()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "command", [["attach", "hello"], ["watch", "--plain", "--looks", "1"]], ids=lambda words: words[0]
+)
+def test_user_and_password_go_to_the_server_and_nowhere_else(
+    tmp_path: Path, capsys: Captured, command: list[str]
+) -> None:
+    asked: list[Any] = []
+    with served({}, asked=asked) as url:
+        address = url.replace("//", "//me:p%40ss@")
+        assert main([command[0], address, *command[1:], "-o", str(tmp_path / "a")]) == 2
+    assert {key for _, key in asked} == {"Basic " + base64.b64encode(b"me:p@ss").decode()}
+    assert main([command[0], "http://me:p%40ss@host:x", *command[1:], "-o", str(tmp_path / "a")]) == 2
+    assert "p%40ss" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,6 +172,75 @@ def test_who_leaves_in_the_middle_of_a_round_is_told_of_no_tokens_behind_the_tex
     side.end(False)
     trace.close()
     assert [warning.code for warning in fold(read_events(trace.path)).warnings] == ["cut_short"]
+
+
+def _timed(**odd: Any) -> bytes:
+    timings = {"prompt_n": 4, "predicted_n": 2, "predicted_ms": 1.0, "draft_n": 4, "draft_n_accepted": 1}
+    told = {"content": "a", "tokens": [7, 8], "timings": {**timings, **odd}, "stop": False}
+    return f"data: {json.dumps(told)}\n\n".encode()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        _timed(draft_n=-4, draft_n_accepted=-1),
+        _timed(draft_n=10**18),
+        _timed(draft_n=1 << 20),
+        _timed(draft_n=2, draft_n_accepted=9),
+        _timed(predicted_n=float("inf")),
+        _timed(predicted_ms="x"),
+        b'data: {"content": "\\ud800", "tokens": [7], "timings": {"predicted_n": 1}, "stop": true}\n\n',
+        b'data: {"timings": ' + b"[" * 100_000 + b"\n\n",
+        b'data: {"timings": {"predicted_n": 3}, "stop": true, "content": {"a": 1}, "tokens": ["x"]}\n\n',
+        b"data: {" + b"x" * (17 << 20),
+    ],
+    ids=range(10),
+)
+def test_an_odd_answer_takes_no_later_one_with_it(tmp_path: Path, bad: bytes) -> None:
+    """Nor one before it, whose records wait to be written; and the trace comes to its end."""
+    server = EngineServer("http://x", "llama.cpp", None, None)
+    trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
+    turn, good = threading.Lock(), b"".join(STREAM)
+    for answer in (good, bad, good, good):
+        side = AnswerSide(server, trace, turn, lambda words: None)
+        for first in range(0, len(answer), 1 << 16):
+            side.take(answer[first : first + (1 << 16)])
+        side.end(True)
+    trace.close()
+    assert trace.path.suffix == ".gz"
+    run = fold(read_events(trace.path))
+    assert run.end is not None
+    whole = [(0, 0), (4, 1), (4, 0)]
+    queries: dict[int, list[tuple[int, int]]] = {}
+    for record in run.rounds:
+        queries.setdefault(record.q, []).extend((end.n_drafted, end.n_accepted) for end in record.every(RoundEnd))
+    assert sum(rounds == whole for rounds in queries.values()) == 3
+
+
+@pytest.mark.parametrize(
+    ("head", "refused"),
+    [
+        ("Host: evil.example:9000", True),
+        ("Host: 127.0.0.1\r\nOrigin: https://evil.example", True),
+        ("Host: 127.0.0.1\r\nOrigin: null", True),
+        ("Host: localhost:9000\r\nOrigin: http://localhost:3000", False),
+        ("Host: host.docker.internal", False),
+        ("Host: [::1]:9000", False),
+    ],
+)
+def test_a_web_page_of_another_place_asks_nothing(tmp_path: Path, head: str, refused: bool) -> None:
+    said: list[str] = []
+    with odd_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 50) as (url, asked):
+        server = EngineServer(url, "llama.cpp", None, None)
+        trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
+        with ProxyDoor(server, trace, 0, False, said.append) as door:
+            threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
+            with socket.create_connection(("127.0.0.1", int(door.server_address[1])), 30) as line:
+                line.sendall(f"POST /completion HTTP/1.1\r\n{head}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+                got = line.makefile("rb").readline()
+            door.shutdown()
+        trace.close()
+    assert (b" 403 " in got, bool(asked)) == (refused, not refused)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

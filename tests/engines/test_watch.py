@@ -181,6 +181,27 @@ def test_sums_that_do_not_add_up_are_said() -> None:
     assert any("13" in note and "20" in note for note in picture_of([seen]).notes)
 
 
+def test_a_share_above_all_is_no_share() -> None:
+    """Neither of what was drafted nor of the position before."""
+    first, last = counted(10, [8, 5]), counted(20, [8, 9], 1.0)
+    first.n_drafted, last.n_drafted, last.n_accepted = 1, 2, 20
+    picture = picture_of([first, last])
+    assert picture.acceptance is picture.points[0].acceptance is None
+    assert [at.given for at in picture_of([counted(10, [2, 5])]).positions] == [0.2, None]
+    assert any("accepted of" in note for note in picture_of([last]).notes)
+
+
+@pytest.mark.parametrize("line", ["vllm:x{%s} 1\n" % ("a" * 1_000_000), 'vllm:x{a="%s"} 1\n' % ("v" * 1_000_000)])
+def test_a_line_longer_than_any_sample_is_none(line: str) -> None:
+    with pytest.raises(SpecvizError, match=r"line 1: .* is no Prometheus sample"):
+        read_samples(line, "it")
+
+
+def test_labels_hold_quotes_commas_and_braces() -> None:
+    (sample,) = read_samples('x{a="1,b=\\"2\\"}", c="\\\\"} 3\n', "it")
+    assert sample.labels == {"a": '1,b="2"}', "c": "\\"}
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

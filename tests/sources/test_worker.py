@@ -169,6 +169,22 @@ def test_a_core_without_signs_of_life_is_told_when_it_had_given_some(
     assert quiet.silence is None
 
 
+def test_a_stopped_core_is_not_waited_for_at_the_end(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears neither the command nor SIGTERM."""
+    worker = spawn("beating")
+    drain(worker, lambda got: any(isinstance(e, RoundEnd) for e in got))
+    os.kill(worker.pid, signal.SIGSTOP)
+    within(lambda: worker.silence is not None)
+    waited: list[float] = []
+    process = worker._pipe._process
+    wait = process.wait
+    monkeypatch.setattr(process, "wait", lambda timeout=None: (waited.append(timeout or 0), wait(timeout))[1])
+    worker.close()
+    assert not alive(worker.pid)
+    assert sum(waited) < 1
+    assert process.returncode == -signal.SIGKILL
+
+
 def test_signs_of_life_are_no_events(spawn: Spawn, tmp_path: Path) -> None:
     worker = spawn("beating", record=tmp_path / "run")
     polled = drain(worker, lambda _: worker._beats)

@@ -48,12 +48,17 @@ def only(folder: Path, pattern: str) -> Path:
 
 
 async def test_every_kind_of_file(tree_trace: Path, here: Path) -> None:
-    app = replay_app(tree_trace)
+    """For those alone who may read the trace."""
+    mine = here / "run.sv.jsonl"
+    mine.write_bytes(tree_trace.read_bytes())
+    mine.chmod(0o600)
+    app = replay_app(mine)
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("right_square_bracket", "right")
         await pilot.pause()
         for what in ("svg", "stage", "json", "html", "csv", "chrome", "cast"):
             await taken(pilot, what)
+    assert {path.stat().st_mode & 0o777 for path in here.iterdir()} == {0o600}
     assert only(here, "*-r2.svg").read_text().startswith("<svg")
     assert "<svg" in only(here, "*-stage.svg").read_text()[:200]
     assert "node" in json.loads(only(here, "*-r2-*.json").read_text())
@@ -94,10 +99,10 @@ async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(
         assert len(names) == 2
         assert names[0].endswith("-r1-2.svg")
 
-        def refuse(self: Path, data: bytes) -> int:
+        def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "write_bytes", refuse)
+        monkeypatch.setattr("specviz_tui.out.actions.open_like", refuse)
         monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
         await taken(pilot, "svg")
         monkeypatch.setattr(taking_out, "LONG", 1)

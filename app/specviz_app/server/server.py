@@ -13,8 +13,9 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -34,6 +35,7 @@ ONLY_OWNER = "only who started this server steers its core: open it by the addre
 HEARTBEAT_S = 10.0
 MOST_STREAMS = 64  # open at once; a browser holds at most six
 _LONGEST = 64 << 10  # bytes of a command
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 _GUARDS = {
@@ -49,7 +51,9 @@ _GUARDS = {
 
 
 class Guards:
-    """Headers of every answer: no other site may frame a page, learn its address, or put anything into it."""
+    """Headers of every answer: no other site may frame a page, learn its address, or put anything into it; and no page
+    of another site gets a session: the framework would ask the internet for this machine's address before it says so.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -61,7 +65,19 @@ class Guards:
                 MutableHeaders(scope=message).update(_GUARDS)
             await send(message)
 
+        if scope["type"] == "websocket" and _is_foreign(Headers(scope=scope)):
+            await send({"type": "websocket.close", "code": 1008})
+            return
         await self.app(scope, receive, guarded if scope["type"] == "http" else send)
+
+
+def _is_foreign(headers: Headers) -> bool:
+    origin, host = headers.get("origin"), headers.get("host", "")
+    try:
+        named = urlsplit(origin or "").hostname
+        return origin is not None and named not in (*LOOPBACK, urlsplit(f"//{host}").hostname)
+    except ValueError:
+        return True
 
 
 class Server:

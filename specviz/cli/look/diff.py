@@ -56,9 +56,12 @@ def command(
     if out is not None:
         from specviz.cli.look.written import unwritten
         from specviz.diff.page import report_page
+        from specviz.trace import resolve
+        from specviz.trace.private import open_like
 
         try:
-            out.write_text(report_page(report, gates), encoding="utf-8")
+            with open_like(out, [resolve(path) for path in (*before.files, *after.files)]) as file:
+                file.write(report_page(report, gates).encode())
         except OSError as error:
             raise unwritten(out, error) from None
         narrate(f"specviz: report in {running(str(out))}")

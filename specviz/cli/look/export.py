@@ -102,17 +102,20 @@ def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
     taken = next((path for path in there if path.exists()), None)
     if taken is not None and not given["force"]:
         raise SpecvizError(f"{taken} is there already; give --force to write over it, or another folder")
-    builder = read_run(found_trace(trace))
+    path = found_trace(trace)
+    builder = read_run(path)
     try:
-        written = write_tables(builder.run, next(each for each in ENDINGS if each == kind), folder, asked, narrow)
+        ending = next(each for each in ENDINGS if each == kind)
+        written = write_tables(builder.run, ending, folder, asked, narrow, [path])
     except OSError as error:
         raise SpecvizError(f"cannot write into '{folder}': {error.strerror or error}; name another folder") from None
-    for path in written:
-        click.echo(running(str(path)))
+    for made in written:
+        click.echo(running(str(made)))
 
 
 def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
     from specviz.cli.look.written import found_trace, read_run, refuse_place, unwritten
+    from specviz.trace.private import open_like
     from specviz.view.stage.notebook import trace_title
 
     path, place = found_trace(trace), str(given[kind]).strip()
@@ -127,7 +130,8 @@ def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
     else:
         made = _film(builder, place, given) if kind == "gif" else _still(builder, kind, place, given)
     try:
-        written.write_bytes(made)
+        with open_like(written, [path]) as file:
+            file.write(made)
     except OSError as error:
         raise unwritten(written, error) from None
     click.echo(running(str(written)))

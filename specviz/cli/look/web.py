@@ -67,8 +67,8 @@ def command(**given: Any) -> int:
     for module in ("streamlit", "plotly"):
         if importlib.util.find_spec(module) is None:
             raise MissingExtra("web", f"the dashboard uses {module}, which is not installed; it")
-    from specviz_app.launcher import LOOPBACK, free_port, serve
-    from specviz_app.server.server import Server
+    from specviz_app.launcher import free_port, serve
+    from specviz_app.server.server import LOOPBACK, Server
 
     settings = _settings(given)
     host, port = given["host"], given["port"]

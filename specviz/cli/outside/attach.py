@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from specviz.cli.flags import SERVER_KEY, flag
-from specviz.cli.outside.warned import warned
+from specviz.cli.outside.warned import waited_for, warned
 from specviz.cli.printing import narrate, terminal_text
 from specviz.cli.signals import terminable
 from specviz.errors import SpecvizError
@@ -58,6 +58,7 @@ def command(
 ) -> None:
     """Send PROMPT to a server of llama.cpp, vLLM or SGLang and rebuild its rounds from the answer.
 
+    URL may hold user and password (http://user:password@host), for a server behind basic authentication.
     Nothing is installed there. What server it is, is found out. The trace grows while the answer streams: `specviz tui
     attach` beside it follows. vLLM has to be started with --per-request-spec-decode-metrics detailed.
 
@@ -82,7 +83,8 @@ def command(
     older = existing(out)
     if older is not None and not force:
         raise SpecvizError(f"{older} is there already; give --force to record over it, or another -o")
-    server = find_server(url, key_of(key_env))
+    with waited_for("what the server says of itself"):
+        server = find_server(url, key_of(key_env))
     if prompt is None:
         _pass_on(server, out, proxy or 0, ask, rule)
         return
@@ -96,8 +98,9 @@ def command(
     narrate(f"specviz: {running(said)} at {running(server.url)}; to watch: specviz tui {running(str(out))}")
     begun = False
     try:
-        with terminable():
+        with terminable(), waited_for("the first token") as waiting:
             for text in answer(server, asked, trace):
+                waiting.cancel()
                 click.echo(terminal_text(text), nl=False)
                 begun = True
     except BaseException as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from specviz.cli import Terminated, options
+from specviz.cli import NO_ROOM, Terminated, options
 from specviz.cli import request as prompts
 from specviz.cli.flags import SectionedCommand, flag, text
 from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out, narrate
@@ -27,7 +27,7 @@ from specviz.cli.run.timings import Timings, memory_words
 from specviz.errors import SpecvizError, TraceError, WriteError
 from specviz.events import Event, Header
 from specviz.lean import lean_start
-from specviz.trace.private import STORED
+from specviz.trace.private import IDS_ALONE, STORED
 
 if TYPE_CHECKING:
     from specviz.engine.model.files.loading import Loaded
@@ -133,7 +133,10 @@ def _decode(
                     pass
         except (SpecvizError, BrokenPipeError):
             raise
-        except Exception as error:  # what the user cannot mend becomes one line too; the trace ends with the reason
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM:  # of standard output: a trace's is told otherwise
+                raise
+            # what the user cannot mend becomes one line too; the trace ends with the reason
             if request.verbose:
                 traceback.print_exc()
             hint = "" if request.verbose else " (--verbose shows where)"
@@ -156,7 +159,14 @@ def recording(path: Path | None, warned: Sink, result: Result, redact: bool = Fa
     from specviz.trace import Recorder
 
     running = False
-    recorder = Recorder(path, on_problem=lambda warning: warned(warning) if running else None, redact=redact)
+
+    def tell(warning: Event) -> None:
+        if running and recorder.taken:  # told by the first record: nothing was decoded yet
+            raise TraceError(f"cannot record to {path}: {recorder.problem}; choose another name")
+        if running:
+            warned(warning)
+
+    recorder = Recorder(path, on_problem=tell, redact=redact)
     if recorder.problem:
         recorder.close("error", recorder.problem)
         raise TraceError(f"cannot record to '{path}': {recorder.problem}")
@@ -178,7 +188,7 @@ def recording(path: Path | None, warned: Sink, result: Result, redact: bool = Fa
 
 
 def _lost(recorder: "Recorder") -> str | None:
-    problem = recorder.problem
+    problem = None if recorder.taken else recorder.problem
     return f"the trace {recorder.path} was not written whole: {problem}" if problem else None
 
 
@@ -266,7 +276,7 @@ class Output:
     def _recorded(self, event: Event) -> None:
         """Beside the setting: what the recording holds."""
         if isinstance(event, Header):
-            self._say(f"recording  {'token ids, no text' if self._request.redact else STORED}")
+            self._say(f"recording  {IDS_ALONE if self._request.redact else STORED}")
 
     def end(self) -> None:
         """The rest of the line, then the text or the object, then the summary; nothing when no run came about."""

@@ -109,6 +109,12 @@ def decoder(model: Any) -> tuple[Any, Any]:
     return base, _first(base, "layers", "h")
 
 
+def _scale(config: Any, name: str) -> float | None:
+    """A factor that a config names; None where there is none, or it is 1."""
+    value = getattr(config, name, None)
+    return None if value in (None, 1) else float(value)
+
+
 class ModelAdapter:
     """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here.
 
@@ -146,6 +152,7 @@ class ModelAdapter:
             and not is_hooked(self.embedding)
             and self.embedding.weight.is_cpu
             and _first(self.base, "wpe") is None
+            and _scale(self.config, "embedding_multiplier") is None
         )
         self.vocab = min(vocab or self.config.vocab_size, self.config.vocab_size)
         self.context = int(getattr(self.config, "max_position_embeddings", None) or 1 << 30)
@@ -154,6 +161,7 @@ class ModelAdapter:
         self.kv_heads: int = getattr(self.config, "num_key_value_heads", None) or self.config.num_attention_heads
         self.groups = self.config.num_attention_heads // self.kv_heads
         self.softcap = getattr(self.config, "final_logit_softcapping", None)
+        self._multiplied, self._divided = _scale(self.config, "logit_scale"), _scale(self.config, "logits_scaling")
         wide = self.config.hidden_size // self.config.num_attention_heads
         self.head_dim: int = getattr(self.config, "head_dim", None) or wide
         self.inner: int = getattr(self.config, "intermediate_size", None) or 4 * self.config.hidden_size
@@ -221,6 +229,8 @@ class ModelAdapter:
             return self.embedding.weight[tokens[0]][None, None]  # type: ignore[no-any-return]  # a view: no call at all
         ids = sent([tokens], self.device)
         hidden = self.embedding(ids)
+        scale = _scale(self.config, "embedding_multiplier")
+        hidden = hidden if scale is None else hidden * scale
         table = _first(self.base, "wpe")
         if table is not None:
             hidden = hidden + table(sent([positions], self.device))
@@ -342,14 +352,25 @@ class ModelAdapter:
         return out
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Final norm, head and soft cap of `[1, n, width]`; `[n, vocab]`, float32 or the model's float64."""
+        """Final norm, head, scale and soft cap of `[1, n, width]`; `[n, vocab]`, float32 or the model's float64."""
         found = None if self.compiled is None else self.compiled.logits(hidden)
         if found is not None:
             return found
-        out = self._scores(hidden)[0, :, : self.vocab]
-        if self.softcap is not None:
-            out = torch.tanh(out / self.softcap) * self.softcap
+        out = self.shaped(self._scores(hidden)[0, :, : self.vocab])
         return out if out.dtype == torch.float64 else out.float()
+
+    @property
+    def bare_head(self) -> bool:
+        """Whether logits are the head's scores as they stand."""
+        return self.softcap is None and self._multiplied is None and self._divided is None
+
+    def shaped(self, scores: Tensor) -> Tensor:
+        """Logits of the head's scores `[.., V]`: scaled and soft-capped, in families that do it."""
+        if self._multiplied is not None:
+            scores = scores * self._multiplied
+        if self._divided is not None:
+            scores = scores / self._divided
+        return scores if self.softcap is None else torch.tanh(scores / self.softcap) * self.softcap
 
     def _scores(self, hidden: Tensor) -> Tensor:
         if self.compiled is not None and self.compiled.head is not None:

@@ -8,6 +8,7 @@ bound tells a wrong layer from rounding: two right ways to compute SmolLM2's log
 apart, one that left a layer's attention out .6. Of what one layer adds it is .005 at most, against .25.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from specviz.engine.model.adapter import ModelAdapter, decoder
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows
 from specviz.errors import ModelError
-from specviz.model_folder import line_of
+from specviz.model_folder import line_of, shown
 from specviz.probability.draft import ROOT
 
 PARENTS = (ROOT, ROOT, 0, 1)  # two branches of two nodes
@@ -76,7 +77,10 @@ def reference(model: Any, name: str, vocab: int) -> Reference:
         ) from error
     for logits in (chain, tree):
         if bool(logits.isnan().any()):
-            raise ModelError(f"{name}: its logits are not numbers (NaN): the weights are damaged; try --dtype float32")
+            raise ModelError(
+                _damage(name, model)
+                or f"{name}: its logits are not numbers (NaN) in this precision; try --dtype float32"
+            )
     return Reference(chain, tree, tuple(chain_states), tuple(tree_states))
 
 
@@ -93,7 +97,7 @@ def self_test(adapter: ModelAdapter, want: Reference, parted: bool = False) -> N
             f"{adapter.name}: layers of type {kind} cannot be driven one by one: {line_of(error)}"
         ) from error
     if unlike is not None:
-        raise ModelError(f"{adapter.name}: layers of type {kind} are not supported: {unlike}")
+        raise ModelError(_damage(adapter.name, adapter.model) or _unsupported(adapter, kind, unlike))
 
 
 def _unlike(adapter: ModelAdapter, want: Reference, bound: float) -> str | None:
@@ -113,7 +117,8 @@ def _unlike(adapter: ModelAdapter, want: Reference, bound: float) -> str | None:
             return f"what layer {layer + 1} adds to {name} differs by {gap:.2g}"
         mine = adapter.logits(states[-1][None])
         apart = torch.where(mine == logits, 0.0, mine - logits).abs().max()  # equal infinities are equal
-        gap = float(apart / logits[logits.isfinite()].std().clamp(min=1e-6))
+        finite = logits[logits.isfinite()]
+        gap = float(apart / finite.std().clamp(min=1e-6)) if len(finite) > 1 else float("nan")
         if not gap < bound:
             return f"logits of {name} differ by {gap:.2g}"
     return None
@@ -155,6 +160,44 @@ def _apart(found: torch.Tensor, wanted: torch.Tensor, added: torch.Tensor) -> fl
     rounding = torch.finfo(wanted.dtype).eps * wanted.double().abs()
     apart = torch.where(found == wanted, 0.0, found.double() - wanted.double()).abs() - rounding
     return float((apart.clamp(min=0).norm(dim=-1) / added.double().norm(dim=-1).clamp(min=1e-6)).max())
+
+
+def _damage(name: str, model: Any) -> str | None:
+    """What to say of weights that are not finite; None: all are. Attention may hide them from the library's logits."""
+    for tensor, weight in model.named_parameters():
+        if not weight.is_meta and weight.is_floating_point() and not bool(weight.isfinite().all()):
+            return f"{name}: the weights are damaged: tensor '{tensor}' holds NaN or infinite numbers; fetch it again"
+    return None
+
+
+def _unsupported(adapter: ModelAdapter, kind: str, unlike: str) -> str:
+    """What to say of a model whose layers compute something that the adapter does not."""
+    has = ", ".join(f"{key} {shown(value)}" for key, value in _unknown(adapter.config.to_dict()))
+    named = f"; config.json has {has}" if has else ""
+    return (
+        f"{adapter.name}: specviz does not support {type(adapter.model).__name__} yet: layers of type {kind} compute "
+        f"what it does not ({unlike}{named}); the model itself may be sound: take one of another family"
+    )
+
+
+# What a config names where a family does more than attention, products and norms, and what of that is done here.
+_MORE = re.compile(r"multiplier|scaling$|scale$|alibi|parallel|shared_layers|lora_rank|attention_types")
+_DONE = (
+    "rope_scaling",
+    "attention_multiplier",
+    "embedding_multiplier",
+    "logit_scale",
+    "logits_scaling",
+    "residual_multiplier",
+)
+
+
+def _unknown(config: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [
+        (key, value)
+        for key, value in config.items()
+        if _MORE.search(key) and key not in _DONE and value not in (None, False, 1, 0)
+    ]
 
 
 def _paths(nodes: list[int]) -> list[list[int]]:

@@ -215,6 +215,9 @@ class LocalRun:
         """What stands between header and prompt: a warning about the lanes, what passes cost on this machine."""
         if self.choice.warning is not None:
             self.probe.emit(Warn(code="lanes", message=self.choice.warning), 0)
+        for one in filter(None, (self.pair.target, self.pair.draft)):
+            if one.left_out is not None:
+                self.probe.emit(Warn(code="weights", message=f"{one.adapter.name}: {one.left_out}"), 0)
         slow = without_compiler(self.pair)
         if slow is not None:
             self.probe.emit(Warn(code="kernel", message=slow), 0)

@@ -6,6 +6,7 @@ to its body. Framing of answers is read by the standard library from a copy: it 
 
 import http.client
 import io
+import ipaddress
 import json
 import re
 import select
@@ -94,6 +95,15 @@ class ProxyDoor(socketserver.ThreadingTCPServer):
         return made
 
 
+def _is_local(address: str) -> bool:
+    """A name that nobody can have in the world outside: without a dot, or of an end that is kept for private use."""
+    try:
+        name = urllib.parse.urlsplit(address).hostname or ""
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return bool(re.fullmatch(r"[\w-]+|[\w.-]+\.(localhost|internal|local)", name))
+
+
 class _Client(socketserver.StreamRequestHandler):
     """One connection of a client: its requests one after another."""
 
@@ -103,7 +113,7 @@ class _Client(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         with suppress(ConnectionError):
             head = self._head()
-            if not head:
+            if not head or not self._is_ours(head):
                 return
             try:
                 upstream = self.server.connected()
@@ -113,8 +123,19 @@ class _Client(socketserver.StreamRequestHandler):
                 return
             with upstream:
                 answers = io.BufferedReader(_Tee(upstream, self.connection))
-                while head and self._passed(head, upstream, answers):
+                while head and self._is_ours(head) and self._passed(head, upstream, answers):
                     head = self._head() if self._goes_on(upstream) else []
+
+    def _is_ours(self, head: list[bytes]) -> bool:
+        """Whether a request is of this machine; another is answered 403. Any page in a browser here can post to this
+        port, and one whose name was made to lead here can read the answers."""
+        named = http.client.parse_headers(io.BytesIO(b"".join(head[1:])))
+        host, origin = named["Host"], named["Origin"]
+        if (not host or _is_local(f"//{host}")) and (not origin or _is_local(origin)):
+            return True
+        self.server.say("a request of a web page was refused (403): its Origin or Host is not of this machine")
+        self.wfile.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        return False
 
     def _goes_on(self, upstream: socket.socket) -> bool:
         """Whether the client asks again, before the server closes the connection: then it is closed here as well."""

@@ -1,15 +1,14 @@
 """Rounds of the answers that pass by, into one trace: one answer at a time, the others wait with what they said."""
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from specviz.engines.asking import UNREADABLE, as_count, parsed
 from specviz.engines.rounds.attach import Taken, reader_of
-from specviz.engines.rounds.llama_stream import LlamaStream
+from specviz.engines.rounds.llama_stream import LlamaStream, prompt_length
 from specviz.engines.rounds.server import EngineServer
 from specviz.errors import SpecvizError
-from specviz.text import running
 from specviz.trace import Writer
 
 ASKED: Mapping[str, Mapping[str, Any]] = {  # fields of a request that make rounds visible, by kind of server
@@ -29,24 +28,30 @@ class AnswerSide:
         self._server, self._trace, self._turn, self._say = server, trace, turn, say
         self._taken: Taken | None = None
         self._waiting: list[Mapping[str, Any]] = []
-        self._rest = b""
-        self._lost = False
+        self._rest: list[bytes] = []  # pieces of a line that has not ended
+        self._size = 0  # of them
+        self._lost = False  # whether something of it could not be read: nothing more is
         self._counted = False  # whether a chunk of llama.cpp brought counts before the last one
         self._sums: Mapping[str, Any] | None = None  # of the whole answer, where nothing told of single rounds
 
     def take(self, data: bytes) -> None:
         """Some bytes of the body, without its framing."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > _LONGEST:
-            self._rest, self._lost = b"", True
-        for line in lines:
-            self._line(line)
+        if self._lost:
+            return
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._line(b"".join((*self._rest, end)))
+            self._rest, self._size = [], 0
+        self._rest.append(rest)
+        self._size += len(rest)
+        if self._size > _LONGEST:
+            self._lose("a line of it is too long")
         if self._waiting and self._turn_is_mine():
             self._write()
 
     def end(self, whole: bool) -> None:
         """The answer is over; `whole`: as it should be."""
-        self._line(self._rest)
+        self._line(b"".join(self._rest))
         if not self._waiting and self._taken is None:
             return
         if self._taken is None:
@@ -55,9 +60,10 @@ class AnswerSide:
         try:
             self._write()
             self._finish(whole)
-        except SpecvizError as error:
-            self._say(running(str(error)))
+        except (SpecvizError, *UNREADABLE) as error:
+            self._lose(type(error).__name__)
         finally:
+            self._trace.abandon()  # the next answer finds the trace between two rounds
             self._turn.release()
 
     def _turn_is_mine(self) -> bool:
@@ -74,7 +80,7 @@ class AnswerSide:
         if not data.startswith(b"{"):
             return
         try:
-            found = json.loads(data)
+            found = parsed(data)
         except ValueError:
             return
         if isinstance(found, Mapping) and "error" not in found:
@@ -82,19 +88,27 @@ class AnswerSide:
 
     def _write(self) -> None:
         chunks, self._waiting = self._waiting, []
-        for chunk in chunks:
-            try:
+        try:
+            for chunk in chunks if not self._lost else ():
                 assert self._taken is not None
                 if not self._is_sum(chunk):
                     self._taken.take(chunk)
-            except (SpecvizError, ValueError, TypeError, KeyError, AttributeError) as error:
-                if not self._lost:
-                    self._say(f"an answer cannot be read ({type(error).__name__}); it was passed on as it is")
-                self._lost = True
+        except (SpecvizError, *UNREADABLE) as error:
+            self._lose(type(error).__name__)
+
+    def _lose(self, why: str) -> None:
+        """Nothing more of this answer is read: what stands in the trace stays, and others go on."""
+        if not self._lost:
+            self._say(f"an answer cannot be read ({why}); it was passed on as it is")
+        self._lost, self._rest, self._size, self._waiting = True, [], 0, []
+        if self._taken is not None:
+            self._trace.abandon()
 
     def _finish(self, whole: bool) -> None:
         assert self._taken is not None
-        if self._sums is not None:
+        if self._lost:
+            self._trace.warn("cut_short", "an answer could not be read to its end: its rounds so far are shown")
+        elif self._sums is not None:
             self._write_sums(self._sums)
         elif whole and (self._taken.done or not isinstance(self._taken, LlamaStream)):
             self._taken.end()
@@ -106,23 +120,23 @@ class AnswerSide:
         timings = chunk.get("timings")
         if not isinstance(timings, Mapping):
             return False
-        if chunk.get("stop") is True and not self._counted and timings.get("predicted_n", 0) > 1:
+        if chunk.get("stop") is True and not self._counted and as_count(timings.get("predicted_n", 0)) > 1:
             self._sums = timings
             return True
         self._counted = True
         return False
 
     def _write_sums(self, timings: Mapping[str, Any]) -> None:
-        self._trace.request(n_prompt=int(timings.get("prompt_n", 1)) + int(timings.get("cache_n", 0)))
+        self._trace.request(n_prompt=prompt_length(timings))
         fields = ", ".join(ASKED["llama.cpp"])
         self._trace.warn(
             "no_rounds", f"only the sums of this answer are known: let the client send {fields}, or give --ask"
         )
         self._trace.reported(
             "llama.cpp",
-            n_drafted=int(timings.get("draft_n", 0)),
-            n_accepted=int(timings.get("draft_n_accepted", 0)),
-            n_emitted=int(timings.get("predicted_n", 0)),
+            n_drafted=as_count(timings.get("draft_n", 0)),
+            n_accepted=as_count(timings.get("draft_n_accepted", 0)),
+            n_emitted=as_count(timings.get("predicted_n", 0)),
         )
 
 

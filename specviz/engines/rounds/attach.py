@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specviz.engines.asking import ServerError
+from specviz.engines.asking import UNREADABLE, ServerError
 from specviz.engines.rounds import server as servers
 from specviz.engines.rounds.llama_stream import LlamaStream
 from specviz.engines.rounds.server import EngineServer
@@ -81,7 +81,8 @@ def answer(server: EngineServer, asked: ServerRequest, trace: Writer) -> Iterato
         if n:
             taken.cut()
         raise
-    except (TypeError, ValueError, KeyError, AttributeError) as error:  # of what stands in the chunks
+    except UNREADABLE as error:  # of what stands in the chunks
+        trace.abandon()
         raise ServerError(
             f"the answer of {server.url} cannot be read ({type(error).__name__}): {server.kind} of another version?"
         ) from None

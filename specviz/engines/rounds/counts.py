@@ -8,11 +8,14 @@ from the prompt's pass and belongs to no step.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from specviz.engines.asking import as_count
 from specviz.errors import TraceError
 from specviz.trace import Writer
+from specviz.trace.writer import LONGEST
 
 _KEYS = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
 MOST = 1 << 20  # steps of a request
+_MOST_KEPT = 1 << 16  # tokens of a step
 
 
 def found_in(value: Any, depth: int = 6) -> dict[str, Any] | None:
@@ -39,8 +42,10 @@ def steps_of(counts: Mapping[str, Any]) -> list[tuple[int, int]] | None:
         raise TraceError(f"per_step_accepted has {len(accepted)} steps, per_step_drafted {len(drafted)}")
     steps = list(zip(accepted, drafted, strict=True))
     for k, (kept, of) in enumerate(steps, 1):
-        if not (isinstance(kept, int) and isinstance(of, int) and 0 <= kept <= of <= 1 << 16):
+        if not (isinstance(kept, int) and isinstance(of, int) and 0 <= kept <= of <= _MOST_KEPT):
             raise TraceError(f"step {k} says that {kept!r} of {of!r} drafted tokens were accepted")
+    if sum(accepted) > LONGEST:
+        raise TraceError(f"its steps accepted {sum(accepted):,} tokens: no text is that long")
     return steps
 
 
@@ -88,9 +93,9 @@ def write_counts(trace: Writer, counts: Mapping[str, Any], of: str) -> None:
 
 
 def dense(histogram: Any) -> Iterator[int]:
-    """A histogram as a list, whether it came as one or as a map from accepted tokens to rounds."""
+    """A histogram as a list, whether it came as one or as a map from accepted tokens to rounds. Raises ValueError."""
     if isinstance(histogram, Mapping):
-        found = {int(key): int(n) for key, n in histogram.items()}
+        found = {as_count(int(key), _MOST_KEPT): int(n) for key, n in histogram.items()}
         yield from (found.get(j, 0) for j in range(max(found, default=-1) + 1))
     elif isinstance(histogram, list):
         yield from map(int, histogram)

@@ -9,9 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specviz.engines.asking import as_count
 from specviz.trace import Writer
+from specviz.trace.writer import LONGEST
 
 _FINISH = {"eos": "eos", "limit": "length", "word": "stop"}
+_LONGEST_MS = 1e9  # 11 days
+
+
+def prompt_length(timings: Mapping[str, Any]) -> int:
+    """Tokens of the prompt, those that the server had kept of it included. Raises ValueError."""
+    return as_count(timings.get("prompt_n", 1), LONGEST) + as_count(timings.get("cache_n", 0), LONGEST)
 
 
 @dataclass(slots=True)
@@ -48,8 +56,8 @@ class LlamaStream:
             if isinstance(totals.get("draft_n"), int):
                 self._trace.reported(
                     "llama.cpp",
-                    n_drafted=totals["draft_n"],
-                    n_accepted=totals["draft_n_accepted"],
+                    n_drafted=as_count(totals["draft_n"]),
+                    n_accepted=as_count(totals["draft_n_accepted"]),
                     n_emitted=self._predicted,
                 )
             self.done = True
@@ -65,9 +73,9 @@ class LlamaStream:
 
     def _count(self, timings: Mapping[str, Any], tokens: Any, text: str) -> None:
         if not self._begun:
-            self._trace.request(n_prompt=int(timings.get("prompt_n", 1)) + int(timings.get("cache_n", 0)))
+            self._trace.request(n_prompt=prompt_length(timings))
             self._begun = True
-        predicted = int(timings.get("predicted_n", 0))
+        predicted = as_count(timings.get("predicted_n", 0), LONGEST)
         new, ids = predicted - self._predicted, tokens if isinstance(tokens, list) else []
         if new < 0:
             self._trace.warn(
@@ -76,8 +84,8 @@ class LlamaStream:
         if new <= 0:
             return
         self._predicted = predicted
-        at = float(timings.get("predicted_ms", 0.0))
-        drafted, accepted = int(timings.get("draft_n", 0)), int(timings.get("draft_n_accepted", 0))
+        at = min(max(0.0, float(timings.get("predicted_ms", 0.0))), _LONGEST_MS)
+        drafted, accepted = as_count(timings.get("draft_n", 0)), as_count(timings.get("draft_n_accepted", 0))
         if drafted < self._drafted or accepted < self._accepted:
             fell = f"from {self._drafted} and {self._accepted} to {drafted} and {accepted}"
             self._trace.warn("counters_fell", f"the server's counts of drafted and accepted tokens fell {fell}")
@@ -92,7 +100,7 @@ class LlamaStream:
                 )
             )
         self._at, self._drafted, self._accepted = at, drafted, accepted
-        shown = [(int(token), "") for token in ids][-new:]
+        shown = [(as_count(token, least=-1), "") for token in ids][-new:]
         shown = [(-1, "")] * (new - len(shown)) + shown
         shown[-1] = (shown[-1][0], text)
         self._tokens += shown

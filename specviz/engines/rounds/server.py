@@ -1,17 +1,27 @@
 """What a server is, and its answer as it comes."""
 
 import http.client
-import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from specviz.engines.asking import AnswerRefused, ServerError, ask, server_address
+from specviz.engines.asking import (
+    UNREADABLE,
+    AnswerRefused,
+    ServerError,
+    ask,
+    parsed,
+    read_whole,
+    server_address,
+    signed_in,
+)
 from specviz.text import running
 
 Kind = Literal["llama.cpp", "vLLM", "SGLang"]
 LONGEST = 16 << 20  # bytes of an answer that is read in one piece, and of a line of a stream
-_QUIET_S = 120.0
+_FIND_S = 8.0  # for each question about what it is
+_QUIET_S = 120.0  # for the first token, and between two lines of a stream
 _PAGE = object()  # a web page where JSON was asked for
 
 
@@ -28,8 +38,17 @@ class EngineServer:
 
 
 def find_server(url: str, key: str | None = None) -> EngineServer:
-    """What runs at an address. Raises ServerError."""
-    url = server_address(url)
+    """What runs at an address, which may hold user and password. Raises ServerError."""
+    address = server_address(url)
+    try:
+        return _found(address, signed_in(url, key))
+    except UNREADABLE as error:
+        raise ServerError(
+            f"what {address} says of itself cannot be read ({type(error).__name__}): is it the right server?"
+        ) from None
+
+
+def _found(url: str, key: str | None) -> EngineServer:
     props = _asked(url, "/props", key)
     if isinstance(props, Mapping) and "default_generation_settings" in props:
         file = str(props.get("model_alias") or props.get("model_path") or "").rpartition("/")[2]
@@ -42,7 +61,8 @@ def find_server(url: str, key: str | None = None) -> EngineServer:
     if isinstance(told, Mapping) and "version" in told:
         models = _asked(url, "/v1/models", key)
         listed = models.get("data") if isinstance(models, Mapping) else None
-        name = _text(listed[0].get("id")) if isinstance(listed, list) and listed else None
+        first = listed[0] if isinstance(listed, list) and listed else None
+        name = _text(first.get("id")) if isinstance(first, Mapping) else None
         return EngineServer(url, "vLLM", _text(told["version"]), name, key)
     ollama = _asked(url, "/api/version", key)
     if isinstance(ollama, Mapping) and "version" in ollama:
@@ -59,14 +79,14 @@ def _text(value: Any) -> str | None:
 def _asked(url: str, path: str, key: str | None) -> Any:
     """The JSON of a path; None where the server has no such path, `_PAGE` for a web page. Raises ServerError."""
     try:
-        with ask(url + path, key, _QUIET_S) as answer:
-            body: bytes = answer.read(LONGEST)
-            return _PAGE if body.lstrip()[:1] == b"<" else json.loads(body)
+        with ask(url + path, key, _FIND_S) as answer:
+            body = read_whole(answer, url + path, LONGEST, _FIND_S)
+            return _PAGE if body.lstrip()[:1] == b"<" else parsed(body)
     except AnswerRefused as error:
         if error.code not in (404, 405, 501):
             raise
         return None
-    except (ValueError, http.client.HTTPException):
+    except ValueError:
         return None
 
 
@@ -76,18 +96,27 @@ def stream(server: EngineServer, path: str, body: Mapping[str, Any]) -> Iterator
         kind = str(answer.headers.get("Content-Type", ""))
         if "html" in kind:
             raise ServerError(f"{server.url}{path} answers with a page (HTML) and no stream: a proxy in between?")
-        yield from chunks(_lines(answer))
+        yield from chunks(_lines(answer, server.url + path))
 
 
-def _lines(answer: Any) -> Iterator[bytes]:
-    while True:
-        try:
-            line = answer.readline(LONGEST)
-        except (OSError, http.client.HTTPException):
-            return  # half a stream: who reads it says so
-        if not line:
-            return
-        yield line
+def _lines(answer: Any, address: str) -> Iterator[bytes]:
+    """Raises ServerError for a line that does not come to its end."""
+    pieces: list[bytes] = []
+    size, begun = 0, time.monotonic()
+    try:
+        while data := answer.read1(1 << 16):
+            *ends, rest = data.split(b"\n")
+            for end in ends:
+                yield b"".join((*pieces, end))
+                pieces, size, begun = [], 0, time.monotonic()
+            pieces.append(rest)
+            size += len(rest)
+            if size > LONGEST or time.monotonic() - begun > _QUIET_S:
+                what = f"{LONGEST >> 20} MB" if size > LONGEST else f"{_QUIET_S:g} s"
+                raise ServerError(f"{address} has not ended a line of its answer after {what}")
+    except (OSError, http.client.HTTPException):
+        return  # half a stream: who reads it says so
+    yield b"".join(pieces)
 
 
 def chunks(lines: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
@@ -97,7 +126,7 @@ def chunks(lines: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
         if name not in (b"data", b"error") or data.strip() in (b"", b"[DONE]"):
             continue
         try:
-            found = json.loads(data)
+            found = parsed(data)
         except ValueError:
             return
         if not isinstance(found, Mapping):

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.engines.asking import as_count
 from specviz.engines.rounds.counts import dense
 from specviz.engines.rounds.vllm_answer import CUT
 from specviz.trace import Writer
+from specviz.trace.writer import LONGEST
 
 _NAMES = {  # what is read: names of 2026, and older ones
     "accepted": ("spec_num_correct_drafts", "spec_accept_token_num"),
@@ -41,21 +43,21 @@ class SglangAnswer:
         whole = str(chunk.get("text", ""))
         new, self._text = whole[len(self._text) :], whole
         ids = chunk.get("output_ids")
-        self._ids = [int(token) for token in ids] if isinstance(ids, list) else self._ids
-        n = int(self._meta.get("completion_tokens", 0))
+        self._ids = [as_count(token, least=-1) for token in ids] if isinstance(ids, list) else self._ids
+        n = as_count(self._meta.get("completion_tokens", 0), LONGEST)
         if n > (self._ends[-1][0] if self._ends else 0):
             self._ends.append((n, new))
         return new
 
     def cut(self) -> None:
         """The answer ended before its last chunk, which alone tells what chunks are rounds."""
-        self._trace.request(n_prompt=int(self._meta.get("prompt_tokens", 1)))
+        self._trace.request(n_prompt=as_count(self._meta.get("prompt_tokens", 1), LONGEST))
         self._trace.warn("cut_short", CUT)
 
     def end(self) -> None:
         """The answer is over: its rounds."""
         meta = self._meta
-        self._trace.request(n_prompt=int(meta.get("prompt_tokens", 1)))
+        self._trace.request(n_prompt=as_count(meta.get("prompt_tokens", 1), LONGEST))
         steps = meta.get("spec_verify_ct")
         if not isinstance(steps, int):
             self._trace.warn("no_rounds", NEEDS)

@@ -4,8 +4,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from specviz.engines.asking import as_count
 from specviz.engines.rounds import counts
 from specviz.trace import Writer
+from specviz.trace.writer import LONGEST
 
 NEEDS = (
     "the server says nothing of single rounds: start vLLM with --per-request-spec-decode-metrics detailed "
@@ -31,7 +33,7 @@ class VllmAnswer:
         """One chunk of `/v1/completions` or `/v1/chat/completions`; its text."""
         usage = chunk.get("usage")
         if isinstance(usage, Mapping):
-            self._n_prompt = usage.get("prompt_tokens", self._n_prompt)
+            self._n_prompt = as_count(usage.get("prompt_tokens") or self._n_prompt or 1, LONGEST)
         self._counts = counts.found_in(chunk) or self._counts
         text = ""
         for choice in chunk.get("choices") or ():
@@ -41,7 +43,7 @@ class VllmAnswer:
             text += new
             self.done = self.done or choice.get("finish_reason") is not None
             self._finish = _FINISH.get(str(choice.get("finish_reason")), self._finish)
-            self._tokens += [int(token) for token in ids]
+            self._tokens += [as_count(token, least=-1) for token in ids]
             self._texts += [""] * (len(ids) - 1) + [new] if ids else []
         return text
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from specviz.errors import SpecvizError
 
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?$")
-_LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'(?:^|,)\s*+([A-Za-z_]\w*+)="((?:[^"\\]++|\\.)*+)"')  # never back: a label may be long
+_LONGEST = 1 << 16  # characters of a line
 _ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
 
 
@@ -40,7 +41,7 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
-        match = _SAMPLE.match(line.strip())
+        match = _SAMPLE.match(line.strip()) if len(line) <= _LONGEST else None
         try:
             value = float(match[3]) if match else None
         except ValueError:

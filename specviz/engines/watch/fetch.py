@@ -1,8 +1,6 @@
 """The counters of a server as text."""
 
-import http.client
-
-from specviz.engines.asking import AnswerRefused, ServerError, ask, server_address
+from specviz.engines.asking import AnswerRefused, ServerError, ask, read_whole, server_address
 
 MOST_BYTES = 16 << 20
 _SECONDS = 5.0
@@ -18,7 +16,7 @@ def fetch(address: str, key: str | None = None, seconds: float = _SECONDS) -> st
     """The text at that address. Raises ServerError with what to do."""
     try:
         with ask(address, key, seconds) as answer:
-            body: bytes = answer.read(MOST_BYTES + 1)
+            body = read_whole(answer, address, MOST_BYTES, seconds)
     except AnswerRefused as error:
         if error.code not in (404, 501):
             raise
@@ -26,8 +24,6 @@ def fetch(address: str, key: str | None = None, seconds: float = _SECONDS) -> st
             f"{address} has no counters ({error.code}): llama.cpp shows them with --metrics, SGLang with "
             "--enable-metrics, vLLM unless --disable-log-stats is set"
         ) from None
-    except (OSError, http.client.HTTPException):
-        raise ServerError(f"{address}: the answer broke off") from None
     if len(body) > MOST_BYTES:
         raise ServerError(f"{address} answers with more than {MOST_BYTES >> 20} MB: those are no counters")
     return body.decode("utf-8", "replace")

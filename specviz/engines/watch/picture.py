@@ -143,7 +143,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         rounds, drafted, accepted, kept = last.n_rounds, last.n_drafted, last.n_accepted, list(last.per_position)
     counted = bool(rounds and accepted is not None)
     length = 1 + (accepted or 0) / rounds if rounds and counted else last.accept_length
-    acceptance = accepted / drafted if drafted and accepted is not None else last.accept_rate
+    acceptance = _share_kept(accepted, drafted, last.accept_rate)
     points = tuple(_point(step) for step in steps)
     found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
     changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
@@ -193,6 +193,12 @@ def _ill(engines: Sequence[EngineShare]) -> list[EngineShare]:
         return []  # of two nobody knows which one is as it should be
     middle = median(each.length or 1.0 for each in told)
     return [each for each in told if (each.length or 1.0) - 1 < (middle - 1) / 2]
+
+
+def _share_kept(accepted: int | None, drafted: int | None, told: float | None = None) -> float | None:
+    """Of drafted tokens; `told` where they were not counted; None where that cannot be, for it is above 1."""
+    share = accepted / drafted if drafted and accepted is not None else told
+    return share if share is not None and share <= 1 else None
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
@@ -258,7 +264,7 @@ def _point(step: _Step) -> LookPoint:
     return LookPoint(
         step.after.wall,
         (1 + (accepted or 0) / rounds if rounds else None) if told else step.after.accept_length,
-        (accepted / drafted if drafted and accepted is not None else None) if told else step.after.accept_rate,
+        _share_kept(accepted, drafted, None if told else step.after.accept_rate),
         generated / seconds if generated is not None and seconds > 0 else None,
     )
 
@@ -269,7 +275,7 @@ def _positions(rounds: int, kept: Sequence[int]) -> tuple[PositionShare, ...]:
         n = min(n, rounds)
         low, high = wilson_interval(n, rounds)
         above = rounds if k == 0 else kept[k - 1]
-        out.append(PositionShare(k, n / rounds, low, high, rounds, n / above if above else None))
+        out.append(PositionShare(k, n / rounds, low, high, rounds, n / above if above and n <= above else None))
     return tuple(out)
 
 

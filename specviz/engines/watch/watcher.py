@@ -5,6 +5,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from specviz.engines.asking import signed_in
 from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
 from specviz.engines.watch.fetch import fetch, metrics_address
@@ -38,7 +39,7 @@ class ServerWatcher:
     def __init__(self, url: str, key: str | None = None, history: Path | None = None) -> None:
         self.address = metrics_address(url)
         self.problem: str | None = None  # why the last look failed
-        self._key, self._history = key, history
+        self._key, self._history = signed_in(url, key), history
         self._recorder: Recorder | None = None
         self._looks: list[Counted] = []
         self._lock = threading.Lock()

@@ -40,7 +40,7 @@ class FinalHead:
     """The model's final norm and head, for states of any layer; rows of the head cut to a shortlist `[K]` if given."""
 
     def __init__(self, adapter: ModelAdapter, ids: Tensor | None = None) -> None:
-        self.norm, self.softcap, self.vocab, self.ids = adapter.norm, adapter.softcap, adapter.vocab, ids
+        self.norm, self.shaped, self.vocab, self.ids = adapter.norm, adapter.shaped, adapter.vocab, ids
         weight, bias = adapter.head.weight, getattr(adapter.head, "bias", None)
         rows = slice(adapter.vocab) if ids is None else ids
         self.weight: Tensor = weight[rows].detach()  # [V or K, width]; a view unless there is a shortlist
@@ -50,8 +50,7 @@ class FinalHead:
         """`[n, V or K]` of states `[n, width]` behind the norm, by the shared matrix or one of the head's own."""
         matrix = self.weight if weight is None else weight
         bias = None if self.bias is None else self.bias.to(matrix.dtype)
-        out = nn.functional.linear(states.to(matrix.dtype), matrix, bias)
-        return out if self.softcap is None else torch.tanh(out / self.softcap) * self.softcap
+        return self.shaped(nn.functional.linear(states.to(matrix.dtype), matrix, bias))
 
     def spread(self, scores: Tensor) -> Tensor:
         """`[n, V]`: tokens off the shortlist at minus infinity."""

@@ -1,6 +1,6 @@
 """`show(trace)`: a recorded run as it plays on the stage, in a notebook; `saved(trace)` is the page itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from specviz.errors import TraceError
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.trace import Trace
+from specviz.trace.private import open_like
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.page import page
 
@@ -23,6 +24,7 @@ class SavedRun:
     html: str
     n_rounds: int
     height: int = _HEIGHT
+    trace: Path | None = None  # what it was made of
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own: its script reaches nothing of the notebook."""
@@ -31,16 +33,17 @@ class SavedRun:
         return f'<iframe srcdoc="{inside}" {frame} title="{escape(self.name, quote=True)}"></iframe>'
 
     def save(self, path: Path | str) -> Path:
-        """Write the page to a file, which opens in a browser from disk."""
+        """Write the page to a file, which opens in a browser from disk; who may read the trace may read it."""
         written = Path(path)
-        written.write_text(self.html, encoding="utf-8")
+        with open_like(written, [] if self.trace is None else [self.trace]) as file:
+            file.write(self.html.encode())
         return written
 
 
 def show(trace: Path | str, height: int = _HEIGHT) -> SavedRun:
     """A recorded run, to be looked at in a notebook. Raises TraceError for what is no readable trace with rounds."""
     found = saved(trace)
-    return SavedRun(found.name, found.html, found.n_rounds, height)
+    return replace(found, height=height)
 
 
 def saved(trace: Path | str) -> SavedRun:
@@ -49,10 +52,10 @@ def saved(trace: Path | str) -> SavedRun:
     run = builder.run
     with Trace(trace) as opened:
         run.extend(opened.read())
-        name = trace_title(opened.path)
+        name, path = trace_title(opened.path), opened.path
     if not run.rounds:
         raise TraceError(f"{trace} has no round in it yet: there is nothing to play; record a run to its first round")
-    return SavedRun(name, page(builder, name), len(run.rounds))
+    return SavedRun(name, page(builder, name), len(run.rounds), trace=path)
 
 
 def trace_title(path: Path) -> str:

@@ -16,6 +16,7 @@ from specviz.sources.big_trace import BigTrace
 from specviz.sources.bundled import bundled_traces, trace_name
 from specviz.tables import zipped
 from specviz.tables.chrome import chrome_trace
+from specviz.trace.private import open_like
 from specviz.view import CLOSING, ROOT, Cursor
 from specviz.view.picture.look import Theme
 from specviz.view.picture.stage import StagePainter
@@ -152,10 +153,13 @@ class OutActions(RunScreen):
 
     # Where to --------------------------------------------------------------------------------------------------------
 
+    def _trace(self) -> Path | None:
+        source = self.feed.source
+        return source.trace.path if isinstance(source, TraceFile | BigTrace) else self.feed.recording
+
     def _source_name(self) -> str:
         """The file of what is on screen, or the name of one that comes along; nothing where there is none."""
-        source = self.feed.source
-        path = source.trace.path if isinstance(source, TraceFile | BigTrace) else self.feed.recording
+        path = self._trace()
         if path is None:
             return ""
         return next((name for name, bundled in bundled_traces().items() if bundled == path), str(path))
@@ -178,9 +182,10 @@ class OutActions(RunScreen):
         if self.app.is_web:
             self.app.deliver_binary(io.BytesIO(data), save_filename=name)
             return
-        path = _free(Path(name))
+        path, trace = _free(Path(name)), self._trace()
         try:
-            path.write_bytes(data)
+            with open_like(path, [trace] if trace is not None and trace.exists() else []) as file:
+                file.write(data)
         except OSError as error:
             self.notify(f"cannot write {path}: {error.strerror or error}", severity="error", markup=False)
             return

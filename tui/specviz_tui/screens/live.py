@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
+from specviz.trace.private import IDS_ALONE
 from specviz.view.frame.knob_bar import label as knob_label
 from specviz.view.frame.parts import KnobItem
 from specviz.view.words.numbers import knob as shown_knob
@@ -244,6 +245,6 @@ class LiveActions(RunScreen):
     def action_record(self) -> None:
         """On or off."""
         path = self.feed.record(Path.cwd())
-        what = "token ids only, no text" if self.feed.redact else "prompt, text and settings, for your eyes alone"
+        what = IDS_ALONE if self.feed.redact else "prompt, text and settings, for your eyes alone"
         said = f"recording from the first round on: {path} ({what})"
         self.notify(said if path else "recording ended", markup=False)

@@ -254,7 +254,7 @@ def _speech(adapter: ModelAdapter) -> _Speech | None:
         return None
     weight = head.weight
     known = all(each.is_contiguous() and each.dtype == adapter.dtype for each in (norm.weight, weight))
-    if not known or head.bias is not None or adapter.softcap is not None or weight.shape[1] % _LANES:
+    if not known or head.bias is not None or not adapter.bare_head or weight.shape[1] % _LANES:
         return None
     addresses = (None if each is None else each.data_ptr() for each in (norm.weight, weight, packed))
     return _Speech(KernelHead(*addresses, weight.shape[1], adapter.vocab, norm.eps), (norm.weight, weight, packed))

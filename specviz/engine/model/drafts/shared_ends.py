@@ -13,13 +13,14 @@ from typing import Any
 
 from torch import nn
 
+from specviz import model_folder
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.few_bits.weight_only import DTYPE
 from specviz.errors import ModelError
 
-FILE = "drafts_for.json"
+FILE = model_folder.BORROWS
 
 
 @dataclass(frozen=True, slots=True)

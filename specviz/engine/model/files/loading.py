@@ -2,11 +2,10 @@
 
 `transformers` does the loading; safetensors only, no code from a repository. What is wrong with a folder is said in
 one line before anything heavy is read. What the library would fill in or leave out by itself (weights that are missing,
-of another shape or type, an adapter beside them) is refused by name: the text would be nobody's.
+of another shape or type, layers beyond the last, an adapter beside them) is refused by name: such a text is nobody's.
 """
 
 import hashlib
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from specviz.engine.model.files import gguf_model, hub
 from specviz.engine.model.files.as_stored import read_as_stored
 from specviz.engine.model.files.dtypes import pick_dtype, stored
 from specviz.engine.model.files.quiet import one_line
+from specviz.engine.model.files.whole import left_out, refuse_holes, refuse_odd_types
 from specviz.engine.model.layers.hooked import present
 from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError, nearest
@@ -40,12 +40,16 @@ EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model that passed its self-test, with its tokenizer. `exact`: what its rows are, once that was tried."""
+    """A model that passed its self-test, with its tokenizer. `exact`: what its rows are, once that was tried.
+
+    `left_out`: what to say of tensors in its files that it has no place for.
+    """
 
     adapter: ModelAdapter
     tokenizer: Any
     info: ModelInfo
     exact: str | None = None
+    left_out: str | None = None
 
 
 def embedded(role: str) -> Path:
@@ -126,7 +130,7 @@ def proved(
     with one_line(f"--{role} {name}"):
         adapter = behind(model, _name(name), vocab)
     self_test(adapter, want, parted)
-    return Loaded(adapter, tokenizer, _info(adapter, name))
+    return Loaded(adapter, tokenizer, _info(adapter, name), left_out=vars(model).get("left_out"))
 
 
 def plain_tokenizer(where: str) -> Any:
@@ -162,9 +166,10 @@ def plain_model(
             model, told = _read(where, dtype, spread or {})
     if ends is not None:
         told["missing_keys"] = shared_ends.lend(option, model, set(told.get("missing_keys") or ()), target)
-    _refuse_holes(option, model, told)
+    refuse_holes(option, model, told)
+    model.left_out = left_out(option, model, told)
     if not Path(where).is_file():
-        _refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
+        refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
     return model
 
 
@@ -191,55 +196,6 @@ def _read(where: str, dtype: torch.dtype, spread: Mapping[str, Any]) -> tuple[An
     return read
 
 
-def _refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
-    """Raises ModelError unless every weight was in the folder: the library fills gaps with random numbers."""
-    kind = type(model).__name__
-    mismatched = sorted(told.get("mismatched_keys") or (), key=str)
-    if mismatched:
-        name, shape, wanted = (*mismatched[0], None, None)[:3]
-        shapes = f"is {list(shape)}, config.json makes it {list(wanted)}" if shape is not None else "has another shape"
-        more = f" (and {len(mismatched) - 1} more)" if len(mismatched) > 1 else ""
-        raise ModelError(f"{option}: tensor '{name}' {shapes}{more}; the folder's files do not fit")
-    missing = sorted(told.get("missing_keys") or ())
-    if missing:
-        named = ", ".join(f"'{name}'" for name in missing[:3])
-        raise ModelError(
-            f"{option}: {len(missing)} of the weights of a {kind} are missing: {named}"
-            f"{', ..' if len(missing) > 3 else ''}; {_advice(missing, told.get('unexpected_keys') or ())}"
-        )
-    errors = told.get("error_msgs")
-    if errors:
-        raise ModelError(f"{option}: cannot be loaded: {' '.join(str(errors).split())[:300]}")
-
-
-def _advice(missing: list[str], unexpected: Any) -> str:
-    if all("head" in name or "embed_out" in name for name in missing):
-        return "it holds a model without a language head: give one saved as a causal LM"
-    if unexpected:
-        return f"it holds {len(unexpected)} tensors of other names, such as '{sorted(unexpected)[0]}'"
-    return "config.json asks for more than the weight files hold: mend it, or save the model again"
-
-
-# What weights may be stored as without a quantisation that the library knows how to undo.
-_FLOATS = re.compile(r"(F|BF)\d+.*|C64")
-
-
-def _refuse_odd_types(option: str, model: Any, folder: Path | None) -> None:
-    """Raises ModelError for weights stored as whole numbers or truth values: read as they stand they mean nothing."""
-    if folder is None or getattr(model.config, "quantization_config", None) is not None:
-        return
-    floating = {name for name, parameter in model.named_parameters() if parameter.is_floating_point()}
-    endings = {name.split(".", 1)[-1] for name in floating}  # a base model's file leaves the first part out
-    for path in model_folder.weight_files(folder):
-        for tensor in model_folder.tensors(path):
-            is_weight = tensor.name in floating or tensor.name in endings or tensor.name.split(".", 1)[-1] in endings
-            if is_weight and not _FLOATS.fullmatch(tensor.dtype):
-                raise ModelError(
-                    f"{option}: tensor '{tensor.name}' is stored as {tensor.dtype}, and config.json names no "
-                    "quantization; weights are floating point"
-                )
-
-
 def _size(tokenizer: Any) -> int:
     """One more than the largest id; ids may have gaps, so their number is not enough."""
     return max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=-1))
@@ -255,24 +211,33 @@ def found(name: str, option: str) -> str:
         kind = model_folder.kind_of(path)
         if kind == "nothing" and (there := local_path(name)) is not None:
             path, kind = there, "folder" if there.is_dir() else "file"
-        if kind == "folder":
-            model_folder.check(path)
-            return str(path)
-        if kind == "file" and is_gguf(path):
-            gguf_model.check(path)
-            return str(path)
     except ModelError as error:
         raise ModelError(f"{option} {shown}: {error}") from None
+    if kind == "folder" or (kind == "file" and is_gguf(path)):
+        return _check(path, f"{option} {shown}")
     if name in KNOWN:
         raise ModelError(f"{option} {name}: it is not here yet; specviz models get {name} fetches it")
-    if kind == "file" or model_folder.is_path(name):
+    if kind == "file":
+        raise ModelError(f"{option} {shown}: this file is not GGUF; give a model's folder, a GGUF file or a hub id")
+    if model_folder.is_path(name):
         near = model_folder.suggested(name)
         raise ModelError(
             f"{option} {name}: no such folder{near or '; give a folder that save_pretrained wrote, or a hub id'}"
         )
     if name.startswith((OLLAMA, LM_STUDIO)):
         raise ModelError(f"{option} {shown}: no such model here{_near(name)}")
-    return hub.resolve(name, option)
+    where = hub.resolve(name, option)
+    if model_folder.kind_of(where) == "folder":  # what lies in the hub's cache
+        _check(Path(where), f"{option} {shown}")
+    return where
+
+
+def _check(path: Path, option: str) -> str:
+    try:
+        (model_folder.check if path.is_dir() else gguf_model.check)(path)
+    except ModelError as error:
+        raise ModelError(f"{option}: {error}") from None
+    return str(path)
 
 
 def _near(name: str) -> str:

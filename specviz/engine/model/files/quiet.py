@@ -26,6 +26,9 @@ def one_line(option: str) -> Iterator[None]:
                 f"{option}: cannot be loaded: it brings code of its own (auto_map), which is never run here; "
                 "give a model whose architecture the library has"
             ) from None
-        raise ModelError(f"{option}: cannot be loaded: {model_folder.line_of(error)}") from error
+        why = model_folder.line_of(error)
+        if isinstance(error, LookupError | TypeError | AttributeError):  # what the code says of itself, not of the file
+            why = f"a value in its JSON files is none that the library knows ({type(error).__name__}: {why})"
+        raise ModelError(f"{option}: cannot be loaded: {why}") from error
     finally:
         logging.set_verbosity(before)
