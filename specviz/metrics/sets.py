@@ -66,7 +66,8 @@ def told(number: Estimate | PlainSpeed | None) -> Estimate | None:
 
 
 def changes(a: Sequence[RunSums], b: Sequence[RunSums], name: str, *, paired: bool) -> list[Change]:
-    """A metric of both sets; of one by place, every place in turn. `paired`: the k-th of both had the same prompt."""
+    """A metric of both sets; of one by place, every place in turn. `paired`: the k-th of both had the same prompt.
+    What is no ratio of sums, a speed-up, counts as independent all the same: a wider interval."""
     ours, theirs = (numbers(each, [name])[name] for each in (a, b))
     if not isinstance(ours or theirs, dict):
         sums = [_sums(each, name) for each in (a, b)] if paired and name in RATIOS else None
