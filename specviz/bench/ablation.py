@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from specviz.bench import machine
-from specviz.bench.compare import RatioOfSums, difference_of
 from specviz.bench.machine import Machine
 from specviz.bench.measure import Measurement, MeasuringPlan, Sample, Tokens, measure, of_arm
 from specviz.bench.ours import OurArm
@@ -33,6 +32,7 @@ from specviz.engine.run.prepare import wants_chat
 from specviz.errors import SpecvizError
 from specviz.events import Calibration, Event, Signal
 from specviz.metrics import Metrics, Tally
+from specviz.metrics.differences import RatioOfSums, difference_of
 from specviz.metrics.estimate import Estimate
 from specviz.sources.prompts import load_prompts, suited
 

@@ -22,13 +22,13 @@ import numpy as np
 from specviz.bench import machine
 from specviz.bench.shares import SharedResults
 from specviz.bench.speed import machine_of, models_of
-from specviz.bench.statistics import student
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError, WriteError
 from specviz.events import Event
 from specviz.metrics import Tally
+from specviz.metrics.differences import RatioOfSums, difference_of
 from specviz.metrics.estimate import Estimate
 from specviz.metrics.replay_rules import DraftReplay
 from specviz.probability.plan import Verifier
@@ -94,7 +94,7 @@ class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
     mean_accepted: Estimate
     draft_acceptance_rate: Estimate | None
     difference: Estimate | None
-    tokens_per_second: Estimate | None = None  # where settings are compared
+    unrecorded_tokens_per_second: Estimate | None = None  # where settings are compared; what recording took left out
 
 
 class ExpectedKept(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +151,7 @@ def _line(verifier: Contender, mine: Sequence[RunCounts], base: Sequence[RunCoun
         mean_accepted=RatioOfSums(accepted, _by_prompt(mine, "blocks")).estimate(),
         draft_acceptance_rate=RatioOfSums(accepted, drafted).estimate() if drafted.sum() else None,
         difference=difference,
-        tokens_per_second=RatioOfSums(emitted, seconds).estimate() if seconds.all() else None,
+        unrecorded_tokens_per_second=RatioOfSums(emitted, seconds).estimate() if seconds.all() else None,
     )
 
 
@@ -161,40 +161,6 @@ def _by_prompt(found: Iterable[RunCounts], name: str) -> Any:
     for run in found:
         sums[run.prompt] = sums.get(run.prompt, 0) + getattr(run, name)
     return np.array([sums[prompt] for prompt in sorted(sums)], dtype=float)
-
-
-@dataclass(frozen=True, slots=True)
-class RatioOfSums:
-    """A ratio of sums `[units]`; `pulls` are what each unit adds to its error, by the delta method."""
-
-    top: Any
-    bottom: Any
-
-    @property
-    def value(self) -> float:
-        return float(self.top.sum() / self.bottom.sum())
-
-    @property
-    def pulls(self) -> Any:
-        """`[units]`, their sum is 0."""
-        return (self.top - self.value * self.bottom) / self.bottom.sum()
-
-    def estimate(self) -> Estimate:
-        """With Student's 95 % interval over the units; none for fewer than two."""
-        return _estimate(self.value, self.pulls)
-
-
-def difference_of(mine: RatioOfSums, other: RatioOfSums) -> Estimate:
-    """The difference of two ratios over the same units: what moves both alike cancels."""
-    return _estimate(mine.value - other.value, mine.pulls - other.pulls)
-
-
-def _estimate(value: float, pulls: Any) -> Estimate:
-    n = len(pulls)
-    if n < 2:
-        return Estimate(value=value, n=n)
-    half = student(n - 1) * float(np.sqrt(n / (n - 1) * (pulls**2).sum()))
-    return Estimate(value=value, interval=(value - half, value + half), n=n)
 
 
 def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:

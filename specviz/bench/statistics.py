@@ -17,10 +17,7 @@ import msgspec
 import numpy as np
 
 from specviz.bench.measure import Sample, Tokens, of_arm
-from specviz.metrics.estimate import Z
-
-# Student's 97.5 % points for 3 to 8 degrees of freedom; from 9 on the expansion below is right to four digits.
-_SMALL = {1: 12.70620, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 6: 2.44691, 7: 2.36462, 8: 2.30600}
+from specviz.metrics.differences import student
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,20 +55,6 @@ def spread(values: Sequence[float]) -> Spread | None:
         return None
     low, middle, high = (float(v) for v in np.percentile(np.asarray(values, dtype=float), (25, 50, 75)))
     return Spread(median=middle, low=low, high=high, n=len(values))
-
-
-def student(df: int) -> float:
-    """The 97.5 % point of Student's law (expansion of Cornish and Fisher in 1/df)."""
-    if df in _SMALL:
-        return _SMALL[df]
-    z = Z
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    added: float = sum(term / df ** (k + 1) for k, term in enumerate(terms))
-    return z + added
 
 
 Times = Mapping[tuple[int, int], float]  # (prompt, repeat) -> seconds a token

@@ -2,9 +2,9 @@
 
     METRIC drops|rises|changes [by] N%|N [surely]      text differs
 
-METRIC: `block_efficiency`, `acceptance`, `tokens_per_s`, `position@K`, `depth@K`. With `%` the change is relative to
-the first set. `surely`: the whole 95 % interval has to lie beyond; without it the value alone decides.
-Several conditions stand behind each other with `;` between them.
+METRIC: a number of `specviz stats` by its name there, one by place with the place behind it: `survival@3`. Older names
+go on meaning what is nearest (`ALIASES`). With `%` the change is relative to the first set. `surely`: the whole 95 %
+interval has to lie beyond; without it the value alone decides. Several conditions stand behind each other with `;`.
 """
 
 import re
@@ -13,13 +13,21 @@ from dataclasses import dataclass
 
 from specviz.diff.measure import PLACED, WHOLE, DiffReport
 from specviz.errors import SpecvizError, suggestion
+from specviz.metrics import Estimate
+from specviz.view.compare.texts import NOT_ON_RECORD
 
+ALIASES = {
+    "acceptance": "draft_acceptance_rate",
+    "tokens_per_s": "tokens_per_second",
+    "position": "survival",
+    "depth": "position_acceptance",
+}
 _VERBS = {"drops": -1, "rises": 1, "changes": 0}
 _RULE = re.compile(
     r"(?P<metric>\S+)\s+(?P<verb>\S+)\s+(?:by\s+)?(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>%?)(?:\s+(?P<sure>surely))?"
 )
 _TEXT = "text differs"
-_EXAMPLE = "write 'block_efficiency drops 5%', 'position@1 drops 0.05 surely' or 'text differs'"
+_EXAMPLE = "write 'block_efficiency drops 5%', 'survival@1 drops 0.05 surely' or 'text differs'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +41,37 @@ class GateRule:
     relative: bool = True
     surely: bool = False
 
-    def broken(self, report: DiffReport) -> bool:
-        """Whether the gate closes. Raises SpecvizError where the sets cannot say."""
+    def broken(self, report: DiffReport) -> str | None:
+        """Why the gate closes; None: it does not. Raises SpecvizError where the sets cannot say."""
         if self.text == _TEXT:
-            if not report.n_paired:
-                raise SpecvizError(f"--fail-if '{self.text}': the sets have no prompt in common")
-            return bool(report.partings)
+            return _text_broken(report)
         change = report.find(self.metric)
-        value = None if change is None else change.ratio if self.relative else change.difference
-        if change is None or value is None:
+        found = None if change is None else change.ratio if self.relative else change.difference
+        if found is None:
             raise SpecvizError(f"--fail-if '{self.text}': {self.metric} was not counted in both sets")
-        ends = (value, value)
-        if self.surely:
-            spread = change.interval if self.relative else change.difference_interval
-            if spread is None:
-                raise SpecvizError(f"--fail-if '{self.text}': too few units for an interval; leave 'surely' out")
-            ends = spread
-        drops, rises = ends[1] <= -self.least, ends[0] >= self.least
+        if not self._reached(found.value, found.value):
+            return None
+        # Where all of many units are alike no spread was seen, and the value is what there is to go by.
+        if self.surely and found.interval is None and found.why_unknown != "alike":
+            raise SpecvizError(f"--fail-if '{self.text}': too few units for an interval; leave 'surely' out")
+        ends = found.interval if self.surely and found.interval is not None else (found.value, found.value)
+        return _moved(found, self.relative) if self._reached(*ends) else None
+
+    def _reached(self, low: float, high: float) -> bool:
+        drops, rises = high <= -self.least, low >= self.least
         return drops if self.sign < 0 else rises if self.sign > 0 else drops or rises
+
+
+def _text_broken(report: DiffReport) -> str | None:
+    if report.n_unknown:
+        return f"{NOT_ON_RECORD}, or their prompts, of {report.n_unknown} of {max(report.n_requests)}"
+    if not report.n_paired:
+        raise SpecvizError(f"--fail-if '{_TEXT}': the sets have no prompt in common")
+    return f"{len(report.partings)} of {report.n_paired} part" if report.partings else None
+
+
+def _moved(found: Estimate, relative: bool) -> str:
+    return f"{found.value:+.1%}" if relative else f"{found.value:+.3f}"
 
 
 def parse_rules(texts: Sequence[str]) -> list[GateRule]:
@@ -66,8 +87,11 @@ def _rule(text: str) -> GateRule:
         raise SpecvizError(f"--fail-if '{text}' is no condition; {_EXAMPLE}")
     metric, verb = found["metric"], found["verb"]
     name, at, place = metric.partition("@")
+    name = ALIASES.get(name, name)
     if (name not in PLACED or not place.isdecimal() or place == "0") if at else name not in WHOLE:
-        known = (*WHOLE, *(f"{each}@1" for each in PLACED))
+        placed = (*PLACED, *(old for old, new in ALIASES.items() if new in PLACED))
+        whole = (*WHOLE, *(old for old, new in ALIASES.items() if new in WHOLE))
+        known = (*whole, *(f"{each}@1" for each in placed))
         raise SpecvizError(f"--fail-if '{text}': no metric '{metric}'{suggestion(metric, known)}")
     if verb not in _VERBS:
         raise SpecvizError(f"--fail-if '{text}': '{verb}' is no change{suggestion(verb, _VERBS)}")
@@ -75,4 +99,11 @@ def _rule(text: str) -> GateRule:
     if not least:
         raise SpecvizError(f"--fail-if '{text}': name a change above 0")
     relative = found["unit"] == "%"
-    return GateRule(text, metric, _VERBS[verb], least / 100 if relative else least, relative, found["sure"] is not None)
+    return GateRule(
+        text,
+        f"{name}{at}{place}",
+        _VERBS[verb],
+        least / 100 if relative else least,
+        relative,
+        found["sure"] is not None,
+    )

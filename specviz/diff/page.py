@@ -3,9 +3,14 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from specviz.diff.measure import WHOLE, DiffReport, SetChange
+from specviz.diff.measure import WHOLE, DiffReport
+from specviz.metrics import METRICS, Estimate
+from specviz.metrics.sets import Change
 from specviz.text import running
+from specviz.view.compare.texts import NOT_ON_RECORD
+from specviz.view.words.numbers import uncertainty
 
+_NEITHER = {"drafting_share"}  # more of it is neither good nor bad
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1c2330;--dim:#5d6779;--paper:#fbfbfc;--line:#d9dee7;--a:#3565c9;--b:#c2570c;
 --good:#1a7f4b;--bad:#b42318}
@@ -25,16 +30,16 @@ svg{max-width:100%;height:auto}svg text{fill:var(--dim);font:12px system-ui,sans
 """
 
 
-def report_page(report: DiffReport, gates: Sequence[tuple[str, bool]]) -> str:
-    """The page. `gates`: every condition as it was written, and whether it was broken."""
+def report_page(report: DiffReport, gates: Sequence[tuple[str, str | None]]) -> str:
+    """The page. `gates`: every condition as it was written, and why it was broken, None where it was not."""
     parts = [
         f"<h1><span class=a>A</span> {_text(report.a)} → <span class=b>B</span> {_text(report.b)}</h1>",
         f"<p class=dim>{report.n_rounds[0]:,} and {report.n_rounds[1]:,} rounds of {report.n_requests[0]:,} and "
         f"{report.n_requests[1]:,} {'prompt' if max(report.n_requests) == 1 else 'prompts'}. "
-        f"Intervals: 95 %, by bootstrap over {_text(report.units)}.</p>",
-        *(_verdict(text, broken) for text, broken in gates),
+        f"Intervals: 95 % over {_text(report.units)}.</p>",
+        *(_verdict(text, why) for text, why in gates),
         "<h2>Whole runs</h2>",
-        _table(report.whole, "", {name: words for name, (_, words) in WHOLE.items()}),
+        _table(report.whole, "", WHOLE),
         *_placed(report),
         *(part for name, rows in report.domain.items() for part in (f"<h2>{_text(name)}</h2>", _table(rows, ""))),
         *_texts(report),
@@ -51,56 +56,61 @@ def _text(text: str) -> str:
     return escape(running(text))
 
 
-def _verdict(text: str, broken: bool) -> str:
-    kind, word = ("bad", "fails") if broken else ("good", "passes")
-    return f"<div class='verdict {kind}'><b class={kind}>{word}</b> {_text(text)}</div>"
+def _verdict(text: str, why: str | None) -> str:
+    kind, word = ("good", "passes") if why is None else ("bad", "fails")
+    return f"<div class='verdict {kind}'><b class={kind}>{word}</b> {_text(text + (f': {why}' if why else ''))}</div>"
 
 
-def _table(rows: Iterable[SetChange], drop: str, words: "dict[str, str] | None" = None) -> str:
+def _table(rows: Iterable[Change], drop: str, words: "dict[str, str] | None" = None) -> str:
     head = "<tr><th></th><th class=a>A</th><th class=b>B</th><th>change</th><th>95 %</th></tr>"
     body = "".join(_row(each, drop, (words or {}).get(each.metric, "")) for each in rows)
     return f"<div class=scroll><table>{head}{body}</table></div>"
 
 
-def _row(change: SetChange, drop: str, words: str) -> str:
-    sure = change.interval is not None and (change.interval[0] > 0 or change.interval[1] < 0)
-    kind = "" if not sure or change.ratio is None else "good" if change.ratio > 0 else "bad"
+def _row(change: Change, drop: str, words: str) -> str:
+    ends = change.ratio.interval if change.ratio is not None else None
+    sure = ends is not None and (ends[0] > 0 or ends[1] < 0) and change.metric not in _NEITHER
+    kind = "" if not sure or change.ratio is None else "good" if change.ratio.value > 0 else "bad"
     name = _text(change.metric.removeprefix(drop)) + (f"<br><span class=dim>{_text(words)}</span>" if words else "")
-    cells = (
-        value_text(change.a),
-        value_text(change.b),
-        f"<b class='{kind}'>{ratio_text(change)}</b>",
-        spread_text(change),
-    )
-    return f"<tr><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    a, b, moved, spread = cells(change)
+    told = "".join(f"<td>{cell}</td>" for cell in (a, b, f"<b class='{kind}'>{moved}</b>", spread))
+    return f"<tr><td>{name}</td>{told}</tr>"
 
 
-def value_text(value: float | None) -> str:
+def cells(change: Change) -> tuple[str, str, str, str]:
+    """A, B, the change in percent of A (absolute where A is 0), its interval or why there is none."""
+    found, show = (change.difference, "{:+.3f}") if change.ratio is None else (change.ratio, "{:+.1%}")
+    if found is None:
+        return _value(change.a), _value(change.b), "–", ""
+    low_high = found.interval
+    spread = uncertainty(found) if low_high is None else " .. ".join(map(show.format, low_high))
+    return _value(change.a), _value(change.b), show.format(found.value), spread
+
+
+def _value(found: Estimate | None) -> str:
     """Three digits that count."""
-    return "–" if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
+    return "–" if found is None else f"{found.value:.3f}" if abs(found.value) < 10 else f"{found.value:,.1f}"
 
 
-def ratio_text(change: SetChange) -> str:
-    """The change in percent of A."""
-    return "–" if change.ratio is None else f"{change.ratio:+.1%}"
-
-
-def spread_text(change: SetChange) -> str:
-    """Its interval, or why there is none."""
-    return "too few" if change.interval is None else f"{change.interval[0]:+.1%} .. {change.interval[1]:+.1%}"
+def placed(report: DiffReport) -> dict[str, list[Change]]:
+    """By place; on chains acceptance by depth is that by position, and told once."""
+    found, seen = {}, []
+    for name, rows in report.by_place.items():
+        numbers = [(change.a, change.b) for change in rows]
+        if numbers not in seen:
+            found[name] = rows
+        seen.append(numbers)
+    return found
 
 
 def _placed(report: DiffReport) -> Iterable[str]:
-    if report.position:
-        yield "<h2>By position: the share of rounds that kept the first K tokens</h2>"
-        yield _chart(report.position)
-        yield _table(report.position, "position@")
-        yield "<h2>By depth: the share kept at depth K where K − 1 were kept</h2>"
-        yield _chart(report.depth)
-        yield _table(report.depth, "depth@")
+    for name, rows in placed(report).items():
+        yield f"<h2>{name}: {METRICS[name].help}</h2>"
+        yield _chart(rows)
+        yield _table(rows, f"{name}@")
 
 
-def _chart(rows: Sequence[SetChange]) -> str:
+def _chart(rows: Sequence[Change]) -> str:
     """Both sets as lines over the positions, 0 to 1."""
     width, height, left, bottom = 640, 220, 36, 26
     step = (width - left - 16) / max(len(rows) - 1, 1)
@@ -119,7 +129,7 @@ def _chart(rows: Sequence[SetChange]) -> str:
         for k in range(0, len(rows), every)
     ]
     for which, values in (("a", [row.a for row in rows]), ("b", [row.b for row in rows])):
-        points = [place(k, value) for k, value in enumerate(values) if value is not None]
+        points = [place(k, found.value) for k, found in enumerate(values) if found is not None]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         marks.append(f'<polyline points="{line}" fill="none" stroke="var(--{which})" stroke-width="2"/>')
         marks += [f'<circle cx={x:.1f} cy={y:.1f} r=3.5 fill="var(--{which})"/>' for x, y in points]
@@ -127,12 +137,23 @@ def _chart(rows: Sequence[SetChange]) -> str:
     return f'<svg viewBox="0 0 {width} {height}" width={width} role=img aria-label="{label}">{"".join(marks)}</svg>'
 
 
+def text_lines(report: DiffReport) -> list[str]:
+    """How many texts are equal, and of how many that cannot be told."""
+    unknown = f"Of {report.n_unknown} the {NOT_ON_RECORD}, or their prompts." if report.n_unknown else ""
+    n = report.n_same_text + len(report.partings)
+    equal = (
+        f"{report.n_same_text} of {n} texts are equal."
+        if n
+        else ""
+        if unknown
+        else "No prompt in common: texts are not compared."
+    )
+    return [line for line in (equal, unknown) if line]
+
+
 def _texts(report: DiffReport) -> Iterable[str]:
     yield "<h2>Texts</h2>"
-    if not report.n_paired:
-        yield "<p class=dim>No prompt in common: texts are not compared.</p>"
-        return
-    yield f"<p>{report.n_same_text} of {report.n_paired} texts are equal.</p>"
+    yield from (f"<p>{line}</p>" for line in text_lines(report))
     for each in report.partings[:20]:
         yield f"<p class=dim>{_text(each.a_request)}: alike for {each.at:,} tokens</p>"
         yield (

@@ -1,43 +1,40 @@
-"""A set of recordings as requests: one prompt each, with plain numbers of every finished round."""
+"""A set of recordings as requests: one prompt each, with what was written and the sums of its rounds."""
 
 import glob
-import hashlib
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from specviz.errors import TraceError
-from specviz.events import Commit, Event, Header, Node, Prefill, RoundEnd, RoundStart
+from specviz.events import Calibration, Event, Header, Prefill
+from specviz.metrics import Tally
+from specviz.metrics.sets import by_query
+from specviz.runlog.fold import finished
+from specviz.runlog.run import RoundRecord
 from specviz.trace import Trace
 from specviz.trace.files import PACKED, PLAIN
-
-# Columns of a round: deepest drafted level, drafted nodes, accepted tokens, committed tokens, nanoseconds.
-REACH, DRAFTED, ACCEPTED, EMITTED, NS = range(5)
+from specviz.view.compare.settings import set_to
 
 
 @dataclass
 class Request:
-    """`key`: of the prompt's ids, and which of its repetitions it is; `rounds`: [rounds, 5], see the columns."""
+    """A query with its finished rounds. `written`: ids and texts of its tokens, as far as they are on record."""
 
-    key: tuple[str, int]
     name: str
-    domain: str
-    tokens: list[int] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    rows: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    header: Header | None
+    prefill: Prefill | None
+    written: list[tuple[int, str]]
+    tally: Tally
 
     @property
-    def rounds(self) -> "np.ndarray[Any, Any]":
-        return np.asarray(self.rows, dtype=float).reshape(-1, 5)
+    def domain(self) -> str:
+        """What kind of prompt it is; empty where nobody said."""
+        return (self.prefill and self.prefill.domain) or ""
 
 
 @dataclass(frozen=True)
 class RecordedSet:
-    """`name`: as it was asked for; `settings`: of the headers, each value that occurs."""
+    """`name`: as it was asked for; `settings`: what its runs were set to, each value that occurs."""
 
     name: str
     files: tuple[Path, ...]
@@ -48,19 +45,19 @@ class RecordedSet:
 def read_set(pattern: str) -> RecordedSet:
     """A trace, a folder of traces, or a glob. Raises TraceError: nothing found, or a file that is no trace."""
     files = _files(pattern)
-    seen: Counter[str] = Counter()
     requests: list[Request] = []
     settings: dict[str, set[str]] = {}
     for path in files:
         with Trace(path) as trace:
-            requests += _requests(trace.path.name, trace.read(), seen)
-            if trace.header is not None:
-                for name, value in _settings(trace.header).items():
-                    settings.setdefault(name, set()).add(value)
-    kept = tuple(request for request in requests if request.rows)
-    if not kept:
+            found = _requests(trace)
+        requests += found
+        for name, value in set_to(trace.header, found[0].prefill if found else None).items():
+            settings.setdefault(name, set()).add(value)
+    if not requests:
         raise TraceError(f"{pattern} has no finished round in it: there is nothing to compare")
-    return RecordedSet(pattern, tuple(files), kept, {name: tuple(sorted(each)) for name, each in settings.items()})
+    return RecordedSet(
+        pattern, tuple(files), tuple(requests), {name: tuple(sorted(each)) for name, each in settings.items()}
+    )
 
 
 def _files(pattern: str) -> list[Path]:
@@ -78,33 +75,29 @@ def _files(pattern: str) -> list[Path]:
     return [path]
 
 
-def _settings(header: Header) -> dict[str, str]:
-    models = {"target": header.models.target, "draft model": header.models.draft}
-    named = {name: info.name for name, info in models.items() if info is not None}
-    return {"method": header.method, "verifier": header.verifier} | named | {k: str(v) for k, v in header.knobs.items()}
+def _requests(trace: Trace) -> list[Request]:
+    written: dict[int, list[tuple[int, str]]] = {}
+    prefills: dict[int, Prefill | None] = {}
 
+    costs: list[Calibration] = []
 
-def _requests(file: str, events: Iterable[Event], seen: "Counter[str]") -> Sequence[Request]:
-    found: dict[int, Request] = {}
-    reach, n_nodes, commit = 0, 0, None
-    for event in events:
-        if isinstance(event, Prefill):
-            key = hashlib.sha256(repr(event.prompt).encode()).hexdigest()[:16]
-            found[event.q] = Request((key, seen[key]), f"{file} q{event.q}", event.domain or "")
-            seen[key] += 1
-        elif isinstance(event, RoundStart):
-            reach, n_nodes, commit = 0, 0, None
-        elif isinstance(event, Node) and event.kept and not event.filler:
-            reach, n_nodes = max(reach, event.depth), n_nodes + 1
-        elif isinstance(event, Commit):
-            commit = event
-        elif isinstance(event, RoundEnd) and event.q in found:
-            request = found[event.q]
-            if commit is not None:
-                request.tokens += commit.tokens
-                request.texts += commit.texts
-            # Without nodes (level none) a draft counts as a chain.
-            depth = max(reach if n_nodes else event.n_drafted, event.n_accepted)
-            ns = sum(event.stage_ns.values())
-            request.rows.append((depth, event.n_drafted, event.n_accepted, event.n_emitted, ns))
-    return list(found.values())
+    def events() -> Iterator[Event]:
+        for event in trace.read():
+            if isinstance(event, Calibration):
+                costs.append(event)
+            yield event
+
+    def seen() -> Iterator[RoundRecord]:
+        for record in finished(events()):
+            prefills.setdefault(record.q, record.query.prefill)
+            text = written.setdefault(record.q, [])
+            if record.commit is not None:
+                text += zip(record.commit.tokens, record.commit.texts, strict=True)
+            yield record
+
+    found = by_query(seen(), trace.header)
+    for tally in found.values():
+        tally.modelled.calibration = costs[-1] if costs else None
+    return [
+        Request(f"{trace.path.name} q{q}", trace.header, prefills[q], written[q], tally) for q, tally in found.items()
+    ]

@@ -89,6 +89,18 @@ class PlainTally:
         self.target, self.overlapped = header.models.target, header.lanes != "serial"
         self.climbs = header.method_traits.exits != "none"
 
+    def merge(self, other: "PlainTally") -> None:
+        """Add what another counted of other rounds."""
+        self.target, self.overlapped = other.target, self.overlapped or other.overlapped
+        self.climbs = self.climbs or other.climbs
+        self.calls, self.tests = self.calls + other.calls, self.tests + other.tests
+        self.rate.merge(other.rate)
+        self.plain_ns.merge(other.plain_ns)
+        self.plain_pass_ns.merge(other.plain_pass_ns)
+        self.call_ns.merge(other.call_ns)
+        for rows, took in other.pass_ns.items():
+            self.pass_ns[rows].merge(took)
+
     def take(self, record: RoundRecord, end: RoundEnd, ns: int) -> None:
         """Count a round that took `ns`; one that nobody timed says nothing of speed."""
         if not ns and not end.stage_ns:

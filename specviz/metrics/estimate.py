@@ -135,18 +135,6 @@ def mean_difference(values: Column, units: Column) -> Estimate | None:
     return settled_difference(float(values.mean()), delta_interval(tops, counts), len(tops))
 
 
-def difference_of_independent(one: Estimate, other: Estimate) -> Estimate:
-    """`one - other` of two numbers that rest on different units, by squaring and adding the arms of their intervals
-    (Zou and Donner 2008, "MOVER"): it keeps the lopsided intervals of shares. No interval where either has none."""
-    value, n = one.value - other.value, min(one.n, other.n)
-    if one.interval is None or other.interval is None:
-        lacking = one if one.interval is None else other
-        return Estimate(value=value, n=lacking.n, unknown=lacking.unknown)
-    down = math.hypot(one.value - one.interval[0], other.interval[1] - other.value)
-    up = math.hypot(one.interval[1] - one.value, other.value - other.interval[0])
-    return Estimate(value=value, interval=(value - down, value + up), n=n)
-
-
 def median(values: Column) -> Estimate | None:
     """The median, without an interval; null when there is nothing."""
     return Estimate(value=float(np.median(values)), n=len(values)) if len(values) else None
@@ -182,6 +170,11 @@ class Moments:
         self.top, self.bottom = self.top + top, self.bottom + bottom
         self.tt, self.tb, self.bb = self.tt + top * top, self.tb + top * bottom, self.bb + bottom * bottom
 
+    def merge(self, other: "Moments") -> None:
+        """Add other units."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     def interval(self) -> tuple[float, float] | None:
         """`delta_interval` of the units: sum (t_i - R b_i)^2 = sum t^2 - 2 R sum tb + R^2 sum b^2, with R = T/B."""
         if self.n < 2:
@@ -211,6 +204,11 @@ class _Groups:
             self._key, self._top, self._bottom = key, 0, 0
         self._top, self._bottom = self._top + top, self._bottom + bottom
 
+    def merge(self, other: "_Groups") -> None:
+        """Add the groups of another; what is open here ends."""
+        self._closed, self._key = self.whole(), ()
+        self._closed.merge(other.whole())
+
     def whole(self) -> Moments:
         """With the open group as it is now."""
         found = copy.copy(self._closed)
@@ -231,6 +229,11 @@ class Ratio:
         """A term of a unit of a query; units and queries come one after another."""
         self._units.add((unit, q), top, bottom)
         self._queries.add((q,), top, bottom)
+
+    def merge(self, other: "Ratio") -> None:
+        """Add the units of other queries, all of whose terms have come."""
+        self._units.merge(other._units)
+        self._queries.merge(other._queries)
 
     @property
     def n_queries(self) -> int:
@@ -274,8 +277,20 @@ class Median:
             return
         self._values.append(value)
         if len(self._values) > EXACT:
-            self._bins.update(map(_bin, self._values))
-            self._values = array("q")
+            self._to_bins()
+
+    def merge(self, other: "Median") -> None:
+        """Add the values of another."""
+        if other._bins and not self._bins:
+            self._to_bins()
+        self._bins += other._bins
+        self.n += other.n - len(other._values)
+        for value in other._values:
+            self.add(value)
+
+    def _to_bins(self) -> None:
+        self._bins.update(map(_bin, self._values))
+        self._values = array("q")
 
     def estimate(self, unit: float = 1.0, zeros: int = 0) -> Estimate | None:
         """In `unit`s, with so many zeros beside what was added; null when there is nothing."""

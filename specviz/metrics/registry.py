@@ -37,6 +37,9 @@ class DepthCounts(msgspec.Struct):
     rounds_tested: int = 0
     rounds_accepted: int = 0
 
+    def __add__(self, other: "DepthCounts") -> "DepthCounts":
+        return DepthCounts(*(getattr(self, f) + getattr(other, f) for f in self.__struct_fields__))
+
 
 @dataclass(frozen=True, slots=True)
 class RoundFigures:
@@ -60,8 +63,8 @@ class RunSums:
         self.totals: Counter[str] = Counter()  # fields of `round_end` by name, `cut` and `ns`
         self.ratios: defaultdict[str, Ratio] = defaultdict(Ratio)  # by the name of the metric
         self.blocks: Counter[Block] = Counter()  # those that are over
-        self.open_block: Block = (0, 0, 0)
-        self.has_trees = self.has_nodes = self.counted = False
+        self.open_block: Block | None = None
+        self.has_trees = self.has_nodes = self.counted = self.backward = False
         self.round_ns = Median()
         self.stage_ns: dict[str, Median] = {}
         self.lost_ns: Counter[int] = Counter()  # n_drafted -> draft stage ns x drafted tokens that were not kept
@@ -75,6 +78,28 @@ class RunSums:
         self.ranks, self.adapted = RankTally(), AdaptTally()
         self.plain, self.confidence = PlainTally(), ConfidenceTally()
         self.outside = RequestCounts()  # of a run that another engine made
+
+    def include(self, other: "RunSums") -> None:
+        """Add the sums of other queries, as far as rates, lengths, speed and what is counted by place rest on them."""
+        self.header, self.counted = other.header, other.counted
+        self.backward, self.has_trees = self.backward or other.backward, self.has_trees or other.has_trees
+        self.has_nodes = other.has_nodes and (self.has_nodes or not self.n_rounds)
+        self.exits.counted = other.exits.counted and (self.exits.counted or not self.n_rounds)
+        self.n_rounds, self.n_queries = self.n_rounds + other.n_rounds, self.n_queries + other.n_queries
+        self.n_blocks += other.n_blocks
+        self.totals.update(other.totals)
+        self.plain.merge(other.plain)
+        self.modelled.calibration = other.modelled.calibration or self.modelled.calibration
+        self.blocks.update(other.all_blocks)
+        for name, sums in other.ratios.items():
+            self.ratios[name].merge(sums)
+        for depth, spot in other.spots.items():
+            self.spots[depth] = self.spots.get(depth, DepthCounts()) + spot
+
+    @property
+    def all_blocks(self) -> Counter[Block]:
+        """Blocks with the open one as it is now."""
+        return self.blocks + Counter([self.open_block] if self.open_block is not None else [])
 
     @property
     def ours(self) -> bool:
@@ -95,11 +120,11 @@ class SummedRun:
         self.sums, self.header = sums, sums.header
         self.n_rounds, self.n_queries, self.n_blocks = sums.n_rounds, sums.n_queries, sums.n_blocks
         self.by_query = self.n_queries >= _QUERIES_AS_UNITS
-        self.blocks = sums.blocks + Counter([sums.open_block] if self.n_blocks else [])
+        self.blocks = sums.all_blocks
         self.two_models = self.header is not None and self.header.models.draft is not None
         self.drafts = bool(self.total("n_drafted"))
         self.ours = sums.ours  # else nobody timed what a round is made of
-        self.backward = self.header is not None and self.header.verifier_traits.backward
+        self.backward = sums.backward
         self.has_nodes = sums.has_nodes and self.drafts
         self.pipelined = sums.pipeline.active
         self.settles = sums.has_nodes or not self.pipelined  # whether it is known what became of drafted tokens

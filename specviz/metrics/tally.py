@@ -89,7 +89,7 @@ class Tally(RunSums):
     def begin(self, header: Header, calibration: Calibration | None = None) -> None:
         """What is written once, before the first round."""
         if header is not self.header:
-            self.header = header
+            self.header, self.backward = header, header.verifier_traits.backward
             self.counted = header.outside is not None and header.outside.known == "counts" and header.outside.chains
             self.has_nodes = header.level != "none" or self.counted
             self.pipeline.begin(header)
@@ -127,9 +127,10 @@ class Tally(RunSums):
         if not self.tells_tokens:
             return
         if not carried:
-            self.blocks[self.open_block] += self.n_blocks > 0
-            self.n_blocks, self.open_block = self.n_blocks + 1, (0, 0, 0)
-        accepted, emitted, deep = self.open_block
+            if self.open_block is not None:
+                self.blocks[self.open_block] += 1
+            self.n_blocks, self.open_block = self.n_blocks + 1, None
+        accepted, emitted, deep = self.open_block or (0, 0, 0)
         deepest = self._note_counts(end) if self.counted else self._note_spots(record)
         self.open_block = (accepted + end.n_accepted, emitted + end.n_emitted, deep + deepest)
         nodes = [node for node in record.nodes.values() if node.kept]

@@ -12,7 +12,8 @@ from scipy import stats as scipy_stats
 from specviz.bench.measure import Sample, Split
 from specviz.bench.results import arm_result, bars_of, ratios_of
 from specviz.bench.settings import contestants
-from specviz.bench.statistics import PairedRatio, paired, spread, student
+from specviz.bench.statistics import PairedRatio, paired, spread
+from specviz.metrics.differences import student
 
 
 @pytest.mark.parametrize("df", [*range(1, 31), 60, 500])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,14 @@ from cli.conftest import (
 )
 from specviz.diff import compare_sets, parse_rules, read_set
 from specviz.errors import SpecvizError
-from specviz.events import Event, Prefill
+from specviz.events import Event, Header, ModelInfo, Models, Prefill
+from specviz.events.outside import Outside
+from specviz.metrics.registry import RATIOS
+from specviz.trace import Writer
 from support.traces import make_events, plain_round, plain_run, write_trace
 
 GAMMA = 4
+COUNTS = Outside(engine="vLLM", chains=True)  # every draft is a chain: counts tell what is kept by position
 
 
 def _write(path: Path, kept: Sequence[Sequence[int]], ms: float = 2.0) -> Path:
@@ -26,7 +31,7 @@ def _write(path: Path, kept: Sequence[Sequence[int]], ms: float = 2.0) -> Path:
         for r, accepted in enumerate(each, 1):
             rounds.append(plain_round(r, n, GAMMA, accepted, q=q, ms=ms))
             n += accepted + 1
-    events = plain_run(rounds)
+    events = plain_run(rounds, outside=COUNTS)
     for event in events:
         if isinstance(event, Prefill):
             event.domain = "even" if event.q % 2 == 0 else "odd"
@@ -41,7 +46,9 @@ def test_a_set_beside_itself_has_no_change_and_no_width(tmp_path: Path) -> None:
     found = read_set(str(_write(tmp_path / "a", _kept())))
     report = compare_sets(found, found)
     assert report.n_same_text == report.n_paired == 6
-    assert {(c.ratio, c.interval) for c in (*report.whole, *report.position)} == {(0.0, (0.0, 0.0))}
+    summed = [c for c in report.whole if c.metric in RATIOS]  # a speed-up is none, and has no pairs
+    changes = [c.difference for c in (*summed, *report.by_place["survival"])]
+    assert {found and (found.value, found.interval) for found in changes} == {(0.0, (0.0, 0.0))}
 
 
 def test_numbers_are_those_of_the_rounds_and_a_drop_is_sure(tmp_path: Path) -> None:
@@ -49,16 +56,20 @@ def test_numbers_are_those_of_the_rounds_and_a_drop_is_sure(tmp_path: Path) -> N
     report = compare_sets(a, b)
     for which, less in (("a", 0), ("b", 1)):
         kept = [n for each in _kept(less) for n in each]
-        values = {c.metric: getattr(c, which) for c in (*report.whole, *report.position, *report.depth)}
+        values = {
+            c.metric: getattr(c, which).value for c in (*report.whole, *chain.from_iterable(report.by_place.values()))
+        }
         assert values["block_efficiency"] == pytest.approx(sum(kept) / len(kept) + 1)
-        assert values["acceptance"] == pytest.approx(sum(kept) / len(kept) / GAMMA)
+        assert values["draft_acceptance_rate"] == pytest.approx(sum(kept) / len(kept) / GAMMA)
         # The sum of what is kept to each position is what was accepted.
-        assert sum(values[f"position@{k}"] for k in range(1, GAMMA + 1)) == pytest.approx(sum(kept) / len(kept))
-        assert values["position@2"] == pytest.approx(values["depth@1"] * values["depth@2"])
+        assert sum(values[f"survival@{k}"] for k in range(1, GAMMA + 1)) == pytest.approx(sum(kept) / len(kept))
+        tested = values["position_acceptance@1"] * values["position_acceptance@2"]
+        assert values["survival@2"] == pytest.approx(tested)
     change = report.find("block_efficiency")
     assert change is not None
-    assert change.interval is not None
-    assert change.interval[1] < 0
+    assert change.ratio is not None
+    assert change.ratio.interval is not None
+    assert change.ratio.interval[1] < 0
     assert report.domain.keys() == {"even", "odd"}
     assert compare_sets(a, b) == report
 
@@ -68,7 +79,7 @@ def test_the_first_token_that_differs_is_named(tmp_path: Path) -> None:
         read_set(str(write_trace(tmp_path / name, make_events(temperature=1.0, seed=3, verifier=rule, gamma=3))))
         for name, rule in (("a", "tokenwise"), ("b", "walk"))
     )
-    mine, other = a.requests[0].tokens, b.requests[0].tokens
+    mine, other = a.requests[0].written, b.requests[0].written
     (parting,) = compare_sets(a, b).partings[:1]
     assert mine[: parting.at] == other[: parting.at]
     assert mine[parting.at : parting.at + 1] != other[parting.at : parting.at + 1]
@@ -83,6 +94,8 @@ def test_the_first_token_that_differs_is_named(tmp_path: Path) -> None:
         ("block_efficiency rises 1%", 0),
         ("acceptance changes 0.05; block_efficiency rises 1%", 1),
         ("position@1 drops 0.9", 0),
+        ("survival@1 drops 0.1; tokens_per_s changes 90%", 1),
+        ("depth@1 drops 0.1 surely", 1),
         ("text differs", 1),
     ],
 )
@@ -118,7 +131,10 @@ def test_folders_patterns_and_what_is_nothing(cli: Cli, tmp_path: Path) -> None:
     assert "without a trace" in cli("diff", path, tmp_path / "empty").line
     assert "no file fits" in cli("diff", path, tmp_path / "no*").line
     assert "not a specviz trace" in cli("diff", path, tmp_path / "text.txt").line
-    assert "position@9 was not counted" in cli("diff", path, path, "--fail-if", "position@9 drops 1%").line
+    assert (
+        "'position@9 drops 1%': survival@9 was not counted"
+        in cli("diff", path, path, "--fail-if", "position@9 drops 1%").line
+    )
     assert "is the trace itself" in cli("diff", path, path, "-o", path).line
 
 
@@ -139,3 +155,36 @@ def test_the_report_stands_alone_and_escapes_what_it_shows(cli: Cli, tmp_path: P
     assert "&lt;b&gt;a" in page
     assert "prefers-color-scheme:dark" in page
     assert "already" in cli("diff", *paths, "-o", out).line
+
+
+def test_every_setting_that_differs_is_told(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """Sampling, the machine and the models too: else a gate blames what was not changed."""
+    bf16 = Models(target=ModelInfo(name="table", vocab=6, dtype="bfloat16", hash="b" * 32))
+    changes = {"temperature": 0.9, "top_p": 0.5, "seed": 3, "max_new_tokens": 7}
+    made = [make_events(new_tokens=8, seed=0), make_events(new_tokens=8, seed=3)]
+    header = made[1][0]
+    assert isinstance(header, Header)
+    header.knobs, header.models, header.env = header.knobs | changes, bf16, {"threads": 4, "products": "compiled"}
+    paths = [write_trace(tmp_path / name, events) for name, events in zip("ab", made, strict=True)]
+    told = json.loads(cli("diff", *paths, "--json").out)["settings"]
+    assert told.keys() >= changes.keys() | {"target", "target weights", "threads", "products"}
+    assert told["top_p"] == [["1"], [".50"]]
+
+
+def test_nothing_is_said_of_texts_that_are_not_on_record(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """An engine's counts tell how many tokens came; two unlike runs of one length are not equal for that."""
+    paths = [tmp_path / "a.sv.jsonl", tmp_path / "b.sv.jsonl"]
+    for path, kept in zip(paths, ([2, 0], [0, 2]), strict=True):
+        with Writer(path, "vLLM", known="counts", chains=True) as writer:
+            for n in kept:
+                writer.round(n_drafted=4)
+                writer.committed([-1] * (n + 1), [""] * (n + 1), n_accepted=n)
+        path.with_name(path.name + ".gz").rename(path.with_suffix(".gz"))
+    done = cli("diff", *(path.with_suffix(".gz") for path in paths), "--fail-if", "text differs")
+    assert done.code == 1
+    assert "not on record" in done.out
+    assert "fails   text differs: texts are not on record" in done.out
+    assert "equal" not in done.out
+    compared = json.loads(cli("compare", *(path.with_suffix(".gz") for path in paths), "--json").out)
+    assert (compared["n_same"], compared["parted"]) == (None, None)
+    assert "texts are not on record" in compared["words"]

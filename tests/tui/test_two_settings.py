@@ -5,16 +5,19 @@ from textual.pilot import Pilot
 
 from specviz import events as ev
 from specviz.commands import Start, Stop
-from specviz.runlog.fold import fold
+from specviz.events.outside import Outside
+from specviz.runlog.fold import Run, fold
+from specviz.view.compare import comparison
 from specviz.view.compare.aligned import aligned
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common.paint import painter_of
+from specviz_tui.common.paint import Painter, painter_of
 from specviz_tui.compare.columns import columns
 from specviz_tui.compare.screen import CompareScreen
-from specviz_tui.compare.two import TwoScreen
+from specviz_tui.compare.two import TwoScreen, verdict
+from specviz_tui.compare.views import differ, whole
 from specviz_tui.screens.main import MainScreen
 from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, shown
-from support.traces import make_events
+from support.traces import make_events, plain_round, plain_run
 
 TOKENS = 24
 
@@ -169,3 +172,19 @@ def test_every_token_stands_in_a_line_that_fits(cells: int) -> None:
     for lane in text.lanes:
         for token in lane.tokens:
             assert token.shown in written
+
+
+def test_texts_that_nobody_knows_are_neither_the_same_nor_do_they_part() -> None:
+    """A run of which an engine told the counts alone."""
+
+    def counted(accepted: int) -> Run:
+        events = plain_run([plain_round(1, 5, 3, accepted)], outside=Outside(engine="vLLM", chains=True))
+        for event in events:
+            if isinstance(event, ev.Commit):
+                event.tokens, event.texts = [-1] * len(event.tokens), [""] * len(event.tokens)
+        return Run().extend(events)
+
+    found = comparison([("one", counted(3)), ("other", counted(1))])
+    assert verdict(found.text) == "texts are not on record"
+    assert not any(differ(found.text, at) for at in range(found.text.n_positions))
+    assert "not on record" in whole(found, 0, 90, Painter()).plain.replace("\n", " ")

@@ -12,7 +12,7 @@ from specviz.metrics.estimate import Unknown, mean, ratio, share
 from specviz.runlog.fold import fold
 from specviz.view.frame.series import metric, overhead
 from specviz.view.play.player import Player
-from specviz.view.words.numbers import half_width, prob, uncertainty
+from specviz.view.words.numbers import half_width, number, prob, uncertainty
 from support.traces import plain_round, plain_run
 
 
@@ -68,3 +68,8 @@ def test_a_table_says_so_too(unknown: Unknown | None, cell: str) -> None:
 def test_recording_that_doubles_a_round_says_how_many_times(share: float, text: str) -> None:
     metrics = measure(plain_run([plain_round(1, 6, 4, 2)]))
     assert overhead(Metrics({**metrics, "overhead": Estimate(value=share, n=1)})) == text
+
+
+@pytest.mark.parametrize("value", [-0.0, -1e-9, -0.004, 0.004])
+def test_nothing_has_no_sign(value: float) -> None:
+    assert number(value) == "0"

@@ -153,7 +153,7 @@ def _text(
         for lane in text.lanes
     )
     st.html(legend)
-    if not text.same_prompt or not text.n_positions:
+    if not text.known or not text.same_prompt or not text.n_positions:
         return
     first = 0 if text.n_positions <= WINDOW else max(0, min(at - WINDOW // 2, text.n_positions - WINDOW))
     if text.n_positions > WINDOW:

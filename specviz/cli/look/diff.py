@@ -12,7 +12,8 @@ from specviz.cli.printing import echo_json, narrate, table_of
 from specviz.text import running
 
 if TYPE_CHECKING:
-    from specviz.diff import DiffReport, SetChange
+    from specviz.diff import DiffReport
+    from specviz.metrics.sets import Change
 
 _NARROWEST = 90
 _PARTINGS = 3
@@ -30,18 +31,19 @@ _PARTINGS = 3
 def command(
     ctx: click.Context, a: str, b: str, fail_if: tuple[str, ...], as_json: bool, out: Path | None, force: bool
 ) -> None:
-    """Say what changed from A to B: acceptance by position, depth and domain, block efficiency, time, text.
+    """Say what changed from A to B: acceptance by position, depth and domain, block efficiency, time, text, settings.
 
-    A and B are traces, recordings of the package by name, folders of traces, or patterns in quotes. Intervals are 95 %,
-    by bootstrap over the prompts that both have, else over rounds. A rule is METRIC drops|rises|changes N% (or N),
-    with 'surely' behind it where the whole interval has to lie beyond, or 'text differs'. Metrics:
-    block_efficiency, acceptance, tokens_per_s, position@K, depth@K.
+    A and B are traces, recordings of the package by name, folders of traces, or patterns in quotes. Numbers are those
+    of stats and compare, with 95 % over the prompts that both have, else over rounds. A rule is METRIC
+    drops|rises|changes N% (or N), with 'surely' behind it where the whole interval has to lie beyond, or 'text
+    differs'. Metrics: block_efficiency, mean_accepted, draft_acceptance_rate, test_acceptance_rate, tokens_per_second,
+    over_plain, drafting_share, survival@K, position_acceptance@K, depth_acceptance@K.
 
     Exit codes: 0 done · 1 a rule holds · 2 bad input.
 
     \b
       specviz diff before.sv.jsonl.gz after.sv.jsonl.gz
-      specviz diff 'main/*.gz' 'branch/*.gz' --fail-if 'block_efficiency drops 5%; position@1 drops 0.05 surely'
+      specviz diff 'main/*.gz' 'branch/*.gz' --fail-if 'block_efficiency drops 5%; survival@1 drops 0.05 surely'
       specviz diff before after -o report.html
     """
     from specviz.cli.look.written import named
@@ -66,13 +68,15 @@ def command(
             raise unwritten(out, error) from None
         narrate(f"specviz: report in {running(str(out))}")
     if as_json:
-        found = [{"rule": text, "holds": broken} for text, broken in gates]
+        found = [{"rule": text, "holds": why is not None, "why": why} for text, why in gates]
         echo_json({**msgspec.to_builtins(report), "fail_if": found})
     else:
         _print(report)
-        for text, broken in gates:
-            click.secho(f"{'fails ' if broken else 'passes'}  {running(text)}", fg="red" if broken else "green")
-    if any(broken for _, broken in gates):
+        for text, why in gates:
+            click.secho(
+                running(f"passes  {text}" if why is None else f"fails   {text}: {why}"), fg="red" if why else "green"
+            )
+    if any(why is not None for _, why in gates):
         ctx.exit(1)
 
 
@@ -86,6 +90,8 @@ def _refuse(out: Path, traces: Iterable[Path], force: bool) -> None:
 
 def _print(report: "DiffReport") -> None:
     from specviz.console import standard_output
+    from specviz.diff.measure import PLACED
+    from specviz.diff.page import placed, text_lines
 
     with standard_output(_NARROWEST) as console:
         for letter, name, n_prompts, n_rounds in zip(
@@ -95,11 +101,12 @@ def _print(report: "DiffReport") -> None:
             console.print(f"{letter} {running(name)}: {n_prompts:,} {of}, {n_rounds:,} rounds")
         console.print(f"95 % over {report.units}\n")
         _table(console, "whole runs", report.whole)
-        _table(console, "by position and depth", [*report.position, *report.depth])
+        for name, rows in placed(report).items():
+            _table(console, f"by {PLACED[name]}", rows)
         for name, rows in report.domain.items():
             _table(console, running(name), rows)
-        if report.n_paired:
-            console.print(f"{report.n_same_text} of {report.n_paired} texts are equal")
+        for line in text_lines(report):
+            console.print(line)
         for each in report.partings[:_PARTINGS]:
             console.print(f"  {running(each.a_request)} parts after {each.at:,} tokens: …{running(each.before)}")
             console.print(f"    A {running(each.a_text) or '(ends)'}\n    B {running(each.b_text) or '(ends)'}")
@@ -107,14 +114,14 @@ def _print(report: "DiffReport") -> None:
             console.print(f"set otherwise: {running(name)} {running(', '.join(mine))} → {running(', '.join(other))}")
 
 
-def _table(console: object, title: str, rows: "Iterable[SetChange]") -> None:
+def _table(console: object, title: str, rows: "Iterable[Change]") -> None:
     from rich.console import Console
 
-    from specviz.diff.page import ratio_text, spread_text, value_text
+    from specviz.diff.page import cells
 
     assert isinstance(console, Console), type(console)
     table = table_of(title, "A", "B", "change", "95 %")
     for row in rows:
-        table.add_row(row.metric, value_text(row.a), value_text(row.b), ratio_text(row), spread_text(row))
+        table.add_row(row.metric, *cells(row))
     console.print(table)
     console.print()

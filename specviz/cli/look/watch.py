@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def command(
     server: str, every: float, looks: int | None, output: Path | None, key_env: str | None, plain: bool, as_json: bool
 ) -> None:
-    """Watch how a server speculates: acceptance by position with 95 % intervals, tokens a round, tokens/s, and when
+    """Watch how a server speculates: tokens kept by position with 95 % intervals, tokens a round, tokens/s, and when
     that changed. vLLM, llama.cpp (with --metrics) and SGLang (with --enable-metrics) count it; nothing is installed
     there. FILE is a history kept with -o.
 

@@ -56,8 +56,8 @@ def as_object(found: SideBySide) -> dict[str, Any]:
     return {
         "runs": [_run_object(lane) for lane in text.lanes],
         "same_prompt": text.same_prompt,
-        "n_same": text.n_same,
-        "parted": text.parted,
+        "n_same": text.n_same if text.known else None,  # nobody knows
+        "parted": text.parted if text.known else None,
         "words": text.words,
         "metrics": {row.name: _row_object(row) for row in numbers.rows},
         "by_place": {name: list(map(msgspec.to_builtins, series)) for name, series in numbers.series.items()},

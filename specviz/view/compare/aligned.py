@@ -1,21 +1,24 @@
 """The texts of several runs by committed position: which token each wrote where, in which round, and where they part.
 
-Tokens are compared by their ids where all targets number their tokens alike (one name, one size of vocabulary), else by
-how they read.
+What tokens are compared by is told in `texts`; where it is not on record, nothing is said of the texts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specviz.events import prob
 from specviz.runlog.fold import Run
-from specviz.runlog.run import Mark, Query, TextToken
+from specviz.runlog.run import Mark, Query, RoundRecord, TextToken
+from specviz.view.compare.texts import NOT_ON_RECORD, comparable, n_alike, numbered_alike, prompt_keys, target_of
 from specviz.view.frame.run_header import badge, of_whole_run, run_info
-from specviz.view.words.numbers import apart, plural
+from specviz.view.words.numbers import apart, number, plural
 from specviz.view.words.palette import Tone
 
 LETTERS = "ABCDEF"
 _LENGTH = ("max_new_tokens", "stop", "seed")  # of the text; the seed is looked at by itself
+_DRAWING = ("temperature", "top_k", "top_p", "min_p", "draw")  # what moves nothing where nothing is drawn
+_ROUNDING = 0.5  # logits that rounding to 16 bits, or to fewer in a quantised model, can move two tokens apart
+_FINE_ROUNDING = 0.01  # the same in float32
 _QUOTED = 24  # letters of a token in a sentence
 
 
@@ -60,7 +63,8 @@ class RunLane:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """`n_same`: tokens that all lanes begin with. `words`: where they part, in a sentence or two."""
+    """`n_same`: tokens that all lanes begin with. `words`: where they part, in a sentence or two. `known`: whether the
+    texts are on record; if not, they neither part nor are the same."""
 
     prompt: str
     same_prompt: bool
@@ -68,6 +72,7 @@ class Aligned:
     n_same: int
     parted: bool
     words: str
+    known: bool = True
 
     @property
     def n_positions(self) -> int:
@@ -76,69 +81,41 @@ class Aligned:
 
 def shared_prompts(runs: Sequence[Run]) -> list[tuple[int, ...]]:
     """Of every prompt that all runs were given, the place of its query in each run; in the order of the first run."""
-    named = [_first_places(run) for run in runs]
-    return [tuple(each[key] for each in named) for key in named[0] if all(key in each for each in named)]
-
-
-def _first_places(run: Run) -> dict[str, int]:
-    """Every prompt with the place of the first query that has it."""
-    found: dict[str, int] = {}
-    for n, key in enumerate(_prompts(run)):
-        if key is not None:
-            found.setdefault(key, n)
-    return found
-
-
-def _prompts(run: Run) -> list[str | None]:
-    """The prompt of every query as text: it is the same for targets that number their tokens differently."""
-    return [_text(query) for query in run.queries]
-
-
-def _text(query: Query) -> str | None:
-    prefill = query.prefill
-    if prefill is None:
-        return None
-    return prefill.text or ",".join(map(str, prefill.prompt))  # a redacted one has its ids alone
+    named = [
+        {key: len(keys) - n for n, key in enumerate(reversed(keys), 1) if key is not None}
+        for keys in prompt_keys([[query.prefill for query in run.queries] for run in runs])
+    ]
+    return sorted(tuple(each[key] for each in named) for key in named[0] if all(key in each for each in named))
 
 
 def aligned(runs: Sequence[tuple[str, Run]], queries: Sequence[int]) -> Aligned:
     """`runs`: names and runs, each with a query. `queries`: which of its queries is looked at, by place."""
     found = [run.queries[n] for (_, run), n in zip(runs, queries, strict=True)]
-    by_id = len({_target(run) for _, run in runs}) == 1 and _target(runs[0][1]) is not None
+    alone = [run for _, run in runs]
+    by_id = numbered_alike([run.header for run in alone])
     texts = [[t for t in query.tokens if t.mark != "prompt"] for query in found]
-    keys = [[_key(token, by_id) for token in text] for text in texts]
-    parts = [_parts(keys[0], other) for other in keys]
+    keys = comparable([[(token.token, token.running) for token in text] for text in texts], by_id)
+    same = [n_alike(keys[0], other) for other in keys] if keys is not None else [0 for _ in texts]
+    parts = [
+        n if keys is not None and n < min(len(texts[0]), len(text)) else None
+        for n, text in zip(same, texts, strict=True)
+    ]
     lanes = tuple(
         _lane(letter, name, run, query, text, part)
         for letter, (name, run), query, text, part in zip(LETTERS, runs, found, texts, parts, strict=False)
     )
-    n_same = min((_n_same(keys[0], other) for other in keys), default=0)
-    prompts = {_text(query) for query in found}
+    prompts = {key for (key,) in prompt_keys([[query.prefill] for query in found])}
     shown = "".join(token.running for token in found[0].tokens if token.mark == "prompt")
-    parted = any(part is not None for part in parts)
-    same = len(prompts) == 1 and None not in prompts
-    alone = [run for _, run in runs]
-    near = _near(lanes, texts, alone, n_same) if parted and by_id and same else ""
-    return Aligned(shown, same, lanes, n_same, parted, _words(lanes, n_same, parted, same, alone, near))
-
-
-def _target(run: Run) -> tuple[str, int | None] | None:
-    target = run.header.models.target if run.header is not None else None
-    return (target.name, target.vocab) if target is not None else None
-
-
-def _key(token: TextToken, by_id: bool) -> int | str:
-    return token.token if by_id else token.running
-
-
-def _n_same(one: Sequence[object], other: Sequence[object]) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _parts(one: Sequence[object], other: Sequence[object]) -> int | None:
-    n = _n_same(one, other)
-    return n if n < min(len(one), len(other)) else None
+    text = Aligned(
+        prompt=shown,
+        same_prompt=len(prompts) == 1,
+        lanes=lanes,
+        n_same=min(same, default=0),
+        parted=any(part is not None for part in parts),
+        words="",
+        known=keys is not None,
+    )
+    return replace(text, words=_words(text, texts, alone, found, by_id, None not in prompts))
 
 
 def _lane(letter: str, name: str, run: Run, query: Query, text: Sequence[TextToken], parts_at: int | None) -> RunLane:
@@ -161,20 +138,31 @@ def _lane(letter: str, name: str, run: Run, query: Query, text: Sequence[TextTok
 
 
 def _words(
-    lanes: Sequence[RunLane], n_same: int, parted: bool, same_prompt: bool, runs: Sequence[Run], near: str
+    text: Aligned,
+    texts: Sequence[Sequence[TextToken]],
+    runs: Sequence[Run],
+    queries: Sequence[Query],
+    by_id: bool | None,
+    told_prompts: bool,
 ) -> str:
-    if not same_prompt:
+    lanes, n_same = text.lanes, text.n_same
+    if not text.known:
+        return f"The {NOT_ON_RECORD}: whether they are the same cannot be told. Numbers can be compared."
+    if not text.same_prompt:
         return "The runs were given different prompts, so their texts are not the same text; numbers can be compared."
     lengths = {len(lane.tokens) for lane in lanes}
-    if not parted and len(lengths) == 1:
-        text = f"The same text in all {len(lanes)}: {plural(n_same, 'token')}, one by one."
-    elif not parted:
+    if text.parted:
+        said = f"{_begin(n_same)} {_parting(lanes, n_same)}."
+    elif len(lengths) == 1:
+        said = f"The same text in all {len(lanes)}: {plural(n_same, 'token')}, one by one."
+    else:
         longest = max(lanes, key=lambda lane: len(lane.tokens))
         beyond = f"{longest.letter} goes on to {len(longest.tokens)}"
-        text = f"The same text as far as all go, {plural(n_same, 'token')}; {beyond}."
-    else:
-        text = f"{_begin(n_same)} {_parting(lanes, n_same)}."
-    return f"{text} {_promise(lanes, parted, runs, near)}".strip()
+        said = f"The same text as far as all go, {plural(n_same, 'token')}; {beyond}."
+    if not told_prompts:
+        return f"{said} The prompts are not on record: they may have been others."
+    near = _near(lanes, texts, runs, n_same) if text.parted and by_id else None
+    return f"{said} {_promise(text, runs, queries, near)}".strip()
 
 
 def _begin(n_same: int) -> str:
@@ -199,45 +187,94 @@ def _parting(lanes: Sequence[RunLane], at: int) -> str:
     return ", ".join(said)
 
 
-def _near(lanes: Sequence[RunLane], texts: Sequence[Sequence[TextToken]], runs: Sequence[Run], at: int) -> str:
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """How far two tokens were apart where texts part. `margin`: in logits; `rounding`: what rounding can move there."""
+
+    words: str
+    margin: float
+    rounding: float
+
+
+def _near(lanes: Sequence[RunLane], texts: Sequence[Sequence[TextToken]], runs: Sequence[Run], at: int) -> _Near | None:
     """What the target gave the tokens that part, by the first lane whose record has two of them."""
     here = [text[at].token for text in texts if at < len(text)]
     for lane, text, run in zip(lanes, texts, runs, strict=True):
-        node = lane.tokens[at].node if at < len(lane.tokens) else None
-        verdict = run.rounds[lane.tokens[at].index].verdicts.get(node) if node is not None else None
-        if verdict is None:
+        if at >= len(text):
             continue
-        given, own = {token: prob(log) or 0.0 for token, log in verdict.top or ()}, text[at].token
+        given, own = _row(run.rounds[lane.tokens[at].index], text[at]), text[at].token
         other = next((token for token in here if token != own and token in given), None)
-        if own in given and other is not None:
-            mine, theirs = apart(given[own], given[other])
-            return f"In {lane.letter} the target gives “{run.name(own)}” {mine} and “{run.name(other)}” {theirs}."
-    return ""
+        if own not in given or other is None:
+            continue
+        mine, theirs = apart(prob(given[own]) or 0.0, prob(given[other]) or 0.0)
+        target = run.header.models.target if run.header is not None else None
+        return _Near(
+            f"In {lane.letter} the target gives “{run.name(own)}” {mine} and “{run.name(other)}” {theirs}",
+            abs(given[own] - given[other]),
+            _FINE_ROUNDING if target is not None and target.dtype == "float32" else _ROUNDING,
+        )
+    return None
 
 
-def _promise(lanes: Sequence[RunLane], parted: bool, runs: Sequence[Run], near: str) -> str:
+def _row(record: RoundRecord, written: TextToken) -> dict[int, float]:
+    """The likeliest tokens of the target's row that a token was written from, with the logs of their probabilities:
+    of the row that it was judged by, or one that was rejected in its place."""
+    for place, verdict in record.verdicts.items():
+        node = record.node(place)
+        if place == written.node or (verdict.status == "rejected" and node is not None and node.pos == written.pos):
+            return dict(verdict.top or ())
+    return {}
+
+
+def _promise(text: Aligned, runs: Sequence[Run], queries: Sequence[Query], near: _Near | None) -> str:
     """What was to be expected of runs with one target, one seed and one sampling. `near`: how near it was."""
-    headers = [run.header for run in runs if run.header is not None]
-    alike = len({repr((_target(run), _law(run), _seed(run))) for run in runs}) == 1
+    headers, parted = [run.header for run in runs if run.header is not None], text.parted
+    laws = [_law(run, query) for run, query in zip(runs, queries, strict=True)]
+    alike = len({repr((target_of(run.header), law)) for run, law in zip(runs, laws, strict=True)}) == 1
     if len(headers) < len(runs) or not alike:
         return "Target, seed or sampling differ." if parted else ""
-    if all(header.keeps_tokens and header.lossless for header in headers):
+    if not all(header.lossless for header in headers):
+        return ""
+    told = f" {near.words}." if near is not None else ""
+    if laws[0].get("temperature") == 0:
+        must = "At temperature 0 a lossless rule writes the target's likeliest tokens"
+        return f"{must}, so {_fault(near)}." if parted else f"{must}."
+    if all(header.keeps_tokens for header in headers):
         kept = "Each promises the tokens of plain decoding"
-        rounding = f"{kept} up to the rounding of its arithmetic, and here that made another."
-        return f"{rounding} {near}".strip() if parted else f"{kept}."
-    if parted and all(header.lossless for header in headers):
-        only = [lane.letter for lane, header in zip(lanes, headers, strict=True) if not header.keeps_tokens]
-        keeps = "keeps" if len(only) == 1 else "keep"
-        return f"{', '.join(only)} {keeps} the law of the text, not its tokens, so other ones are no fault."
-    return ""
+        return (
+            f"{kept} up to the rounding of its arithmetic, and here that made another.{told}" if parted else f"{kept}."
+        )
+    if not parted:
+        return ""
+    if laws[0].get("temperature") is None:
+        return "The temperature is not on record: at 0 other tokens would be a fault, above 0 they are none."
+    only = [lane.letter for lane, header in zip(text.lanes, headers, strict=True) if not header.keeps_tokens]
+    keeps = "keeps" if len(only) == 1 else "keep"
+    return f"{', '.join(only)} {keeps} the law of the text, not its tokens, so other ones are no fault."
 
 
-def _law(run: Run) -> list[tuple[str, object]]:
-    """What the law of the text depends on: how long it may get is no part of that."""
+def _fault(near: _Near | None) -> str:
+    """What other tokens of greedy runs are, as far as the record tells."""
+    if near is None:
+        return (
+            "other ones are a fault, or two tokens were nearly tied and rounding chose; how near they were is not on "
+            "record: ask for probabilities of the target"
+        )
+    far = f"{near.words}, {number(near.margin)} logits apart"
+    if near.margin <= near.rounding:
+        return f"rounding chose between two that were nearly tied, or it is a fault. {far}"
+    return f"other ones are a fault: rounding moves less. {far}"
+
+
+def _law(run: Run, query: Query) -> dict[str, object]:
+    """What the text of a query depends on, and the seed where it is drawn. How long it may get is no part of that, and
+    neither is how to draw where the likeliest token is taken."""
     sampling = run.header.sampling if run.header is not None else {}
-    return sorted((name, value) for name, value in sampling.items() if name not in _LENGTH)
-
-
-def _seed(run: Run) -> int | None:
-    prefill = run.queries[0].prefill if run.queries else None
-    return prefill.seed if prefill is not None else None
+    knobs = query.rounds[0].knobs if query.n_rounds else {}
+    law = {name: knobs.get(name, value) for name, value in sorted(sampling.items()) if name not in _LENGTH}
+    later = [c for c in run.changes if c.changes_text and c.q == query.number and c.applied_r > 1]
+    if later:
+        return law | {"temperature": None, "changed": [(c.name, c.new, c.applied_r) for c in later]}
+    if law.get("temperature") == 0:
+        return {name: value for name, value in law.items() if name not in _DRAWING or name == "temperature"}
+    return law | {"seed": query.prefill.seed if query.prefill is not None else None}

@@ -5,15 +5,16 @@ kind of prompt. Every number and interval comes from `specviz.metrics`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from specviz.metrics import Estimate, Metrics, PlainSpeed
-from specviz.metrics.estimate import Ratio, difference_of_independent
+from specviz.metrics import Estimate, Metrics, Tally
+from specviz.metrics.differences import difference_of_independent
+from specviz.metrics.sets import by_query, numbers, told
 from specviz.runlog.fold import Run
 from specviz.view.frame.parts import Metric, Series
-from specviz.view.frame.series import metric, metrics_of, one_series
+from specviz.view.frame.series import metric, one_series
 from specviz.view.words.numbers import MINUS, UNKNOWN, number, uncertainty
 
 # name, label, help
-_ROWS = (
+ROWS = (
     ("block_efficiency", "tokens per target call", "committed tokens / passes of the target"),
     ("mean_accepted", "kept per block", "drafted tokens kept per block"),
     ("draft_acceptance_rate", "accepted / drafted", "drafted tokens that were kept, of all that were drafted"),
@@ -27,6 +28,7 @@ SERIES = (
     ("depth_acceptance", "depth in the tree"),
     ("survival", "tokens kept, at least"),
 )
+_NAMES = (*(name for name, _, _ in ROWS), *(name for name, _ in SERIES))
 NO_DOMAIN = "no kind told"
 
 
@@ -76,26 +78,22 @@ class Compared:
 
 def compared(runs: Sequence[Run]) -> Compared:
     """Everything that has ended so far."""
-    measured = [metrics_of(run, (record for record in run.rounds if record.complete)) for run in runs]
+    counted = [by_query(run.rounds, run.header, run.calibration) for run in runs]
+    measured = [numbers(each.values(), _NAMES) for each in counted]
     series = {name: tuple(one_series(name, metrics) for metrics in measured) for name, _ in SERIES}
     some = {name: found for name, found in series.items() if any(each.xs for each in found)}
-    rows = tuple(_row(name, label, words, measured) for name, label, words in _ROWS)
+    rows = tuple(_row(name, label, words, measured) for name, label, words in ROWS)
     seen = tuple(row for row in rows if any(value.value is not None for value in row.values))
-    return Compared(seen, some, {name: axis for name, axis in SERIES if name in some}, _domains(runs))
+    return Compared(seen, some, {name: axis for name, axis in SERIES if name in some}, _domains(runs, counted))
 
 
 def _row(name: str, label: str, words: str, measured: Sequence[Metrics]) -> CompareRow:
-    found = [_number(metrics[name]) for metrics in measured]
+    found = [told(metrics[name]) for metrics in measured]
     values = tuple(metric(name, label, estimate, words) for estimate in found)
     against = [_against(found[0], estimate) for estimate in found[1:]]
     texts = tuple(UNKNOWN if each is None else _signed(each) for each in against)
     apart = tuple(each is not None and _sure(each) for each in against)
     return CompareRow(name, label, words, values, (UNKNOWN, *texts), (False, *apart))
-
-
-def _number(value: Estimate | PlainSpeed | None) -> Estimate | None:
-    """A speed-up that cannot be told is none."""
-    return value.trusted if isinstance(value, PlainSpeed) else value
 
 
 def _against(base: Estimate | None, other: Estimate | None) -> Estimate | None:
@@ -115,36 +113,22 @@ def _signed(found: Estimate) -> str:
     return f"{sign}{size} {uncertainty(found)}".strip() + (": cannot tell" if unsure else "")
 
 
-def _domains(runs: Sequence[Run]) -> tuple[KindRow, ...]:
-    found = [_by_domain(run) for run in runs]
-    names = sorted({name for each in found for name in each})
+def _domains(runs: Sequence[Run], counted: Sequence[Mapping[int, Tally]]) -> tuple[KindRow, ...]:
+    kinds = [[(q.number, (q.prefill and q.prefill.domain) or NO_DOMAIN) for q in run.queries] for run in runs]
+    names = sorted({name for each in kinds for _, name in each})
     if not set(names) - {NO_DOMAIN}:
         return ()
-    none = (None, None)
-    return tuple(
-        KindRow(
-            name, tuple(each.get(name, none)[0] for each in found), tuple(each.get(name, none)[1] for each in found)
+    out = []
+    for name in names:
+        of_kind = [
+            [tallies[number] for number, kind in each if kind == name and number in tallies]
+            for each, tallies in zip(kinds, counted, strict=True)
+        ]
+        found = [numbers(each, ("block_efficiency", "draft_acceptance_rate")) for each in of_kind]
+        out.append(
+            KindRow(name, tuple(m.block_efficiency for m in found), tuple(m.draft_acceptance_rate for m in found))
         )
-        for name in names
-    )
-
-
-def _by_domain(run: Run) -> dict[str, tuple[Estimate | None, Estimate | None]]:
-    """Of every kind of prompt, over its rounds."""
-    calls: dict[str, Ratio] = {}
-    kept: dict[str, Ratio] = {}
-    for query in run.queries:
-        name = (query.prefill.domain if query.prefill is not None else None) or NO_DOMAIN
-        for index in range(query.first, query.first + query.n_rounds):
-            point = run.rounds.point(index)
-            if point.n_emitted is None:
-                continue
-            calls.setdefault(name, Ratio()).add(index, query.number, point.n_emitted, 1)
-            if point.n_drafted:
-                kept.setdefault(name, Ratio()).add(index, query.number, point.n_accepted or 0, point.n_drafted)
-    return {
-        name: (sums.estimate(), kept[name].estimate(most=1.0) if name in kept else None) for name, sums in calls.items()
-    }
+    return tuple(out)
 
 
 def steps(run: Run, query: int) -> Steps:

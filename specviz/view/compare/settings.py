@@ -1,14 +1,17 @@
 """What several runs were set to when they began: what differs between them, and how much does not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specviz.events import Header
+from specviz.events import Header, ModelInfo, Prefill
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.numbers import knob as shown
+
+_MACHINE = ("threads", "products", "exact", "layers", "python", "torch", "transformers", "machine", "system")
+_HASH = 12  # letters that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +33,43 @@ class Setting:
 
 
 def settings(runs: Sequence[Run]) -> tuple[Setting, ...]:
-    """Method, verifier, models, seed, then every knob in the order in which the runs have them."""
-    found = [_of(run) for run in runs]
+    """Of every run what `set_to` tells, in the order in which the runs have it."""
+    found = [set_to(run.header, run.queries[0].prefill if run.queries else None) for run in runs]
     names = list(dict.fromkeys(name for each in found for name in each))
     return tuple(Setting(name, tuple(each.get(name, UNKNOWN) for each in found)) for name in names)
 
 
-def _of(run: Run) -> dict[str, str]:
-    header = run.header
+def set_to(header: Header | None, prefill: Prefill | None) -> dict[str, str]:
+    """Method, verifier, models, seed, sampling, knobs, then the machine and what multiplied on it."""
     if header is None:
         return {}
-    prefill = run.queries[0].prefill if run.queries else None
+    outside, target, draft = header.outside, header.models.target, header.models.draft
     named = {
         "method": header.method,
         "verifier": header.verifier,
-        "target": _model(header, "target"),
-        "draft": _model(header, "draft"),
+        "engine": UNKNOWN if outside is None else " ".join(filter(None, (outside.engine, outside.version))),
+        "rule": UNKNOWN if outside is None else outside.setting,
+        "target": _model(target),
+        "draft": _model(draft),
+        "target weights": _weights(target),
+        "draft weights": _weights(draft),
+        **{f"trained {part}": value for part, value in header.models.parts.items()},
         "lanes": header.lanes,
         "seed": UNKNOWN if prefill is None else str(prefill.seed),
     }
-    knobs: Mapping[str, Any] = header.sampling | header.knobs
-    return {name: running(text) for name, text in named.items()} | {
-        name: running(shown(value)) for name, value in knobs.items() if name not in named
+    given = header.sampling | header.knobs
+    machine: dict[str, Any] = {"recorded": header.level} | {
+        name: header.env[name] for name in _MACHINE if name in header.env
+    }
+    return {name: running(text) for name, text in named.items() if text != UNKNOWN} | {
+        name: running(shown(value)) for name, value in (given | machine).items() if name not in named
     }
 
 
-def _model(header: Header, which: str) -> str:
-    info = header.models.target if which == "target" else header.models.draft
-    if info is None:
-        return UNKNOWN
-    return " ".join(filter(None, (info.name, info.dtype)))
+def _model(info: ModelInfo | None) -> str:
+    return UNKNOWN if info is None else " ".join(filter(None, (info.name, info.dtype, info.device)))
+
+
+def _weights(info: ModelInfo | None) -> str:
+    """Their hash: another training of the same name is another model."""
+    return UNKNOWN if info is None or info.hash is None else info.hash[:_HASH]

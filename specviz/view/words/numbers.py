@@ -50,7 +50,9 @@ def number(value: float | None, digits: int = 2) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     text = f"{value:.{digits}f}"
-    if 0 < abs(float(text)) < 1:
+    if not float(text):
+        return "0"  # also of what is below it by rounding alone
+    if abs(float(text)) < 1:
         return text.replace("0.", ".", 1)
     return text.rstrip("0").rstrip(".") if "." in text else text
 

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.events import Commit, Event, Header, Prefill, decode, encode
+from specviz.events import Commit, Event, Header, Node, Prefill, Verify, decode, encode
 from specviz.metrics import Estimate
-from specviz.metrics.estimate import difference_of_independent, share
+from specviz.metrics.differences import difference_of_independent
+from specviz.metrics.estimate import share
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
 from specviz.view.compare import comparison, shared_prompts
@@ -80,6 +81,62 @@ def test_what_keeps_the_law_alone_parts_and_is_no_fault() -> None:
     assert f"“{_texts(walk)[same]}”" in found.words
     assert f"“{_texts(other)[same]}”" in found.words
     assert "B keeps the law of the text, not its tokens" in found.words
+
+
+def _greedy(events: list[Event], engine: bool, dtype: str = "bfloat16") -> Run:
+    """As specviz's own, or as another engine's under a lossless rule whose draws are not ours."""
+    header = events[0]
+    assert isinstance(header, Header)
+    header.keeps_tokens = not engine
+    assert header.models.target is not None
+    header.models.target.dtype = dtype
+    return _run(events)
+
+
+@pytest.mark.parametrize("engine", [True, False])
+@pytest.mark.parametrize(
+    ("margin", "said"),
+    [(0.1, "nearly tied"), (3.0, "are a fault: rounding moves less"), (None, "how near they were is not on record")],
+)
+def test_other_tokens_of_greedy_runs_are_a_fault_or_a_near_tie(margin: float | None, said: str, engine: bool) -> None:
+    """At temperature 0 the law is the tokens, whatever the rule keeps besides; the seed moves nothing."""
+    one, other = (make_events(temperature=0.0, seed=seed, new_tokens=20, gamma=3) for seed in (0, 1))
+    kept = next(e for e in one if isinstance(e, Verify) and e.status == "accepted")
+    node = next(e for e in one if isinstance(e, Node) and e.node == kept.node)
+    second = next(token for token in range(6) if token != node.token)
+    kept.top = None if margin is None else [(node.token, -0.1), (second, -0.1 - margin)]
+    commit = next(e for e in other if isinstance(e, Commit) and (e.q, e.r) == (kept.q, kept.r))
+    commit.tokens[node.depth - 1] = second
+    for verdict in (e for e in other if isinstance(e, Verify)):
+        verdict.top = None
+    found = comparison([("one", _greedy(one, engine)), ("other", _greedy(other, engine))]).text
+    assert found.parted
+    assert said in found.words
+    assert "no fault" not in found.words
+    same = comparison([("one", _greedy(one, engine)), ("again", _greedy(one, engine))]).text
+    assert "At temperature 0 a lossless rule writes the target's likeliest tokens." in same.words
+
+
+def test_a_temperature_that_nobody_told_is_no_excuse() -> None:
+    def outside(rule: str) -> Run:
+        events = make_events(temperature=0.8, new_tokens=40, verifier=rule)
+        header = events[0]
+        assert isinstance(header, Header)
+        header.keeps_tokens, header.sampling, header.knobs = False, {}, {}
+        return _run(events)
+
+    found = comparison([("one", outside("walk")), ("two", outside("tokenwise"))]).text
+    assert found.parted
+    assert "at 0 other tokens would be a fault" in found.words
+
+
+def test_prompts_that_nobody_knows_are_not_called_the_same() -> None:
+    events = make_events(temperature=0.8, new_tokens=12)
+    for prefill in (e for e in events if isinstance(e, Prefill)):
+        prefill.prompt, prefill.text = [-1] * len(prefill.prompt), ""
+    found = comparison([("one", _run(events)), ("two", _run(events))])
+    assert found.n_prompts == 0
+    assert "prompts are not on record" in found.text.words
 
 
 def test_blocks_hold_the_text_they_wrote() -> None:

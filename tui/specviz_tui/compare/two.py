@@ -15,6 +15,7 @@ from specviz.runlog.fold import Run
 from specviz.sources.two_settings import STOPPED, TwoRuns, TwoSettings, two_settings
 from specviz.view.compare.aligned import LETTERS, Aligned, aligned
 from specviz.view.compare.figures import Compared, compared
+from specviz.view.compare.texts import NOT_ON_RECORD
 from specviz.view.words.numbers import plural
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.paint import FAINT, STRONG, painter_of, sentence
@@ -164,6 +165,8 @@ class TwoScreen(Screen[None]):
 
 def verdict(text: Aligned) -> str:
     """`same text: 64 of 64 tokens equal`."""
+    if not text.known:
+        return NOT_ON_RECORD
     shortest = min(len(lane.tokens) for lane in text.lanes)
     if text.parted:
         return f"the first {text.n_same} of {shortest} tokens are equal, then the texts part"

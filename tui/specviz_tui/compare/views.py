@@ -34,7 +34,10 @@ def _width(text: Aligned, position: int) -> int:
 
 
 def differ(text: Aligned, position: int) -> bool:
-    """Whether the lanes write different tokens there, or one has ended and another goes on."""
+    """Whether the lanes write different tokens there, or one has ended and another goes on; texts that are not on
+    record do not differ."""
+    if not text.known:
+        return False
     return len({lane.tokens[position].shown if position < len(lane.tokens) else None for lane in text.lanes}) > 1
 
 
@@ -57,7 +60,7 @@ def lanes(found: SideBySide, at: int, cells: int, painter: Painter) -> list[Text
 def _over(text: Aligned, shown: range, at: int) -> Text:
     line = Text("    ", no_wrap=True)
     for position in shown:
-        mark = "≠" if differ(text, position) else "·"
+        mark = "≠" if differ(text, position) else "·" if text.known else " "
         style = STRONG if mark == "≠" else FAINT
         line.append(" ").append(pad(mark, _width(text, position)), style=style + CURSOR if position == at else style)
     return line
