@@ -1,12 +1,14 @@
-"""Rows of a pass are exact: no row's bits depend on what else is in the pass, and so no text on how it was drafted.
+"""What a header says of rows: no row's bits depend on what else is in the pass, and so no text on how it was drafted.
 
 Whole methods are held against plain decoding by `specviz bench --identity`; here every shape of pass is, on small
-models, with controls that must be caught.
+models, with controls that must be caught. Whether a model's rows are exact is the machine's: where it is promised bits
+are compared, and elsewhere rows must be near.
 """
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -20,11 +22,14 @@ from specviz.bench.identity import Decided, MethodIdentity, _steered
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.exact import attention, plan, proof
+from specviz.engine.model.exact import attention, plan, proof, trials
+from specviz.engine.model.exact.plan import PassWidths
 from specviz.engine.model.exact.proof import BITWISE, make_exact
+from specviz.engine.model.exact.trials import Attention, Products
 from specviz.engine.model.layers import attention as packed
 from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.rows import Rows
+from specviz.engine.model.selftest import tolerance
 from specviz.methods import get_method
 from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.medusa.drafter import Trained as Heads
@@ -68,10 +73,32 @@ def one_thread() -> Iterator[None]:
 
 
 def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, **changes: Any) -> ModelAdapter:
-    adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, max_position_embeddings=640, **changes))
+    adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, **{"max_position_embeddings": 640, **changes}))
     run_directly(adapter)  # as loaded models are
-    assert make_exact(adapter) == BITWISE
+    said = make_exact(adapter)
+    assert (said == BITWISE) == (adapter.widths is not None)
+    assert said == BITWISE or said in {f"up to rounding ({why})" for why in proof._WHY}
     return adapter
+
+
+@torch.no_grad()
+def as_promised(adapter: ModelAdapter, found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """Whether two results `[n, ..]` for the same rows are as the header says: of equal bits, or near."""
+    if adapter.widths is not None:
+        return torch.equal(found, wanted)
+    spread = tolerance(adapter.dtype) * float(wanted.float().std())
+    return found.shape == wanted.shape and float((found - wanted).float().abs().max()) <= spread
+
+
+def assert_decided(adapter: ModelAdapter, mine: Decided, theirs: Decided) -> None:
+    """Two runs decide the same; where bits are not promised, by near logits as long as their texts are the same."""
+    tokens = list(zip(mine.tokens, theirs.tokens, strict=False))
+    n = next((k + 1 for k, (ours, its) in enumerate(tokens) if ours != its), len(tokens))
+    if adapter.widths is not None:
+        assert mine.tokens == theirs.tokens
+        assert len(mine.rows) == len(theirs.rows) == n
+        assert all(all(map(torch.equal, ours, its)) for ours, its in zip(mine.rows, theirs.rows, strict=True))
+    assert all(as_promised(adapter, ours[0], its[0]) for ours, its in zip(mine.rows[:n], theirs.rows[:n], strict=True))
 
 
 @cache
@@ -134,10 +161,10 @@ def test_a_row_has_the_same_bits_in_every_pass(arch: str, dtype: torch.dtype) ->
     alone, kept = fed(adapter, text, [1] * len(text))
     for widths in ([150], [90, 1, 59], [3, 5, 2, 40, 100], [7] * 21 + [3]):
         logits, cache = fed(adapter, text, widths)
-        assert torch.equal(logits, alone)
+        assert as_promised(adapter, logits, alone)
         assert cache._buffer is not None
         assert kept._buffer is not None
-        assert torch.equal(cache._buffer[..., :150, :], kept._buffer[..., :150, :])
+        assert as_promised(adapter, cache._buffer[..., :150, :], kept._buffer[..., :150, :])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -154,21 +181,18 @@ def test_a_path_in_a_tree_has_the_bits_of_the_line(dtype: torch.dtype) -> None:
         while cache.length < len(text) - 1:
             found.append(on_tree(adapter, cache, text, n_nodes, rng))
         logits = torch.cat(found)
-        assert torch.equal(logits, line[: len(logits)]), n_nodes
+        assert as_promised(adapter, logits, line[: len(logits)]), n_nodes
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("name", METHODS)
 def test_tokens_and_laws_are_those_of_plain_decoding(name: str, temperature: float, dtype: torch.dtype) -> None:
-    """Bit for bit, with knobs redrawn before every round."""
+    """Bit for bit where that is promised, with knobs redrawn before every round."""
     want = plain(dtype, temperature)
     run = session(tried(dtype), draft(dtype), PROMPT, **_common(temperature), **METHODS[name])
     other = Decided.of(_steered(run, random.Random(name)))
-    assert other.tokens == want.tokens
-    assert len(other.rows) == len(want.rows) == len(want.tokens)
-    for mine, theirs in zip(other.rows, want.rows, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    assert_decided(tried(dtype), other, want)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -187,10 +211,8 @@ def test_heads_on_the_last_state_leave_no_trace(temperature: float, dtype: torch
     run = Session(models, PROMPT, table, table.knobs({"node_budget": 60, **_common(temperature)}))
     counted = MethodIdentity(name="medusa")
     other = Decided.of(_steered(run, random.Random("medusa")), counted)
-    assert other.tokens == want.tokens
     assert counted.n_widest > 8
-    for mine, theirs in zip(other.rows, want.rows, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    assert_decided(adapter, other, want)
 
 
 def parts(adapter: ModelAdapter) -> int:
@@ -207,7 +229,8 @@ def parts(adapter: ModelAdapter) -> int:
 
 def test_a_cache_of_16_bits_adds_up_what_one_of_32_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Widening keeps every bit, in one go or by pieces; the control holds fewer digits than the rows were given."""
-    adapter, seen = tried(torch.bfloat16), []
+    adapter, seen = copy(tried(torch.bfloat16)), []
+    adapter.widths = adapter.widths or PassWidths(16)
     real = attention.exact_attention
 
     def both(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> torch.Tensor:
@@ -226,19 +249,15 @@ def test_a_cache_of_16_bits_adds_up_what_one_of_32_does(monkeypatch: pytest.Monk
     assert set(seen) == {(True, False)}
 
 
-def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The passes there were before, rows that are too few, sums in another order, pieces of no fixed place."""
+def test_the_bits_of_a_line_are_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Controls: the passes there were before, and a softmax that goes by slots, give trees other bits."""
     adapter = exact()
-    assert parts(adapter) == 0
-    widths = adapter.widths
-    assert widths is not None
+    widths, way = adapter.widths or PassWidths(16), plan._ways
     adapter.widths = None
     assert parts(adapter) > 0
     adapter.widths = widths
-    way = plan._ways
 
     def in_slot_order(visible: Any, at: Any, padding: int, width: int) -> tuple[Any, Any]:
-        """The softmax goes by slots."""
         places, slots = way(visible, at, padding, width)
         for k, row in enumerate(visible):
             places[k], slots[k] = width - 1, width - 1
@@ -246,40 +265,75 @@ def test_controls_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             places[k, seen] = slots[k, seen] = seen
         return places, slots
 
-    with monkeypatch.context() as patched:
-        patched.setattr(plan, "_ways", in_slot_order)
-        assert parts(adapter) > 0
-    right = attention.exact_attention
-
-    calls = itertools.count()
-
-    def otherwise_by_rows(query: Any, key: Any, value: Any, plan: Any, *rest: Any) -> Any:
-        out = right(query, key, value, plan, *rest)  # a step of eight rows mends this, which the trial may find
-        return out * (1 + 2.0**-23) if query.shape[2] % 8 else out
-
-    def otherwise_now_and_then(query: Any, key: Any, value: Any, plan: Any, *rest: Any) -> Any:
-        out = right(query, key, value, plan, *rest)  # no number of rows mends this
-        return out * (1 + 2.0**-23) if next(calls) % 7 < 3 else out
-
-    for wrong in (otherwise_by_rows, otherwise_now_and_then):
-        with monkeypatch.context() as patched:
-            patched.setattr("specviz.engine.model.layers.attention.exact_attention", wrong)
-            assert parts(adapter) > 0
-            mended = ModelAdapter(build("llama", seed=1, max_position_embeddings=640))
-            found = make_exact(mended)
-            assert found != BITWISE or (mended.widths is not None and mended.widths.step % 8 == 0)
-            assert found != BITWISE or parts(mended) == 0
+    monkeypatch.setattr(plan, "_ways", in_slot_order)
+    assert parts(adapter) > 0
 
 
-def test_the_proof_names_why_rows_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the adapter is left as it was without."""
+CALLS = itertools.count()
+WRONG: dict[str, Callable[[int, int], bool]] = {  # which rounds otherwise, by the rows of a pass and the slots it reads
+    "by rows": lambda rows, wide: rows % 8 > 0,
+    "lone rows": lambda rows, wide: rows < 2,
+    "wide passes": lambda rows, wide: rows > 100,
+    "wide passes, deep": lambda rows, wide: rows > 20 and wide > 1100,
+    "wide passes of a short text": lambda rows, wide: rows > 30 and wide < 100,
+    "now and then": lambda rows, wide: next(CALLS) % 7 < 3,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", WRONG)
+def test_attention_that_rounds_otherwise_is_found_out(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any depth and in any number of rows, though 16 bits round most of it away; a plan that mends it is one."""
+    right, rounds_otherwise = attention.exact_attention, WRONG[name]
+
+    def wrong(query: Any, key: Any, *rest: Any) -> Any:
+        out = right(query, key, *rest)
+        return out * (1 + 2.0**-23) if rounds_otherwise(query.shape[2], key.shape[2]) else out
+
+    for module in (packed, trials):
+        monkeypatch.setattr(module, "exact_attention", wrong)
+    adapter = exact(dtype=dtype, max_position_embeddings=2500)
+    if (widths := adapter.widths) is not None:
+        rows = {n + widths.padding(n) for n in range(1, widths.most + 1)}
+        assert len({rounds_otherwise(n, wide) for n in rows for wide in (64, 640, 2000)}) == 1
+        assert parts(adapter) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_product_that_rounds_otherwise_is_found_out(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where 33 rows are multiplied at once or more, in one number of the last place: passes are kept shorter."""
+    right = torch.nn.functional.linear
+
+    def wrong(rows: torch.Tensor, *rest: Any) -> torch.Tensor:
+        out = right(rows, *rest)
+        if rows.shape[-2] > 32:
+            out[..., -1, 0] = out[..., -1, 0].nextafter(out.new_tensor(torch.inf))
+        return out
+
+    monkeypatch.setattr(torch.nn.functional, "linear", wrong)
+    adapter = exact(dtype=dtype)
+    assert adapter.direct is None  # its products were chosen before
+    assert adapter.widths is None or adapter.widths.most <= 16
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_the_proof_names_why_rows_are_not_exact(failing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What failed in the best of plans; the adapter is left as it was without."""
+    owners = [(Products, "hold"), (Attention, "lines_hold"), (Attention, "paths_hold"), (proof, "rows_hold")]
+    for k, (owner, name) in enumerate(owners):
+        monkeypatch.setattr(owner, name, lambda *given, holds=k != failing: holds)
+    adapter = exact()
+    assert adapter.widths is None
+    words = ("products", "attention", "sums over keys", "whole rows")[failing]
+    assert make_exact(adapter).startswith(f"up to rounding ({words}")
+
+
+def test_what_no_plan_is_tried_for_is_named() -> None:
     dynamic = ModelAdapter(build("llama dynamic"))
     assert make_exact(dynamic) == "up to rounding (its rotary angles depend on the longest position of a pass)"
     assert dynamic.widths is None
-    monkeypatch.setattr(proof, "_sums_hold", lambda adapter, widths: False)
-    plain = ModelAdapter(build("llama"))
-    assert make_exact(plain) == "up to rounding (sums over keys depend on the slots between)"
-    assert plain.widths is None
 
 
 def test_a_padded_row_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Passes that are recorded once and done again: the bits of ordinary passes, at every size, for every method.
+"""Passes that are recorded once and done again: the bits of ordinary passes, at every size, for every method, where a
+machine has exact rows; elsewhere numbers that are near.
 
 On a CPU a trace of the tensor operations stands for CUDA's graphs, or the same work run again (`support.fx_capture`).
 """
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from engine.test_exact import METHODS, PROMPT, exact
+from engine.test_exact import METHODS, PROMPT, as_promised, exact
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.exact.plan import PassWidths
 from specviz.engine.model.graphs import passes
 from specviz.engine.model.graphs.capture import Capture
 from specviz.engine.model.graphs.passes import GraphedPasses, graph_passes
@@ -104,8 +106,8 @@ def test_nothing_of_the_python_that_was_recorded_is_needed() -> None:
     wanted, trees = fed(adapter, [1] * 40)[0], on_trees(adapter, 9, 72)
     adapter.compiled = made = GraphedPasses(adapter, capture := FxCapture())
     for widths in ([1] * 40, [7, 8, 5, 20]):
-        assert torch.equal(fed(adapter, widths)[0], wanted)
-    assert torch.equal(on_trees(adapter, 9, 72), trees)
+        assert as_promised(adapter, fed(adapter, widths)[0], wanted)
+    assert as_promised(adapter, on_trees(adapter, 9, 72), trees)
     assert made.failed == ""
     assert capture.n_replayed > 2 * capture.n_recorded
 
@@ -116,10 +118,10 @@ def _as_ordinary(adapter: ModelAdapter, capture: RunAgain) -> None:
     made = graphed(adapter, capture)
     for widths in ([3, 5, 2, 40, 60], [7] * 15 + [5], [1] * 110):
         logits, cache, _ = fed(adapter, widths)
-        assert torch.equal(logits, wanted)
+        assert as_promised(adapter, logits, wanted)
         for mine, its in zip(cache.buffers, held.buffers, strict=True):
-            assert torch.equal(mine[..., :110, :], its[..., :110, :])
-    assert torch.equal(on_trees(adapter, 23, 110), trees)
+            assert as_promised(adapter, mine[..., :110, :], its[..., :110, :])
+    assert as_promised(adapter, on_trees(adapter, 23, 110), trees)
     assert made.failed == ""
     assert capture.n_replayed > 110
 
@@ -131,7 +133,7 @@ def test_long_texts_and_wide_trees() -> None:
         adapter.compiled = None
         wanted = on_trees(adapter, n_nodes, 600)
         made = graphed(adapter)
-        assert torch.equal(on_trees(adapter, n_nodes, 600), wanted), n_nodes
+        assert as_promised(adapter, on_trees(adapter, n_nodes, 600), wanted), n_nodes
         assert made.failed == ""
 
 
@@ -148,12 +150,11 @@ def test_a_size_is_recorded_once() -> None:
     """Text grows by single rows: a recording for each length of context, not for each row."""
     adapter = exact()
     graphed(adapter, capture := RunAgain())
-    before = capture.n_recorded
-    fed(adapter, [1] * 100)
-    assert capture.n_recorded == before + 1
-    before = capture.n_recorded
-    fed(adapter, [1] * 600)
-    assert capture.n_recorded - before <= 4  # another cache, and more of it
+    for n in (100, 600):
+        before = capture.n_recorded
+        fed(adapter, [1] * n)
+        sizes = {PassSizes.of(1, kv, kv, kv - 1, adapter.widths) for kv in range(1, n + 1)}
+        assert capture.n_recorded - before <= len(sizes) <= 4
     assert capture.n_replayed >= 700
 
 
@@ -163,7 +164,7 @@ def test_recordings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0]
     monkeypatch.setattr(passes, "MOST", 3)
     made = graphed(adapter)
-    assert torch.equal(fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0], wanted)
+    assert as_promised(adapter, fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0], wanted)
     assert len(made) == 3
 
 
@@ -199,7 +200,7 @@ def test_two_caches_do_not_meet() -> None:
                 logits = rows.take()
                 cache.follow([*cache.tokens])
                 out += [logits] if offset == 0 else []
-    assert torch.equal(torch.cat(out), wanted)
+    assert as_promised(adapter, torch.cat(out), wanted)
 
 
 def test_states_on_the_way_are_the_same() -> None:
@@ -208,8 +209,8 @@ def test_states_on_the_way_are_the_same() -> None:
     wanted = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
     graphed(adapter)
     found = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
-    assert torch.equal(found[0], wanted[0])
-    assert all(torch.equal(mine, its) for mine, its in zip(found[2], wanted[2], strict=True))
+    assert as_promised(adapter, found[0], wanted[0])
+    assert all(as_promised(adapter, mine, its) for mine, its in zip(found[2], wanted[2], strict=True))
 
 
 @cache
@@ -222,7 +223,7 @@ def recorded() -> tuple[list[ModelAdapter], list[GraphedPasses]]:
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_the_same(name: str, temperature: float) -> None:
-    """Target and draft model recorded, beside the same models that are not."""
+    """Target and draft model recorded, beside the same models that are not; texts where bits are promised."""
     models, made = recorded()
     knobs = {"temperature": temperature, "max_new_tokens": 24, "seed": 7, **METHODS[name]}
     texts = []
@@ -231,7 +232,8 @@ def test_every_method_says_the_same(name: str, temperature: float) -> None:
             model.compiled = way
         made[0].forget()
         texts.append(session(models[0], models[1], PROMPT, **knobs).generate())
-    assert texts[0] == texts[1]
+    assert models[0].widths is None or texts[0] == texts[1]
+    assert len(texts[0]) == len(texts[1]) == 24
     assert len(made[0])
     assert all(each.failed == "" for each in made)
 
@@ -242,7 +244,7 @@ def test_where_recording_fails_layers_run_one_by_one(capsys: pytest.CaptureFixtu
     wanted = fed(adapter, [1, 3] * 10)[0]
     made = graphed(adapter)
     made._capture = FailingCapture()
-    assert torch.equal(fed(adapter, [1, 3] * 10)[0], wanted)
+    assert as_promised(adapter, fed(adapter, [1, 3] * 10)[0], wanted)
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "passes are not recorded" in said
@@ -285,7 +287,7 @@ def test_what_looks_at_numbers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert graph_passes(exact(), FxCapture()) != ""
 
 
-@pytest.mark.parametrize("widths", [None, exact().widths])
+@pytest.mark.parametrize("widths", [None, PassWidths(4), PassWidths(16, 16, 64, 32, 96)])
 def test_sizes_hold_what_they_are_for(widths: Any) -> None:
     """Rows, slots and tail; few sizes for all lengths of a text."""
     met = set()
@@ -302,9 +304,7 @@ def test_sizes_hold_what_they_are_for(widths: Any) -> None:
 
 
 def test_a_tree_that_no_recording_holds_is_refused() -> None:
-    adapter = exact()
-    assert adapter.widths is not None
-    inputs = RowInputs(PassSizes(256, 960, 256), adapter.sums, adapter.widths, 2, 959)
+    inputs = RowInputs(PassSizes(256, 960, 256), rounded().sums, PassWidths(4), 2, 959)
     seen = np.eye(250, 300, 50, dtype=np.bool_)
     seen[:, :50] = True
     with pytest.raises(ValueError, match="too"):

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
+from copy import copy
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 
 from specviz.commands import Start
+from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import (
@@ -188,16 +191,16 @@ def test_knob_change_is_acknowledged_and_versioned(pair: Pair) -> None:
     assert [e.n_drafted for e in of(events, RoundEnd)][:3] == [4, 4, 1]
 
 
-def failing(at: int, error: BaseException) -> Callable[..., None]:
-    """A hook that raises at its n-th call."""
-    calls = [0]
+def failing(at: int, error: BaseException, real: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that raises at its n-th call."""
+    calls = count(1)
 
-    def hook(*args: Any) -> None:
-        calls[0] += 1
-        if calls[0] == at:
+    def called(*args: Any) -> Any:
+        if next(calls) == at:
             raise error
+        return real(*args)
 
-    return hook
+    return called
 
 
 @pytest.mark.parametrize(
@@ -205,17 +208,17 @@ def failing(at: int, error: BaseException) -> Callable[..., None]:
     [(RuntimeError("out of memory"), "error"), (KeyboardInterrupt(), "cancelled"), (MemoryError(), "error")],
 )
 @pytest.mark.parametrize("at", [1, 4])
-def test_whatever_breaks_leaves_a_trace_that_ends(pair: Pair, error: BaseException, reason: str, at: int) -> None:
+def test_whatever_breaks_leaves_a_trace_that_ends(
+    pair: Pair, error: BaseException, reason: str, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the prefill and in a round; an aborted round is told, its number is not in the trace as done."""
     events: list[Event] = []
     run = LocalRun(pair, Start(prompt="ab ab ab", knobs={"max_new_tokens": 24}), events.append)
-    hook = pair.target.adapter.layers[1].register_forward_pre_hook(failing(at, error))
-    try:
-        with pytest.raises(type(error)):
-            for _ in run.rounds():
-                pass
-    finally:
-        hook.remove()
+    adapter = pair.target.adapter
+    monkeypatch.setattr(adapter, "run_to", failing(at, error, adapter.run_to))  # whatever its layers are run by
+    with pytest.raises(type(error)):
+        for _ in run.rounds():
+            pass
     end = events[-1]
     assert isinstance(end, End)
     assert end.reason == reason
@@ -362,4 +365,7 @@ def test_a_compiler_that_is_all_that_lacks_is_told(
 
 
 def test_why_there_is_no_kernel_is_kept_from_loading(pair: Pair) -> None:
-    assert pair.target.adapter.uncompiled == "its layers have no direct form"
+    """There is none for float64; which of the things it lacks is met first is the machine's."""
+    adapter = pair.target.adapter
+    assert adapter.compiled is None
+    assert adapter.uncompiled == compile_passes(copy(adapter)) != ""

@@ -50,9 +50,9 @@ def exact_attention(
 
 
 def _scores(packed: Tensor, key: Tensor, bias: Tensor, scale: float, softcap: float | None) -> Tensor:
-    if softcap is None:
-        return torch.baddbmm(bias, packed, key.transpose(1, 2), alpha=scale)
     products = torch.bmm(packed, key.transpose(1, 2))
+    if softcap is None:  # scaled here: MKL's product scales before its sum or behind it, by how many rows it is given
+        return torch.add(bias, products, alpha=scale, out=products)
     return torch.tanh(products * (scale / softcap)) * softcap + bias
 
 

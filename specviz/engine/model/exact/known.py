@@ -18,7 +18,7 @@ from specviz.engine.machine_facts import chip, facts, keep_fact
 from specviz.engine.model.exact.plan import PassWidths
 
 _KIND = "exact"
-_SETTINGS = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "OMP_", "KMP_", "TORCH_")  # how names of variables begin
+_SETTINGS = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "OMP_", "KMP_", "TORCH_", "CC")  # how names of variables begin
 _SOURCES = (
     "adapter.py",
     "cache.py",

@@ -1,41 +1,42 @@
 """Whether the rows of a model are exact here, and in which passes: tried on the loaded weights, dtype and threads.
 
 One layer and the head stand for all, their products being of one kind. Rows go through alone, many at once, as branches
-of trees, and behind a kept branch, and every state must have equal bits. Long sums are tried with the attention alone.
+of trees, and behind a kept branch, and every state must have equal bits. Before that products and attention are tried
+alone, at all depths and numbers of rows that a run can meet (`exact.trials`).
 """
 
 import json
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import product
 from random import Random
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact import known
-from specviz.engine.model.exact.attention import exact_attention
-from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
-from specviz.engine.model.layers.direct_layer import Dense
-from specviz.engine.model.layers.hooked import unhooked
+from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.trials import WIDE, Attention, Products
 from specviz.engine.model.rows import BLOCK, Rows
 
 Tensor = torch.Tensor
 
 BITWISE = "bitwise"
 _LEAST = ((1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 1), (8, 8), (16, 1), (16, 16))  # rows of a pass, and their step
-_HEIGHTS = (1, 2, 3, 5, 6, 7, 9, 12, 17, 24, 33, 48, 64, 100, 200)  # rows that products are tried with
-_MOST = (256, 64, 16)
+_MOST = (256, 64, 32, 16)  # and how many it may have
 _SUMS = ((96, 192), (64, 128), (32, 96))  # keys in a piece, slots over which they are strewn
 _PREFIX, _TEXT = 21, 64  # tokens of the tried text: fed at once, and fed in every way
 _NODES = 40
-_LARGE = 10_000_000  # weights of a product that is tried with few rows
-_WIDE = 250  # rows of the widest pass that is tried
+_WHY = (  # in the order of the trials
+    "products round otherwise with other rows beside",
+    "attention rounds otherwise with other rows beside",
+    "sums over keys depend on the slots between",
+    "whole rows round otherwise with others beside",
+)
+_OF_PIECES = (1, 2)  # those that other pieces may mend
+_UNIFORM = {"least": 16, "step": 16, "most": 16}  # every pass has as many rows: what it does not mend, no plan does
 
 
 _FOUND: dict[Any, tuple[PassWidths | None, str]] = {}  # what was found in this process, by all that kernels go by
@@ -96,31 +97,48 @@ def make_exact(adapter: ModelAdapter) -> str:
     if adapter.compiled is not None:
         return _compiled_exact(adapter)
     tried, inner, threads = copy(adapter), adapter.inner, torch.get_num_threads()
-    for piece, longest in _SUMS:
-        sums = (PassWidths(least, step, piece=piece, longest=longest) for least, step in _LEAST)
-        widths = next((widths for widths in sums if _sums_hold(adapter, widths)), None)
-        if widths is None:
-            continue
-        try:
-            for least, step in _LEAST[_LEAST.index((widths.least, widths.step)) :]:
-                for most in _MOST:
-                    tried.widths = replace(widths, least=least, step=step, most=most, inner=inner, threads=threads)
-                    if not _products_hold(tried) or not rows_hold(tried):
+    try:
+        products, furthest = Products(adapter), 0
+        for piece, longest in _SUMS:
+            sums, is_mended = PassWidths(1, piece=piece, longest=longest, inner=inner, threads=threads), False
+            for (least, step), most in product(_LEAST, _MOST):
+                tried.widths = replace(sums, least=least, step=step, most=most)
+                n_held = _n_held(tried, products)
+                if n_held == len(_WHY):
+                    adapter.widths = tried.widths
+                    return BITWISE
+                furthest = max(furthest, n_held)
+                if n_held > 0 and not is_mended:  # products are tried once for all plans; the rest is for each
+                    tried.widths = replace(sums, **_UNIFORM)
+                    furthest = max(furthest, n_held := _n_held(tried, products))
+                    if n_held < len(_WHY):
                         break
-                    if _many_hold(tried):
-                        adapter.widths = tried.widths
-                        return BITWISE
-        except (TypeError, ValueError, AttributeError, RuntimeError) as error:
-            return _not(f"its layers take no plan of a pass: {type(error).__name__}")
-        return _not("products round otherwise with other rows beside")
-    return _not("sums over keys depend on the slots between")
+                    is_mended = True
+            if furthest not in _OF_PIECES:
+                break
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+        return _not(f"its layers take no plan of a pass: {type(error).__name__}")
+    return _not(_WHY[min(furthest, len(_WHY) - 1)])
+
+
+def _n_held(adapter: ModelAdapter, products: Products) -> int:
+    """How many trials rows hold with the widths of an adapter, before one that they do not; why is in `_WHY`."""
+    assert adapter.widths is not None
+    attention = Attention(adapter, adapter.widths)
+    trials = (
+        lambda: products.hold(attention.widths),
+        attention.lines_hold,
+        attention.paths_hold,
+        lambda: rows_hold(adapter) and _many_hold(adapter, WIDE),
+    )
+    return next((k for k, holds in enumerate(trials) if not holds()), len(trials))
 
 
 def _compiled_exact(adapter: ModelAdapter) -> str:
     """As `make_exact`, of a kernel that needs no rows beside one."""
     tried = copy(adapter)
-    tried.widths = PassWidths(1, most=BLOCK)
-    if not (_products_hold(tried) and rows_hold(tried) and _many_hold(tried)):
+    tried.widths = widths = PassWidths(1, most=BLOCK)
+    if not (Products(tried).hold(widths) and rows_hold(tried) and _many_hold(tried, BLOCK)):
         return _not("the compiled kernel rounds otherwise with other rows beside")
     adapter.widths = tried.widths
     return BITWISE
@@ -128,69 +146,6 @@ def _compiled_exact(adapter: ModelAdapter) -> str:
 
 def _not(why: str) -> str:
     return f"up to rounding ({why})"
-
-
-def _products_hold(adapter: ModelAdapter) -> bool:
-    """Whether matrix products of the model's shapes add up in one order for all numbers of rows.
-
-    In 16 bits a result is rounded so far that another order shows once in some 20,000 numbers. So the products here are
-    of sums that cancel: what is left of them is the rounding on the way, and shows every other order.
-    """
-    parts = (*_joined(adapter), *(() if adapter.compiled else (*adapter.layers[0].modules(), adapter.head)))
-    found = {_shape(module): module for module in parts if _multiplies(module)}
-    return all(_product_holds(adapter, module) for module in found.values())
-
-
-class _Product(nn.Linear):
-    """A product that is no module, as one."""
-
-    def __init__(self, dense: Dense) -> None:
-        super().__init__(1, 1, device="meta")
-        self.multiply = dense.multiply
-        self._parameters = {
-            "weight": nn.Parameter(dense.weight, False),
-            "bias": None if dense.bias is None else nn.Parameter(dense.bias, False),
-        }
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return self.multiply(rows, self.weight, self.bias)
-
-
-def _joined(adapter: ModelAdapter) -> list[nn.Linear]:
-    """The products of a layer that no module of the library makes so, and the head where it is compiled."""
-    dense = list(adapter.direct[0].dense) if adapter.direct is not None else []
-    if (compiled := adapter.compiled) is not None:
-        dense = [*(replace(each, multiply=compiled.head.multiply) for each in dense), compiled.head]
-    return [_Product(each) for each in dense]
-
-
-def _multiplies(module: Any) -> bool:
-    return isinstance(module, nn.Linear | Conv1D)
-
-
-def _shape(module: Any) -> tuple[type, int, int]:
-    return (type(module), *module.weight.shape)
-
-
-def _product_holds(adapter: ModelAdapter, module: Any) -> bool:
-    turned = isinstance(module, Conv1D)  # its weights lie the other way round
-    n_out, n_in = module.weight.shape[::-1] if turned else module.weight.shape
-    noise, half = torch.Generator().manual_seed(0), n_in // 2
-    order = torch.randperm(half, generator=noise)
-    tile, rows = torch.randn(min(n_out, 256), n_in, generator=noise), torch.randn(256, n_in, generator=noise)
-    tile[:, half : 2 * half], rows[:, half : 2 * half] = -tile[:, order], rows[:, order]
-    tile[:, 2 * half :] = 0
-    like = {"dtype": module.weight.dtype, "device": adapter.device}  # what is read from disk lies nowhere else
-    weight = tile.repeat(-(-n_out // len(tile)), 1)[:n_out].to(**like)
-    twin, rows = unhooked(copy(module)), rows.to(**like)[None]
-    twin._parameters = {"weight": nn.Parameter(weight.t().contiguous() if turned else weight, requires_grad=False)}
-    twin._parameters["bias"] = None if module.bias is None else nn.Parameter(torch.zeros(n_out, **like), False)
-    widths = adapter.widths
-    assert widths is not None
-    few = n_out * n_in > _LARGE  # a head: no pass judges so many rows
-    heights = {n + widths.padding(n) for n in _HEIGHTS if n <= min(widths.most, 33 if few else 256)}
-    found = [twin(rows[:, :n])[0] for n in sorted(heights)]
-    return all(torch.equal(found[-1][: len(each)], each) for each in found)
 
 
 def rows_hold(adapter: ModelAdapter) -> bool:
@@ -209,9 +164,9 @@ def rows_hold(adapter: ModelAdapter) -> bool:
     return all(torch.equal(adapter.logits(some[:, k : k + n]), logits[k : k + n]) for n, k in ((1, 0), (1, 9), (5, 12)))
 
 
-def _many_hold(adapter: ModelAdapter) -> bool:
-    """Whether so do many rows at once."""
-    n = min(_WIDE, adapter.context)
+def _many_hold(adapter: ModelAdapter, most: int) -> bool:
+    """Whether so are those of `most` rows at once."""
+    n = min(most, adapter.context)
     text = [(7 * k * k + 3 * k + 5) % adapter.vocab for k in range(n)]
     return torch.equal(_states(adapter, text, [n]), _states(adapter, text, [9, 5, 1, n // 3, n - n // 3 - 15]))
 
@@ -262,59 +217,3 @@ def _cache(adapter: ModelAdapter, capacity: int) -> KVCache:
 def _keep(cache: KVCache, text: list[int]) -> None:
     missing = cache.follow(text)
     assert not missing, "a text that was fed is held"
-
-
-class _Attention:
-    """The attention of a model over random queries, keys and values of one text, `[1, heads, n, D]`."""
-
-    def __init__(self, adapter: ModelAdapter, widths: PassWidths, n: int) -> None:
-        noise = torch.Generator().manual_seed(0)
-        self.groups, self.sums, self.widths = adapter.groups, adapter.sums, widths
-        self.query, self.key, self.value = (
-            torch.randn(1, heads, n, adapter.head_dim, generator=noise).to(self.sums)
-            for heads in (2 * self.groups, 2, 2)
-        )
-
-    def row(self, position: int) -> Tensor:
-        """What the row at a position gives in plain decoding, `[2 groups, D]`."""
-        line = np.ones((1, position + 1), np.bool_)
-        return self._rows([position], line, range(position + 1), self.key, self.value)[0]
-
-    def path(self, first: int, last: int, rng: Random) -> Tensor:
-        """What the rows `first..last` give as a path in a tree over the text before, `[n, 2 groups, D]`."""
-        depth = last - first + 1
-        room = self.widths.longest - first % self.widths.piece - LANES
-        n = rng.randrange(depth, room) if first % 2 else room - 1
-        slots = [first + slot for slot in sorted(rng.sample(range(n), depth))]
-        key, value = self.key.clone(), self.value.clone()
-        for lines, mine in ((key, self.key), (value, self.value)):
-            lines[:, :, first:] = lines.flip(2)[:, :, : lines.shape[2] - first]  # of others
-            lines[:, :, slots] = mine[:, :, first : last + 1]
-        own = list(range(first)) + [first + rng.randrange(depth) for _ in range(n)]
-        seen = np.zeros((depth, first + n), np.bool_)
-        seen[:, :first] = True
-        for row, slot in enumerate(slots):
-            own[slot] = first + row
-            seen[row:, slot] = True
-        return self._rows(list(range(first, last + 1)), seen, own, key, value)
-
-    def _rows(self, positions: list[int], seen: Any, own: Sequence[int], key: Tensor, value: Tensor) -> Tensor:
-        padding = self.widths.padding(len(positions))
-        order = order_of(seen, positions, own, padding, self.groups, self.widths, self.sums)
-        query = torch.nn.functional.pad(self.query[:, :, positions], (0, 0, 0, padding))
-        key, value = (each[:, :, : order.wide] for each in (key, value))
-        return exact_attention(query, key, value, order.seeing(seen), key.shape[-1] ** -0.5)[0, : len(positions)]
-
-
-def _sums_hold(adapter: ModelAdapter, widths: PassWidths) -> bool:
-    """Whether attention adds a line up alike alone, among many rows and with slots of others between, at any length."""
-    piece, long = widths.piece, LONG * widths.piece
-    attention = _Attention(adapter, widths, long + FAR + 3 * piece + SPARE)
-    rng = Random(0)
-    for last in (3, 40, piece - 30, piece - 2, piece + 5, 3 * piece + 9, long + FAR - 4, long + FAR + 2):
-        for depth in (1, 4, 9):
-            first = max(0, last - depth + 1)
-            alone = torch.stack([attention.row(position) for position in range(first, last + 1)])
-            if not torch.equal(attention.path(first, last, rng), alone):
-                return False
-    return True
