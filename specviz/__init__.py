@@ -5,7 +5,6 @@ line, stays quick and imports no torch.
 """
 
 import importlib
-import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,19 +50,16 @@ _HOME = {
 
 __all__ = ["__version__", *_HOME]
 
-# Read when torch loads its library of threads (GNU's), so it must stand here. After every small operation of torch its
-# threads would look for more work for milliseconds, on the cores that the compiled passes' own threads want: on two
-# cores that took a pass all that its second thread brought. This many looks are tens of microseconds.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-
 
 def __getattr__(name: str) -> Any:
     """A public name, imported from its home now; kept in the module afterwards."""
     if name == "__version__":
         value: Any = _version()
     elif name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
+        from specviz.lean import as_found
+
+        with as_found():
+            value = getattr(importlib.import_module(_HOME[name]), name)
     else:
         raise AttributeError(f"module 'specviz' has no attribute '{name}'")
     globals()[name] = value

@@ -6,12 +6,15 @@ process that only decodes says that there are no such hosts and no scipy here, w
 the compiler wait until somebody compiles. No number of a model is computed otherwise.
 
 Nothing here is for a process that others share with us, nor for models parted over processes: `own_process` is said by
-who begins a process, and is asked by who is about to import the engine.
+who begins a process, and is asked by who is about to import the engine. In another's, `as_found` sets back what the
+libraries set.
 """
 
 import gc
 import importlib
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import ModuleType
@@ -27,6 +30,35 @@ _WITHOUT = ("is_scipy_available", "is_torch_distributed_available")  # what it i
 _ITS_MODELS = ("modeling_layers", "masking_utils", "models.auto.modeling_auto")  # all that models have in common
 _COMPILER, _INDEXING = "torch._dynamo", "torch._dynamo._trace_wrapped_higher_order_op"
 _MARKS = ("disable", "allow_in_graph", "assume_constant_result")  # decorators that only a compiler looks at
+
+
+def begin_process(own: bool) -> None:
+    """Say whether this process is one of our own; before torch is loaded.
+
+    Then torch's idle threads (GNU's library) soon sleep. After every small operation they would look for more work for
+    milliseconds, on the cores that the compiled passes' own threads want: on two cores that took a pass all that its
+    second thread brought. This many looks are tens of microseconds.
+    """
+    global own_process
+    own_process = own
+    if own and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+
+
+@contextmanager
+def as_found() -> Iterator[None]:
+    """Around imports and loading in a process that is not ours: warnings are filtered afterwards as before, and no
+    variable of the environment is new, which torch's compiler, scipy and sympy see to when they are imported."""
+    if own_process:
+        yield
+        return
+    before = {*os.environ}
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        for name in {*os.environ} - before:
+            del os.environ[name]
 
 
 @contextmanager

@@ -8,3 +8,4 @@ DraftEnd = Literal[
 ]
 LANES = ("auto", "serial", "threads", "streams", "two_device")  # where target and draft model run, as asked for
 COMPILE = "SPECVIZ_COMPILE"  # the variable that is "off" where passes are not to be compiled
+GRAPHS = "SPECVIZ_CUDA_GRAPHS"  # the variable that is "on" where passes on a CUDA device are to be recorded as graphs

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from specviz import lean
 from specviz.bench.measure import BenchArm, Tokens
 from specviz.bench.settings import BenchSettings, Contestant
 
@@ -80,4 +81,5 @@ def _main(order: dict[str, Any]) -> PeakMemory:
 
 
 if __name__ == "__main__":
+    lean.begin_process(own=True)
     sys.stdout.write(msgspec.json.encode(_main(json.load(sys.stdin))).decode() + "\n")

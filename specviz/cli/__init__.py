@@ -145,7 +145,7 @@ def group(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """The console script: returns the exit code, prints one line for anything the user can mend."""
-    lean.own_process = args is None
+    lean.begin_process(own=args is None)
     _open_streams()
     odd = next((arg for arg in args or () if "\0" in arg), None)
     if odd is not None:

@@ -4,13 +4,14 @@ import json
 import os
 import platform
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import platformdirs
 import torch
+
+from specviz.engine.processor import processor
 
 FactT = TypeVar("FactT")
 _MOST = 200  # facts of a kind that are kept, the newest
@@ -45,14 +46,3 @@ def keep_fact(kind: str, key: str, fact: FactT) -> None:
 
 def _place(kind: str) -> Path:
     return Path(platformdirs.user_cache_dir("specviz")) / f"{kind}.json"
-
-
-@cache
-def processor() -> tuple[str, ...]:
-    """Its name and flags, where the system says them."""
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        return tuple(
-            sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "stepping"))})
-        )
-    return (platform.processor(),)

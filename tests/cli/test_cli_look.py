@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -303,9 +304,24 @@ def test_of_the_embedded_target_the_list_and_the_help_say_the_same(cli: Cli) -> 
     assert found[1] in " ".join(cli("run", "--help").out.split())
 
 
-def test_doctor_says_whether_a_kernel_can_be_built(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "compiler", lambda: None)
-    assert "none: no C compiler here, so decoding takes two to five times as long" in cli("doctor").out
-    monkeypatch.setattr(doctor, "compiler", lambda: "/usr/bin/cc")
-    assert json.loads(cli("doctor", "--json").out)["compiler"] == "/usr/bin/cc"
-    assert "built by /usr/bin/cc" in cli("doctor").out
+def test_doctor_says_whether_a_kernel_can_be_built(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By what, kept where, and everything that is wrong with either."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", "gcc -m64")
+    monkeypatch.setattr(shutil, "which", {"gcc": "/bin/gcc", "cc": "/bin/cc"}.get)
+    found = json.loads(cli("doctor", "--json").out)["kernel"]
+    kept = tmp_path / "cache" / "specviz" / "compiled"
+    assert found == {"compiler": "/bin/gcc -m64", "folder": str(kept), "problems": []}
+    assert "built by /bin/gcc -m64, kept in" in cli("doctor").out
+    monkeypatch.setenv("CC", "nosuch")
+    kept.mkdir(parents=True)
+    (kept / "passes.failed").write_text("no space")
+    told = " ".join(cli("doctor").out.split())
+    assert "CC=nosuch: there is no such program; /bin/cc builds the kernel" in told
+    assert "not built of late: no space" in told
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    kept.chmod(0o777)
+    told = " ".join(cli("doctor").out.split())
+    assert "none, so decoding takes two to five times as long" in told
+    assert "no C compiler here (CC=nosuch" in told
+    assert "others can write into" in told

@@ -74,3 +74,12 @@ def test_who_computed_is_told_and_what_a_probe_of_lanes_found(capsys: pytest.Cap
         "computed by: 2 threads · the kernel · lanes threads (a round beside its drafting, probed: serial 1.90 ms, "
         "threads 1.20 ms)"
     ) in capsys.readouterr().err.splitlines()
+
+
+def test_why_it_was_not_the_kernel_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    timings = Timings()
+    env = {"threads": 1, "products": "torch", "no_kernel": "its layers see a window"}
+    for event in make_events(new_tokens=8):
+        timings.sink(replace(event, env=env) if isinstance(event, Header) else event)
+    timings.tell()
+    assert "· products of torch (no kernel: its layers see a window) ·" in capsys.readouterr().err

@@ -6,6 +6,8 @@ A machine without a C compiler has no kernel: there every test holds what is sai
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -20,18 +22,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.engine.model.adapter import ModelAdapter, one_by_one
-from specviz.engine.model.compiled import library
+from specviz.engine.model.compiled import library, passes
+from specviz.engine.model.compiled.build import NotCompiled
 from specviz.engine.model.compiled.passes import CompiledPasses, compile_passes
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.few_bits.sharp_head import SHARP
 from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.pair import load_pair
 from specviz.engine.model.rows import Rows
 from specviz.engine.model.selftest import tolerance
 from specviz.methods.self_skip.model import SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import COMPILE
-from support.models import build
+from support.driver import greedy, session
+from support.models import build, save
 
 DTYPES = (torch.float32, torch.bfloat16)
 
@@ -65,9 +70,9 @@ def _adapter(dtype: torch.dtype = torch.float32, kind: str = "llama", layers: in
 
 def _compiled(adapter: ModelAdapter) -> CompiledPasses | None:
     """None where no compiler is at hand; every other reason fails."""
-    why = compile_passes(adapter)
-    assert not why or "compiler" in why
-    return cast(CompiledPasses, adapter.compiled) if not why else None
+    lacking = compile_passes(adapter)
+    assert lacking is None or "no C compiler" in lacking.why
+    return cast(CompiledPasses, adapter.compiled) if lacking is None else None
 
 
 def _kernel(dtype: torch.dtype) -> Callable[..., torch.Tensor] | None:
@@ -261,7 +266,9 @@ def test_a_model_is_exact_with_it_and_its_own_modules_are_left_as_they_are() -> 
 def test_what_it_does_not_know_stays_torchs(kind: str) -> None:
     adapter = ModelAdapter(build(kind).requires_grad_(False))
     run_directly(adapter)
-    assert compile_passes(adapter) != ""
+    found = compile_passes(adapter)
+    assert found is not None
+    assert not found.told
     assert adapter.compiled is None
 
 
@@ -270,27 +277,49 @@ def test_without_a_compiler_torch_multiplies(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(shutil, "which", lambda name: None)
     adapter = _adapter()
     assert adapter.direct
-    assert compile_passes(adapter) == "no C compiler here"
+    assert compile_passes(adapter) == NotCompiled("no C compiler here", told=True)
     assert adapter.compiled is None
 
 
-def test_a_compiler_that_fails_is_named_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_compiler_that_fails_is_named_and_leaves_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
-    assert compile_passes(_adapter()) == "/bin/false failed: no word"
-    assert not [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert compile_passes(_adapter()) == NotCompiled("/bin/false failed: exit code 1", told=True)
+    assert not [*tmp_path.rglob("*.so")]
+
+
+@pytest.mark.parametrize("error", [AttributeError("no weight"), RuntimeError("sizes"), TypeError("x")])
+def test_whatever_it_meets_is_told_and_torch_multiplies(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meet(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(passes, "_functions_for", meet)
+    found = compile_passes(adapter := _adapter())
+    assert found is not None
+    assert found.told
+    assert f"({type(error).__name__}: {error})" in found.why
+    assert adapter.compiled is None
+
+
+def test_norms_without_weights_are_the_librarys(tmp_path: Path) -> None:
+    """OLMo has them: `Norm` asks for a weight, and the run went on with a traceback."""
+    model = build("olmo", seed=3)
+    pair = load_pair(save(model, tmp_path), needs_draft=False, device="cpu", dtype="float32")
+    assert pair.target.adapter.uncompiled is not None
+    prompt = [5, 77, 12, 5, 77, 12, 200, 31, 5]
+    assert session(pair.target.adapter, None, prompt, method="ngram").generate() == greedy(model, prompt, 40)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
 def test_other_numbers_are_torchs(dtype: torch.dtype) -> None:
     adapter = _adapter(dtype)
-    assert compile_passes(adapter) != ""
+    assert compile_passes(adapter) is not None
     assert adapter.compiled is None
 
 
 def test_it_is_off_where_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMPILE, "off")
-    assert compile_passes(_adapter()) == "--compile off"
+    assert compile_passes(_adapter()) == NotCompiled("--compile off", told=False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -324,3 +353,36 @@ def test_threads_share_the_work_and_change_no_bit(dtype: torch.dtype) -> None:
         if not child:
             os._exit(0 if torch.equal(multiply(rows, weight), wanted) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+LITTLE_STACK = """
+import torch
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.compiled.passes import compile_passes
+from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.rows import Rows
+from support.models import build
+
+sizes = dict(hidden_size=960, intermediate_size=1920, num_attention_heads=15, num_key_value_heads=5, head_dim=64)
+adapter = ModelAdapter(build("llama", num_hidden_layers=1, **sizes).requires_grad_(False))
+run_directly(adapter)
+torch.set_num_threads(2)
+lacking = compile_passes(adapter)
+with torch.inference_mode():
+    rows = Rows(adapter, adapter.new_cache(128))
+    rows.add_line([7 * k % 250 for k in range(128)])
+    rows.take()
+    if adapter.compiled is not None:
+        adapter.compiled.product(torch.ones(128, 960), torch.ones(999, 960))
+print("through", lacking and lacking.why)
+"""
+
+
+def test_threads_with_little_stack_are_enough() -> None:
+    """Half a megabyte, which is what macOS gives a thread: all large things lie elsewhere."""
+    if _compiled(_adapter()) is None:
+        return
+    paths = {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])}
+    line = ["sh", "-c", 'ulimit -s 512; exec "$0" -c "$1"', sys.executable, LITTLE_STACK]
+    done = subprocess.run(line, env={**os.environ, **paths}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "through None\n"), done.stderr

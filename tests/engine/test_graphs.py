@@ -6,6 +6,7 @@ On a CPU a trace of the tensor operations stands for CUDA's graphs, or the same 
 
 import random
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from specviz.engine.model.graphs.passes import GraphedPasses, graph_passes
 from specviz.engine.model.graphs.rows import PassSizes, RowInputs
 from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.rows import Rows
-from specviz.names import COMPILE
+from specviz.names import COMPILE, GRAPHS
 from support.driver import session
 from support.fx_capture import FailingCapture, FxCapture, RunAgain
 from support.models import VOCAB, blurred, build
@@ -309,3 +310,13 @@ def test_a_tree_that_no_recording_holds_is_refused() -> None:
     seen[:, :50] = True
     with pytest.raises(ValueError, match="too"):
         inputs.fill([50] * 250, seen, np.array([*range(50), *([50] * 250)]), 50)
+
+
+def test_on_a_card_they_are_for_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None has run them yet."""
+    adapter: Any = SimpleNamespace(device=torch.device("cuda"))
+    monkeypatch.delenv(GRAPHS, raising=False)
+    assert "SPECVIZ_CUDA_GRAPHS=on" in graph_passes(adapter)
+    monkeypatch.setenv(GRAPHS, "on")
+    with pytest.raises(AttributeError, match="compiled"):  # it is looked at further
+        graph_passes(adapter)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from specviz.commands import Start
+from specviz.engine.model.compiled.build import NotCompiled
 from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError, ModelError, SpecvizError
@@ -348,15 +349,15 @@ def test_global_state_is_left_alone(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("why", "told"),
     [
-        ("no C compiler here", "no C compiler here: passes are torch's, two to five times as slow"),
-        ("/usr/bin/cc failed: no space", "cc failed: no space: passes are torch's"),
-        ("--compile off", None),
-        ("its layers see a window", None),
-        ("", None),
+        (NotCompiled("no C compiler here", True), "no C compiler here: passes are torch's, two to five times as slow"),
+        (NotCompiled("/usr/bin/cc failed: no space", True), "cc failed: no space: passes are torch's"),
+        (NotCompiled("nowhere to keep a kernel", True), "nowhere to keep a kernel: passes are torch's"),
+        (NotCompiled("--compile off", False), None),
+        (None, None),
     ],
 )
 def test_a_compiler_that_is_all_that_lacks_is_told(
-    why: str, told: str | None, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    why: NotCompiled | None, told: str | None, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has none would take a third of the speed for what there is."""
     monkeypatch.setattr(pair.target.adapter, "uncompiled", why)
@@ -368,4 +369,7 @@ def test_why_there_is_no_kernel_is_kept_from_loading(pair: Pair) -> None:
     """There is none for float64; which of the things it lacks is met first is the machine's."""
     adapter = pair.target.adapter
     assert adapter.compiled is None
-    assert adapter.uncompiled == compile_passes(copy(adapter)) != ""
+    assert adapter.uncompiled is not None
+    assert adapter.uncompiled == compile_passes(copy(adapter))
+    (header,) = of(events_of(pair, method="ar")[1], Header)
+    assert header.env["no_kernel"] == adapter.uncompiled.why

@@ -89,7 +89,7 @@ def test_it_is_the_same_model_and_says_where_it_lies(whole: Pair, spread: Pair) 
 def test_the_compiled_kernel_is_never_given_layers_under_hooks(spread: Pair) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(COMPILE, "auto")
-        assert compile_passes(spread.target.adapter)
+        assert compile_passes(spread.target.adapter) is not None
     assert spread.target.adapter.compiled is None
 
 

@@ -72,6 +72,7 @@ MORE: dict[str, Any] = {
     "qwen2_moe": lambda: hf.Qwen2MoeConfig(**COMMON, **EXPERTS, shared_expert_intermediate_size=24),
     "qwen3_moe": lambda: hf.Qwen3MoeConfig(**COMMON, **EXPERTS, head_dim=8),
     "gemma": lambda: hf.GemmaConfig(**COMMON, head_dim=8),
+    "olmo": lambda: hf.OlmoConfig(**COMMON),
     "olmo2": lambda: hf.Olmo2Config(**COMMON),
     "starcoder2": lambda: hf.Starcoder2Config(**COMMON, sliding_window=16),
     "stablelm": lambda: hf.StableLmConfig(**COMMON),

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 from importlib import resources
@@ -13,6 +14,7 @@ import click
 
 from specviz.cli.flags import JSON
 from specviz.cli.printing import echo_json, echo_sections
+from specviz.names import GRAPHS
 
 # Enough to know that an extra is there; the rest of it comes along.
 EXTRAS: dict[str, tuple[str, ...]] = {
@@ -52,7 +54,7 @@ def examine() -> dict[str, Any]:
         "packages": {name: installed(name) for name in BASE},
         "extras": {name: extra(name) for name in EXTRAS},
         "devices": found,
-        "compiler": compiler(),
+        "kernel": kernel(),
         "lanes": lanes(found),
         "memory": memory(),
         "terminal": terminal(),
@@ -97,10 +99,25 @@ def devices() -> dict[str, Any]:
     return found
 
 
-def compiler() -> str | None:
-    """What builds the kernel of a CPU."""
-    named = (os.environ.get("CC"), "cc", "gcc", "clang")  # as the engine looks for it
-    return next(filter(None, map(shutil.which, filter(None, named))), None)
+def kernel() -> dict[str, Any]:
+    """What builds the kernel of a CPU, where it is kept, and what is wrong with either."""
+    from specviz.engine.model.compiled.build import NoKernel, failures, find_compiler, folders, trouble
+
+    found: dict[str, Any] = {"compiler": None, "folder": None, "problems": []}
+    try:
+        compiler = find_compiler()
+        found["compiler"] = shlex.join(compiler.words)
+        found["problems"] += [compiler.remark] if compiler.remark else []
+    except NoKernel as error:
+        found["problems"].append(str(error))
+    for folder in folders():
+        wrong = trouble(folder)
+        if not wrong:
+            found["folder"] = str(folder)
+            found["problems"] += [f"not built of late: {note.read_text(encoding='utf-8')}" for note in failures(folder)]
+            break
+        found["problems"].append(wrong)
+    return found
 
 
 def lanes(found: dict[str, Any]) -> list[str]:
@@ -177,7 +194,8 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
         "Devices": [
             *_device_words(report["devices"]),
             ("lanes", ", ".join(report["lanes"])),
-            _kernel_words(report["compiler"]),
+            *_kernel_words(report["kernel"]),
+            ("CUDA graphs", f"written, tested against a stand-in, not yet run on a card; {GRAPHS}=on turns them on"),
         ],
         "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
         "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
@@ -188,11 +206,10 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _kernel_words(found: str | None) -> tuple[str, str]:
-    return (
-        "kernel",
-        f"built by {found}" if found else "none: no C compiler here, so decoding takes two to five times as long",
-    )
+def _kernel_words(found: dict[str, Any]) -> list[tuple[str, str]]:
+    by, folder = found["compiler"], found["folder"]
+    built = f"built by {by}, kept in {folder}" if by and folder else "none, so decoding takes two to five times as long"
+    return [("kernel", built), *(("", problem) for problem in found["problems"])]
 
 
 def _extra_words(found: dict[str, Any]) -> str:

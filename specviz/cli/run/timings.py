@@ -81,9 +81,9 @@ def _by_what(header: Header | None) -> list[str]:
     if isinstance(n := env.get("threads"), int):
         own.insert(0, f"{n} thread{'' if n == 1 else 's'}")
     if env.get("products"):
-        own.insert(
-            -1, "the kernel" if env["products"] == "compiled" else f"products of {running(str(env['products']))}"
-        )
+        why = f" (no kernel: {running(str(env['no_kernel']))})" if env.get("no_kernel") else ""
+        torchs = f"products of {running(str(env['products']))}{why}"
+        own.insert(-1, "the kernel" if env["products"] == "compiled" else torchs)
     probed = env.get("lanes_ms")
     if isinstance(probed, dict) and probed:
         took = ", ".join(f"{running(name)} {ms:.2f} ms" for name, ms in probed.items())

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.compiled.build import NotCompiled
 from specviz.engine.model.exact.attention import sum_dtype
 from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
 from specviz.engine.model.host import sent
@@ -145,7 +146,8 @@ class ModelAdapter:
             raise ModelError(f"{name}: it has no layers; config.json must name at least 1 (num_hidden_layers)")
         self.head = model.get_output_embeddings()
         self.compiled: Passes | None = None
-        self.uncompiled = ""  # why there is no kernel for its passes
+        self.uncompiled: NotCompiled | None = None  # why there is no kernel for its passes
+        self.threads: int | None = None  # of torch, that its rows were tried with; None: those that the process has
         self.embedding = model.get_input_embeddings()
         self._looked_up = (
             type(self.embedding) is torch.nn.Embedding

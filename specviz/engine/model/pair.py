@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from specviz import lean
 from specviz.engine.freed_memory import keep_freed_memory
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.compiled.build import find_compiler
 from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.model.compiled.surplus import surplus_kernel
 from specviz.engine.model.drafts.shared_ends import ends_of
@@ -58,13 +60,39 @@ def load_pair(
 ) -> Pair:
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
 
-    `threads` is torch's, for the whole process; None takes one for a small target and leaves torch's choice otherwise.
+    `threads` of torch are those of runs of this pair; None takes one for a small target and leaves torch's choice
+    otherwise. In a process of our own torch keeps them; in another's nothing of the process is different afterwards.
     A draft model named `self:int4` or `self:int8` is made out of the target; where none is named a known target has one
     that is usual for it.
     `draft_device`: where the draft model goes when that is another place than the target's. `parted`: the target, where
     it is parted over processes and loaded by all of them. `told`: hears when the target is there, and the draft.
     """
-    keep_freed_memory()
+    before = torch.get_num_threads()
+    try:
+        with lean.as_found():
+            pair = _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, parted, told)
+        if not lean.own_process:
+            pair.target.adapter.threads = torch.get_num_threads()
+        return pair
+    finally:
+        if not lean.own_process:
+            torch.set_num_threads(before)
+
+
+def _loaded(
+    target: str | None,
+    draft: str | None,
+    needs_draft: bool,
+    device: str | None,
+    dtype: str | None,
+    threads: int | None,
+    draft_device: str | None,
+    parted: Loaded | None,
+    told: Callable[[str], None],
+) -> Pair:
+    """`load_pair`; afterwards torch has the threads that the pair's rows were tried with."""
+    if lean.own_process:
+        keep_freed_memory()
     first = parted or _target(target, device, dtype)
     told("target")
     if is_auto(device):  # a draft model is small: it lies whole where the target's rows begin and end
@@ -94,12 +122,17 @@ def load_pair(
     return pair
 
 
-def without_compiler(pair: Pair) -> str | None:
-    """What to say where a compiler on this machine would make passes several times as fast; None: it would not."""
-    why = pair.target.adapter.uncompiled
-    if "no C compiler" not in why and " failed: " not in why:
+def kernel_warning(pair: Pair) -> str | None:
+    """What is to be said of the kernel: why there is none where there could be one, or what is wrong with `$CC`."""
+    adapter = pair.target.adapter
+    if adapter.uncompiled is None:
+        return None if adapter.compiled is None or adapter.device.type != "cpu" else find_compiler().remark or None
+    if not adapter.uncompiled.told:
         return None
-    return f"{why}: passes are torch's, two to five times as slow as those of a kernel that gcc or clang builds once"
+    return (
+        f"{adapter.uncompiled.why}: passes are torch's, two to five times as slow as those of a kernel that gcc or "
+        "clang builds once"
+    )
 
 
 def suit_threads(pair: Pair) -> str:
@@ -107,13 +140,15 @@ def suit_threads(pair: Pair) -> str:
     for one in (pair.target, pair.draft):
         if one is not None:
             one.adapter.uncompiled = compile_passes(one.adapter)
+            one.adapter.threads = None
     said = _exact(pair.target.adapter)
     _record(pair)
     return said
 
 
 def _record(pair: Pair) -> None:
-    """On CUDA, take rows through layers by recordings; once it is known how many rows are exact together."""
+    """On CUDA, where somebody asks for it, take rows through layers by recordings; once it is known how many rows are
+    exact together."""
     for one in (pair.target, pair.draft):
         if one is not None:
             graph_passes(one.adapter)

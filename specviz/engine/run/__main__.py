@@ -12,7 +12,7 @@ def _device(given: list[str]) -> str | None:
 
 
 if __name__ == "__main__":
-    lean.own_process = True
+    lean.begin_process(own=True)
     with lean.lean_start(_device(sys.argv[1:])):
         from specviz.engine.run.worker import main
     main()

@@ -25,7 +25,7 @@ from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.loading import stop_tokens
-from specviz.engine.model.pair import Pair, load_pair, small, without_compiler
+from specviz.engine.model.pair import Pair, kernel_warning, load_pair, small
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import prepare
 from specviz.engine.run.prepare import Queries, encode_prompt, make_drafter
@@ -187,6 +187,7 @@ class LocalRun:
             verifier_traits=self.verifier.traits,
             env=environment()
             | {"exact": target.exact, "products": target.adapter.products, "memory": asdict(self.memory)}
+            | ({"no_kernel": lacking.why} if (lacking := target.adapter.uncompiled) else {})
             | ({"layers": told} if (told := target.adapter.layers_told) else {})
             | ({"lanes_ms": probed} if probed else {})
             | stream,
@@ -205,7 +206,7 @@ class LocalRun:
             return
         self._begun = True
         self._n_threads = torch.get_num_threads()
-        _use_threads(threads_of(self.start.lanes, self._n_threads))
+        _use_threads(threads_of(self.start.lanes, self.pair.target.adapter.threads or self._n_threads))
         self.probe.emit(self.header(), 0)
         with self._ending():
             self._preface()
@@ -218,9 +219,9 @@ class LocalRun:
         for one in filter(None, (self.pair.target, self.pair.draft)):
             if one.left_out is not None:
                 self.probe.emit(Warn(code="weights", message=f"{one.adapter.name}: {one.left_out}"), 0)
-        slow = without_compiler(self.pair)
-        if slow is not None:
-            self.probe.emit(Warn(code="kernel", message=slow), 0)
+        kernel = kernel_warning(self.pair)
+        if kernel is not None:
+            self.probe.emit(Warn(code="kernel", message=kernel), 0)
         cut = self.queries.cut_short(self.session.knobs)
         if cut is not None:
             self.probe.emit(Warn(code="context", message=cut), 0)

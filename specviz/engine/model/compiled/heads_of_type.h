@@ -33,9 +33,10 @@ static void OF(share_head)(const void *what, hand mine) {
     const head *d = o->d;
     hand *h = &mine;
     long n = o->n, in = d->in;
-    T *rows = (T *)o->space, some[n * SPEECH];
-    char tile[d->packed ? 1 : OF(tile)(n, in) * in * sizeof(T) + 64], *mine_at = o->space + lines_of(n * in * sizeof(T));
-    fine f = fine_at(mine_at + h->me * fine_bytes(n, in), n, in);
+    T *rows = (T *)o->space;
+    char *mine_at = o->space + lines_of(n * in * sizeof(T)) + h->me * speech_bytes(d, n, sizeof(T));
+    T *some = (T *)mine_at, *tile = (T *)(mine_at += lines_of(n * SPEECH * sizeof(T)));
+    fine f = fine_at(mine_at, n, in);
     int known = 0;
     OF(join)((T *)o->x, 0, 0, d->norm, rows, n, in, d->eps, h);
     EACH(v, d->vocab, 16, FEW) {
@@ -43,7 +44,7 @@ static void OF(share_head)(const void *what, hand mine) {
         for (long lo = v.lo; lo < v.hi; lo += SPEECH) {
             long wide = v.hi - lo < SPEECH ? v.hi - lo : SPEECH;
             if (d->packed) OF(four)(f, d->packed, some - lo, n, in, SPEECH, 0, (part){lo, lo + wide});
-            else OF(multiply)(rows, (const T *)d->w + lo * in, some, n, in, wide, SPEECH, aligned(tile), known++);
+            else OF(multiply)(rows, (const T *)d->w + lo * in, some, n, in, wide, SPEECH, tile, known++);
             for (long r = 0; r < n; r++) {
                 float *y = o->y + r * d->vocab + lo;
                 long k = 0;

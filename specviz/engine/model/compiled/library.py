@@ -1,26 +1,13 @@
-"""C of ours as a library of this machine, built once with the compiler that is at hand and kept on disk; `passes.c`.
-
-Built for this very processor, so an entry is named by the source, the compiler's version and the processor. Nothing of
-it is ever needed: where there is no compiler, torch's own products are used.
-"""
+"""`passes.c` as Python knows it: its structures, and its functions for each type of numbers."""
 
 import ctypes
-import hashlib
-import os
-import shutil
-import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import torch
 
-from specviz.engine.machine_facts import processor
-from specviz.names import COMPILE
+from specviz.engine.model.compiled.build import Once, built
 
 _SOURCES = tuple(
     Path(__file__).with_name(name)
@@ -34,7 +21,6 @@ _SOURCES = tuple(
     )
 )
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
-_LONGEST = 120.0  # seconds a compiler may take
 _NAMES = {torch.float32: "float", torch.bfloat16: "bf16"}
 
 _long, _float, _pointer = ctypes.c_long, ctypes.c_float, ctypes.c_void_p
@@ -134,9 +120,9 @@ class Functions:
     performing: Any  # program, occasion, threads: bytes to work in
 
 
-@cache
+@Once
 def functions() -> dict[torch.dtype, Functions]:
-    """The library by the dtype of its numbers. Raises OSError, in words, where there is none."""
+    """The library by the dtype of its numbers. Raises NoKernel."""
     library = built("passes", _SOURCES, _FLAGS)
     shape, paths, head = map(ctypes.POINTER, (KernelShape, KernelPaths, KernelHead))
     working = typed(library["working"], [shape, paths, *[_long] * 3], ctypes.c_size_t)
@@ -164,47 +150,3 @@ def typed(function: Any, takes: list[Any], gives: Any = None) -> Any:
     """A function of a library that knows what it takes and gives."""
     function.argtypes, function.restype = takes, gives
     return function
-
-
-def built(name: str, sources: Sequence[Path], flags: Sequence[str]) -> ctypes.CDLL:
-    """The library of that name, made of the first of the sources where it is not there yet. Raises OSError, in words,
-    where there can be none."""
-    if os.environ.get(COMPILE) == "off":
-        raise OSError("--compile off")
-    compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
-    if compiler is None:
-        raise OSError("no C compiler here")
-    words = [compiler, _version(compiler), *flags, *processor()]
-    text = b"\0".join(source.read_bytes() for source in sources)
-    key = hashlib.sha256("\0".join(words).encode() + text).hexdigest()[:24]
-    place = Path(platformdirs.user_cache_dir("specviz")) / "compiled" / f"{name}-{key}.so"
-    if place.exists():
-        with suppress(OSError):  # one that was cut short is made again
-            return ctypes.CDLL(str(place))
-    _build([compiler, *flags], sources[0], place)
-    return ctypes.CDLL(str(place))
-
-
-def _build(line: list[str], source: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = place.with_suffix(f".{os.getpid()}")
-    try:
-        told = _said([*line, "-o", str(new), str(source), "-lm"])
-        if not new.exists():
-            raise OSError(f"{line[0]} failed: {told.strip().splitlines()[0] if told.strip() else 'no word'}")
-        new.replace(place)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-@cache
-def _version(compiler: str) -> str:
-    return _said([compiler, "--version"]).partition("\n")[0]
-
-
-def _said(line: list[str]) -> str:
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=_LONGEST, check=False)
-    except subprocess.SubprocessError as error:
-        raise OSError(f"{line[0]}: {type(error).__name__}") from None
-    return done.stdout + done.stderr

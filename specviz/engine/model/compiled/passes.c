@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -207,6 +208,16 @@ static void *aligned(char *space) { return space + (64 - (size_t)space % 64) % 6
 
 static size_t lines_of(size_t n) { return (n + 63) / 64 * 64; }
 
+/* Rows of numbers of `item` bytes that are laid at once, in panels of as many as are taken at once: all of them where
+ * they are few. They lie in memory that the caller has, as do all large things: a thread's stack may be half a megabyte. */
+static long tile_rows(long n, long in, long item) {
+    long most = LAID / (in * item);
+    most = most < ROWS ? 1 : most < TILE ? most / ROWS * ROWS : TILE;
+    return n < most ? n : most;
+}
+
+static size_t tile_bytes(long n, long in, long item) { return lines_of(tile_rows(n, in, item) * in * item); }
+
 INLINE float largest(v16 a) {
 #ifdef __AVX512F__
     return _mm512_reduce_max_ps((__m512)a);
@@ -256,13 +267,19 @@ static room room_of(const shape *s, const paths *p, long item) {
         lines_of(side * longest(p, 0, p->n) * sizeof(float)),
         lines_of(side * s->dim * sizeof(float)),
         lines_of(side * sizeof(float)),
-        s->bits ? fine_bytes(p->n, larger(larger(s->inner, s->reads), larger(s->width, mixed))) : 0,
+        s->bits ? fine_bytes(p->n, larger(larger(s->inner, s->reads), larger(s->width, mixed)))
+                : (size_t)larger(larger(tile_bytes(p->n, s->inner, item), tile_bytes(p->n, s->reads, item)),
+                                 larger(tile_bytes(p->n, s->width, item), tile_bytes(p->n, mixed, item))),
     };
 }
 
-/* Bytes that a head works in, for n rows of numbers of `item` bytes. */
+/* Bytes that a thread of a head works in, for n rows of numbers of `item` bytes; and a head with all of them. */
+static size_t speech_bytes(const head *d, long n, long item) {
+    return lines_of(n * SPEECH * item) + (d->packed ? fine_bytes(n, d->in) : tile_bytes(n, d->in, item));
+}
+
 size_t speaking(const head *d, long n, long item, long threads) {
-    return lines_of(n * d->in * item) + (d->packed ? threads * fine_bytes(n, d->in) : 0) + 64;
+    return lines_of(n * d->in * item) + threads * speech_bytes(d, n, item) + 64;
 }
 
 static size_t of_thread(room r) { return r.query + r.scores + r.sums + r.totals + r.fine; }

@@ -18,6 +18,7 @@ from torch import nn
 
 from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.compiled.build import NoKernel, NotCompiled
 from specviz.engine.model.compiled.library import (
     Functions,
     KernelHead,
@@ -37,31 +38,41 @@ Tensor = torch.Tensor
 
 _LANES = 32  # numbers of a row that are taken at once, at most
 WIDEST = 256  # numbers of a head, at most
-_SPOKEN = 128  # rows whose logits are computed at once, at most: a part of them lies on the stack
+_SPOKEN = 128  # rows whose logits are computed at once, at most
 
 
-def compile_passes(adapter: ModelAdapter) -> str:
-    """Take rows through an adapter's layers and its head in the compiled kernel; "" or why it does not."""
+def compile_passes(adapter: ModelAdapter) -> NotCompiled | None:
+    """Take rows through an adapter's layers and its head in the compiled kernel; None, or why it does not."""
     adapter.compiled = None
-    if adapter.direct is None:
-        return "its layers have no direct form"
-    if adapter.device.type != "cpu":
-        return "it is for a CPU"
-    if "sliding_attention" in adapter.types and (adapter.window or 0) < adapter.context:
-        return "its layers see a window"
-    if type(adapter.head) not in (nn.Linear, SharpHead):
-        return f"its head is a {type(adapter.head).__name__}"
     try:
-        found = functions().get(adapter.dtype)
-        if found is None:
-            return f"no kernel for {str(adapter.dtype).removeprefix('torch.')}"
-        compiled = CompiledPasses(adapter, found)
-    except (OSError, ValueError) as error:
-        return str(error)
-    if not compiled.is_near(adapter):
-        return "its numbers are not those of the library's layers"
+        compiled = CompiledPasses(adapter, _functions_for(adapter))
+        near = compiled.is_near(adapter)
+    except NoKernel as error:
+        return NotCompiled(str(error), not error.asked)
+    except ValueError as error:
+        return NotCompiled(str(error), False)
+    except Exception as error:  # layers that nobody thought of: the library's own run them
+        return NotCompiled(f"the kernel cannot take these layers ({type(error).__name__}: {error})", True)
+    if not near:
+        return NotCompiled("its numbers are not those of the library's layers", True)
     adapter.compiled = compiled
-    return ""
+    return None
+
+
+def _functions_for(adapter: ModelAdapter) -> Functions:
+    """Raises ValueError for an adapter of a kind that the kernel is not for, NoKernel where there is none."""
+    if adapter.direct is None:
+        raise ValueError("its layers have no direct form")
+    if adapter.device.type != "cpu":
+        raise ValueError("it is for a CPU")
+    if "sliding_attention" in adapter.types and (adapter.window or 0) < adapter.context:
+        raise ValueError("its layers see a window")
+    if type(adapter.head) not in (nn.Linear, SharpHead):
+        raise ValueError(f"its head is a {type(adapter.head).__name__}")
+    found = functions().get(adapter.dtype)
+    if found is None:
+        raise ValueError(f"no kernel for {str(adapter.dtype).removeprefix('torch.')}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,6 @@ INLINE void OF(block)(const T *x, const T *w, T *y, long in, long ld, const int 
     if (O == 1) UNROLLED for (int m = M / 4 * 4; m < M; m++) OF(put_one)(y + m * ld, total(sums[m]));
 }
 
-/* Rows that are laid at once, in panels of as many as are taken at once: all of them where they are few. */
-static long OF(tile)(long n, long in) {
-    long most = LAID / (in * (long)sizeof(T));
-    most = most < ROWS ? 1 : most < TILE ? most / ROWS * ROWS : TILE;
-    return n < most ? n : most;
-}
-
 static void OF(lay)(const T *x, T *laid, long n, long in, long of) {
     for (long m = 0; m < n; m += of) {
         long some = n - m < of ? n - m : of;
@@ -52,9 +45,14 @@ static void OF(square)(const T *laid, const T *w, T *y, long n, long in, long ld
 #undef SOME
 }
 
-/* `laid`: space for a tile of rows; `known`: whether the rows lie there already. */
+/* `laid`: `tile_bytes` of space; `known`: whether the rows lie there already. Without space rows go one by one: a panel
+ * of one row is the row. */
 static void OF(multiply)(const T *x, const T *w, T *y, long n, long in, long out, long ld, T *laid, int known) {
-    long tile = OF(tile)(n, in);
+    long tile = tile_rows(n, in, sizeof(T));
+    if (!laid) {
+        for (long m = 0; m < n; m++) OF(line)(x + m * in, w, y + m * ld, 1, in, ld, (part){0, out});
+        return;
+    }
     for (long first = 0; first < n; first += tile) {
         long rows = n - first < tile ? n - first : tile, of = rows <= LINE ? rows : ROWS, o = 0;
         if (!known || tile < n) OF(lay)(x + first * in, laid, rows, in, of);
@@ -67,22 +65,25 @@ static void OF(multiply)(const T *x, const T *w, T *y, long n, long in, long out
     }
 }
 
-typedef struct { const T *x, *w; T *y; long n, in, out; } OF(product_of);
+typedef struct { const T *x, *w; T *y; long n, in, out; char *space; size_t apart; } OF(product_of);
 
 static void OF(share_product)(const void *what, hand mine) {
     const OF(product_of) *p = what;
     hand *h = &mine;
-    char space[OF(tile)(p->n, p->in) * p->in * sizeof(T) + 64];
+    T *laid = p->space ? (T *)(aligned(p->space) + h->me * p->apart) : 0;
     int known = 0;
     EACH(o, p->out, 16, FEW)
-        OF(multiply)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out, aligned(space), known++);
+        OF(multiply)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out, laid, known++);
     meet(h);
 }
 
 /* Rows [n][in] times weights [out][in]; `in` is a multiple of 32. */
 void OF(product)(const T *x, const T *w, T *y, long n, long in, long out, long threads) {
     step only;
-    together(OF(share_product), &(OF(product_of)){x, w, y, n, in, out}, threads, &only, 1);
+    size_t apart = tile_bytes(n, in, sizeof(T));
+    char *space = malloc((threads < 1 ? 1 : threads < MOST ? threads : MOST) * apart + 64);
+    together(OF(share_product), &(OF(product_of)){x, w, y, n, in, out, space, apart}, threads, &only, 1);
+    free(space);
 }
 
 INLINE void OF(ask)(const T *p, long n) { /* for what is needed soon */
@@ -214,15 +215,14 @@ static void OF(add)(T *x, const T *y, long n) {
 
 #include "four_bits_of_type.h"
 
-/* A product of all rows with a bias; `space`: of a thread, for rows in sixteen bits. */
+/* A product of all rows with a bias; `space`: of a thread, for a tile of rows, or for rows in sixteen bits. */
 static void OF(biased)(const shape *s, const T *x, const void *w, const T *bias, T *y, long n, long in, long out,
                        char *space, hand *h) {
     long bits = s->bits;
     fine f = fine_at(space, n, in);
-    char tile[bits ? 1 : OF(tile)(n, in) * in * sizeof(T) + 64];
     int known = 0;
     EACH(o, out, 16, FEW) {
-        if (!bits) OF(multiply)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, aligned(tile), known++);
+        if (!bits) OF(multiply)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, (T *)space, known++);
         else {
             if (!known++) OF(refined)(x, f, n, in, s->eighths);
             OF(four)(f, w, y, n, in, out, s->eighths, o);

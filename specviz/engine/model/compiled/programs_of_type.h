@@ -4,14 +4,15 @@
  * says how many rows there are, and where those lie that come from outside or go there.
  */
 
-/* Where the tables of an occasion lie, and behind them what is free; how many rows they have. */
-static char *OF(laid)(const program *g, const occasion *c, char *space, T **at, long *rows) {
+/* Where the tables of an occasion lie, how many rows they have, and how many bytes of `space` (0: none yet) they take. */
+static size_t OF(laid)(const program *g, const occasion *c, char *space, T **at, long *rows) {
+    size_t taken = 0;
     for (long k = 0; k < g->n_tables; k++) {
         rows[k] = g->tables[k].each * c->count + g->tables[k].fixed;
-        at[k] = c->given[k] ? c->given[k] : (T *)space;
-        if (!c->given[k]) space += lines_of(rows[k] * g->tables[k].width * sizeof(T));
+        at[k] = c->given[k] ? c->given[k] : space ? (T *)(space + taken) : 0;
+        if (!c->given[k]) taken += lines_of(rows[k] * g->tables[k].width * sizeof(T));
     }
-    return space;
+    return taken;
 }
 
 /* Angles of rows, from those of all positions. */
@@ -31,7 +32,7 @@ static void OF(moved)(const deed *d, const T *x, T *y, long n_x, long n_y, long 
 void OF(perform)(const program *g, const occasion *c, char *space, long threads) {
     T *at[TABLES];
     long rows[TABLES], turned = c->p ? c->p->n * g->dim : 0;
-    char *rest = OF(laid)(g, c, aligned(space), at, rows);
+    char *rest = aligned(space) + OF(laid)(g, c, aligned(space), at, rows);
     T *cos = (T *)rest, *sin = cos + turned;
     rest += lines_of(2 * turned * sizeof(T));
     if (turned) OF(turns)(c->cos, c->positions, cos, c->p->n, g->dim), OF(turns)(c->sin, c->positions, sin, c->p->n, g->dim);
@@ -68,7 +69,7 @@ void OF(perform)(const program *g, const occasion *c, char *space, long threads)
 size_t OF(performing)(const program *g, const occasion *c, long threads) {
     T *at[TABLES];
     long rows[TABLES];
-    size_t most = 0, tables = OF(laid)(g, c, 0, at, rows) - (char *)0;
+    size_t most = 0, tables = OF(laid)(g, c, 0, at, rows);
     for (const deed *d = g->deeds; d < g->deeds + g->n_deeds; d++) {
         size_t need = 0;
         if (d->kind == PRODUCT && d->bits) need = threads * fine_bytes(rows[d->y], g->tables[d->x].width);

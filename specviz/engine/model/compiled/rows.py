@@ -8,13 +8,13 @@ import os
 from collections.abc import Sequence
 from ctypes import addressof, c_double, c_long, c_void_p
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from specviz.engine.model.compiled.library import built, typed
+from specviz.engine.model.compiled.build import NoKernel, Once, built
+from specviz.engine.model.compiled.library import typed
 from specviz.names import COMPILE
 
 Tensor = torch.Tensor
@@ -134,9 +134,9 @@ def row_kernel() -> RowKernel | None:
         return None
 
 
-@cache
+@Once
 def _functions() -> tuple[Any, Any, Any]:
-    """Raises OSError, in words, where there can be none."""
+    """Raises NoKernel."""
     library = built("rows", (_SOURCE,), _FLAGS)
     made = (
         typed(library["facts"], [c_void_p] * 3 + [c_long] * 5, c_long),
@@ -144,7 +144,7 @@ def _functions() -> tuple[Any, Any, Any]:
         typed(library["largest"], [c_void_p, c_long, c_long, c_void_p, c_void_p], c_double),
     )
     if not _takes_as_topk(RowKernel(*made)):
-        raise OSError("of level entries it takes others than torch")
+        raise NoKernel("of level entries it takes others than torch")
     return made
 
 

@@ -5,13 +5,13 @@ from array import array
 from collections.abc import Sequence
 from ctypes import c_double, c_float, c_long, c_void_p
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from specviz.engine.model.compiled.library import built, typed
+from specviz.engine.model.compiled.build import Once, built
+from specviz.engine.model.compiled.library import typed
 from specviz.names import COMPILE
 from specviz.probability.surplus import Masses
 
@@ -97,9 +97,9 @@ def surplus_kernel() -> CompiledSurplus | None:
         return None
 
 
-@cache
+@Once
 def _kernel() -> CompiledSurplus:
-    """Raises OSError, in words, where there can be none."""
+    """Raises NoKernel."""
     library = built("surplus", (_SOURCE,), _FLAGS)
     return CompiledSurplus(
         typed(library["left"], [c_void_p, c_void_p, c_long, c_float, c_void_p], c_double),

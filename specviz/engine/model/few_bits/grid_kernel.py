@@ -8,13 +8,13 @@ the same with a compiler or without.
 import ctypes
 import os
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from specviz.engine.model.compiled.library import built, typed
+from specviz.engine.model.compiled.build import Once, built
+from specviz.engine.model.compiled.library import typed
 from specviz.names import COMPILE
 
 Tensor = torch.Tensor
@@ -85,7 +85,7 @@ def grid_kernel(weight: Tensor) -> GridKernel | None:
         return None
 
 
-@cache
+@Once
 def _kernels() -> dict[torch.dtype, GridKernel]:
     library = built("grids", (_SOURCE,), _FLAGS)
     return {

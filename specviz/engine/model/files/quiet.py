@@ -3,17 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from specviz import model_folder
+from specviz import lean, model_folder
 from specviz.errors import ModelError, SpecvizError
 
 
 @contextmanager
 def one_line(option: str) -> Iterator[None]:
     """Raises ModelError that begins with `option` for whatever the library raises."""
+    from huggingface_hub.utils import are_progress_bars_disabled
     from transformers.utils import logging
 
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
     logging.disable_progress_bar()  # it would stand between the lines of our own narration
-    before = logging.get_verbosity()
     logging.set_verbosity(logging.CRITICAL)
     try:
         yield
@@ -32,3 +33,5 @@ def one_line(option: str) -> Iterator[None]:
         raise ModelError(f"{option}: cannot be loaded: {why}") from error
     finally:
         logging.set_verbosity(before)
+        if bars and not lean.own_process:
+            logging.enable_progress_bar()

@@ -24,7 +24,7 @@ class Capture(Protocol):
 class CudaCapture:
     """Graphs of one device, which share their working memory: they are replayed one after another on one stream.
 
-    Written, and not run yet: no CUDA device was at hand.
+    Written, tested against a stand-in, and not run on a card yet, so it is off unless somebody asks for it.
     """
 
     def __init__(self, device: torch.device) -> None:

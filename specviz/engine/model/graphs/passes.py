@@ -27,7 +27,7 @@ from specviz.engine.model.exact.proof import rows_hold
 from specviz.engine.model.graphs.capture import Capture, CudaCapture, Replay
 from specviz.engine.model.graphs.rows import PassSizes, RowInputs
 from specviz.engine.model.selftest import tolerance
-from specviz.names import COMPILE
+from specviz.names import COMPILE, GRAPHS
 
 Tensor = torch.Tensor
 
@@ -237,6 +237,8 @@ def graph_passes(adapter: ModelAdapter, capture: Capture | None = None) -> str:
         return "it is for CUDA"
     if os.environ.get(COMPILE) == "off":
         return "it is turned off"
+    if capture is None and os.environ.get(GRAPHS) != "on":
+        return f"it has not run on a card yet, and is for who sets {GRAPHS}=on"
     if adapter.compiled is not None or adapter.parted or adapter.spread or len(adapter.devices) > 1:
         return "its layers go another way"
     passes = GraphedPasses(adapter, capture or CudaCapture(adapter.device))
