@@ -248,6 +248,8 @@ async def test_a_method_that_lacks_a_part_says_what_makes_it(cores: Cores) -> No
         heads.missing = ev.Missing(why="no heads for large", command="specviz train medusa --target large")
         cores.scripts[1].play([told, ev.State(state="idle")])
         await look(pilot, screen)
-        assert [str(label) for label, _ in screen.query_one("#method", Select)._options][-1].startswith("medusa (not here)")
+        assert [str(label) for label, _ in screen.query_one("#method", Select)._options][-1].startswith(
+            "medusa (not here)"
+        )
         await choose(pilot, "method", "medusa")
         assert "no heads for large: specviz train medusa --target large" in hint(screen)

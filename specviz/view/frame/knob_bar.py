@@ -197,7 +197,8 @@ def step_of(spec: KnobSpec) -> float:
 def _pending(items: Sequence[KnobItem], waits: bool) -> str:
     staged = [f"{label(i)} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
     sent = [f"{label(i)} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
-    return "  ".join(filter(None, (f"{'next run:' if waits else 'pending'} {', '.join(staged)}" if staged else "", ", ".join(sent))))
+    chosen = f"{'next run:' if waits else 'pending'} {', '.join(staged)}" if staged else ""
+    return "  ".join(filter(None, (chosen, ", ".join(sent))))
 
 
 def _last(run: Run, record: RoundRecord | None) -> str:
