@@ -70,8 +70,8 @@ class TalkingRun(LiveRun):
     # What a person asks ----------------------------------------------------------------------------------------------
 
     def say(self, message: str, like: Start) -> None:
-        """Ask the model something; the conversation goes on. `like`: with what method, verifier and knobs; what waits for
-        the next run (`edits.staged`) comes to them when the message is handed over.
+        """Ask the model something; the conversation goes on. `like`: with what method, verifier and knobs; to them
+        comes, when it is handed over, what waits for the next run (`edits.staged`).
 
         One message may wait for the models, or for the answer in hand to end. To a model that turns out to go on with
         texts it is a prompt. Raises SpecvizError.

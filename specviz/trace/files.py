@@ -3,8 +3,8 @@
 A recording is `NAME.sv.jsonl` while it grows and `NAME.sv.jsonl.gz` once the run has ended. Either name, or NAME alone,
 finds whichever exists, so a reader may be pointed at a file that is zipped a moment later; else NAME may be one that
 comes with the package. A recorder holds an advisory lock on its file, which tells a growing trace from a cut-off one.
-Where the system has no `flock` (or the file system refuses it) nothing counts as growing; readers still show whatever is
-appended.
+Where the system has no `flock` (or the file system refuses it) nothing counts as growing; readers still show whatever
+is appended.
 """
 
 import os
