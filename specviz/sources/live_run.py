@@ -74,6 +74,7 @@ class LiveRun:
         self._notices: deque[Notice] = deque(maxlen=_NOTICES)
         self._events = Kept()  # of the newest run, for whoever comes late
         self._recorder: Recorder | None = None
+        self._recorders: list[Recorder] = []  # of every recording begun here
         self._ids = 0
         self.attach(source)
 
@@ -395,6 +396,12 @@ class LiveRun:
             return self._recorder.path
         return self.source.recording if isinstance(self.source, Worker) else None
 
+    @property
+    def recorded(self) -> list[Path]:
+        """The files that were written, those of the command line first."""
+        own = [recorder.path for recorder in self._recorders]
+        return [*(self.source.recorded if isinstance(self.source, Worker) else []), *own]
+
     def record(self, folder: Path) -> Path | None:
         """Start a recording of this run from its beginning, or end the one that was started so. Raises SpecvizError."""
         if self._recorder is not None and not self._recorder.ended:
@@ -412,6 +419,7 @@ class LiveRun:
         for event in self._events.since(0):
             recorder.write(event)
         self._recorder = recorder
+        self._recorders.append(recorder)
         return recorder.path
 
     def close(self) -> None:

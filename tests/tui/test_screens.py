@@ -219,3 +219,25 @@ def test_no_part_of_the_screen_hides_what_another_does_for_itself() -> None:
                 if name.startswith("_") and not name.startswith("__") and callable(value):
                     owners.setdefault(name, []).append(part.__name__)
     assert {name: parts for name, parts in owners.items() if len(parts) > 1} == {}
+
+
+async def test_the_theme_chosen_last_is_there_again_and_one_that_is_asked_for_is_not_kept(chain_trace: Path) -> None:
+    library = Library(animate=False, look=list)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("T")
+        await pilot.pause()
+        chosen = app.theme
+    asked = Library(animate=False, look=list, theme="nord")
+    for found, wanted in ((library, chosen), (asked, "nord"), (library, chosen)):
+        app = SpecvizApp(found, found.trace(chain_trace))
+        async with app.run_test(size=WIDE) as pilot:
+            await pilot.pause()
+            assert app.theme == wanted
+
+
+async def test_the_palette_offers_what_can_be_done_before_the_pages_of_the_guide(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE):
+        titles = sorted(command.title for command in app.get_system_commands(app.screen))
+        assert not any(title.lower().startswith("explain:") for title in titles[:20])

@@ -11,8 +11,9 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import painter_of
 from specviz_tui.compare.columns import columns
 from specviz_tui.compare.screen import CompareScreen
-from specviz_tui.compare.two import TwoScreen
+from specviz_tui.compare.two import TwoScreen, example
 from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.settings import parse_settings
 from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, shown
 from support.traces import make_events
 
@@ -169,3 +170,13 @@ def test_every_token_stands_in_a_line_that_fits(cells: int) -> None:
     for lane in text.lanes:
         for token in lane.tokens:
             assert token.shown in written
+
+
+@pytest.mark.parametrize("method", ["draft", "layerskip"])
+def test_what_is_proposed_is_a_knob_of_this_method(method: str) -> None:
+    specs = next(info.knobs for info in catalogue().methods if info.name == method)
+    header = next(event for event in run() if isinstance(event, ev.Header))
+    header.knob_specs, header.knobs = specs, {spec.name: spec.default for spec in specs}
+    named = parse_settings(example(fold([header])), specs)
+    assert named
+    assert all(value != header.knobs[name] for name, value in named.items())

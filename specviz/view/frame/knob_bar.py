@@ -226,11 +226,11 @@ def _last(run: Run, record: RoundRecord | None) -> str:
         f"{specs.get(name, name)} {shown(old)}→{shown(new)}" if old != new else f"{specs.get(name, name)} {shown(new)}"
         for name, (old, new) in moved.items()
     )
-    what = f"last r{changes[-1].applied_r}: {', '.join(told)}"
     before = (turns[first - 1] if first else 0, turns[first])
     stop = bisect_right(range(len(run.rounds)), limit, key=run.rounds.place)
     effect = _effect(run, before, (turns[-1], stop))
-    return f"{what}, {effect}" if effect else what
+    # What came of it stands first: of a narrow line the list of knobs is what may be cut.
+    return f"last r{changes[-1].applied_r}: {f'{effect} with ' if effect else ''}{', '.join(told)}"
 
 
 def _effect(run: Run, before: tuple[int, int], after: tuple[int, int]) -> str:

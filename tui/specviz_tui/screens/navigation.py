@@ -95,8 +95,10 @@ class LookingActions(RunScreen):
             self.select(node)
 
     def _seek_words(self, place: str) -> int | None:
-        """To a place, or else to a piece of the text. What is written as a place is no text: nothing is looked through for
-        a round that is not there. Returns the node named, if any. Raises SpecvizError."""
+        """To a place, or else to a piece of the text. Of what is written as a place the text is not looked through.
+
+        Returns the node named, if any. Raises SpecvizError.
+        """
         player, words = self.feed.player, place.strip()
         if is_place(words):
             try:

@@ -103,7 +103,9 @@ class StartScreen(ModalScreen[Begin | None]):
             given = self._methods.get(self._wanted.method, self._methods[chosen])
             self._specs = given.knobs
             yield Input(
-                settings(self._wanted.knobs, given.knobs), placeholder="knobs, as in gamma=6 temperature=.8", id="knobs"
+                settings(self._wanted.knobs, given.knobs),
+                placeholder="knobs, as in temperature=.8 max_new_tokens=64",
+                id="knobs",
             )
             yield Static("", id="hint", markup=False, classes="dialog-hint")
 

@@ -174,7 +174,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def _round(
         self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool, waited: int
     ) -> list[LaneBlock]:
-        """A round's blocks; of the one on screen only what has happened. `waited`: ns that the chart leaves out before."""
+        """A round's blocks; of the one on screen only what has happened. `waited`: ns left out before it."""
         known = self.facts.known(record.index) if self.run.tells_tokens else None
         pieces: list[LanePiece] = []
         if clock == "measured":
