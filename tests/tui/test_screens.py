@@ -240,4 +240,4 @@ async def test_the_palette_offers_what_can_be_done_before_the_pages_of_the_guide
     app = replay_app(chain_trace)
     async with app.run_test(size=WIDE):
         titles = sorted(command.title for command in app.get_system_commands(app.screen))
-        assert not any(title.lower().startswith("explain:") for title in titles[:20])
+        assert not any(title.lower().startswith("explain:") for title in titles[:15])
