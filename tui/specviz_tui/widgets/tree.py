@@ -27,7 +27,7 @@ from specviz_tui.common.titled import OneStyle, Titled
 from specviz_tui.widgets import tree_rows as rows
 from specviz_tui.widgets.canvas_lines import CanvasLines, ruler
 from specviz_tui.widgets.tree_columns import ColumnGrid, column_plan, looked_at
-from specviz_tui.widgets.tree_line import Row
+from specviz_tui.widgets.tree_line import Row, cut_to
 from specviz_tui.widgets.tree_rows import fits_below, judged
 from specviz_tui.widgets.tree_side import TreeRuler, TreeSide
 
@@ -147,10 +147,11 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
         row = self._lines.row(line)
         if line not in self._strips:
             self._strips[line] = Strip([Segment(text, base + style) for text, style in row.pieces])
-        x = 0 if row.pinned else x
         strip = self._strips[line]
         if self.labels:
             strip = labelled(strip, row, self.labels, base)
+        if row.pinned:
+            return cut_to(strip, self.scrollable_content_region.width, base).extend_cell_length(width, base)
         return strip.crop_extend(x, x + width, base)
 
     @property
