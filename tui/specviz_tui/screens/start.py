@@ -20,7 +20,7 @@ from textual.widgets import Input, Label, Select, Static, TextArea
 
 from specviz.commands import Start
 from specviz.errors import SpecvizError
-from specviz.events import Catalogue, MethodInfo
+from specviz.events import Catalogue
 from specviz.knobs import KnobSpec
 from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel
@@ -271,7 +271,9 @@ class StartScreen(ModalScreen[Begin | None]):
 
     def _method_options(self) -> list[tuple[Text, str]]:
         """Each with what it does, in a list wider than its box."""
-        return [(_line(method), name) for name, method in self._methods.items()]
+        absent = {name: "" if method.missing is None else " (not here)" for name, method in self._methods.items()}
+        names = {name: Text(f"{name}{why}", style=FAINT if why else "") for name, why in absent.items()}
+        return [(text.append(running(f": {self._methods[name].help}"), FAINT), name) for name, text in names.items()]
 
     def _chosen(self) -> str:
         """The method that was wanted, where it can run; else one that can."""
@@ -346,8 +348,3 @@ class StartScreen(ModalScreen[Begin | None]):
     def action_cancel(self) -> None:
         self._drop_core()
         self.dismiss(None)
-
-
-def _line(method: MethodInfo) -> Text:
-    name = Text(method.name) if method.missing is None else Text(f"{method.name} (not here)", style=FAINT)
-    return name.append(running(f": {method.help}"), style=FAINT)

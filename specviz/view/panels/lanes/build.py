@@ -136,10 +136,8 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         first = max(record.query.first, record.index - ROUNDS + 1)
         rounds = self.run.rounds[first : record.index + 1]
         waits = list(accumulate(self._waits(rounds)))
-        found = [
-            self._round(r, clock, record.index, now if r is record else None, judged, waited)
-            for r, waited in zip(rounds, waits, strict=True)
-        ]
+        each = zip(rounds, waits, strict=True)
+        found = [self._round(r, clock, record.index, now if r is record else None, judged, ns) for r, ns in each]
         lanes_used = set(_lanes([block for part in found for block in part]))
         found = [[block for block in part if block.lane in lanes_used] for part in found]
         blocks = tuple(block for part in found for block in part)
@@ -160,15 +158,12 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         return Chart(clock, text, lanes, blocks, arrows, tuple(spans), t0, t1, cursor)
 
     def _waits(self, rounds: Sequence[RoundRecord]) -> Iterator[int]:
-        """ns before each round in which nobody worked, as long as a viewer held the core: no lane is idle for that.
-
-        What happens between the rounds of another engine is its own.
-        """
+        """ns before each round in which nobody worked, as where a viewer held the core: no lane is idle for that. What
+        happens between the rounds of another engine is its own."""
+        outside = self.run.header is not None and self.run.header.outside is not None
         yield 0
         for before, record in pairwise(rounds):
-            ended = max((span.t0 + span.dur_ns for span in before.spans), default=0)
-            ended = max(ended, before.end.t if before.end is not None else before.start.t)
-            outside = self.run.header is not None and self.run.header.outside is not None
+            ended = max([span.t0 + span.dur_ns for span in before.spans] + [(before.end or before.start).t])
             yield 0 if outside else max(0, record.start.t - ended)
 
     def _round(
