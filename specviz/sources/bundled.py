@@ -1,49 +1,19 @@
-"""What comes with the package: recorded traces and prompts, by name, in the order in which they are offered."""
+"""Recorded traces, prompts and lessons that come with the package, in the order in which they are offered."""
 
 from functools import cache
-from importlib import resources
-from pathlib import Path
 
-from specviz.trace.files import PACKED, PLAIN
+from specviz.trace.bundled import FIRST, SUFFIXES, assets, bundled_traces, trace_name, traces_in
 
-# Sampled; its first rounds show both ends: all kept and a bonus, then a rejection and a resample.
-FIRST = "explain-draft"
-SUFFIXES = (PACKED, PLAIN, ".jsonl.gz", ".jsonl")
-
-
-def trace_name(path: Path | str) -> str:
-    """A trace's name as it is shown."""
-    name = Path(path).name
-    return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
-
-
-def traces_in(folder: Path) -> list[Path]:
-    """Traces by name, those that draft nothing last; none for a folder that is not there or cannot be read."""
-    try:
-        found = [path for path in folder.iterdir() if path.name.endswith((PACKED, PLAIN))]
-    except OSError:
-        return []
-    return sorted(found, key=lambda path: (trace_name(path).endswith("-ar"), path.name))
-
-
-def _assets(folder: str) -> Path:
-    return Path(str(resources.files("specviz_assets"))) / folder
-
-
-@cache
-def bundled_traces() -> dict[str, Path]:
-    """The traces that come with the package, the one that is looked at first before all others."""
-    found = {trace_name(path): path for path in traces_in(_assets("traces"))}
-    return {name: found[name] for name in sorted(found, key=lambda name: name != FIRST)}
+__all__ = ["FIRST", "SUFFIXES", "bundled_lessons", "bundled_prompts", "bundled_traces", "trace_name", "traces_in"]
 
 
 @cache
 def bundled_prompts() -> dict[str, str]:
     """The prompts that come with the package."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_assets("prompts").glob("*.txt"))}
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(assets("prompts").glob("*.txt"))}
 
 
 @cache
 def bundled_lessons() -> dict[str, str]:
     """The guided lessons that come with the package, as they are written, in the order in which they are offered."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_assets("lessons").glob("*.toml"))}
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(assets("lessons").glob("*.toml"))}

@@ -13,6 +13,7 @@ from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.sources.live_run import LiveRun
+from specviz.view.frame.knob_bar import label as knob_label
 from specviz.view.words.numbers import knob as shown
 
 STOPPED = "stopped"
@@ -45,16 +46,16 @@ def two_settings(core: LiveRun, other: Mapping[str, Any] | None = None) -> TwoSe
         now[change.name] = change.new
     stands = start.knobs
     if other is not None:
-        stands = {**start.knobs, **now}
+        stands = core.standing
         known = header.knobs | header.sampling | dict(core.run.knobs)
         was, now = {name: known.get(name) for name in other}, dict(other)
     moved = {name: value for name, value in now.items() if value != was[name]}
     if not moved:
         return None
-    symbols = {spec.name: spec.symbol or spec.name for spec in header.knob_specs}
+    labels = {spec.name: knob_label(spec) for spec in header.knob_specs}
 
     def label(values: Mapping[str, Any]) -> str:
-        return ", ".join(f"{symbols.get(name, name)} {shown(values[name])}" for name in moved)
+        return ", ".join(f"{labels.get(name, name)} {shown(values[name])}" for name in moved)
 
     first = replace(start, paused=False, knobs=dict(stands))
     return TwoSettings((first, replace(first, knobs={**stands, **moved})), (label(was), label(moved)))

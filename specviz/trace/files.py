@@ -1,9 +1,10 @@
 """Names of trace files, opening them, and who is recording: every way a file can be no trace has its own clear line.
 
 A recording is `NAME.sv.jsonl` while it grows and `NAME.sv.jsonl.gz` once the run has ended. Either name, or NAME alone,
-finds whichever exists, so a reader may be pointed at a file that is zipped a moment later. A recorder holds an advisory
-lock on its file, which tells a growing trace from a cut-off one. Where the system has no `flock` (or the file system
-refuses it) nothing counts as growing; readers still show whatever is appended.
+finds whichever exists, so a reader may be pointed at a file that is zipped a moment later; else NAME may be one that
+comes with the package. A recorder holds an advisory lock on its file, which tells a growing trace from a cut-off one.
+Where the system has no `flock` (or the file system refuses it) nothing counts as growing; readers still show whatever
+is appended.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
-from specviz.errors import TraceError, suggestion
+from specviz.errors import TraceError, nearest, suggestion
 
 PLAIN, PACKED = ".sv.jsonl", ".sv.jsonl.gz"
 RECORD = "'specviz run --record FILE'"
@@ -44,7 +45,10 @@ def packed_path(path: Path | str) -> Path:
 
 
 def resolve(path: Path | str) -> Path:
-    """The existing file meant by `path`. Raises TraceError for a folder, or when there is none (nearest name given)."""
+    """The existing file meant by `path`, else the trace of that name that comes with the package.
+
+    The one door for every command. Raises TraceError for a folder, or when there is none (nearest name given).
+    """
     path = Path(path)
     try:
         return _resolved(path)
@@ -53,17 +57,23 @@ def resolve(path: Path | str) -> Path:
 
 
 def _resolved(path: Path) -> Path:
-    if path.is_dir():
-        raise TraceError(f"{path} is a folder; name one of its traces{_traces_in(path)}")
+    from specviz.trace.bundled import bundled_traces  # which knows a trace by the endings that are named here
+
     for candidate in (path, plain_path(path), packed_path(path)):
         if candidate.is_file():
             return candidate
+    if str(path) in bundled_traces():
+        return bundled_traces()[str(path)]
+    if path.is_dir():
+        raise TraceError(f"{path} is a folder; name one of its traces{_traces_in(path)}")
     if path.exists():
         raise TraceError(f"{path} is not a regular file; give the path of a recorded trace ({PLAIN} or {PACKED})")
     if not path.parent.is_dir():
         raise TraceError(f"no trace {path}: there is no folder {path.parent}")
     stems = [name.removesuffix(".gz").removesuffix(PLAIN) for name in trace_names(path.parent)]
-    near = suggestion(plain_path(path).name.removesuffix(PLAIN), dict.fromkeys(stems)) if stems else ""
+    name = plain_path(path).name.removesuffix(PLAIN)
+    close = nearest(name, [*stems, *(bundled_traces() if path.parent == Path() else ())])
+    near = suggestion(name, dict.fromkeys([close] if close else stems)) if close or stems else ""
     raise TraceError(f"no trace {path}{near or '; record one with ' + RECORD}")
 
 

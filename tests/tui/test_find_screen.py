@@ -7,8 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from textual.widgets import Input, Static
 
+from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
+from specviz.view import Player
 from specviz.view.find.search import filter_for, matches
 from specviz_tui.app import SpecvizApp
 from specviz_tui.find import actions as finding
@@ -118,6 +120,21 @@ async def test_a_long_run_is_looked_through_while_the_screen_goes_on(
             main.find_tick()
         await pilot.pause()
         assert words in run.queries[0].text
+
+
+async def test_a_place_that_is_not_there_is_answered_without_looking_through_the_text(
+    tree_trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Player, "text_places", lambda *_: pytest.fail("a place is no piece of the text"))
+    app = replay_app(tree_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        main = main_of(app)
+        n = len(main.feed.player.run.rounds)
+        assert main.place_hint("r2") == f"enter goes to round 2 of {n}"
+        assert main.place_hint("r3500") == f"no round 3500 in query 0; it has rounds 1 to {n}"
+        with pytest.raises(SpecvizError, match=f'it has rounds 1 to {n}; "r3500", in quotes, is looked for'):
+            main.seek("r3500")
+        await pilot.pause()
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from textual.widget import Widget
 
 from specviz.runlog.fold import fold
+from specviz.trace.bundled import bundled_traces
 from specviz.view import Options, Player
 from specviz.view.frame.frame import Frame, TreeFrame, TreeRoom
 from specviz_tui.app import SpecvizApp
@@ -249,3 +250,18 @@ async def test_random_keys_and_sizes_never_hurt(tree_trace: Path) -> None:
         await pilot.resize_terminal(*NARROW)
         await pilot.pause()
         assert app.screen_stack[0].query_one(TreeCanvas).listed
+
+
+async def test_a_tree_that_was_scrolled_for_another_room_begins_at_its_root_again() -> None:
+    """At first nothing is folded, for the canvas does not know its lines yet."""
+    app = replay_app(bundled_traces()["stream-specblock"])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
+        main, canvas = app.screen, app.screen.query_one(TreeCanvas)
+        assert isinstance(main, MainScreen)
+        whole = main.feed.player.frame(Options(selected=max(node.id for node in frame_of(app).tree.nodes)))
+        canvas.rebuild(whole)
+        assert canvas.scroll_offset.y > 0
+        main.repaint_all()
+        await pilot.pause()
+        assert canvas.scroll_offset.y == 0

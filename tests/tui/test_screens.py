@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.strip import Strip
 from textual.widget import Widget
 
 from specviz_tui.app import SpecvizApp
@@ -20,7 +24,9 @@ from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import guide_page, help_page, pages
 from specviz_tui.widgets.knob_bar import KnobPanel
+from specviz_tui.widgets.text_strip import _last, _lines
 from specviz_tui.widgets.tree import TreeCanvas
+from specviz_tui.widgets.tree_line import cut_to
 from specviz_tui.widgets.why_panel import WhyPanel
 from support.live import NARROW, WIDE, lines, recorded, replay_app, shown
 
@@ -60,8 +66,13 @@ async def test_narrow_screens_collapse_in_order(tree_trace: Path) -> None:
         assert screen.query_one(TreeCanvas).listed
         assert screen.query_one(KnobPanel).size.height == 1
         assert screen.query_one("#text").size.height == 1
-        assert not screen.query_one(WhyPanel).display
+        assert screen.query_one(WhyPanel).display, "there are lines for it"
         assert not screen.query_one("#sparkline").display
+        await pilot.resize_terminal(80, 18)
+        await pilot.pause()
+        screen.paint()
+        await pilot.pause()
+        assert not screen.query_one(WhyPanel).display
         await pilot.resize_terminal(*WIDE)
         await pilot.pause()
         assert not screen.query_one(TreeCanvas).listed
@@ -219,3 +230,41 @@ def test_no_part_of_the_screen_hides_what_another_does_for_itself() -> None:
                 if name.startswith("_") and not name.startswith("__") and callable(value):
                     owners.setdefault(name, []).append(part.__name__)
     assert {name: parts for name, parts in owners.items() if len(parts) > 1} == {}
+
+
+async def test_the_theme_chosen_last_is_there_again_and_one_that_is_asked_for_is_not_kept(chain_trace: Path) -> None:
+    library = Library(animate=False, look=list)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=WIDE) as pilot:
+        await pilot.press("T")
+        await pilot.pause()
+        chosen = app.theme
+    asked = Library(animate=False, look=list, theme="nord")
+    for found, wanted in ((library, chosen), (asked, "nord"), (library, chosen)):
+        app = SpecvizApp(found, found.trace(chain_trace))
+        async with app.run_test(size=WIDE) as pilot:
+            await pilot.pause()
+            assert app.theme == wanted
+
+
+async def test_the_palette_offers_what_can_be_done_before_the_pages_of_the_guide(chain_trace: Path) -> None:
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE):
+        titles = sorted(command.title for command in app.get_system_commands(app.screen))
+        assert not any(title.lower().startswith("explain:") for title in titles[:15])
+
+
+def test_text_breaks_between_words_and_marks_what_it_leaves_out() -> None:
+    text = Text("The✓ sky✓ is✓ bluebluebluebluebluebluebluebluebluebluebluee✓ indeed✓")
+    found = _lines(text, 20)
+    assert "".join(line.plain for line in found).replace(" ", "") == text.plain.replace(" ", "")
+    assert found[0].plain == "The✓ sky✓ is✓"
+    assert max(line.cell_len for line in found) <= 20
+    assert _last(found, 2)[0].plain.startswith("…")
+
+
+@pytest.mark.parametrize(
+    ("words", "seen"), [("seven", "seven  "), ("7 cells", "7 cells"), ("a longer line", "a long…")]
+)
+def test_a_line_that_is_cut_says_so(words: str, seen: str) -> None:
+    assert cut_to(Strip([Segment(words)]), 7, Style()).text == seen

@@ -13,9 +13,10 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import Painter, painter_of
 from specviz_tui.compare.columns import columns
 from specviz_tui.compare.screen import CompareScreen
-from specviz_tui.compare.two import TwoScreen, verdict
+from specviz_tui.compare.two import TwoScreen, example, verdict
 from specviz_tui.compare.views import differ, whole
 from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.settings import parse_settings
 from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, shown
 from support.traces import make_events, plain_round, plain_run
 
@@ -188,3 +189,13 @@ def test_texts_that_nobody_knows_are_neither_the_same_nor_do_they_part() -> None
     assert verdict(found.text) == "texts are not on record"
     assert not any(differ(found.text, at) for at in range(found.text.n_positions))
     assert "not on record" in whole(found, 0, 90, Painter()).plain.replace("\n", " ")
+
+
+@pytest.mark.parametrize("method", ["draft", "layerskip"])
+def test_what_is_proposed_is_a_knob_of_this_method(method: str) -> None:
+    specs = next(info.knobs for info in catalogue().methods if info.name == method)
+    header = next(event for event in run() if isinstance(event, ev.Header))
+    header.knob_specs, header.knobs = specs, {spec.name: spec.default for spec in specs}
+    named = parse_settings(example(fold([header])), specs)
+    assert named
+    assert all(value != header.knobs[name] for name, value in named.items())

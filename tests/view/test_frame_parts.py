@@ -1,5 +1,6 @@
 """The parts of a frame: counts, text strip, knobs, header, numbers, marks. Each is what the records say, no more."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +216,7 @@ def test_pending_knobs_go_from_chosen_to_sent_to_in_force() -> None:
 
 
 def test_what_is_sent_and_what_is_chosen_after_it_are_told_apart() -> None:
-    player = Player(fold(make_events(temperature=0.8, seed=1, gamma=2)))
+    player = Player(fold(make_events(temperature=0.8, seed=1, gamma=2)[:-1]))
     bar = player.frame(Options(sent={"gamma": 4}, staged={"gamma": 2})).knobs
     gamma = next(item for item in bar.items if item.name == "gamma")
     assert (gamma.sent, gamma.staged, gamma.fill) == (4, 2, 2 / 64), "2 is not in force any more once 4 is sent"
@@ -223,8 +224,9 @@ def test_what_is_sent_and_what_is_chosen_after_it_are_told_apart() -> None:
 
 
 def test_pending_names_a_knob_by_what_stands_in_the_bar() -> None:
-    pending = Player(fold(make_events(temperature=0.8, seed=1))).frame(Options(staged={"d_max": 7})).knobs.pending
-    assert pending == "pending d_max 3→7"
+    events = make_events(temperature=0.8, seed=1)
+    for told, words in ((events[:-1], "pending d_max 3→7"), (events, "next run: d_max 3→7")):
+        assert Player(fold(told)).frame(Options(staged={"d_max": 7})).knobs.pending == words
 
 
 def test_changes_of_one_round_are_all_named() -> None:
@@ -245,7 +247,7 @@ def changed(n_before: int, n_after: int) -> Player:
 
 def test_the_last_change_is_compared_with_what_was_before() -> None:
     player = changed(10, 10)
-    assert player.frame().knobs.last.startswith("last r11: γ 2→4, len 1→3.5 (n 10, ±")
+    assert re.fullmatch(r"last r11: len 1→3\.5 \(n 10, ±[.\d]+\) with γ 2→4", player.frame().knobs.last)
     assert "cannot tell" not in player.frame().knobs.last
     player.seek("r3")
     assert player.frame().knobs.last == ""
@@ -257,7 +259,7 @@ def test_rounds_that_are_all_alike_are_no_certainty() -> None:
     """Twelve rounds of 1 token before, twelve of 1 after: no spread was seen, and nothing is certain."""
     run = fold(plain_run([plain_round(r, 6 + r, 4, 0) for r in range(1, 25)]))
     run.apply(ev.Knob(name="gamma", old=2, new=4, requested_r=12, applied_r=13))
-    assert Player(run).frame().knobs.last.endswith(": cannot tell yet)")
+    assert Player(run).frame().knobs.last.endswith(": cannot tell yet) with γ 2→4")
 
 
 def test_steps_of_one_press_are_one_change() -> None:
@@ -266,15 +268,15 @@ def test_steps_of_one_press_are_one_change() -> None:
     run.changes.clear()
     for r, old, new in ((13, 2, 3), (13, 3, 4), (15, 4, 6)):
         run.apply(ev.Knob(name="gamma", old=old, new=new, requested_r=r - 1, applied_r=r))
-    assert Player(run).frame().knobs.last.startswith("last r15: γ 2→6, len 1→3.5 (n 12, ±")
+    assert re.fullmatch(r"last r15: len 1→3\.5 \(n 12, ±[.\d]+\) with γ 2→6", Player(run).frame().knobs.last)
     run.apply(ev.Knob(name="gamma", old=6, new=2, requested_r=15, applied_r=16))
-    assert Player(run).frame().knobs.last.startswith("last r16: γ 2, len 1→"), "there and back"
+    assert re.fullmatch(r"last r16: len 1→.* with γ 2", Player(run).frame().knobs.last), "there and back"
 
 
 def test_a_difference_within_its_interval_is_not_called_one() -> None:
     run = fold(plain_run([plain_round(r, 6 + 4 * r, 4, r % 4 if r != 14 else 3) for r in range(1, 26)]))
     run.apply(ev.Knob(name="gamma", old=2, new=4, requested_r=12, applied_r=13))
-    assert Player(run).frame().knobs.last.endswith("cannot tell yet)")
+    assert Player(run).frame().knobs.last.endswith("cannot tell yet) with γ 2→4")
 
 
 # Header and metrics -------------------------------------------------------------------------------------------------

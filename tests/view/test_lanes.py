@@ -221,6 +221,26 @@ def test_the_measured_clock_shows_the_spans_and_nothing_else() -> None:
     assert all(a.t1 <= b.t0 + 1e-9 for a, b in pairwise(ordered)), "one process, nothing overlaps"
 
 
+def test_time_for_which_a_viewer_held_the_core_is_nobodys_idle_time() -> None:
+    """Three rounds as they follow each other, and with ten seconds before each of them."""
+
+    def told(held: int) -> Chart:
+        events = make_events(temperature=0.8, new_tokens=12)
+        ends = [k for k, event in enumerate(events) if isinstance(event, ev.RoundEnd)]
+        for k, event in enumerate(events):
+            later = held * sum(end < k for end in ends)
+            event.t += later
+            if isinstance(event, ev.Span):
+                event.t0 += later
+        return chart(lanes(fold(events), 2, clock="measured"))
+
+    paced, free = told(10 * SECOND), told(0)
+    assert paced.t1 - paced.t0 == pytest.approx(free.t1 - free.t0)
+    assert [lane.busy for lane in paced.lanes] == pytest.approx([lane.busy for lane in free.lanes])
+    assert "20 s of waiting between rounds left out" in paced.clock_text
+    assert "left out" not in free.clock_text
+
+
 def test_a_draft_that_was_cut_is_void_from_there_on() -> None:
     run = fold(make_events(temperature=0.8, new_tokens=60, noise=0.6))
     cut = next(r for r in run.rounds if r.end and 0 < r.end.n_accepted < r.end.n_drafted)

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from specviz import events as ev
@@ -155,6 +156,20 @@ def test_greedy_hit_and_miss() -> None:
     assert words(run, 0) == "▁the is the target's most likely token here, as the draft guessed."
     assert words(run, 1) == "The target's most likely token here is ▁rug, not ▁mat."
     assert words(run, CLOSING) == "▁rug is the target's most likely token here; it is written in place of ▁mat."
+
+
+def test_a_greedy_tie_is_said_to_be_one() -> None:
+    tied = {"margin": 0.0, "rank_p": 1}
+    run = walk(
+        node(0, " the"),
+        node(1, " mat", parent=0, depth=2),
+        msgspec.structs.replace(drawn(0, 0.4, (0, 1), 0), **tied),
+        msgspec.structs.replace(drawn(1, 0.4, (1, 1), 1), **tied),
+        closing("recovered", " rug", 0),
+        temperature=0,
+    )
+    assert words(run, 0).endswith("as the draft guessed. Another token is exactly as likely: a tie.")
+    assert words(run, 1) == "▁rug and ▁mat are equally likely to the target: a tie, of which it takes ▁rug."
 
 
 def test_greedy_miss_because_of_a_sibling() -> None:

@@ -19,6 +19,7 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
+from textual.theme import Theme
 
 from specviz.errors import SpecvizError
 from specviz.sources.bundled import trace_name
@@ -32,6 +33,7 @@ from specviz_tui.common.frame_widget import LessonsAsked, NeverReady, OpenAsked,
 from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import key_tables, style_sheets
 from specviz_tui.common.remapped import remapped
+from specviz_tui.common.themes import keep_theme, kept_theme
 from specviz_tui.screens.library import FETCH, LEARN, LESSON, Library, fetching, model_id
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import FetchScreen, OpenScreen
@@ -45,6 +47,7 @@ class SpecvizApp(App[int]):
     """One run on one screen; dialogs over it."""
 
     TITLE = "specviz"
+    NOTIFICATION_TIMEOUT = 4
     CSS_PATH = ["specviz.tcss", *style_sheets()]
 
     def __init__(
@@ -70,8 +73,23 @@ class SpecvizApp(App[int]):
     def on_mount(self) -> None:
         """With nothing given, ask what to open."""
         self.set_keymap(dict(self.library.keys))
+        wanted = self.library.theme or kept_theme()
+        if wanted in self.available_themes:
+            self.theme = wanted
+        self._shown_theme = self.theme
+        self.theme_changed_signal.subscribe(self, self._keep_theme)
         if self._asks:
             self.ask_what_to_open()
+
+    def _keep_theme(self, theme: Theme) -> None:
+        """Another one than one came with."""
+        if theme.name == self._shown_theme:
+            return
+        self._shown_theme = theme.name
+        try:
+            keep_theme(theme.name)
+        except SpecvizError as error:
+            self.notify(str(error), severity="warning", markup=False)
 
     def on_unmount(self) -> None:
         as_usual()
@@ -212,8 +230,9 @@ class SpecvizApp(App[int]):
                         do = partial(screen.call_later, screen.do, key)
                         yield SystemCommand(key.help, f"{key.group} · key {key.caps}", do)
             for name, (title, _) in pages().items():
-                yield SystemCommand(f"Explain {title}", "a page of the guide", lambda name=name: self._explain(name))
-        yield from super().get_system_commands(screen)
+                yield SystemCommand(f"explain: {title}", "a page of the guide", lambda name=name: self._explain(name))
+        for command in super().get_system_commands(screen):  # the list is sorted, capitals before all else
+            yield command._replace(title=command.title.lower())
 
     def _explain(self, name: str) -> None:
         self.push_screen(GuideScreen(name))

@@ -46,11 +46,10 @@ def command(
       specviz diff 'main/*.gz' 'branch/*.gz' --fail-if 'block_efficiency drops 5%; survival@1 drops 0.05 surely'
       specviz diff before after -o report.html
     """
-    from specviz.cli.look.written import named
     from specviz.diff import compare_sets, parse_rules, read_set
 
     rules = parse_rules(fail_if)
-    before, after = read_set(named(a)), read_set(named(b))
+    before, after = read_set(a), read_set(b)
     if out is not None:
         _refuse(out, [path for each in (before, after) for path in each.files], force)
     report = compare_sets(before, after)

@@ -93,8 +93,9 @@ def _or(kinds: Sequence[str]) -> str:
 
 
 def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
-    from specviz.cli.look.written import found_trace, read_run
+    from specviz.cli.look.written import read_run
     from specviz.tables import CARD, ENDINGS, TABLES, WHOLE, write_tables
+    from specviz.trace import resolve
 
     folder, narrow = given[kind], bool(given["narrow"])
     asked = [table for table in (WHOLE if kind == "parquet" else TABLES) if table.narrow or not narrow]
@@ -102,7 +103,7 @@ def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
     taken = next((path for path in there if path.exists()), None)
     if taken is not None and not given["force"]:
         raise SpecvizError(f"{taken} is there already; give --force to write over it, or another folder")
-    path = found_trace(trace)
+    path = resolve(trace)
     builder = read_run(path)
     try:
         ending = next(each for each in ENDINGS if each == kind)
@@ -114,11 +115,12 @@ def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
 
 
 def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
-    from specviz.cli.look.written import found_trace, read_run, refuse_place, unwritten
+    from specviz.cli.look.written import read_run, refuse_place, unwritten
+    from specviz.trace import resolve
     from specviz.trace.private import open_like
     from specviz.view.stage.notebook import trace_title
 
-    path, place = found_trace(trace), str(given[kind]).strip()
+    path, place = resolve(trace), str(given[kind]).strip()
     _check_place(kind, place)
     named = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
     ending = "chrome.json" if kind == "chrome" else kind

@@ -10,6 +10,7 @@ from specviz.cli.flags import text, with_options
 from specviz.cli.request import check_models, check_place, checked_lanes, prompt_text
 from specviz.commands import Start
 from specviz.errors import SpecvizError
+from specviz.trace import resolve
 
 REPLAY = text("--replay", "FILE", "Show a recorded trace; one that still grows is followed.")
 PROMPT_AND_MODELS = with_options(
@@ -44,9 +45,7 @@ def name_trace(given: dict[str, Any]) -> None:
         return
     if replay is not None:
         raise SpecvizError(f"two traces, {trace} and --replay {replay}; 'specviz compare' shows them side by side")
-    from specviz.cli.look.written import found_trace
-
-    given["replay"] = str(found_trace(trace))
+    given["replay"] = str(resolve(trace))
 
 
 def wants_run(given: Mapping[str, Any]) -> bool:

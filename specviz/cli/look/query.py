@@ -47,10 +47,9 @@ def command(sql: str | None, traces: tuple[str, ...], tables: bool, as_csv: bool
     if sql is None or not traces:
         lacking = "a statement and a trace" if sql is None else "a trace to ask"
         raise SpecvizError(f"query needs {lacking}: specviz query 'select count(*) from rounds' run.sv.jsonl.gz")
-    from specviz.cli.look.written import named
     from specviz.tables.database import ask
 
-    found = ask(sql, [named(each) for each in traces])
+    found = ask(sql, traces)
     for note in found.notes:
         narrate(f"specviz: {running(note)}")
     if as_json:

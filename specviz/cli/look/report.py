@@ -25,10 +25,11 @@ def command(trace: str, out: Path | None, force: bool, quiet: bool) -> None:
       specviz report run.sv.jsonl.gz
       specviz report run.sv.jsonl.gz -o report.html
     """
-    from specviz.cli.look.written import found_trace, refuse_place, unwritten
+    from specviz.cli.look.written import refuse_place, unwritten
+    from specviz.trace import resolve
     from specviz.view.stage.notebook import saved, trace_title
 
-    path = found_trace(trace)
+    path = resolve(trace)
     written = out or Path(f"{trace_title(path)}.html")
     refuse_place(written, path, force)
     page = saved(path)

@@ -17,7 +17,8 @@ from specviz.cli.flags import flag, max_mb_option, text, value
 from specviz.cli.look import live, served
 from specviz.cli.look.able import methods_for
 from specviz.cli.look.served import RememberingCommand
-from specviz.errors import MissingExtra, SpecvizError
+from specviz.cli.printing import narrate
+from specviz.errors import MissingExtra, SpecvizError, suggestion
 
 if TYPE_CHECKING:
     from specviz_tui.common.feed import RunFeed
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 @flag("--full-speed", "Do not hold the core until each round was seen; F switches while it runs.")
 @options.recording_options("Write a trace of the live run; R does so later.")
 @flag("--ascii ascii_only", "ASCII characters only.")
+@text(
+    "--theme", "NAME", "Colours: textual-dark, textual-light, nord or solarized-light [default: chosen last, with T]."
+)
 @flag("--serve", "In a browser of this machine instead of the terminal.")
 @value("--port", click.IntRange(0, 65535), 8000, "With --serve; the next free one when it is in use.", metavar="N")
 @max_mb_option
@@ -63,12 +67,16 @@ def command(**given: Any) -> int:
     from specviz.cli.look.watch import show_history
     from specviz.engines.watch.history import is_history
     from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
+    from specviz_tui.common.paint import THEMES
     from specviz_tui.common.remapped import own_keys
 
     core = _core(given) if wanted else WorkerStart()
     if given["replay"] is not None and not given["serve"] and is_history(given["replay"]):
         return show_history(given["replay"])
-    library = Library(wants_animation(), given["ascii_only"], core, keys=own_keys(), methods=methods_for)
+    theme = given["theme"] or ""
+    if theme and theme not in THEMES:
+        raise SpecvizError(f"no theme '{theme}'{suggestion(theme, THEMES)}")
+    library = Library(wants_animation(), given["ascii_only"], core, keys=own_keys(), methods=methods_for, theme=theme)
     if given["serve"]:
         return _serve(given)
     feed = _opened(library, given["replay"], wanted)
@@ -80,6 +88,8 @@ def command(**given: Any) -> int:
         app.run()
     finally:
         app.feed.close()
+        for path in app.feed.recorded:
+            narrate(f"specviz: recorded {path}")
     if app.feed.never_ready:
         raise SpecvizError(app.feed.failed or "the core did not start")
     return app.return_code or 0

@@ -4,27 +4,8 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError, TraceError
 from specviz.runlog.fold import Run
-from specviz.trace import Trace, resolve
+from specviz.trace import Trace
 from specviz.view.play.build import FrameBuilder
-
-
-def found_trace(trace: str) -> Path:
-    """The trace that is meant: a file, else one that comes with the package. Raises TraceError for neither."""
-    from specviz.sources.bundled import bundled_traces
-
-    try:
-        return resolve(trace)
-    except TraceError:
-        if trace in bundled_traces():
-            return bundled_traces()[trace]
-        raise
-
-
-def named(traces: str) -> str:
-    """The file of a recording that comes with the package, by its name; what is none, as it was given."""
-    from specviz.sources.bundled import bundled_traces
-
-    return str(found_trace(traces)) if traces in bundled_traces() else traces
 
 
 def read_run(path: Path) -> FrameBuilder:

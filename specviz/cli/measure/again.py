@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.cli import options
-from specviz.cli.look.written import found_trace, read_run
+from specviz.cli.look.written import read_run
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.commands import Start
 from specviz.errors import SpecvizError
@@ -18,6 +18,7 @@ from specviz.local_models.found import local_path
 from specviz.methods import Method, pick_verifier
 from specviz.runlog.fold import Run
 from specviz.self_drafts import BITS, PREFIX
+from specviz.trace import resolve
 from specviz.verifiers import get_verifier
 from specviz.view.stage.notebook import trace_title
 
@@ -32,7 +33,7 @@ def decoded_again(
 
     Raises SpecvizError for a recording without its prompt, a target that is not its target, and bad settings.
     """
-    path = found_trace(name)
+    path = resolve(name)
     run = read_run(Path(path)).run
     header, prefill = run.header, run.queries[0].prefill
     redacted = header is None or header.imported or header.env.get("redacted")

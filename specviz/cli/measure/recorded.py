@@ -8,12 +8,13 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from specviz.cli.look.written import found_trace, read_run
+from specviz.cli.look.written import read_run
 from specviz.cli.printing import echo_json, table_of
 from specviz.console import standard_output
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.text import running
+from specviz.trace import resolve
 from specviz.view.compare import MOST, CompareRow, RunLane, SideBySide, comparison
 from specviz.view.stage.notebook import trace_title
 from specviz.view.words.numbers import UNKNOWN, number, percent, plural, prob, uncertainty
@@ -46,7 +47,7 @@ def read_runs(names: Sequence[str]) -> Iterator[tuple[str, Run]]:
         more = ", or give a setting to decode its prompt again with, as --gamma 2" if len(names) == 1 else ""
         raise SpecvizError(f"{len(names)} recorded runs to compare; name 2 to {MOST}{more}")
     for name in names:
-        path = found_trace(name)
+        path = resolve(name)
         yield trace_title(Path(path)), read_run(path).run
 
 

@@ -181,6 +181,12 @@ class Seek:
 
         Raises SpecvizError for what is no place, or is not in this run.
         """
+        index, node = self.located(place)
+        self.seek_index(index)
+        return node
+
+    def located(self, place: str) -> tuple[int, int | None]:
+        """Number of the round over the whole run, and the node, of a place. Raises SpecvizError as `seek` does."""
         match = _PLACE.match(place.strip().lower())
         if match is None:
             raise SpecvizError(f"no place '{place}'; write a round and, if you like, a node: r37, r37/n14, q1/r3/n14")
@@ -192,8 +198,7 @@ class Seek:
             last = max((number for query, number in places if query == q), default=0)
             known = f"no round {r} in query {q}; it has rounds 1 to {last}" if last else f"no query {q} here"
             raise SpecvizError(known)
-        self.seek_index(index)
-        return int(match["n"]) if match["n"] else None
+        return index, int(match["n"]) if match["n"] else None
 
 
 def _completing(run: Run, indexes: Iterable[int], wanted: str) -> Iterator[int | None]:

@@ -218,7 +218,8 @@ def _greedy_rows(facts: NodeContext) -> list[WhyRow]:
     elif facts.raw_least is not None:
         rows.append(WhyRow("p  target", f"<{fine(facts.raw_least)}", None, "before T 0, not among the largest"))
     if verdict.margin is not None:
-        rows.append(WhyRow("lead", number(verdict.margin), None, "logit of the best over the next"))
+        tie = "a tie: two tokens are the most likely" if verdict.margin == 0 else "logit of the best over the next"
+        rows.append(WhyRow("lead", number(verdict.margin), None, tie))
     return rows
 
 

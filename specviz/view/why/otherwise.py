@@ -35,14 +35,19 @@ def _greedy(family: RoundTree, facts: NodeContext) -> str | None:
     assert verdict is not None
     if verdict.status == "accepted":
         lead = verdict.margin
-        return None if lead is None else f"rejected if the target's next best logit were {number(lead)} higher"
+        return None if lead is None else f"rejected if the target's next best logit were {_higher(lead)} higher"
     top = family.top(facts.node.node)
     if not top:
         return None
     best, own = top[0][1], next((log for token, log in top if token == facts.node.token), None)
     if own is not None and math.isfinite(best - own):
-        return f"kept if its logit in the target were {number(best - own)} higher"
+        return f"kept if its logit in the target were {_higher(best - own)} higher"
     return f"kept if its logit in the target were more than {number(best - top[-1][1])} higher"
+
+
+def _higher(lead: float) -> str:
+    """A tie turns on any difference."""
+    return number(lead) if lead else "the least bit"
 
 
 def _never_tested(run: Run, family: RoundTree, facts: NodeContext) -> str | None:

@@ -54,7 +54,7 @@ def _node_words(case: NodeContext) -> str:
         return scan_words(case, kept)
     if case.greedy:
         return (
-            f"{case.token} is the target's most likely token here, as the draft guessed."
+            f"{case.token} is the target's most likely token here, as the draft guessed.{_TIED if _tie(case) else ''}"
             if kept
             else _greedy_rejected(case)
         )
@@ -94,9 +94,20 @@ def _beside(case: NodeContext) -> str:
 # Temperature 0: the target's row is one token -----------------------------------------------------------------------
 
 
+_TIED = " Another token is exactly as likely: a tie."
+
+
+def _tie(case: NodeContext) -> bool:
+    """Whether this token shares the first place of the target's row with another one."""
+    return case.verdict is not None and case.verdict.margin == 0 and case.verdict.rank_p == 1
+
+
 def _greedy_rejected(case: NodeContext) -> str:
     if case.taker is None:
         return f"{case.token} is not the target's most likely token here."
+    if _tie(case):
+        taken = case.taker.token
+        return f"{taken} and {case.token} are equally likely to the target: a tie, of which it takes {taken}."
     return f"The target's most likely token here is {case.taker.token}, not {case.token}."
 
 

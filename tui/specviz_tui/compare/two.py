@@ -11,11 +11,14 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from specviz.errors import SpecvizError
+from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.sources.two_settings import STOPPED, TwoRuns, TwoSettings, two_settings
 from specviz.view.compare.aligned import LETTERS, Aligned, aligned
 from specviz.view.compare.figures import Compared, compared
 from specviz.view.compare.texts import NOT_ON_RECORD
+from specviz.view.frame.knob_bar import step_of, without_effect
+from specviz.view.words.numbers import knob as shown
 from specviz.view.words.numbers import plural
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.paint import FAINT, STRONG, painter_of, sentence
@@ -28,7 +31,7 @@ from specviz_tui.screens.settings import parse_settings
 
 LOOK_S = 0.2
 KEYS = "esc back (ends what goes on) · C all numbers and settings · ↑ ↓ scroll"
-_HINT = "values to try against those of the run: gamma=6 temperature=.8"
+_HINT = "values to try against those of the run: "
 _FIGURES = ("block_efficiency", "mean_accepted", "draft_acceptance_rate", "tokens_per_second")
 _TALL, _FIRST = 30, ("block_efficiency", "tokens_per_second")  # on a short screen these alone
 
@@ -173,6 +176,18 @@ def verdict(text: Aligned) -> str:
     return f"same text: {text.n_same} of {text.n_positions} tokens equal"
 
 
+def example(run: Run) -> str:
+    """`gamma=5 temperature=.1`: the first knob of the run that moves along a range a step on, and one more."""
+    specs = run.header.knob_specs if run.header is not None else []
+    slides = [spec for spec in specs if spec.kind in ("int", "float") and without_effect(spec, run.knobs) is None]
+    return " ".join(f"{spec.name}={shown(_next(spec, run.knobs.get(spec.name, spec.default)))}" for spec in slides[:2])
+
+
+def _next(spec: KnobSpec, value: Any) -> Any:
+    step = step_of(spec)
+    return value + step if spec.hi is None or value + step <= spec.hi else value - step
+
+
 def _figures(found: Compared, n: int, cells: int, names: Sequence[str]) -> list[Text]:
     rows = [row for row in found.rows if row.name in names]
     lines = views.numbers(rows, LETTERS[:n], cells)
@@ -194,7 +209,8 @@ class TwoActions(LiveActions):
         if asked is not None:
             self._begin_two(asked)
             return
-        question = Question("A/B: the same prompt again, and with", _HINT, check=self._tried)
+        hint = _HINT + example(self.feed.run)
+        question = Question("A/B: the same prompt again, and with", hint, check=self._tried)
         self.app.push_screen(AskScreen(question), self._typed_two)
 
     def _tried(self, typed: str) -> TwoSettings:
@@ -202,7 +218,7 @@ class TwoActions(LiveActions):
         header = self.feed.run.header
         values: dict[str, Any] = parse_settings(typed, header.knob_specs if header is not None else [])
         if not values:
-            raise SpecvizError("name a knob and another value for it: gamma=6")
+            raise SpecvizError(f"name a knob and another value for it: {example(self.feed.run)}")
         asked = two_settings(self.feed, values)
         if asked is None:
             raise SpecvizError("the run has these values already: name another one")

@@ -66,6 +66,7 @@ class Library:
     look: Callable[[], list[LocalModel]] = local_models
     keys: Mapping[str, str] = field(default_factory=dict)
     methods: Callable[[str], str] = lambda target: ""
+    theme: str = ""  # asked for by name; "": the one that was chosen last
     _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:

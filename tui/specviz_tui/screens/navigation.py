@@ -89,18 +89,25 @@ class LookingActions(RunScreen):
             if not text or not player.seek_text(text):
                 raise SpecvizError(f"'{text}' is not found in the text" if text else 'a text stands between the "')
         else:
-            try:
-                node = player.seek(words)
-            except SpecvizError as error:
-                if player.seek_text(place):
-                    pass
-                elif is_place(words):
-                    raise
-                else:
-                    raise SpecvizError(f"'{place}' is not found in the text; or write a place: {PLACES}") from error
+            node = self._seek_words(place)
         self.go(True)
         if node is not None:
             self.select(node)
+
+    def _seek_words(self, place: str) -> int | None:
+        """To a place, or else to a piece of the text. Of what is written as a place the text is not looked through.
+
+        Returns the node named, if any. Raises SpecvizError.
+        """
+        player, words = self.feed.player, place.strip()
+        if is_place(words):
+            try:
+                return player.seek(words)
+            except SpecvizError as error:
+                raise SpecvizError(f'{error}; "{words}", in quotes, is looked for in the text') from None
+        if not player.seek_text(place):
+            raise SpecvizError(f"'{place}' is not found in the text; or write a place: {PLACES}")
+        return None
 
     def _seek_seconds(self, seconds: float) -> None:
         """To the round that was going on then. Raises SpecvizError for a time behind the last round."""
@@ -128,7 +135,10 @@ class LookingActions(RunScreen):
         if seconds is not None:
             return f"enter goes to {seconds:g}s of {self._span()[1]:.2f}s"
         if is_place(words):
-            return f"enter goes there; the run has {plural(n, 'round')}"
+            try:
+                return f"enter goes to round {player.located(words)[0] + 1} of {n}"
+            except SpecvizError as error:
+                return str(error)
         if quoted_text(typed) is not None:
             return "enter goes to the next round that completes this text"
         return PLACE_HINT

@@ -11,7 +11,7 @@ from specviz.view.frame.frame import Frame
 from specviz_tui.common.frame_widget import NodePicked
 from specviz_tui.common.paint import Painter, painter_of
 from specviz_tui.common.titled import OneStyle
-from specviz_tui.widgets.tree_line import Row
+from specviz_tui.widgets.tree_line import Row, cut_to
 
 
 class RowView(OneStyle, Widget):
@@ -58,7 +58,7 @@ class RowView(OneStyle, Widget):
         if y >= len(self._rows):
             return Strip.blank(width, base)
         strip = Strip([Segment(text, base + style) for text, style in self._rows[y].pieces])
-        return strip.crop_extend(0, width, base)
+        return cut_to(strip, width, base)
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)

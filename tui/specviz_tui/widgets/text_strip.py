@@ -45,7 +45,8 @@ class TextStrip(FrameWidget, can_focus=True):
             return Text("")
         summary = Text(f"  {self.frame.strip.summary} ", style=FAINT) if lines == 1 and not self._bordered else Text("")
         cells = width - summary.cell_len - 1
-        text = Text("\n").join(Text(" ") + line for line in _lines(self._tail(cells * lines - lines), cells)[-lines:])
+        shown = _last(_lines(self._tail(cells * lines - lines), cells), lines)
+        text = Text("\n").join(Text(" ") + line for line in shown)
         return spread(text, summary, width) if summary else text
 
     @property
@@ -108,13 +109,24 @@ def _last_cells(text: Text, cells: int) -> Text:
     return Text("…", style=FAINT).append_text(text[start:])
 
 
+def _last(lines: list[Text], n: int) -> list[Text]:
+    """The last lines; what was left out is marked."""
+    if len(lines) <= n:
+        return lines
+    first, *rest = lines[-n:]
+    return [Text("…", style=FAINT).append_text(first[1:]), *rest]
+
+
 def _lines(text: Text, cells: int) -> list[Text]:
-    """The text broken after every `cells` cells, wherever that is."""
-    cuts, used = [], 0
-    for at, char in enumerate(text.plain):
-        width = cell_len(char)
-        if used + width > cells:
-            cuts.append(at)
-            used = 0
-        used += width
-    return list(text.divide(cuts))
+    """The text in lines of `cells` cells, broken at spaces; a word longer than a line is broken where that ends."""
+    plain, cuts, used, space = text.plain, [], 0, 0  # `space`: place behind the last one of this line
+    for at, char in enumerate(plain):
+        if used + cell_len(char) > cells:
+            cuts.append(at + 1 if char == " " else space or at)
+            used, space = cell_len(plain[cuts[-1] : at]), 0
+        used += cell_len(char) if at >= (cuts[-1] if cuts else 0) else 0
+        space = at + 1 if char == " " and at >= (cuts[-1] if cuts else 0) else space
+    lines = list(text.divide(cuts))
+    for line in lines[:-1]:
+        line.rstrip()
+    return lines

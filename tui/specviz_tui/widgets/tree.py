@@ -27,7 +27,7 @@ from specviz_tui.common.titled import OneStyle, Titled
 from specviz_tui.widgets import tree_rows as rows
 from specviz_tui.widgets.canvas_lines import CanvasLines, ruler
 from specviz_tui.widgets.tree_columns import ColumnGrid, column_plan, looked_at
-from specviz_tui.widgets.tree_line import Row
+from specviz_tui.widgets.tree_line import Row, cut_to
 from specviz_tui.widgets.tree_rows import fits_below, judged
 from specviz_tui.widgets.tree_side import TreeRuler, TreeSide
 
@@ -49,6 +49,8 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
         self._lines = CanvasLines()
         self._strips: dict[int, Strip] = {}
         self._around: tuple[object, int] = (None, 0)  # round, and the column around which the others shrink
+        self._of: object = None  # round and room that were painted last
+        self._begins = False  # another one than before is shown
 
     @property
     def painter(self) -> Painter:
@@ -86,6 +88,8 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
     def rebuild(self, frame: Frame) -> None:
         """Cut the tree into lines, keep the cursor in sight."""
         width, height = self.scrollable_content_region.size
+        here = (frame.query, frame.round, width, height)
+        self._begins, self._of = self._begins or here != self._of, here
         old, self._lines = self._lines, self._cut(frame, width, height)
         size = Size(max(width, self._lines.widest), max(height, len(self._lines)))
         if size != self.virtual_size:
@@ -126,8 +130,12 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
                 self.refresh_line(y)
 
     def _follow(self) -> None:
-        """Scroll to the cursor where it is out of sight."""
+        """Scroll to the cursor where it is out of sight; to the root where the cursor is in sight from there."""
         y = self._lines.cursor
+        if self.scroll_offset.y and (len(self._lines) <= self.n_lines or (self._begins and (y or 0) < self.n_lines)):
+            self._strips.clear()
+            self.scroll_to(y=0, animate=False, force=True)
+        self._begins = False
         if y is None:
             return
         x0, x1 = self._lines.row(y).cursor or (0, 0)
@@ -147,10 +155,11 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
         row = self._lines.row(line)
         if line not in self._strips:
             self._strips[line] = Strip([Segment(text, base + style) for text, style in row.pieces])
-        x = 0 if row.pinned else x
         strip = self._strips[line]
         if self.labels:
             strip = labelled(strip, row, self.labels, base)
+        if row.pinned:
+            return cut_to(strip, self.scrollable_content_region.width, base).extend_cell_length(width, base)
         return strip.crop_extend(x, x + width, base)
 
     @property
@@ -267,6 +276,7 @@ class TreeBox(Titled, Vertical):
         if frame is not None and frame.round:
             query = f"query {frame.query} · " if frame.query else ""
             steps = f" {frame.step}/{frame.n_steps}" if frame.n_steps > 1 else ""
+            title = f"Recording {frame.state.meanwhile}" if frame.state.meanwhile else title
             title += f" · {query}round {frame.round} · {frame.phase_text}{steps}"
         self.entitle(title)
 

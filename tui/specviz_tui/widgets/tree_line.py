@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 
 from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
+from textual.strip import Strip
 
 from specviz.view.frame.frame import TreeNode
-from specviz_tui.common.paint import PLAIN
+from specviz_tui.common.paint import FAINT, PLAIN
 
 Piece = tuple[str, Style]
 
@@ -35,3 +37,10 @@ class Row:
         self.spots.append((x0, self.cells, node.id))
         if node.cursor:
             self.cursor = (x0, self.cells)
+
+
+def cut_to(strip: Strip, width: int, base: Style) -> Strip:
+    """A line in so many cells; where words do not fit, `…` stands at its end."""
+    if not strip.crop(width).text.strip():
+        return strip.crop_extend(0, width, base)
+    return Strip.join([strip.crop(0, width - 1), Strip([Segment("…", base + FAINT)])])

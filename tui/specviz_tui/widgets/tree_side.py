@@ -38,8 +38,8 @@ class TreeSide(RowView):
         cards = [
             _map(frame.tree.map, painter),
             _curve(glance.curve, painter, width),
-            _bars("How the target ranks drafted tokens", glance.ranks, painter, width),
-            _bars("Where a round's time goes", glance.stages, painter, width),
+            _bars(_title("Target's rank of drafted tokens", "up to here"), glance.ranks, painter, width),
+            _bars(_title("Where a round's time goes", "whole run"), glance.stages, painter, width),
         ]
         below = fits_below(frame.tree, height - 1, True)
         least = 0 if below else min(5, height)
@@ -91,7 +91,7 @@ def _curve(series: Series | None, painter: Painter, width: int) -> list[Row]:
     """A bar for each place in the draft."""
     if series is None or not series.xs:
         return []
-    lines = [_title("Kept by place in the draft", "95 % interval")]
+    lines = [_title("Kept by place in the draft", "whole run, 95 %")]
     for k, x in enumerate(series.xs[:_MOST_PLACES]):
         low, high = series.lows[k], series.highs[k]
         around = "" if low is None or high is None else f" {prob(low)} .. {prob(high)}"
@@ -101,11 +101,11 @@ def _curve(series: Series | None, painter: Painter, width: int) -> list[Row]:
     return lines
 
 
-def _bars(title: str, bars: tuple[GlanceBar, ...], painter: Painter, width: int) -> list[Row]:
+def _bars(title: Row, bars: tuple[GlanceBar, ...], painter: Painter, width: int) -> list[Row]:
     if not bars:
         return []
     label = max(cell_len(each.label) for each in bars)
-    return [_title(title), *(_bar(each, label, painter, width) for each in bars)]
+    return [title, *(_bar(each, label, painter, width) for each in bars)]
 
 
 def _bar(each: GlanceBar, label: int, painter: Painter, width: int) -> Row:

@@ -1,6 +1,7 @@
 """`LanesPanel`: who worked and who waited, on the clock that was asked for."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from specviz.metrics import Metrics
 
 ROUNDS = 8  # on the chart
+_TOLD_NS = 50_000_000  # of waiting between its rounds from which on the chart says that it is left out
 _LABELS = {"target": "target", "draft": "draft", "sync": "sync", "hrad": "H-RAD"}
 _NUMBERS = (  # name, label, kind
     ("rollback_rate", "rolled back, one path", "percent"),
@@ -133,11 +135,15 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     ) -> Chart:
         first = max(record.query.first, record.index - ROUNDS + 1)
         rounds = self.run.rounds[first : record.index + 1]
-        found = [self._round(r, clock, record.index, now if r is record else None, judged) for r in rounds]
+        waits = list(accumulate(self._waits(rounds)))
+        each = zip(rounds, waits, strict=True)
+        found = [self._round(r, clock, record.index, now if r is record else None, judged, ns) for r, ns in each]
         lanes_used = set(_lanes([block for part in found for block in part]))
         found = [[block for block in part if block.lane in lanes_used] for part in found]
         blocks = tuple(block for part in found for block in part)
         text = self._clock_text(clock)
+        if clock == "measured" and waits[-1] >= _TOLD_NS:
+            text += f"; {seconds(waits[-1] / 1e9)} of waiting between rounds left out"
         if not blocks:
             return Chart(clock, text, (), (), (), (), 0.0, 0.0, None, self._no_blocks(clock, now))
         spans = []
@@ -151,16 +157,25 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         arrows = tuple(self._arrows(rounds, blocks, clock, record.index if judged else record.index - 1))
         return Chart(clock, text, lanes, blocks, arrows, tuple(spans), t0, t1, cursor)
 
+    def _waits(self, rounds: Sequence[RoundRecord]) -> Iterator[int]:
+        """ns before each round in which nobody worked, as where a viewer held the core: no lane is idle for that. What
+        happens between the rounds of another engine is its own."""
+        outside = self.run.header is not None and self.run.header.outside is not None
+        yield 0
+        for before, record in pairwise(rounds):
+            ended = max([span.t0 + span.dur_ns for span in before.spans] + [(before.end or before.start).t])
+            yield 0 if outside else max(0, record.start.t - ended)
+
     def _round(
-        self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool
+        self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool, waited: int
     ) -> list[LaneBlock]:
-        """A round's blocks; of the one on screen only what has happened."""
+        """A round's blocks; of the one on screen only what has happened. `waited`: ns left out before it."""
         known = self.facts.known(record.index) if self.run.tells_tokens else None
         pieces: list[LanePiece] = []
         if clock == "measured":
             header = self.run.header
             serial = header is None or header.lanes in ("", "serial")
-            pieces = measured(record, known, self.run.rounds.began(0), serial)
+            pieces = measured(record, known, self.run.rounds.began(0) + waited, serial)
         elif known is not None and known.played is not None:
             pieces = modelled(known.played)
         if now is not None and now.phase < Phase.VERIFY and self.run.tells_tokens:
