@@ -111,7 +111,7 @@ def fig_survival(survival: Survival | None, dark: bool = False) -> go.Figure:
 
 def _curve(curve: Curve, dark: bool) -> go.Scatter:
     mark, dash, symbol = _LOOK[curve.rule]
-    name = f"{'▶ ' if curve.own else ''}{curve.label}, exact"
+    name = f"{'▶ ' if curve.own else ''}{curve.label}, expected"
     return go.Scatter(
         x=list(curve.xs),
         y=list(curve.values),
@@ -136,7 +136,7 @@ def survival_rows(survival: Survival | None) -> list[dict[str, Any]]:
             "95 % from": lo,
             "to": hi,
             "n": n,
-            **{f"{label}, exact": values.get(t) for label, values in columns.items()},
+            **{f"{label}, expected": values.get(t) for label, values in columns.items()},
         }
         for t, v, lo, hi, n in zipped
     ]
