@@ -177,6 +177,7 @@ class _Again:
             kind=outcome.kind if outcome.kind is not None and len(tokens[:left]) > len(kept) else "none",
             may_close=tuple(small.name(token) for token in way.may_close) if left == len(tokens) else (),
             never=tuple(small.name(token) for token in way.never) if left == len(tokens) else (),
+            carries=outcome.carry.left if outcome.carry is not None and left == len(tokens) else 0,
         )
 
 

@@ -92,6 +92,8 @@ def cut(header: Header, record: RoundRecord, draft: Draft, knobs: Mapping[str, A
     for spec in cutting(header):
         if spec.name in knobs:
             draft = _without(draft, _CUTS[spec.cuts](record, draft, knobs[spec.name]))
+            if spec.cuts == "depth" and draft.planned is not None and knobs[spec.name] >= 0:
+                draft = replace(draft, planned=min(draft.planned, knobs[spec.name]))
     return draft
 
 

@@ -29,7 +29,8 @@ class RoundAgain:
 
     `closing`: the token that would end it; None: a token that the record does not name. `tokens`: all that would be
     committed, UNKNOWN_TOKEN for that one; `may_close` holds every token it may be, `never` some that it is not. `kind`:
-    "none" when nothing is drawn behind the draft.
+    "none" when nothing is drawn behind the draft. `carries`: how many rounds the rule then takes to write the rest of
+    its block, a token each and nothing drafted.
     """
 
     accepted: tuple[int, ...]
@@ -39,6 +40,7 @@ class RoundAgain:
     kind: Literal["recovered", "bonus", "none"]
     may_close: tuple[int, ...] = ()
     never: tuple[int, ...] = ()
+    carries: int = 0
 
     @property
     def closing(self) -> int | None:

@@ -147,7 +147,11 @@ def _json_round(found: Decision, sentence: str, certainty: str) -> dict[str, Any
         "certainty": certainty,
         "why": found.why or None,
         "was": _json_way(found.was.accepted, found.was.tokens, found.was.marks, found.was.kind),
-        "ways": [_json_way(way.accepted, way.tokens, way.marks, way.kind) | {"tests": way.tests} for way in found.ways],
+        "ways": [
+            _json_way(way.accepted, way.tokens, way.marks, way.kind)
+            | {"tests": way.tests, "carried_rounds": way.carries}
+            for way in found.ways
+        ],
         "kept": found.kept,
         "cut": found.gone,
         "parting": None if parting is None else {"pos": parting.pos, "sure": parting.sure},
@@ -194,6 +198,7 @@ def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
         "kept_as_recorded": found.was,
         "difference": {"low": found.low, "high": found.high, "interval": found.interval},
         "verdict": found.verdict,
+        "carried_rounds": found.carried,
         "rounds": [
             {
                 "q": g.q,

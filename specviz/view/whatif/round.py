@@ -132,7 +132,7 @@ def _sentence(run: Run, found: Decision, change: str) -> str:
         return f"{change}: cannot be told, {found.why}"
     if not found.told:
         return f"{change}: {_open(run, found)}"
-    parts = [_difference(run, found), _parting(found)]
+    parts = [_difference(run, found), _carried(found), _parting(found)]
     return f"{change} {'; '.join(filter(None, parts))}"
 
 
@@ -201,6 +201,12 @@ def _parting(found: Decision) -> str:
             "the text would go on as it did" if found.ways[0].accepted == found.was.accepted else "the text is the same"
         )
     return f"the text would part at position {parting.pos}{'' if parting.sure else ' or behind it'}"
+
+
+def _carried(found: Decision) -> str:
+    n = found.ways[0].carries
+    more = "carried round, with a target call of its own" if n == 1 else "carried rounds, each with a target call"
+    return f"then {n} {more}" if n else ""
 
 
 def _note(found: Decision) -> str:
