@@ -65,7 +65,9 @@ def cutting(header: Header) -> tuple[KnobSpec, ...]:
     """The knobs of the run's method that leave a part of a draft. A trace from before they said so asks the method."""
     own = tuple(spec for spec in header.knob_specs if spec.cuts)
     method = all_methods().get(header.method)
-    return own or (tuple(spec for spec in method.table.specs if spec.cuts) if method is not None else ())
+    own = own or (tuple(spec for spec in method.table.specs if spec.cuts) if method is not None else ())
+    # A less deep tree of blocks has fewer blocks, so it is no part of the deeper one; older traces say it is.
+    return tuple(spec for spec in own if header.method_traits.tree != "blocks" or spec.cuts != "depth")
 
 
 def verifier_of(header: Header, change: Change) -> Verifier:
@@ -97,9 +99,11 @@ def cut(header: Header, record: RoundRecord, draft: Draft, knobs: Mapping[str, A
     return draft
 
 
-def makes_room(header: Header, knobs: Mapping[str, Any]) -> bool:
-    """Whether a drafter would have gone on elsewhere in place of what is cut: a level expands its best nodes."""
-    return any(spec.cuts in ("children", "heads") for spec in cutting(header) if spec.name in knobs)
+def deepest_left(header: Header, record: RoundRecord, knobs: Mapping[str, Any]) -> int | None:
+    """How deep a draft may be under knobs that cut nodes away for others to take their place; None: no such knob."""
+    cuts = [(spec.cuts, knobs[spec.name]) for spec in cutting(header) if spec.name in knobs and spec.cuts != "unsure"]
+    levels = max((node.depth for node in record.nodes.values()), default=0)
+    return min([levels, *(most for kind, most in cuts if kind == "depth" and most >= 0)]) if cuts else None
 
 
 def _without(draft: Draft, gone: set[int]) -> Draft:

@@ -123,6 +123,25 @@ def test_a_smaller_tree(verifier: str, deep: int, knob: dict[str, int]) -> None:
     assert told >= 2
 
 
+@pytest.mark.parametrize("knob", [{"d_max": 1}, {"d_max": 2}, {"w_max": 1}])
+def test_a_smaller_tree_whose_budget_goes_elsewhere(knob: dict[str, int]) -> None:
+    """Under walk the text is the same, so rounds at one place can be compared: the answer holds what really happened."""
+    wide: dict[str, Any] = {"shape": "tree", "d_max": 3, "w_max": 3, "k_max": 4, "node_budget": 7, "n": 24}
+    sure, open_ = 0, 0
+    for seed in range(8):
+        large, small = (run_of("walk", topk=260, seed=seed, **{**wide, **less}) for less in ({}, knob))
+        assert large.header is not None
+        begins = {record.start.n: RoundTree(record) for record in small.rounds}
+        for record in large.rounds:
+            if (truth := begins.get(record.start.n)) is not None:
+                found = decide(large, record, checked(large.header, Change(knobs=knob)))
+                assert found.kept is not None
+                low, high = found.kept
+                assert low <= len(truth.accepted) <= high, (seed, record.r)
+                sure, open_ = sure + found.told, open_ + (low < high)
+    assert sure > 3 * open_  # a node must spell the token that the target drew there
+
+
 @pytest.mark.parametrize("rule", [name for name, rule in all_verifiers().items() if rule.carries])
 @pytest.mark.parametrize("own", ["tokenwise", "hsd", "hsd_ref"])
 def test_a_rule_that_carries_is_not_foretold_fresh_drafts_behind_a_stop(own: str, rule: str) -> None:
