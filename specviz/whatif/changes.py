@@ -19,9 +19,10 @@ from specviz.runlog.run import RoundRecord
 from specviz.verifiers import all_verifiers, get_verifier
 
 NOT_SWEPT = (
-    "the trace does not hold what the exit heads say of its text, or something else is changed too; "
+    "the trace does not hold what the exit heads say of its text; "
     "'specviz sweep METHOD TRACE --write FILE' adds what they say"
 )
+ALONE = "is replayed from what the exit heads say, with nothing else changed: leave the others out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def checked(header: Header, change: Change) -> Change:
 
 def _no_such_knob(header: Header, rule: Verifier, name: str, known: Mapping[str, KnobSpec]) -> str:
     if name in AXES and header.method_traits.replay_depth is not None:
-        return f"knob {name}: {NOT_SWEPT}"
+        return f"knob {name} {ALONE}"
     own = name in header.knobs or name in header.sampling
     why = (
         "changes what is drafted, and that needs the models" if own else f"is no knob of {header.method} or {rule.name}"

@@ -125,7 +125,7 @@ def test_a_smaller_tree(verifier: str, deep: int, knob: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("knob", [{"d_max": 1}, {"d_max": 2}, {"w_max": 1}])
 def test_a_smaller_tree_whose_budget_goes_elsewhere(knob: dict[str, int]) -> None:
-    """Under walk the text is the same, so rounds at one place can be compared: the answer holds what really happened."""
+    """Under walk the text is the same, so rounds at one place are compared: the answer holds what really happened."""
     wide: dict[str, Any] = {"shape": "tree", "d_max": 3, "w_max": 3, "k_max": 4, "node_budget": 7, "n": 24}
     sure, open_ = 0, 0
     for seed in range(8):
