@@ -122,7 +122,8 @@ def test_exit_settings_of_a_trace_without_what_the_heads_say_are_refused_with_th
     monkeypatch.chdir(tmp_path)
     code, out, err = typed(capsys, str(fresh), "--knob", "tau=0.9")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert (told := re.search(r"run 'specviz ([^']+)', then ask whatif of (\S+)", err))
+    told = re.search(r"run 'specviz ([^']+)', then ask whatif of (\S+)", err)
+    assert told
     pytest.importorskip("torch")
     assert main(shlex.split(told[1])) == 0
     capsys.readouterr()

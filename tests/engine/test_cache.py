@@ -43,7 +43,7 @@ def cache() -> KVCache:
 
 
 def test_rows_of_padding_are_written_and_not_held(cache: KVCache) -> None:
-    """Two tokens in a pass of five rows: the three besides are neither counted nor read, and the next write covers them."""
+    """Two tokens in a pass of five rows: three are neither counted nor read, and the next write covers them."""
     grow(cache, [20, 21, 22, 23, 24], [-1, 0, 1, 2, 3])
     cache.padding = 3
     rows = torch.tensor([[float(cache.tokens[s]), float(s)] for s in range(3, 8)])[None, None]

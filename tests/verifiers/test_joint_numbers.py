@@ -132,7 +132,7 @@ def test_single_precision(seed: int) -> None:
 
 
 class _Masses:
-    """What the engine's kernel says of float32 rows, by numpy: where there is one, chains are weighed number by number."""
+    """What the engine's kernel says of float32 rows, by numpy: with one, chains are weighed number by number."""
 
     def masses(self, rows: Any, laws: Any, a: Any, b: Any) -> Any:
         gap = np.array(a)[:, None] * rows[: len(a)].astype(float) - np.array(b or [1.0] * len(a))[:, None] * laws

@@ -54,7 +54,7 @@ def node_again(run: Run, record: RoundRecord, node: int, ascii: bool = False) ->
 
 
 def _not_moved(record: RoundRecord, node: int) -> str:
-    """Why a node's u cannot be tried: it has none, or it drew the last token, from a row that is not on record whole."""
+    """Why a node's u cannot be tried: it has none, or it drew the last token, from a row not on record whole."""
     closing = record.closing
     if node != CLOSING or closing is None or closing.u is None:
         return NOT_DRAWN
