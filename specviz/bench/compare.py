@@ -2,8 +2,9 @@
 
 Two answers, kept apart. *Measured*: every verifier decodes every prompt by itself, with the same keys, so that rounds
 at the same text have the same draft and the same uniforms; block efficiency is compared in pairs of prompts. *On the
-same drafts*: for every sampled chain any of them drafted, how many tokens tokenwise, hsd (= blockwise) and naive HSD
-keep in expectation over the uniforms, which is exact given the draft (verification.md 4) and far less noisy.
+same drafts*: of the sampled chains that the base drafted, how many tokens tokenwise, hsd (= blockwise) and naive HSD
+keep in expectation over the uniforms, exactly; and what they would keep of drafts as the base draws them, estimated
+from the same chains with far less noise (`specviz.metrics.replay_rules`).
 """
 
 import re
@@ -98,12 +99,18 @@ class VerifierResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpectedKept(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule on the drafts of all runs: mean tokens kept in expectation, and the paired difference to tokenwise."""
+    """A rule on the drafts of the base's runs, in tokens kept per draft; differences are paired, to tokenwise.
+
+    `expected_accepted`: of exactly these drafts, None where it cannot be told. `estimated_accepted`: of drafts as the
+    base draws them.
+    """
 
     rule: str
     n_drafts: int
-    expected_accepted: Estimate
+    expected_accepted: Estimate | None
     difference: Estimate | None
+    estimated_accepted: Estimate
+    estimated_difference: Estimate | None
 
 
 class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,20 +178,34 @@ def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     drafts = [each for _, each in sorted(by_prompt.items()) if each]
     if not drafts:
         return []
-    counts = np.array([len(each) for each in drafts], dtype=float)
-    credit = {
-        rule: RatioOfSums(np.array([sum(sum(draft.credits[rule]) for draft in each) for each in drafts]), counts)
-        for rule in RULES
-    }
+    expected = {rule: _over(drafts, lambda draft, rule=rule: draft.survival[rule]) for rule in RULES}
+    estimated = {rule: _over(drafts, lambda draft, rule=rule: draft.credits[rule]) for rule in RULES}
     return [
         ExpectedKept(
             rule=rule,
-            n_drafts=int(counts.sum()),
-            expected_accepted=credit[rule].estimate(),
-            difference=difference_of(credit[rule], credit[RULES[0]]) if k else None,
+            n_drafts=sum(map(len, drafts)),
+            expected_accepted=mine.estimate() if (mine := expected[rule]) is not None else None,
+            difference=_to_first(rule, expected),
+            estimated_accepted=other.estimate() if (other := estimated[rule]) is not None else None,
+            estimated_difference=_to_first(rule, estimated),
         )
-        for k, rule in enumerate(RULES)
+        for rule in RULES
     ]
+
+
+def _over(
+    drafts: Sequence[Sequence[DraftReplay]], chances: Callable[[DraftReplay], Sequence[float] | None]
+) -> RatioOfSums | None:
+    """Tokens kept per draft, by prompt; None where they cannot be told of every draft."""
+    sums = [[None if (found := chances(draft)) is None else sum(found) for draft in each] for each in drafts]
+    if any(None in each for each in sums):
+        return None
+    return RatioOfSums(np.array([sum(each) for each in sums]), np.array([len(each) for each in sums], dtype=float))
+
+
+def _to_first(rule: str, found: Mapping[str, RatioOfSums | None]) -> Estimate | None:
+    mine, first = found[rule], found[RULES[0]]
+    return None if rule == RULES[0] or mine is None or first is None else difference_of(mine, first)
 
 
 Progress = Callable[[int, int], None]

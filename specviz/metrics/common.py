@@ -175,7 +175,11 @@ def _at_least(counts: Counter[int], least: int) -> int:
     "same_draft", unit="tokens", help="three verifiers on the drafts and uniforms of this run", group="rules"
 )
 def _same_draft(run: SummedRun) -> SameDraft | None:
-    """What three verifiers would keep of the drafts and uniforms of this run: exactly expected, replayed, paired."""
+    """What three verifiers would keep of the drafts of this run: expected (`expected_accepted`, of exactly these drafts
+    over all uniforms), estimated (`estimated_accepted`, of drafts as the run draws them: the mean credit, unbiased and
+    less noisy, the same number for tokenwise), replayed with the uniforms drawn, paired. Null where the keep chances
+    are not on record.
+    """
     return run.sums.drafts.summary()
 
 

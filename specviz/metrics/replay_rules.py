@@ -10,16 +10,21 @@ gone on with: after another stop the next draft is another one.
 
 Three verifiers on the same drafts and uniforms, over a run (verification.md 4, 8 and 9; contract.md 6 and 10).
 
-Two things, kept apart. *Exact*: given the drafts, a rule keeps the first t tokens with probability `E[credit_t]`,
-where the credit is the product of min(1, rho) for tokenwise, c for hsd and blockwise, min(1, r) for naive HSD; so the
-mean credit over the drafts is what survival must look like, without the noise of the uniforms. *Replayed*: what each
+Three things, kept apart. *Expected*: given a whole draft, only the uniforms are open. A forward rule keeps at least t
+tokens with the product of its first t keep chances; a backward scan unless every test from the end down to t fails,
+`1 - prod_{j>=t} (1 - h_j)`. *Estimated*: the credit of t tokens, which is the product of min(1, rho) for tokenwise, c
+for hsd and blockwise, min(1, r) for naive HSD, is the same chance given the first t tokens alone, averaged over what
+is drafted behind them. Its mean is an unbiased and less noisy estimate for drafts as such a run draws them, and for
+tokenwise the same number; of the very drafts on record it is no expectation for the other two. *Replayed*: what each
 rule would have kept of each draft with the uniforms that were drawn, and the paired difference to tokenwise.
 """
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, zip_longest
 
 import msgspec
 
@@ -159,6 +164,18 @@ def kept(chain: Sequence[ChainPosition], rule: Rule) -> int | None:
     return None if None in tests[stop:] else stop
 
 
+def survival(chain: Sequence[ChainPosition], rule: Rule) -> tuple[float, ...] | None:
+    """Per t the chance that a rule keeps at least t tokens of exactly this draft; None when it cannot be told."""
+    keep = [link.keep[rule] for link in chain]
+    known = [each for each in keep if each is not None]
+    if len(known) < len(keep):
+        return None
+    if rule == TOKENWISE:
+        return tuple(accumulate(known, operator.mul))
+    failed = list(accumulate((1 - each for each in reversed(known)), operator.mul))
+    return tuple(1 - each for each in reversed(failed))
+
+
 def single_chain(nodes: Sequence[Node], root_pos: int) -> tuple[Node, ...]:
     """The drafted nodes of a round when they are one sampled chain below the root, root to leaf; else empty."""
     ordered = _one_line(nodes, root_pos)
@@ -181,25 +198,31 @@ _QUERIES_AS_UNITS = 8
 
 
 class DraftReplay(msgspec.Struct, frozen=True):
-    """One draft: its length, the tokens every rule keeps of it (None: cannot be told), the credits by position."""
+    """One draft: its length, and by rule the tokens kept of it, their survival and their credits by position.
+
+    None where it cannot be told.
+    """
 
     q: int
     length: int
     kept: dict[str, int | None]
+    survival: dict[str, tuple[float, ...] | None]
     credits: dict[str, tuple[float, ...]]
 
 
 class SameDraft(msgspec.Struct, frozen=True, kw_only=True):
     """Per rule: tokenwise, hsd (= blockwise), hsd_naive. Null where it cannot be told from this recording.
 
-    `survival[rule][t]`: mean credit over drafts of at least t tokens. `expected_accepted`: mean sum of credits.
-    `accepted`: mean tokens kept in the replay. `gain`: the paired difference of that to tokenwise; `gains` counts the
-    drafts by it.
+    `survival[rule][t]`: the chance that at least t tokens of these drafts are kept, mean over those of at least t.
+    `expected_accepted`: the sum of that, tokens kept per draft, over the uniforms alone. `estimated_accepted`: the same
+    for drafts as such a run draws them, of which these are a sample: mean sum of credits. `accepted`: mean tokens kept
+    in the replay. `gain`: the paired difference of that to tokenwise; `gains` counts the drafts by it.
     """
 
     n_drafts: int
-    survival: dict[str, dict[int, float]]
-    expected_accepted: dict[str, float]
+    survival: dict[str, dict[int, float] | None]
+    expected_accepted: dict[str, float | None]
+    estimated_accepted: dict[str, float]
     accepted: dict[str, Estimate | None]
     gain: dict[str, Estimate | None]
     gains: dict[str, dict[int, int]]
@@ -207,8 +230,13 @@ class SameDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 def replay(q: int, links: Sequence[ChainPosition]) -> DraftReplay:
     """What every rule does with one draft."""
-    credits: dict[str, tuple[float, ...]] = {rule: tuple(link.credit[rule] for link in links) for rule in RULES}
-    return DraftReplay(q, len(links), {rule: kept(links, rule) for rule in RULES}, credits)
+    return DraftReplay(
+        q,
+        len(links),
+        {rule: kept(links, rule) for rule in RULES},
+        {rule: survival(links, rule) for rule in RULES},
+        {rule: tuple(link.credit[rule] for link in links) for rule in RULES},
+    )
 
 
 class DraftTally:
@@ -217,8 +245,9 @@ class DraftTally:
     def __init__(self) -> None:
         self._n = 0
         self._biased = False  # drafts were left out
-        self._reached: list[int] = []  # drafts of at least 1, 2, .. tokens
-        self._credit: dict[str, list[float]] = {rule: [] for rule in RULES}  # their credits there, added up
+        self._reached: list[float] = []  # drafts of at least 1, 2, .. tokens
+        self._survival: dict[str, list[float] | None] = {rule: [] for rule in RULES}  # added up there; None as below
+        self._credit: dict[str, float] = dict.fromkeys(RULES, 0.0)  # of all drafts, added up
         self._kept: dict[str, Ratio | None] = {rule: Ratio() for rule in RULES}  # None: cannot be told of one of them
         self._gain: dict[str, Ratio] = {rule: Ratio() for rule in RULES[1:]}
         self._gains: dict[str, Counter[int]] = {rule: Counter() for rule in RULES[1:]}
@@ -232,16 +261,11 @@ class DraftTally:
         if not draft.length:
             return
         self._n += 1
-        for missing in range(len(self._reached), draft.length):
-            self._reached.append(0)
-            for rule in RULES:
-                assert len(self._credit[rule]) == missing
-                self._credit[rule].append(0.0)
-        for t in range(draft.length):
-            self._reached[t] += 1
-            for rule in RULES:
-                self._credit[rule][t] += draft.credits[rule][t]
+        self._reached = _added(self._reached, (1,) * draft.length)
         for rule in RULES:
+            sums, own = self._survival[rule], draft.survival[rule]
+            self._survival[rule] = None if sums is None or own is None else _added(sums, own)
+            self._credit[rule] += math.fsum(draft.credits[rule])
             self._note_kept(rule, draft)
 
     def _note_kept(self, rule: str, draft: DraftReplay) -> None:
@@ -263,7 +287,10 @@ class DraftTally:
         return SameDraft(
             n_drafts=self._n,
             survival={rule: self._means(rule) for rule in RULES},
-            expected_accepted={rule: math.fsum(self._credit[rule]) / self._n for rule in RULES},
+            expected_accepted={
+                rule: None if sums is None else math.fsum(sums) / self._n for rule, sums in self._survival.items()
+            },
+            estimated_accepted={rule: self._credit[rule] / self._n for rule in RULES},
             accepted={rule: self._told(self._kept[rule]) for rule in RULES},
             gain={rule: self._paired(self._gain[rule]) if told[rule] else None for rule in RULES[1:]},
             gains={rule: dict(sorted(self._gains[rule].items())) if told[rule] else {} for rule in RULES[1:]},
@@ -279,9 +306,15 @@ class DraftTally:
         """The same of a difference, which may be negative: paired by prompt from 8 queries on."""
         return sums.signed(sums.n_queries >= _QUERIES_AS_UNITS)
 
-    def _means(self, rule: str) -> dict[int, float]:
-        """The mean credit of every position, over the drafts that reach it."""
-        return {t: c / n for t, (c, n) in enumerate(zip(self._credit[rule], self._reached, strict=True), 1)}
+    def _means(self, rule: str) -> dict[int, float] | None:
+        """The mean survival of every position, over the drafts that reach it."""
+        sums = self._survival[rule]
+        return None if sums is None else {t: c / n for t, (c, n) in enumerate(zip(sums, self._reached, strict=True), 1)}
+
+
+def _added(sums: list[float], more: Sequence[float]) -> list[float]:
+    """Place by place; the longer one goes on alone."""
+    return [a + b for a, b in zip_longest(sums, more, fillvalue=0)]
 
 
 def same_draft(replays: Iterable[DraftReplay]) -> SameDraft | None:

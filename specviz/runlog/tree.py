@@ -117,6 +117,12 @@ class RoundTree:
             return None
         return None if abs(plain - verdict.logp) <= _SAME * max(1.0, abs(plain)) else prob(verdict.logp)
 
+    def planned(self, length: int) -> int:
+        """How long a chain of `length` tokens was to become: a drafted stop token cuts it short of gamma."""
+        end, gamma = self.record.end, self.record.knobs.get("gamma")
+        cut = end is not None and end.draft_end == "stop_token" and isinstance(gamma, int)
+        return max(length, gamma) if cut else length
+
     def failed_before(self, node: int) -> int:
         """Siblings that were tested before a tested node, and failed."""
         own = self.record.verdicts[node].order

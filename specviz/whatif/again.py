@@ -16,11 +16,11 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.verifiers import all_verifiers
-from specviz.whatif.changes import Change, cut, cutting, fitting, makes_room, verifier_of
+from specviz.whatif.changes import Change, cut, cutting, deepest_left, fitting, verifier_of
 from specviz.whatif.complete import SmallRound, completions
 from specviz.whatif.decide import DrawsAgain, MergedPlan, Way, every_way
 from specviz.whatif.decision import Decision, RoundAgain, Status, TestAgain
-from specviz.whatif.recorded import CannotTell, RecordedRound, follows
+from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, RecordedRound, follows
 from specviz.whatif.told import remember, remember_draws, remember_text
 
 
@@ -47,8 +47,37 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
     gone = tuple(i for i in of.draft.ids if i not in draft.ids)
     if gone and run.method_traits.pipelined and (unknown := _open_end(family, gone, ways)):
         return replace(base, why=unknown, gone=gone)
-    others = any(not node.kept for node in record.nodes.values()) or makes_room(header, change.knobs)
-    return replace(base, ways=tuple(ways), gone=gone, part=bool(gone) and others)
+    most = deepest_left(header, record, change.knobs)
+    if most is not None and not run.method_traits.pipelined:
+        if gone and rule.traits.backward:
+            if any(_refilled(family, gone, most, node, None) for node in (ROOT, *draft.ids)):
+                return replace(base, why=_OTHERS, gone=gone)
+        elif gone:
+            sure = rule.traits.draws or record.temperature == 0
+            ways = [_grown(family, gone, most, way, sure) for way in ways]
+    return replace(base, ways=tuple(ways), gone=gone)
+
+
+_OTHERS = "other nodes would have taken the place of those cut off, and what the target says of them is not on record"
+
+
+def _refilled(family: RoundTree, gone: tuple[int, ...], most: int, node: int, token: int | None) -> bool:
+    """Whether a node may have had further children: drafted ones that were not sent, of a known `token` alone, or any
+    where none were drafted."""
+    if family.depth.get(node, 0) >= most:
+        return False
+    born = [i for i in family.children.get(node, ()) if i in family.record.nodes and i not in gone]
+    spare = [i for i in born if not family.nodes[i].kept and token in (None, family.nodes[i].token)]
+    return bool(spare) or not family.children.get(node)
+
+
+def _grown(family: RoundTree, gone: tuple[int, ...], most: int, way: RoundAgain, sure: bool) -> RoundAgain:
+    """The way where nodes in place of those cut off may go on from its end. They come behind their siblings, so what
+    was kept stays. `sure`: the closing token was drawn, or chosen, whatever was drafted: a node must spell it."""
+    if way.kind == "none" or not _refilled(family, gone, most, way.stop, way.closing if sure else None):
+        return way
+    open_end = (*way.tokens[: len(way.accepted)], UNKNOWN_TOKEN)
+    return replace(way, tokens=open_end, may_close=(UNKNOWN_TOKEN,), never=(), more=most - len(way.accepted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +206,7 @@ class _Again:
             kind=outcome.kind if outcome.kind is not None and len(tokens[:left]) > len(kept) else "none",
             may_close=tuple(small.name(token) for token in way.may_close) if left == len(tokens) else (),
             never=tuple(small.name(token) for token in way.never) if left == len(tokens) else (),
+            carries=outcome.carry.left if outcome.carry is not None and left == len(tokens) else 0,
         )
 
 

@@ -19,9 +19,10 @@ from specviz.runlog.run import RoundRecord
 from specviz.verifiers import all_verifiers, get_verifier
 
 NOT_SWEPT = (
-    "the trace does not hold what the exit heads say of its text, or something else is changed too; "
+    "the trace does not hold what the exit heads say of its text; "
     "'specviz sweep METHOD TRACE --write FILE' adds what they say"
 )
+ALONE = "is replayed from what the exit heads say, with nothing else changed: leave the others out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def checked(header: Header, change: Change) -> Change:
 
 def _no_such_knob(header: Header, rule: Verifier, name: str, known: Mapping[str, KnobSpec]) -> str:
     if name in AXES and header.method_traits.replay_depth is not None:
-        return f"knob {name}: {NOT_SWEPT}"
+        return f"knob {name} {ALONE}"
     own = name in header.knobs or name in header.sampling
     why = (
         "changes what is drafted, and that needs the models" if own else f"is no knob of {header.method} or {rule.name}"
@@ -65,7 +66,9 @@ def cutting(header: Header) -> tuple[KnobSpec, ...]:
     """The knobs of the run's method that leave a part of a draft. A trace from before they said so asks the method."""
     own = tuple(spec for spec in header.knob_specs if spec.cuts)
     method = all_methods().get(header.method)
-    return own or (tuple(spec for spec in method.table.specs if spec.cuts) if method is not None else ())
+    own = own or (tuple(spec for spec in method.table.specs if spec.cuts) if method is not None else ())
+    # A less deep tree of blocks has fewer blocks, so it is no part of the deeper one; older traces say it is.
+    return tuple(spec for spec in own if header.method_traits.tree != "blocks" or spec.cuts != "depth")
 
 
 def verifier_of(header: Header, change: Change) -> Verifier:
@@ -92,12 +95,16 @@ def cut(header: Header, record: RoundRecord, draft: Draft, knobs: Mapping[str, A
     for spec in cutting(header):
         if spec.name in knobs:
             draft = _without(draft, _CUTS[spec.cuts](record, draft, knobs[spec.name]))
+            if spec.cuts == "depth" and draft.planned is not None and knobs[spec.name] >= 0:
+                draft = replace(draft, planned=min(draft.planned, knobs[spec.name]))
     return draft
 
 
-def makes_room(header: Header, knobs: Mapping[str, Any]) -> bool:
-    """Whether a drafter would have gone on elsewhere in place of what is cut: a level expands its best nodes."""
-    return any(spec.cuts in ("children", "heads") for spec in cutting(header) if spec.name in knobs)
+def deepest_left(header: Header, record: RoundRecord, knobs: Mapping[str, Any]) -> int | None:
+    """How deep a draft may be under knobs that cut nodes away for others to take their place; None: no such knob."""
+    cuts = [(spec.cuts, knobs[spec.name]) for spec in cutting(header) if spec.name in knobs and spec.cuts != "unsure"]
+    levels = max((node.depth for node in record.nodes.values()), default=0)
+    return min([levels, *(most for kind, most in cuts if kind == "depth" and most >= 0)]) if cuts else None
 
 
 def _without(draft: Draft, gone: set[int]) -> Draft:

@@ -132,7 +132,9 @@ class MergedPlan:
         def row() -> Law:
             return self._law(state, steps)
 
-        return Draw(first.node, row, first.edges, first.stream, first.kind, first.fallback, first.mass)
+        carry = first.carry  # asked alone for how much is left to write, which no token changes
+        left = None if carry is None else lambda _: carry(0)
+        return Draw(first.node, row, first.edges, first.stream, first.kind, first.fallback, first.mass, left)
 
     def _same(self, n: int, alike: bool) -> None:
         if n != len(self.plans) or not alike:

@@ -29,7 +29,9 @@ class RoundAgain:
 
     `closing`: the token that would end it; None: a token that the record does not name. `tokens`: all that would be
     committed, UNKNOWN_TOKEN for that one; `may_close` holds every token it may be, `never` some that it is not. `kind`:
-    "none" when nothing is drawn behind the draft.
+    "none" when nothing is drawn behind the draft. `carries`: how many rounds the rule then takes to write the rest of
+    its block, a token each and nothing drafted. `more`: how many tokens at most may be kept besides, of nodes that
+    would have taken the place of those cut off.
     """
 
     accepted: tuple[int, ...]
@@ -39,6 +41,8 @@ class RoundAgain:
     kind: Literal["recovered", "bonus", "none"]
     may_close: tuple[int, ...] = ()
     never: tuple[int, ...] = ()
+    carries: int = 0
+    more: int = 0
 
     @property
     def closing(self) -> int | None:
@@ -79,19 +83,18 @@ class Decision:
     ways: tuple[RoundAgain, ...] = ()
     why: str = ""
     gone: tuple[int, ...] = ()  # drafted nodes that a cut left out
-    part: bool = False  # a draft of its own might have had other nodes in place of those
     follows: tuple[int, ...] = ()  # what the recorded text goes on with, this round's tokens first
 
     @property
     def told(self) -> bool:
         """Whether every node's fate is known."""
-        return bool(self.ways) and all(way.marks == self.ways[0].marks for way in self.ways)
+        return bool(self.ways) and all(way.marks == self.ways[0].marks and not way.more for way in self.ways)
 
     @property
     def kept(self) -> tuple[int, int] | None:
         """The fewest and the most drafted tokens that would be kept; None where nothing can be told."""
-        counts = [len(way.accepted) for way in self.ways]
-        return (min(counts), max(counts)) if counts else None
+        counts = [(len(way.accepted), len(way.accepted) + way.more) for way in self.ways]
+        return (min(low for low, _ in counts), max(high for _, high in counts)) if counts else None
 
     @property
     def parting(self) -> Parting | None:

@@ -231,6 +231,7 @@ def _draft(of: RecordedRound) -> Draft:
         n_fed=sum(fed.values()),
         row_of=tuple(next(numbers) if record.verdicts[i].logq is not None else -1 for i in order),
         shared=any(node.mode == "shared" for node in nodes),
+        planned=family.planned(len(nodes)),
     )
 
 

@@ -6,7 +6,7 @@ is not told its fewest and its most stand in, and the answer lies between both.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from specviz.errors import SpecvizError
@@ -19,6 +19,7 @@ from specviz.whatif.exits import ExitReplay, exits_asked
 
 Verdict = Literal["more", "fewer", "same", "cannot tell yet"]
 _QUERIES_AS_UNITS = 8
+_INSIDE = "a stop before it leaves the rule a block to write to its end, in rounds that draft nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class RunAgain:
     """All rounds that had a draft. `gain`: the mean difference with its 95 % interval, paired by round.
 
     `low`, `high`: that of the fewest and of the most; the same where all rounds are told. `unfit`: rounds whose draft
-    the rule does not take, which are left out; `reasons`: why rounds are not told, and how many.
+    the rule does not take, which are left out; `reasons`: why rounds are not told, and how many. `carried`: rounds
+    that the rule would need besides, to write the blocks of told rounds to their end.
     """
 
     verifier: str
@@ -58,6 +60,7 @@ class RunAgain:
     high: Estimate | None
     unfit: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
+    carried: int = 0
 
     @property
     def n_told(self) -> int:
@@ -94,18 +97,42 @@ def decide_run(run: Run, change: Change) -> RunAgain:
     change = checked(run.header, change)
     if change.uniforms:
         raise SpecvizError("a uniform of one node says something of one round: name it with --at")
-    tally, unfit = _Tally(), Counter[str]()
+    tally, blocks, unfit = _Tally(), _Blocks(), Counter[str]()
     name = change.verifier or run.header.verifier
     for record in run.rounds:
         if not record.verdicts or not record.complete:
             continue
         try:
-            tally.add(decide(run, record, change))
+            tally.add(blocks.behind(decide(run, record, change), record.start.carry is not None))
         except Unfit as error:
             unfit[str(error)] += 1
     if not tally.gains:
         raise SpecvizError(unfit.most_common(1)[0][0] if unfit else _nothing(run))
-    return tally.summary(name, sum(unfit.values()))
+    return replace(tally.summary(name, sum(unfit.values())), carried=blocks.carried)
+
+
+class _Blocks:
+    """Where the rule would be writing a block to its end, a token a round, while the recorded run drafted anew."""
+
+    def __init__(self) -> None:
+        self.carried = 0  # rounds for sure
+        self._q = -1
+        self._until, self._sure = 0, True  # position up to which a stop before reaches; whether there was one
+
+    def behind(self, found: Decision, carried: bool) -> Decision:
+        """The decision of the next round; not told where a stop before may have left it nothing to draft."""
+        if found.q != self._q:
+            self._q, self._until = found.q, 0
+        inside = found.n < self._until
+        if carried or (inside and self._sure):
+            return replace(found, ways=(), why=found.why or _INSIDE)
+        ends = [found.n + len(way.tokens) + way.carries for way in found.ways if way.carries]
+        if not found.ways and self._until:
+            ends = [found.n + found.deepest]
+        self._sure = not inside and len(ends) == len(found.ways) > 0
+        self._until = max([self._until, *ends])
+        self.carried += min((way.carries for way in found.ways), default=0) if not inside else 0
+        return replace(found, ways=(), why=_INSIDE) if inside else found
 
 
 def _exits(run: Run, change: Change) -> RunAgain:

@@ -125,8 +125,13 @@ def test_blockwise_and_hsd_write_the_same(told: tuple[str, ...], capsys: Capture
     assert tokenwise["n_runs"] == 4
     assert tokenwise["n_tokens"] == 4 * 8
     assert not control["lossless"]
-    expected = {each["rule"]: each["expected_accepted"]["value"] for each in whole["same_drafts"]}
-    assert expected["tokenwise"] <= expected["hsd"] <= expected["hsd_naive"]
+    same = {each["rule"]: each for each in whole["same_drafts"]}
+    estimated = {rule: each["estimated_accepted"]["value"] for rule, each in same.items()}
+    assert estimated["tokenwise"] <= estimated["hsd"] <= estimated["hsd_naive"]
+    expected = {rule: each["expected_accepted"]["value"] for rule, each in same.items()}
+    assert expected["tokenwise"] == pytest.approx(estimated["tokenwise"], abs=1e-4)
+    gain = expected["hsd"] - expected["tokenwise"]
+    assert same["hsd"]["difference"]["value"] == pytest.approx(gain)
     shown = "\n".join(card)
     assert "hsd_ref ✗" in shown
     assert "NOT LOSSLESS" in " ".join(shown.split())

@@ -1,14 +1,19 @@
 """`specviz whatif` as it is typed: a round, a run, JSON, and what it refuses in one line."""
 
 import json
+import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from specviz.cli import main
+from specviz.events import ExitTable
 from specviz.runlog.fold import Run
-from specviz.trace import Trace
+from specviz.trace import Trace, read_events
 from support.recordings import RECORDINGS
+from support.traces import write_trace
 
 TRACE = str(RECORDINGS["prose-hsd"])
 
@@ -106,3 +111,22 @@ def test_a_trace_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Any)
     code, _, err = typed(capsys, str(path), "--verifier", "walk")
     assert code == 2
     assert "Traceback" not in err
+
+
+def test_exit_settings_of_a_trace_without_what_the_heads_say_are_refused_with_the_command_that_helps(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told is typed as it stands, and then the question is answered."""
+    events = [e for e in read_events(RECORDINGS["code-specbound"]) if not isinstance(e, ExitTable)]
+    fresh = write_trace(tmp_path / "fresh.sv.jsonl", events)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = typed(capsys, str(fresh), "--knob", "tau=0.9")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    told = re.search(r"run 'specviz ([^']+)', then ask whatif of (\S+)", err)
+    assert told
+    pytest.importorskip("torch")
+    assert main(shlex.split(told[1])) == 0
+    capsys.readouterr()
+    assert as_json(capsys, told[2], "--knob", "tau=0.9")["n_told"] > 10
+    code, _, err = typed(capsys, told[2], "--knob", "tau=0.9", "--seed", "3")
+    assert (code, "nothing else changed" in err) == (2, True)

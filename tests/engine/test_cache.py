@@ -42,6 +42,19 @@ def cache() -> KVCache:
     return cache
 
 
+def test_rows_of_padding_are_written_and_not_held(cache: KVCache) -> None:
+    """Two tokens in a pass of five rows: three are neither counted nor read, and the next write covers them."""
+    grow(cache, [20, 21, 22, 23, 24], [-1, 0, 1, 2, 3])
+    cache.padding = 3
+    rows = torch.tensor([[float(cache.tokens[s]), float(s)] for s in range(3, 8)])[None, None]
+    keys, values = cache.update(rows, -rows, 0)
+    assert (cache.filled[0], keys.shape[2], values.shape[2]) == (5, 5, 5)
+    assert held(cache, 0) == [10, 11, 12, 20, 21]
+    cache.padding = 0
+    write(cache, 0, 6)
+    assert held(cache, 0) == [10, 11, 12, 20, 21, 22]
+
+
 def test_branch_choice_gathers_the_path(cache: KVCache) -> None:
     """The second of two branches is kept, its rows move behind the prefix, the rest is gone."""
     grow(cache, [20, 21, 22, 23], [-1, -1, 1, 0])

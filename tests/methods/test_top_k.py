@@ -14,8 +14,10 @@ def test_level_tokens_are_ranked_alike_at_every_level_of_recording(seed: int) ->
     logits = torch.randint(0, 4, (6, 300), generator=rng).bfloat16().float()  # dozens are level at the top
     alone, both = numbers(logits, 0.7, False), numbers(logits, 0.7, True)
     assert torch.equal(alone, both[:, :OTHER])
+    best, other = (both[:, column].tolist() for column in (BEST, OTHER))
+    for row, first, second in zip(logits.tolist(), best, other, strict=True):  # the lowest ids, as the target chooses
+        assert [first, second] == [token for token, logit in enumerate(row) if logit == max(row)][:2]
     other = both[:, OTHER].long()
-    assert (other != both[:, BEST].long()).all()
     assert torch.equal(logits.gather(1, other[:, None])[:, 0], logits.topk(2, -1).values[:, 1])
     assert (both[:, MARGIN] == 0).all()
 

@@ -70,6 +70,14 @@ def test_runs_between_rejections_cross_rounds(chain: Metrics) -> None:
     assert (chain.accepted_run_length.value, chain.accepted_run_length.n) == ((2 + 4) / 2, 2)
 
 
+def test_a_run_of_accepted_tokens_ends_with_its_query() -> None:
+    # query 0: 2, rejection; 3 (bonus), left open. query 1: 1, rejection: its run begins anew
+    rounds = [plain_round(1, 5, 4, 2), plain_round(2, 8, 3, 3, closing="bonus"), plain_round(1, 5, 4, 1, q=1)]
+    found = measure(plain_run(rounds)).accepted_run_length
+    assert found is not None
+    assert (found.value, found.n) == ((2 + 1) / 2, 2)
+
+
 def test_times(chain: Metrics) -> None:
     assert value(chain.tokens_per_second) == pytest.approx(10 / 0.050)
     assert value(chain.time_to_first_token_s) == pytest.approx(

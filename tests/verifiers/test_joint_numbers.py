@@ -131,6 +131,25 @@ def test_single_precision(seed: int) -> None:
         assert [found.keep(t) for t in range(1, 9)] == pytest.approx([exact.keep(t) for t in range(1, 9)], abs=1e-4)
 
 
+class _Masses:
+    """What the engine's kernel says of float32 rows, by numpy: with one, chains are weighed number by number."""
+
+    def masses(self, rows: Any, laws: Any, a: Any, b: Any) -> Any:
+        gap = np.array(a)[:, None] * rows[: len(a)].astype(float) - np.array(b or [1.0] * len(a))[:, None] * laws
+        return [side.clip(0).sum(-1).tolist() for side in (gap, -gap)]
+
+
+@pytest.mark.parametrize("verifier", [BLOCKWISE, HSD], ids=lambda v: v.name)
+def test_number_by_number_it_is_the_written_out_rule(verifier: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_joint.SURPLUS, "kernel", _Masses())
+    for seed in range(8):
+        draft, rows = large(seed, vocab=300)
+        single, rows32 = chain_of(draft.tokens, draft.law_rows.astype(np.float32)), rows.astype(np.float32)
+        assert _joint._weigh_here(_joint.chain(single, range(10), rows32), True, 0.0) is not None  # this way is taken
+        for written_out in (blockwise_written_out, hsd_written_out):
+            assert thresholds(verifier.plan(single, rows32)) == pytest.approx(written_out(draft, rows)[0], abs=1e-4)
+
+
 @pytest.mark.parametrize("capped", [True, False])
 @pytest.mark.parametrize("seed", range(6))
 def test_extreme_ratios_agree_with_fractions(seed: int, capped: bool) -> None:

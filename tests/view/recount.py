@@ -20,6 +20,7 @@ from specviz.probability.draws import uniform
 
 Text = tuple[int, ...]
 NUMBER = r"(?:[<>]?-?(?:\d[\d,]*)?\.?\d+(?:e[+-]?\d+)?|∞)"
+STRETCH = r"(?:\[[^)]*\)|a slit of \S+ (?:at 0|at \.\d+|just above 0|just below 1))"
 _SIX = 2e-5  # what is worked out from logs of six figures
 BACKWARD = {"blockwise", "hsd", "hsd_naive", "hsd_ref", "multi_hsd", "multi_traversal"}
 
@@ -328,7 +329,7 @@ class Panel:
             slack = re.search(rf"slack ≥ ({NUMBER})", text)
             if slack:
                 self.number(slack[1], u - (thr or 0), text)
-        elif found := re.fullmatch(r"(?:another token for u outside|kept for u in) (\[.*\))", text):
+        elif found := re.fullmatch(rf"(?:another token for u outside|kept for u in) ({STRETCH})", text):
             self.span(found[1], verdict.interval, text)
         else:
             sure = {"no u rejects it": thr is not None and thr >= 1, "no u keeps it": thr is not None and thr <= 0}
@@ -336,11 +337,15 @@ class Panel:
             self.expect(sure.get(text, text == "no u draws it" and empty), text, thr)
 
     def span(self, text: str, held: tuple[float, float] | None, said: str) -> None:
-        found = re.fullmatch(rf"\[({NUMBER}), ({NUMBER})\)", text)
+        """An interval by its ends, which are seen to be two; or by its width and place."""
+        found = re.fullmatch(rf"\[({NUMBER}), ({NUMBER})\)|a slit of ({NUMBER}) (?:at ({NUMBER})|just .*)", text)
         self.expect(found is not None and held is not None, said, held)
-        if found is not None and held is not None:
-            self.number(found[1], held[0], said)
-            self.number(found[2], held[1], said)
+        if found is None or held is None:
+            return
+        for printed, value in zip(found.groups(), (*held, held[1] - held[0], held[0]), strict=True):
+            if printed is not None:
+                self.number(printed, value, said)
+        self.expect(found[3] is not None or float(found[1]) < float(found[2]), f"empty as printed: {said}", held)
 
     # The sentences --------------------------------------------------------------------------------------------------
 
@@ -368,11 +373,14 @@ class Panel:
         assert verdict.thr is not None, said
         self.expect(percent_as(text, verdict.thr), f"{said}: {text}", verdict.thr)
 
-    def compared(self, u: str, sign: str, said: str) -> None:
-        """`u .9 is not below it`."""
+    def compared(self, u: str, sign: str, said: str, than: str | None = None) -> None:
+        """`u .9 is not below it`, `u .901 is not below .9`: seen to be so."""
         verdict = self.facts.verdicts[self.node]
         self.number(u, verdict.u, said)
         self.expect((verdict.u < verdict.thr) == (sign == ""), said, (verdict.u, verdict.thr))
+        if than is not None:
+            self.number(than, verdict.thr, said)
+            self.expect((float(u) < float(than)) == (sign == ""), f"false as printed: {said}")
 
     def failed(self, text: str | None, said: str) -> None:
         """`its 2 siblings failed`."""
@@ -473,11 +481,15 @@ def _u_row(panel: Panel, row: Any) -> None:
     if verdict.kind == "draw":
         inside = verdict.interval is not None and verdict.interval[0] <= verdict.u < verdict.interval[1]
         panel.expect(row.note.startswith("falls in") == inside, row.note)
-        panel.span(row.note[row.note.index("[") :], verdict.interval, row.note)
+        if verdict.interval is not None and verdict.interval[0] < verdict.interval[1]:
+            panel.span(row.note.removeprefix("falls in ").removeprefix("not in "), verdict.interval, row.note)
+        else:
+            panel.expect(row.note == "nothing to fall in", row.note, verdict.interval)
         return
     sign, thr = row.note.split()
     panel.expect(sign == ("<" if verdict.u < (verdict.thr or 0) else "≥"), row.note, (verdict.u, verdict.thr))
     panel.number(thr, verdict.thr, row.note)
+    panel.expect((sign == "<") == (float(row.value) < float(thr)), f"false as printed: {row.value} {row.note}")
     judged = (panel.facts.twin_test(panel.node) and panel.node) or panel.facts.judged(panel.node)
     key = panel.facts.key(panel.node if judged is None else judged)
     panel.expect(verdict.u == key, "u is of another node than the one that is said to be judged", key)
@@ -540,7 +552,7 @@ def _named(panel: Panel, found: re.Match[str]) -> None:
     panel.thr(found["chance"], found[0])
     mass, slack = panel.mass()
     panel.expect(mass is not None and percent_as(found["chance"], mass, slack), found[0], mass)
-    panel.compared(found["u"], found["sign"] or "", found[0])
+    panel.compared(found["u"], found["sign"] or "", found[0], found["than"])
 
 
 def _falls(panel: Panel, found: re.Match[str]) -> None:
@@ -625,7 +637,7 @@ def _naive(panel: Panel, found: re.Match[str]) -> None:
 
 
 def _draw_end(panel: Panel, found: re.Match[str]) -> None:
-    panel.compared(found["u"], found["sign"] or "", found[0])
+    panel.compared(found["u"], found["sign"] or "", found[0], None if found["than"] == "it" else found["than"])
 
 
 def _alone(panel: Panel, found: re.Match[str]) -> None:
@@ -678,11 +690,11 @@ _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
         _here,
     ),
     (
-        rf"The draft only names .+?; the target gives it (?P<after>)(?P<chance>{_P}), and that is its chance to stay\. {_U} is (?P<sign>not )?below",
+        rf"The draft only names .+?; the target gives it (?P<after>)(?P<chance>{_P}), and that is its chance to stay\. {_U} is (?P<sign>not )?below (?P<than>{NUMBER})",
         _named,
     ),
     (
-        rf"After (?P<after>{_AFTER}) the target has (?P<chance>{_P}) left for .+?; that is its chance to stay\. {_U} is (?P<sign>not )?below",
+        rf"After (?P<after>{_AFTER}) the target has (?P<chance>{_P}) left for .+?; that is its chance to stay\. {_U} is (?P<sign>not )?below (?P<than>{NUMBER})",
         _named,
     ),
     (
@@ -693,7 +705,7 @@ _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
         rf"(?:The target|What the target has left after (?P<after>{_AFTER})) wants .+? at least as much as the draft did(?: \(p (?P<p>{NUMBER}) ≥ q (?P<q>{NUMBER})\))?",
         _wants,
     ),
-    (rf"The target drew .+? \({_U} falls in (?P<held>\[[^)]*\))\)", _falls),
+    (rf"The target drew .+? \({_U} falls in (?P<held>{STRETCH})\)", _falls),
     (r"The target gives .+? no chance here", _zero_p),
     (r"has no chance here at all", _zero_p),
     (rf"Nothing of .+? is left in the target's row after {_AFTER}", _zero_left),
@@ -733,7 +745,7 @@ _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
         _naive,
     ),
     (rf"Alone it would have failed: (?P<u>{NUMBER}) ≥ (?P<h>{NUMBER})", _alone),
-    (rf"{_U} is (?P<sign>not )?below it", _draw_end),
+    (rf"{_U} is (?P<sign>not )?below (?P<than>it|{NUMBER})", _draw_end),
     (rf"The draft gave its path ({NUMBER})", _odds),
     (
         r"so \d+ carried rounds follow|node budget \(\d+\)|Drafted on branch \d+|the test at depth \d+ passed",
@@ -756,7 +768,7 @@ def _closing(why: Any, facts: Facts, out: list[str]) -> None:
     for pattern, value in ((rf"with chance {_P}", p), (rf", which had {_P} of that", share)):
         if found := re.search(pattern, why.words):
             panel.expect(value is not None and percent_as(found[1], value, _SIX), found[0], value)
-    if found := re.search(rf"\(u ({NUMBER}) falls in (\[[^)]*\))\)", why.words):
+    if found := re.search(rf"\(u ({NUMBER}) falls in ({STRETCH})\)", why.words):
         panel.number(found[1], closing.u, found[0])
         panel.span(found[2], closing.interval, found[0])
     if why.residual is None or facts.temperature == 0:

@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
+from specviz.runlog.tree import RoundTree
+from specviz.view.frame.steps import Moment
+from specviz.view.why import explain
 from specviz.view.why.again import NO_DRAW, NOT_DRAWN, least_u, node_again, with_u
-from specviz.view.words.palette import ROOT
+from specviz.view.words.palette import CLOSING, ROOT, Phase
 from support.traces import make_events
 
 UNIT = st.floats(0, 1, exclude_max=True)
@@ -66,3 +69,19 @@ def test_a_u_outside_its_range_is_refused() -> None:
     node = next(iter(run.rounds[0].verdicts))
     with pytest.raises(SpecvizError, match="drawn from"):
         with_u(run, run.rounds[0], node, 1.0)
+
+
+def test_of_the_last_token_the_panel_and_the_question_name_one_draw() -> None:
+    run, n = fold(make_events(temperature=0.8)), 0
+    for record in run.rounds:
+        panel = explain.why(
+            run, RoundTree(record), CLOSING, Moment(Phase.COMMIT, 9, record.verdicts, None, frozenset(), True, True)
+        )
+        said = node_again(run, record, CLOSING).no_u
+        if (held := record.closing and record.closing.interval) is None:
+            continue
+        n += 1
+        (u,) = (row for row in panel.rows if row.label == "u")
+        assert panel.otherwise == f"another token for u outside {u.note}"
+        assert said == f"u {u.value} drew this last token; for u outside {u.note} it would have been another", held
+    assert n > 5

@@ -168,13 +168,14 @@ def test_the_comparison_does_not_depend_on_who_judged(verifier: str) -> None:
     assert {rule: n for rule, n in kept(found).items() if rule != "hsd_ref"} == kept(shown(player()))
 
 
-def test_the_expected_numbers_are_sums_of_credits() -> None:
+def test_the_expected_numbers_are_those_of_the_whole_draft() -> None:
     found = shown(player()).comparison
     assert found is not None
-    token, capped, naive = (rule.expected for rule in found.rules)
-    assert token == pytest.approx(0.82 * 4)  # every later ratio up to the fourth is above 1, then 0
-    assert capped == pytest.approx(0.82 + 3)
-    assert naive == pytest.approx(0.82 + 3)
+    token, capped, naive = found.rules
+    assert token.expected == pytest.approx(0.82 * 4)  # every later ratio up to the fourth is above 1, then 0
+    for rule in (capped, naive):  # at least t are kept unless every test from the end down to t fails
+        failed = [math.prod(1 - (h or 0.0) for h in rule.keep[t:]) for t in range(len(rule.keep))]
+        assert rule.expected == pytest.approx(sum(1 - each for each in failed))
 
 
 def test_naive_says_how_many_rounds_it_carries() -> None:

@@ -77,7 +77,7 @@ def test_a_named_token_stays_with_the_targets_own_chance() -> None:
     run = a_round(node(0, " mat"), judged(0, 0.62, 0.213, 0.62, 0), closing("bonus", " x", 0))
     assert words(run, 0) == (
         "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .213 is below "
-        "that, so it stays."
+        ".620, so it stays."
     )
 
 
@@ -85,7 +85,7 @@ def test_a_named_token_goes() -> None:
     run = a_round(node(0, " mat"), judged(0, 0.62, 0.913, 0.62, 0), RUG)
     assert words(run, 0) == (
         "The draft only names ▁mat; the target gives it 62 %, and that is its chance to stay. u .913 is not "
-        "below that, so it goes."
+        "below .620, so it goes."
     )
 
 
@@ -93,7 +93,7 @@ def test_a_named_token_after_a_failed_sibling() -> None:
     run = a_round(node(0, " mat"), node(1, " sofa"), judged(0, 0.5, 0.9, 0.5, 0), judged(1, 0.24, 0.1, 0.24, 1), RUG)
     assert words(run, 1) == (
         "After its sibling failed the target has 24 % left for ▁sofa; that is its chance to stay. u .100 is "
-        "below that, so it stays."
+        "below .240, so it stays."
     )
 
 
@@ -285,10 +285,10 @@ def test_backward_scan() -> None:
         == "Kept with a longer prefix: the test at depth 2 passed. Alone it would have failed: .900 ≥ .123."
     )
     assert words(run, 1) == (
-        "The prefix that ends in ▁work survives 70 % of draws. u .350 is below it. The scan stops here."
+        "The prefix that ends in ▁work survives 70 % of draws. u .350 is below .700. The scan stops here."
     )
     assert words(run, 2) == (
-        "The prefix that ends in ed survives 20 % of draws. u .600 is not below it, so a shorter prefix is tried."
+        "The prefix that ends in ed survives 20 % of draws. u .600 is not below .200, so a shorter prefix is tried."
     )
     assert panel(run, 0).flip is None  # its own u decided nothing
 

@@ -11,11 +11,16 @@ import pytest
 
 pytest.importorskip("torch")
 
+from specviz.commands import Start
+from specviz.engine.run.local import LocalRun, load_pair
+from specviz.events import Event
 from specviz.methods import get_method
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.whatif import Change, RoundAgain, checked, decide
+from specviz.sources.bundled import bundled_prompts
+from specviz.verifiers import all_verifiers
+from specviz.whatif import Change, RoundAgain, checked, decide, decide_run
 from specviz.whatif.again import as_recorded
 from specviz.whatif.recorded import UNKNOWN_TOKEN
 from whatif.recorded_sessions import LAYOUTS, run_of
@@ -120,3 +125,58 @@ def test_a_smaller_tree(verifier: str, deep: int, knob: dict[str, int]) -> None:
         large, small = (run_of(verifier, topk=260, seed=seed, **{**wide, **less}) for less in ({}, knob))
         told += compared(large, small, Change(knobs=knob))[0]
     assert told >= 2
+
+
+def test_a_smaller_tree_whose_budget_goes_elsewhere() -> None:
+    """Under walk the text is the same, so rounds at one place are compared: the answer holds what really happened."""
+    pair = load_pair(threads=1)
+
+    def decoded(prompt: str, **less: int) -> Run:
+        tree = {"shape": "tree", "d_max": 4, "w_max": 3, "k_max": 4, "node_budget": 6}
+        knobs = {"temperature": 1.0, "seed": 7, "max_new_tokens": 40, **tree, **less}
+        events: list[Event] = []
+        start = Start(prompt=bundled_prompts()[prompt], method="draft", verifier="walk", knobs=knobs)
+        list(LocalRun(pair, start, events.append).rounds())
+        return Run().extend(events)
+
+    sure = open_ = more = 0
+    for prompt in ("code-stack", "sums-story"):
+        large = decoded(prompt)
+        assert large.header is not None
+        for knob in ({"d_max": 1}, {"d_max": 2}, {"w_max": 1}):
+            begins = {record.start.n: RoundTree(record) for record in decoded(prompt, **knob).rounds}
+            for record in large.rounds:
+                if record.verdicts and (truth := begins.get(record.start.n)) is not None:
+                    found = decide(large, record, checked(large.header, Change(knobs=knob)))
+                    assert found.kept is not None
+                    low, high = found.kept
+                    assert low <= len(truth.accepted) <= high, (prompt, knob, record.r)
+                    sure, open_, more = sure + found.told, open_ + (low < high), more + (len(truth.accepted) > low)
+    assert more  # a node in place of those cut off was kept
+    assert sure > 5 * open_  # it must spell the token that the target drew there
+
+
+@pytest.mark.parametrize("rule", [name for name, rule in all_verifiers().items() if rule.carries])
+@pytest.mark.parametrize("own", ["tokenwise", "hsd", "hsd_ref"])
+def test_a_rule_that_carries_is_not_foretold_fresh_drafts_behind_a_stop(own: str, rule: str) -> None:
+    """Over whole runs: where a round is told, a run of the rule's own drafts anew there and keeps so many."""
+    told = carried = 0
+    for seed in range(8):
+        one, other = (run_of(name, topk=260, n=24, gamma=6, seed=seed) for name in (own, rule))
+        assert one.header is not None
+        texts = [[token for record in run.rounds for token in record.commit.tokens] for run in (one, other)]  # type: ignore[union-attr]
+        same = next((k for k, (ours, theirs) in enumerate(zip(*texts, strict=False)) if ours != theirs), 24)
+        begins = {record.start.n: record for record in other.rounds if record.start.n <= one.rounds[0].start.n + same}
+        for gain in decide_run(one, Change(verifier=rule)).rounds:
+            record = one.rounds[gain.index]
+            if not gain.told or (found := begins.get(record.start.n)) is None:
+                continue
+            told += 1
+            assert found.start.carry is None, (seed, gain)
+            assert gain.low == len(RoundTree(found).accepted), (seed, gain)
+            way = decide(one, record, checked(one.header, Change(verifier=rule))).ways[0]
+            behind = [each.start.carry is not None for each in other.rounds[found.index + 1 :][: way.carries]]
+            assert all(behind)
+            carried += len(behind)
+    assert told >= 8  # the first round of every seed
+    assert carried > 4

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from specviz.runlog.run import Mark
 from specviz.traits import CAPPED, NAIVE, TOKENWISE
 from specviz.view.panels.verification.model import Comparison, Curve, Paired, Survival
-from specviz.view.words.numbers import fine
+from specviz.view.words.numbers import apart, fine
 from specviz.view.words.palette import STYLES, colour, glyph
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence, short
@@ -34,7 +34,7 @@ def fig_rules(comparison: Comparison | None, dark: bool = False) -> go.Figure:
             places,
             [k] * len(places),
             [
-                f"{sentence(rule.label)}, position {t}: {STYLES[m].word}<br>keep {fine(keep)}, u {fine(u)}"
+                f"{sentence(rule.label)}, position {t}: {STYLES[m].word}<br>{'keep {}, u {}'.format(*apart(keep, u))}"
                 for t, m, keep, u in zip(places, rule.marks, rule.keep, comparison.us, strict=True)
             ],
             marker={
@@ -111,7 +111,7 @@ def fig_survival(survival: Survival | None, dark: bool = False) -> go.Figure:
 
 def _curve(curve: Curve, dark: bool) -> go.Scatter:
     mark, dash, symbol = _LOOK[curve.rule]
-    name = f"{'▶ ' if curve.own else ''}{curve.label}, exact"
+    name = f"{'▶ ' if curve.own else ''}{curve.label}, expected"
     return go.Scatter(
         x=list(curve.xs),
         y=list(curve.values),
@@ -136,7 +136,7 @@ def survival_rows(survival: Survival | None) -> list[dict[str, Any]]:
             "95 % from": lo,
             "to": hi,
             "n": n,
-            **{f"{label}, exact": values.get(t) for label, values in columns.items()},
+            **{f"{label}, expected": values.get(t) for label, values in columns.items()},
         }
         for t, v, lo, hi, n in zipped
     ]

@@ -55,8 +55,9 @@ def sheets(report: VerifierComparison) -> list[Sheet]:
         )
         note += "; tokens/s unrecorded: prompt and recording not in it, on this machine with what else it did"
     expected = (
-        f"of the chains drafted in the runs of {base}: exact expectation over the uniforms, no rule decoded "
-        "anything; hsd_naive keeps more and pays for it with further target calls"
+        f"of the chains drafted in the runs of {base}, no rule decoded anything. expected: of exactly these drafts, "
+        f"over the uniforms alone; estimated: of drafts as {base} draws them, of which these are a sample. hsd_naive "
+        "keeps more and pays for it with further target calls"
     )
     out = [
         sheet("Measured, every verifier decoding by itself", lines, measured, note),
@@ -68,8 +69,10 @@ def sheets(report: VerifierComparison) -> list[Sheet]:
 _SAME: Sequence[Column[tuple[str, ExpectedKept]]] = (
     ("prompts", lambda found: found[0]),
     ("rule", lambda found: _RULES[found[1].rule]),
-    ("expected kept", lambda found: _number(found[1].expected_accepted)),
+    ("expected", lambda found: _number(found[1].expected_accepted)),
     ("minus tokenwise", lambda found: _number(found[1].difference, "+.3f")),
+    ("estimated", lambda found: _number(found[1].estimated_accepted)),
+    ("minus tokenwise", lambda found: _number(found[1].estimated_difference, "+.3f")),
     ("drafts", lambda found: f"{found[1].n_drafts:,}"),
 )
 

@@ -9,6 +9,7 @@ import click
 
 from specviz.cli.flags import JSON, max_mb_option, text
 from specviz.cli.printing import echo_json, echo_sections, table_of
+from specviz.cost.exit_grid import AXES
 from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import LAST_SEED
 from specviz.runlog.fold import Run
@@ -22,11 +23,13 @@ from specviz.whatif import (
     ExitReplay,
     RunAgain,
     checked,
+    cutting,
     decide,
     decide_run,
     exits_asked,
 )
 
+EMBEDDED = "pair/"  # begins the names of models that sweep takes unless told otherwise
 _PLACE = re.compile(r"(?:q(\d{1,6})\.?)?r(\d{1,9})")
 
 
@@ -62,12 +65,30 @@ def command(
         run = Run().extend(opened.read())
     if run.header is None:
         raise SpecvizError(f"{trace} has nothing in it yet: its recorder has only begun, try again in a moment")
+    _refuse_unswept(run, trace, change)
     if at is None:
         _whole(run, change, as_json)
     elif exits_asked(run, change):
         _one_exit(ExitReplay(run, change.knobs), _round(run, at), change, as_json)
     else:
         _one(run, _round(run, at), checked(run.header, change), as_json)
+
+
+def _refuse_unswept(run: Run, trace: Path, change: Change) -> None:
+    """Raises SpecvizError, with the command that helps, for exit settings of a trace without what the heads say."""
+    header = run.header
+    if header is None or header.method_traits.replay_depth is None or any(query.exit_table for query in run.queries):
+        return
+    cuts = {spec.name for spec in cutting(header)}
+    name = next((name for name in change.knobs if name in AXES and name not in cuts), None)
+    if name is None:
+        return
+    target, swept = header.models.target, trace.name.partition(".")[0] + "-swept.sv.jsonl"
+    model = f" --target {target.name}" if target is not None and not target.name.startswith(EMBEDDED) else ""
+    raise SpecvizError(
+        f"knob {name} needs what the exit heads say of the text: run 'specviz sweep {header.method} {trace}{model} "
+        f"--write {swept}', then ask whatif of {swept}.gz"
+    )
 
 
 def _pair(word: str, flag: str, example: str) -> tuple[str, str]:
@@ -147,7 +168,11 @@ def _json_round(found: Decision, sentence: str, certainty: str) -> dict[str, Any
         "certainty": certainty,
         "why": found.why or None,
         "was": _json_way(found.was.accepted, found.was.tokens, found.was.marks, found.was.kind),
-        "ways": [_json_way(way.accepted, way.tokens, way.marks, way.kind) | {"tests": way.tests} for way in found.ways],
+        "ways": [
+            _json_way(way.accepted, way.tokens, way.marks, way.kind)
+            | {"tests": way.tests, "carried_rounds": way.carries}
+            for way in found.ways
+        ],
         "kept": found.kept,
         "cut": found.gone,
         "parting": None if parting is None else {"pos": parting.pos, "sure": parting.sure},
@@ -194,6 +219,7 @@ def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
         "kept_as_recorded": found.was,
         "difference": {"low": found.low, "high": found.high, "interval": found.interval},
         "verdict": found.verdict,
+        "carried_rounds": found.carried,
         "rounds": [
             {
                 "q": g.q,

@@ -78,8 +78,9 @@ def command(**given: Any) -> int:
     """Compare verifiers on the same drafts, or recorded runs side by side.
 
     Every prompt is decoded under every verifier with the same keys, so rounds at the same text see the same draft and
-    the same uniforms. Block efficiency is compared in pairs of prompts; beside it stands what each rule would keep of
-    the same drafts, exactly. Temperature 1 and 64 new tokens unless told otherwise.
+    the same uniforms. Block efficiency is compared in pairs of prompts; beside it stands what each rule is expected
+    to keep of exactly the same drafts, and, estimated from them, of drafts as they are drawn. Temperature 1 and 64 new
+    tokens unless told otherwise.
 
     With one RUN and a setting (a knob, --method, --verifiers) its prompt is decoded again with that alone set
     otherwise, and laid beside it.

@@ -56,22 +56,21 @@ class RowConfidence:
 
 
 def numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
-    """`[n, 3 or 6]`: tempered and raw confidence, best token; runner-up, margin, entropy.
+    """`[n, 3 or 6]`: tempered and raw confidence, best token; runner-up, margin, entropy. Of level ones the lowest id.
 
     Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding.
     """
-    best = logits.topk(1, -1)  # of level ones whichever it is, recorded or not
-    below = logits - best.values[:, :1]
+    best = logits.argmax(-1, keepdim=True)  # as the target and `exit_table` choose: `topk` takes any of level ones
+    top = logits.gather(-1, best)
+    below = logits - top
     mass = below.exp().sum(-1)
     raw = 1.0 / mass
     conf = raw if temp == 1.0 else 1.0 / (below / temp).exp().sum(-1)
-    columns = [conf, raw, best.indices[:, 0]]
+    columns = [conf, raw, best[:, 0]]
     if full:
-        two = logits.topk(min(2, logits.shape[-1]), -1)
-        is_first = two.indices == best.indices
-        other, value = (each[:, -1].where(~is_first[:, -1], each[:, 0]) for each in (two.indices, two.values))
+        other = logits.scatter(-1, best, -math.inf).argmax(-1, keepdim=True)
         mean = torch.special.xlogy(below.exp(), below.exp()).sum(-1) / mass
-        columns += [other, best.values[:, 0] - value, mass.log() - mean]
+        columns += [other[:, 0], (top - logits.gather(-1, other))[:, 0], mass.log() - mean]
     return torch.stack([column.to(logits.dtype) for column in columns], -1)  # ids below 2^24 are exact in float32
 
 

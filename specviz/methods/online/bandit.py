@@ -191,14 +191,14 @@ SMALLEST = 1e-4
 
 @dataclass(slots=True)
 class QuerySurprise:
-    """Surprise at the tokens that ended rounds, summed over a query."""
+    """Surprise at the tokens written in place of rejected ones, summed over a query."""
 
     total: float = 0.0
     rejections: int = 0
     rounds: int = 0
 
     def round(self, probs: "list[float] | tuple[float, ...]" = ()) -> None:
-        """A round is over. `probs`: draft probability of the emitted token where the round ended, if it had children.
+        """A round is over. `probs`: draft probability of the emitted token where drafted ones were rejected.
 
         0 for a token outside the draft vocabulary.
         """

@@ -214,10 +214,11 @@ class QueryCollector:
             self._slots(seen, growth, made, n_before)
 
     def _slots(self, seen: Observation, growth: GrowingTree, made: Sequence[BlockCall], n_before: int) -> None:
-        """The slots at committed places, and how likely the token was held where the round ended."""
+        """The slots at committed places, and how likely the token was held where drafted ones were rejected."""
         assert seen.outcome is not None
         ids = [ROOT, *(seen.draft.ids[node] for node in seen.outcome.accepted)]
         depth_of = {node: depth for depth, node in enumerate(ids)}
+        lost = seen.outcome.kind == "recovered"  # behind a path that was kept to its end nothing was rejected
         last: tuple[Tensor, int] | None = None
         for each in growth.expansions:
             node = ROOT if each.parent == ROOT else seen.draft.nodes[each.parent].id
@@ -229,7 +230,7 @@ class QueryCollector:
             self._spoke.append(
                 _Spoke(block.h[each.slot], n_before - 1, each.block, each.slot, n_before + depth, block.order)
             )
-            if depth == len(ids) - 1 and block.logits is not None:
+            if lost and depth == len(ids) - 1 and block.logits is not None:
                 last = block.logits[each.slot], seen.tokens[depth]
         if last is not None:
             self._surprise.append(self._log_prob(*last))

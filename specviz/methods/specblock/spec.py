@@ -94,7 +94,6 @@ METHOD = Method(
             -1,
             "deepest tree level; blocks that it leaves no room for are not run; 0: no tree, -1: slots x blocks",
             symbol="d",
-            cuts="depth",
         ),
         whole("slots_used", 0, 16, 0, "slots read per block; 0: all it was trained with"),
         whole("k_max", 1, MOST_CHILDREN, 10, "children of the root", symbol="k"),

@@ -120,7 +120,7 @@ def _test(found: Decision, node: int) -> TestAgain | None:
 def _compared(test: TestAgain) -> str:
     """`u .71 ≥ .29`, `u .12 < .29`, or between what the threshold lies where that is open."""
     if test.low <= test.u < test.high:
-        return f"u {fine(test.u)}, threshold between {fine(test.low)} and {fine(test.high)}"
+        return "u {}, threshold between {} and {}".format(*apart(test.u, test.low, test.high))
     # A threshold of 1 is not known better than its figures; one that was rounded is shown in the middle of its bounds.
     bound = 1.0 if test.high >= 1 else (test.low + test.high) / 2
     u, threshold = apart(test.u, bound)
@@ -132,7 +132,7 @@ def _sentence(run: Run, found: Decision, change: str) -> str:
         return f"{change}: cannot be told, {found.why}"
     if not found.told:
         return f"{change}: {_open(run, found)}"
-    parts = [_difference(run, found), _parting(found)]
+    parts = [_difference(run, found), _carried(found), _parting(found)]
     return f"{change} {'; '.join(filter(None, parts))}"
 
 
@@ -144,6 +144,8 @@ def _open(run: Run, found: Decision) -> str:
     said = f"this recording leaves open how the round goes: {kept} kept ({len(found.was.accepted)} were)"
     unsure = [test for way in found.ways for test in way.tests if test.low <= test.u < test.high]
     why = f"n{unsure[0].node}: {_compared(unsure[0])}" if unsure else "which token is drawn is not on record"
+    if any(way.more for way in found.ways):
+        why = "other nodes would have taken the place of those cut off"
     return f"{said}; {why}"
 
 
@@ -203,11 +205,14 @@ def _parting(found: Decision) -> str:
     return f"the text would part at position {parting.pos}{'' if parting.sure else ' or behind it'}"
 
 
+def _carried(found: Decision) -> str:
+    n = found.ways[0].carries
+    more = "carried round, with a target call of its own" if n == 1 else "carried rounds, each with a target call"
+    return f"then {n} {more}" if n else ""
+
+
 def _note(found: Decision) -> str:
     """What must stand beside the answer."""
     if not found.ways:
         return ""
-    said = "decision only: on the text before this round as recorded; nothing is said of what comes behind"
-    if found.part:
-        said += "; a draft of its own might have had other nodes in place of those cut off"
-    return said
+    return "decision only: on the text before this round as recorded; nothing is said of what comes behind"

@@ -30,6 +30,13 @@ def what_if_run(found: RunAgain, change: Change) -> WhatIfRun:
     ]
     if found.unfit:
         rows.append(("left out", f"{plural(found.unfit, 'round')} whose draft {found.verifier} does not take"))
+    if found.carried:
+        rows.append(
+            (
+                "besides",
+                f"{plural(found.carried, 'carried round')} behind their stops, a target call for one token each",
+            )
+        )
     rows += [("not told", f"{plural(n, 'round')}: {why}") for why, n in found.reasons]
     return WhatIfRun(words, f"{words} {_said(found)}{_parts(found)}", tuple(rows))
 

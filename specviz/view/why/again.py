@@ -10,6 +10,7 @@ from specviz.events import Verify
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.whatif import WhatIf, what_if
+from specviz.view.words.numbers import fine, within
 from specviz.view.words.palette import CLOSING, glyph
 from specviz.whatif import Change, decide, movable
 
@@ -48,8 +49,18 @@ def node_again(run: Run, record: RoundRecord, node: int, ascii: bool = False) ->
     rules = [_by_rule(run, record, node, name, ascii) for name in sorted(names, key=lambda name: name != own)]
     verdict = record.verdicts.get(node)
     u = None if verdict is None or record.temperature == 0 or not _decided(verdict) else verdict.u
-    no_u = "" if u is not None else NO_DRAW if record.temperature == 0 else NOT_DRAWN
+    no_u = "" if u is not None else NO_DRAW if record.temperature == 0 else _not_moved(record, node)
     return NodeAgain(node, u, no_u, verdict.status if verdict is not None else None, tuple(rules))
+
+
+def _not_moved(record: RoundRecord, node: int) -> str:
+    """Why a node's u cannot be tried: it has none, or it drew the last token, from a row not on record whole."""
+    closing = record.closing
+    if node != CLOSING or closing is None or closing.u is None:
+        return NOT_DRAWN
+    u, stretch = within(closing.u, *closing.interval) if closing.interval else (fine(closing.u), "")
+    other = f"; for u outside {stretch} it would have been another" if stretch else ""
+    return f"u {u} drew this last token{other}"
 
 
 def _decided(verdict: Verify) -> bool:

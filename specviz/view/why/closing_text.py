@@ -7,8 +7,8 @@ from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
 from specviz.view.why.node_context import carried, foreign_rule, paths
-from specviz.view.why.values_text import ENDED, span
-from specviz.view.words.numbers import percent, prob
+from specviz.view.why.values_text import ENDED
+from specviz.view.words.numbers import percent, prob, within
 
 N_ENTRIES = 5
 _EMPTY = {
@@ -102,7 +102,7 @@ def _drew(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
 def _where(closing: Closing) -> str:
     if closing.u is None or closing.interval is None:
         return ""
-    return f" (u {prob(closing.u, 3)} falls in {span(*closing.interval)})"
+    return " (u {} falls in {})".format(*within(closing.u, *closing.interval))
 
 
 def _recovered(run: Run, family: RoundTree, closing: Closing, token: str) -> str:

@@ -18,8 +18,8 @@ from specviz.view.frame.steps import Moment
 from specviz.view.why.closing_text import closing_title, closing_words, residual
 from specviz.view.why.node_context import NodeContext, case, foreign_rule, title
 from specviz.view.why.otherwise import otherwise
-from specviz.view.why.values_text import flip, node_words, span
-from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio
+from specviz.view.why.values_text import flip, node_words
+from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio, within
 from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
@@ -54,7 +54,8 @@ def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, said: str) -
         p = linear(closing.logp)
         rows.append(WhyRow("p  target", fine(p), p))
         if closing.u is not None:
-            rows.append(WhyRow("u", fine(closing.u), closing.u, span(*closing.interval) if closing.interval else ""))
+            u, stretch = within(closing.u, *closing.interval) if closing.interval else (fine(closing.u), "")
+            rows.append(WhyRow("u", u, closing.u, stretch))
     ranked = f"the target ranks it {ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
     return Why(
         node=CLOSING,
@@ -76,7 +77,7 @@ def _another(closing: Closing | None) -> str | None:
     """When another token would have been drawn."""
     if closing is None or closing.u is None or closing.interval is None:
         return None
-    return f"another token for u outside {span(*closing.interval)}"
+    return f"another token for u outside {within(closing.u, *closing.interval)[1]}"
 
 
 def _closing_rule(family: RoundTree) -> str:
@@ -194,8 +195,10 @@ def _verdict_rows(facts: NodeContext) -> list[WhyRow]:
     if verdict.kind == "draw":
         if v.lo is None or v.hi is None:
             return []
-        inside = "falls in" if verdict.status == "accepted" else "not in" if v.hi > v.lo else "nothing to fall in:"
-        return [WhyRow("u", fine(v.u), v.u, f"{inside} {span(v.lo, v.hi)}")]
+        if v.hi <= v.lo:
+            return [WhyRow("u", fine(v.u), v.u, "nothing to fall in")]
+        u, stretch = within(v.u, v.lo, v.hi)
+        return [WhyRow("u", u, v.u, f"{'falls in' if verdict.status == 'accepted' else 'not in'} {stretch}")]
     told = [] if facts.judged is None else [WhyRow("judged", f"n{facts.judged}", None, "its twin")]
     return [*told, *_test_rows(verdict, facts.backward)]
 

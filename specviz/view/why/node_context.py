@@ -88,13 +88,8 @@ def looked_at(run: Run, family: RoundTree, selected: int | None) -> Path | None:
 
 
 def n_carried(family: RoundTree, n_kept: int, length: int) -> int:
-    """Carried rounds after naive HSD kept `n_kept` tokens of a draft (verification.md 3.5).
-
-    A draft cut at a drafted stop token counts with the length it was planned for.
-    """
-    end, gamma = family.record.end, family.record.knobs.get("gamma")
-    planned = gamma if end is not None and end.draft_end == "stop_token" and isinstance(gamma, int) else length
-    return max(0, planned - n_kept - 1) if n_kept < length else 0
+    """Carried rounds after naive HSD kept `n_kept` tokens of a draft (verification.md 3.5)."""
+    return max(0, family.planned(length) - n_kept - 1) if n_kept < length else 0
 
 
 def carried(log_ratio: float) -> str:

@@ -8,8 +8,8 @@ import math
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.view.why.node_context import NodeContext, case
-from specviz.view.why.values_text import flip, span
-from specviz.view.words.numbers import fine, number
+from specviz.view.why.values_text import flip
+from specviz.view.words.numbers import apart, fine, number, span
 
 
 def otherwise(run: Run, family: RoundTree, facts: NodeContext) -> str | None:
@@ -74,5 +74,5 @@ def _if_flipped(run: Run, family: RoundTree, node: int, words: str) -> str | Non
     fate = "not drawn" if lost and drawn else "rejected" if lost else "drawn" if drawn else "kept"
     where = f"u {'outside' if lost else 'in'} {span(found.lo, found.hi)}"
     if not drawn:
-        where = f"u {'≥' if lost else '<'} {fine(found.hi)}"
+        where = f"u {'≥' if lost else '<'} {apart(verdict.u, found.hi)[1]}"
     return f"{words} n{node} {facts.token} is {fate}: {where}"

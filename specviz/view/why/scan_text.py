@@ -21,9 +21,9 @@ def scan_words(case: "NodeContext", kept: bool) -> str:
         return _implied(case)
     reason = _reason(case)
     if kept:
-        return f"{reason} {_end(case, 'The scan stops here')}{_carried(case)}"
+        return f"{reason} {_end(case, 'The scan stops here', reason)}{_carried(case)}"
     then = "a shorter prefix is tried" if case.depth > 1 else "nothing is kept"
-    return f"{reason} {_end(case, then)}"
+    return f"{reason} {_end(case, then, reason)}"
 
 
 def _implied(case: "NodeContext") -> str:
@@ -36,15 +36,17 @@ def _implied(case: "NodeContext") -> str:
     return text
 
 
-def _end(case: "NodeContext", then: str) -> str:
-    """The draw: `u .90 is not below it, so a shorter prefix is tried.`"""
+def _end(case: "NodeContext", then: str, reason: str) -> str:
+    """The draw: `u .90 is not below it, so a shorter prefix is tried.` The chance again where it was told in fewer
+    digits than show that."""
     v = case.values
     if v.u is None or v.thr is None:
         return f"{then[0].upper()}{then[1:]}."
     if v.thr <= 0 or v.thr >= 1:
         return f"{then[0].upper()}{then[1:]}."
-    u, _ = apart(v.u, v.thr)
-    return f"u {u} is below it. {then}." if v.u < v.thr else f"u {u} is not below it, so {then}."
+    u, thr = apart(v.u, v.thr)
+    it = "it" if thr in reason else thr
+    return f"u {u} is below {it}. {then}." if v.u < v.thr else f"u {u} is not below {it}, so {then}."
 
 
 def _carried(case: "NodeContext") -> str:

@@ -11,7 +11,7 @@ from specviz.traits import TOKENWISE
 from specviz.view.frame.parts import Flip
 from specviz.view.why.node_context import NodeContext
 from specviz.view.why.scan_text import scan_words
-from specviz.view.words.numbers import apart, fine, percent, plural, prob, times
+from specviz.view.words.numbers import apart, fine, percent, plural, times, within
 
 _FATES = {
     "branch_lost": "Another branch spells the target's token, so this one is void.",
@@ -137,16 +137,7 @@ def _own(case: NodeContext) -> tuple[float, float] | None:
 def _falls(u: float | None, held: tuple[float, float] | None) -> str:
     if u is None or held is None:
         return ""
-    return f" (u {prob(u, 3)} falls in {span(*held)})"
-
-
-def span(lo: float, hi: float) -> str:
-    """A half-open interval with the digits it needs: `[.61, .74)`."""
-    for digits in range(2, 7):
-        low, high = prob(lo, digits), prob(hi, digits)
-        if low != high and not {low[0], high[0]} & {"<", ">"}:
-            break
-    return f"[{low}, {high})"
+    return " (u {} falls in {})".format(*within(u, *held))
 
 
 # kind test: u against a threshold -----------------------------------------------------------------------------------
@@ -157,7 +148,7 @@ def _test_kept(case: NodeContext) -> str:
     if chance is not None and chance < 1:
         return f"{_with_slack(case, chance)} This draw was one."
     if not case.drawn:
-        return f"{_named(case)} {_u_is(case, 'below that, so it stays', 'it stayed')}"
+        return f"{_named(case)} {_u_is(case, 'below', 'so it stays', 'it stayed')}"
     if case.values.thr is not None and case.values.thr >= 1:
         v, who, told = case.values, "The target", ""
         if case.n_failed:
@@ -175,7 +166,7 @@ def _test_rejected(case: NodeContext) -> str:
     if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
         return _no_chance(case)
     if not case.drawn:
-        return f"{_named(case)} {_u_is(case, 'not below that, so it goes', 'it went')}"
+        return f"{_named(case)} {_u_is(case, 'not below', 'so it goes', 'it went')}"
     return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
 
 
@@ -196,10 +187,12 @@ def _with_slack(case: NodeContext, ratio: float) -> str:
     )
 
 
-def _u_is(case: NodeContext, words: str, came: str) -> str:
+def _u_is(case: NodeContext, sign: str, then: str, came: str) -> str:
     """The number against its threshold; of other engines it may not be on record."""
-    u = case.values.u
-    return f"u {prob(u, 3)} is {words}." if u is not None else f"What was drawn is not on record; {came}."
+    if case.values.u is None:
+        return f"What was drawn is not on record; {came}."
+    u, thr = apart(case.values.u, case.values.thr)
+    return f"u {u} is {sign} {thr}, {then}."
 
 
 def _named(case: NodeContext) -> str:
@@ -310,10 +303,11 @@ def _test(case: NodeContext, u: float, thr: float, kept: bool) -> Flip:
         return Flip("no u rejects it", lo, hi, 0.0, "")
     if hi <= 0:
         return Flip("no u keeps it", lo, hi, 0.0, "")
+    shown = apart(u, thr)[1]
     if kept:
-        return Flip(f"rejected from u ≥ {fine(thr)}", lo, hi, thr - u)
-    slack = f", or slack ≥ {prob(u - thr)} (lossy rule: no guarantee)" if _ratio_test(case) else ""
-    return Flip(f"kept below u < {fine(thr)}{slack}", lo, hi, thr - u)
+        return Flip(f"rejected from u ≥ {shown}", lo, hi, thr - u)
+    slack = f", or slack ≥ {apart(u - thr, least=2)[0]} (lossy rule: no guarantee)" if _ratio_test(case) else ""
+    return Flip(f"kept below u < {shown}{slack}", lo, hi, thr - u)
 
 
 def _ratio_test(case: NodeContext) -> bool:
@@ -326,7 +320,8 @@ def _draw(u: float, lo: float | None, hi: float | None, kept: bool) -> Flip | No
         return None
     if hi <= lo:
         return Flip("no u draws it", lo, hi, 0.0, "")
+    stretch = within(u, lo, hi)[1]
     if kept:
         delta = hi - u if hi - u <= u - lo else lo - u
-        return Flip(f"another token for u outside {span(lo, hi)}", lo, hi, delta)
-    return Flip(f"kept for u in {span(lo, hi)}", lo, hi, lo - u if u < lo else hi - u)
+        return Flip(f"another token for u outside {stretch}", lo, hi, delta)
+    return Flip(f"kept for u in {stretch}", lo, hi, lo - u if u < lo else hi - u)

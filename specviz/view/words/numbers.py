@@ -50,8 +50,8 @@ def number(value: float | None, digits: int = 2) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     text = f"{value:.{digits}f}"
-    if not float(text):
-        return "0"  # also of what is below it by rounding alone
+    if float(text) == 0:  # of either sign
+        return "0"
     if abs(float(text)) < 1:
         return text.replace("0.", ".", 1)
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -76,12 +76,82 @@ def joint(log: float | None) -> str:
     return f"{math.exp(log - tens * math.log(10)):.1f}e{tens:+d}"
 
 
-def apart(value: float | None, other: float | None) -> tuple[str, str]:
-    """Two probabilities with as many digits as tell them apart: a comparison must be seen to hold."""
-    if value is None or other is None or value == other or fine(value) != fine(other):
-        return fine(value), fine(other)
-    digits = next((d for d in range(4, 17) if prob(value, d) != prob(other, d)), 17)
-    return prob(value, digits), prob(other, digits)
+_MOST_DIGITS = 17  # tell any two numbers apart
+_SLIT = 1e-6  # of [0, 1): an interval whose two ends nobody would tell from each other
+_SPAN = 2  # digits of an interval to begin with
+
+
+def apart(*values: float | None, least: int = 3) -> tuple[str, ...]:
+    """Numbers of a comparison with the fewest digits, from `least` on, by which their order is seen; never a bound."""
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    for digits in range(least, _MOST_DIGITS + 1):
+        told = [_told(value, digits) for value in known]
+        if _as_ordered(known, told):
+            break
+    texts = dict(zip(known, told, strict=True))
+    return tuple(texts.get(value, UNKNOWN) if value is not None else UNKNOWN for value in values)
+
+
+def span(lo: float, hi: float) -> str:
+    """A half-open interval of [0, 1): `[.61, .74)`; `a slit of 2e-9 at .999652`."""
+    return within(None, lo, hi)[1]
+
+
+def within(u: float | None, lo: float, hi: float) -> tuple[str, str]:
+    """A number and an interval with the fewest digits by which it is seen whether it falls in: `.743`, `[.62, .76)`."""
+    if hi - lo < _SLIT:
+        return _beside_slit(u, lo, hi), f"a slit of {_power(f'{max(0.0, hi - lo):.0e}')} {_place(lo)}"
+    ends = [lo, hi]
+    for digits in range(_SPAN, _MOST_DIGITS + 1):
+        told = [_told(end, digits) for end in ends]
+        shown = UNKNOWN if u is None else _told(u, max(digits, 3))
+        if _as_ordered(ends, told) and (u is None or _as_placed(u, shown, ends, told)):
+            break
+    return shown, f"[{told[0]}, {told[1]})"
+
+
+def _as_placed(u: float, shown: str, ends: Sequence[float], told: Sequence[str]) -> bool:
+    """Whether a number is seen to lie on its side of both ends; it may read as the lower one that it reaches."""
+    return _as_ordered([u], [shown]) and all(
+        (u < end) == (float(shown) < float(text)) for end, text in zip(ends, told, strict=True)
+    )
+
+
+def _beside_slit(u: float | None, lo: float, hi: float) -> str:
+    """A number as it stands beside a slit: as what the slit lies at where it falls in, else told apart from that."""
+    if u is None or lo <= u < hi:
+        return prob(u, 6)
+    far = fine(u)
+    return far if far[0] not in "<>" and far != fine(lo) else apart(u, lo)[0]
+
+
+def _place(lo: float) -> str:
+    text = prob(lo, 6)
+    return {"<": "just above 0", ">": "just below 1"}.get(text[0], f"at {text}")
+
+
+def _told(value: float, digits: int) -> str:
+    """So many digits; of what is small, so many less one figures."""
+    if value in (0, 1):
+        return f"{value:.0f}"
+    if 0 < value < 1e-5:
+        return _power(f"{value:.{digits - 2}e}") if digits < 3 else f"{value:.{digits - 2}e}"
+    text = f"{value:.{digits if value >= 0.001 or value < 0 else digits - 2 - math.floor(math.log10(value))}f}"
+    return text.replace("0.", ".", 1) if abs(value) < 1 else text
+
+
+def _as_ordered(values: Sequence[float], told: Sequence[str]) -> bool:
+    """Whether texts lie to each other as their numbers do, and none reads as 0 or 1 that is not."""
+    read = [float(text) for text in told]
+    sure = all((r in (0, 1)) == (v in (0, 1)) for r, v in zip(read, values, strict=True))
+    return sure and all(
+        (a < b) == (c < d) for a, c in zip(values, read, strict=True) for b, d in zip(values, read, strict=True)
+    )
+
+
+def _power(text: str) -> str:
+    """`2e-9` of `2e-09`."""
+    return text.replace("e-0", "e-")
 
 
 def fraction(value: float) -> str:

@@ -140,14 +140,14 @@ def test_states_are_those_of_the_packed_pass(target: ModelAdapter, monkeypatch: 
 def test_the_signal_is_the_surprise_where_rounds_ended(
     target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, temperature: float
 ) -> None:
-    """By the newest expansion of the node where a round ended, from what was recorded of it."""
+    """By the newest expansion of the node where a round ended, from what was recorded of it; a bonus is none."""
     _, drafter, ear = learning(target, monkeypatch, temperature=temperature)
     total, count = 0.0, 0
     for done, found in ear.rounds:
         accepted = done.outcome.accepted
         stop = done.draft.ids[accepted[-1]] if accepted else -1
         at = [each for each in found if each.parent == stop]
-        if not at or len(done.tokens) <= len(accepted):
+        if not at or len(done.tokens) <= len(accepted) or done.outcome.kind != "recovered":
             continue
         count += 1
         told = dict(at[-1].top or ())

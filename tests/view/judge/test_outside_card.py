@@ -124,7 +124,7 @@ def test_what_other_rules_keep_is_told_of_whole_drafts(tmp_path: Path) -> None:
             writer.drafted(token, q=0.5, p=0.25)
         writer.committed([1, 9])
     told = dict(_card(writer.path).rows)["other rules on these drafts"]
-    assert told == "tokenwise .75 · blockwise .75 · walk .31 tokens kept, expected over 1 draft"
+    assert told == "tokenwise .75 · walk .31 tokens kept, expected over 1 draft · blockwise .75, an estimate"
 
 
 def test_rounds_that_nobody_timed_say_nothing_of_speed(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class ScanPane(PanelPane[PanelOptions, VerificationModel]):
                 yield RuleBox(VerificationPanel, views.rules, _RULES, "rules").data_bind(PanelPane.frame)
                 yield self.box(views.closing, "The row at the stop", "closing")
         yield self.box(views.branches, _BRANCHES, "branches")
-        yield self.box(views.over_run, "Over the run · survival: observed against exactly expected", "over-run")
+        yield self.box(views.over_run, "Over the run · survival: observed against expected on these drafts", "over-run")
 
     def show(self, frame: Frame, model: VerificationModel) -> None:
         """What is known over the run stands there without a scan too."""

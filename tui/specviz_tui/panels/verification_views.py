@@ -214,7 +214,7 @@ def branches(model: VerificationModel, painter: Painter, width: int) -> Text:
 
 
 def over_run(found: VerificationModel, painter: Painter, width: int) -> Text:
-    """The paired difference to token-wise, then survival: observed beside exactly expected, position by position."""
+    """The paired difference to token-wise, then survival: observed beside what is expected of these drafts."""
     lines = [line for p in found.paired for line in indented(p.words or p.missing or "", width)]
     if found.survival is not None:
         lines += _survival(found.survival, painter)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from specviz.text import clip
 from specviz.view.frame.frame import TreeFrame, TreeNode
-from specviz.view.words.numbers import prob, ratio
+from specviz.view.words.numbers import apart, prob, ratio, within
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, Painter, bar
 from specviz_tui.widgets.tree_columns import columns
 from specviz_tui.widgets.tree_line import Row
@@ -86,12 +86,16 @@ def drawn(node: TreeNode) -> str:
     if values.u is None:
         return ""
     if values.lo is not None and values.hi is not None and node.id >= 0:
-        return f"u {prob(values.u)} {'in' if kept else 'not in'} [{prob(values.lo, 3)}, {prob(values.hi, 3)})  "
+        if values.hi <= values.lo:
+            return f"u {prob(values.u)} never  "
+        u, stretch = within(values.u, values.lo, values.hi)
+        return f"u {u} {'in' if kept else 'not in'} {stretch}  "
     if values.thr is None:
         return f"u {prob(values.u)}  "
     below = values.u < values.thr
     why = "" if below or not kept else "a longer one passed  "
-    return f"u {prob(values.u)} {'<' if below else '≥'} {prob(values.thr)}  {why}"
+    u, thr = apart(values.u, values.thr, least=2)
+    return f"u {u} {'<' if below else '≥'} {thr}  {why}"
 
 
 TABLED = ("accepted", "rejected", "testing", "recovered", "bonus", "plain")
@@ -189,17 +193,19 @@ def _tested(node: TreeNode, token: int, painter: Painter) -> Row:
     row.to(x0 + 2 + token)
     row.add(f" {prob(said(node)):>4} {prob(values.p):>4}", tint)
     if values.u is not None:
-        row.add(f"  {prob(values.u):>4}", tint)
-        row.add(f"  {_kept_if(node)}", FAINT)
+        u, wanted = _kept_if(node, values.u)
+        row.add(f"  {u:>4}", tint)
+        row.add(f"  {wanted}", FAINT)
     return row
 
 
-def _kept_if(node: TreeNode) -> str:
-    """`< .29`, or the stretch in which u draws the token."""
+def _kept_if(node: TreeNode, u: float) -> tuple[str, str]:
+    """The draw, and `< .29` or the stretch in which it draws the token."""
     values = node.values
-    if values.lo is not None and values.hi is not None:
-        return f"in [{prob(values.lo)}, {prob(values.hi)})" if values.hi > values.lo else "never"
+    if values.lo is not None and values.hi is not None and values.hi > values.lo:
+        shown, stretch = within(u, values.lo, values.hi)
+        return shown, f"in {stretch}"
     if values.thr is None:
-        return ""
-    alone = values.u is not None and values.u < values.thr
-    return f"< {prob(values.thr)}" if alone == (node.mark == "accepted") else "a longer one"
+        return prob(u), "" if values.lo is None else "never"
+    shown, thr = apart(u, values.thr, least=2)
+    return shown, f"< {thr}" if (u < values.thr) == (node.mark == "accepted") else "a longer one"

@@ -125,7 +125,7 @@ def _n_held(adapter: ModelAdapter, products: Products) -> int:
     """How many trials rows hold with the widths of an adapter, before one that they do not; why is in `_WHY`."""
     assert adapter.widths is not None
     attention = Attention(adapter, adapter.widths)
-    trials = (
+    trials: tuple[Callable[[], bool], ...] = (
         lambda: products.hold(attention.widths),
         attention.lines_hold,
         attention.paths_hold,

@@ -10,7 +10,7 @@ from specviz.errors import ModelError, SpecvizError
 @contextmanager
 def one_line(option: str) -> Iterator[None]:
     """Raises ModelError that begins with `option` for whatever the library raises."""
-    from huggingface_hub.utils import are_progress_bars_disabled
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled() and not are_progress_bars_disabled()

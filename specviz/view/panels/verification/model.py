@@ -126,7 +126,7 @@ class RuleReplay:
     passes: tuple[bool | None, ...]
     marks: tuple[Mark, ...]  # what becomes of every position
     kept: int | None
-    expected: float | None  # tokens it keeps of such a draft on average: the sum of its credits
+    expected: float | None  # of this draft, over the uniforms alone; None: not told
     text: str  # "keeps 4 of 6"
     note: str = ""
 
@@ -144,7 +144,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """An exact expectation over positions: mean credit over the drafts."""
+    """What a rule is expected to keep of exactly these drafts, by position; only the uniforms are open."""
 
     rule: str
     label: str

@@ -1,6 +1,6 @@
 """Rules on the same draft and uniforms: in one round, and over the run. Decided again from the record, no model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from specviz.runlog.run import Mark
@@ -37,10 +37,10 @@ def comparison(look: ScanView) -> Comparison | None:
 
 
 def _replayed(look: ScanView, rule: "Rule") -> RuleReplay:
-    from specviz.metrics.replay_rules import kept, passed
+    from specviz.metrics.replay_rules import kept, passed, survival
 
     links, n = look.path.links, len(look.path.links)
-    stop = kept(links, rule)
+    stop, chances = kept(links, rule), survival(links, rule)
     passes = tuple(passed(link, rule) for link in links)
     text = f"keeps {stop} of {n}" if stop is not None else "cannot be told from this recording"
     return RuleReplay(
@@ -51,7 +51,7 @@ def _replayed(look: ScanView, rule: "Rule") -> RuleReplay:
         passes=passes,
         marks=_marks(rule, passes, stop),
         kept=stop,
-        expected=sum(link.credit[rule] for link in links),
+        expected=None if chances is None else sum(chances),
         text=text,
         note=_note(look, rule, stop),
     )
@@ -115,7 +115,7 @@ def _words(rules: Sequence[RuleReplay]) -> str:
 
 
 def survival(own: Rule | None, metrics: "Metrics | None") -> Survival:
-    """Observed survival with Wilson intervals, and the exact expectation of every rule on these drafts."""
+    """Observed survival with Wilson intervals, and what every rule is expected to keep of exactly these drafts."""
     observed = one_series("survival", metrics)
     same = metrics.same_draft if metrics is not None else None
     if same is None:
@@ -123,12 +123,20 @@ def survival(own: Rule | None, metrics: "Metrics | None") -> Survival:
     curves = tuple(
         Curve(rule, LABELS[rule], own == rule, tuple(by_place), tuple(by_place.values()))
         for rule, by_place in same.survival.items()
+        if by_place is not None
     )
-    totals = ", ".join(f"{c.label} {number(same.expected_accepted[c.rule])}" for c in curves)
+    totals = _totals(same.expected_accepted)
     followed = next((c for c in curves if c.own), None)
-    told = f" The observed points must follow {followed.label}, up to chance." if followed else ""
-    words = f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{told}"
+    told = f" The observed points must follow {followed.label}, up to the luck of u." if followed else ""
+    words = (
+        f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{told} Estimated for "
+        f"drafts as this run draws them, of which these are a sample: {_totals(same.estimated_accepted)}."
+    )
     return Survival(observed, curves, words)
+
+
+def _totals(by_rule: Mapping[str, float | None]) -> str:
+    return ", ".join(f"{LABELS[rule]} {number(value)}" for rule, value in by_rule.items())
 
 
 def paired(metrics: "Metrics | None") -> tuple[Paired, ...]:
@@ -140,7 +148,8 @@ def paired(metrics: "Metrics | None") -> tuple[Paired, ...]:
 def _paired(same: "SameDraft", rule: str) -> Paired:
     estimate, label = same.gain[rule], LABELS[rule]
     gain: Metric = metric("gain", f"{label} − token-wise", estimate, "tokens kept per draft, paired")
-    expected = same.expected_accepted[rule] - same.expected_accepted[TOKENWISE]
+    ours, theirs = same.expected_accepted[rule], same.expected_accepted[TOKENWISE]
+    expected = None if ours is None or theirs is None else ours - theirs
     counts = tuple(same.gains[rule].items())
     if estimate is None:
         missing = "the keep chances of this rule need whole rows: only level full has them"
@@ -149,6 +158,6 @@ def _paired(same: "SameDraft", rule: str) -> Paired:
     fewer = sum(n for difference, n in counts if difference < 0)
     words = (
         f"Over {plural(same.n_drafts, 'draft')}, {label} minus token-wise: {gain.text} tokens kept a draft "
-        f"(exactly expected: {number(expected, 3)}); more on {more}, fewer on {fewer}. {_CAVEAT}"
+        f"(exactly expected on them: {number(expected, 3)}); more on {more}, fewer on {fewer}. {_CAVEAT}"
     )
     return Paired(rule, label, same.n_drafts, gain, expected, counts, words)
