@@ -56,7 +56,8 @@ async def test_our_model_is_first_and_a_key_away(size: tuple[int, int], cores: C
         await pilot.press("enter")
         await pilot.pause()
         assert cores.words == [("--target", "smollm2", "--draft", "self:int4")]
-        assert isinstance(app.focused, MessageLine), "one may type while the models load"
+        await pilot.press("m")
+        assert isinstance(app.focused, MessageLine), "one may write while the models load"
         assert "LOADING" in shown(app)
 
 
@@ -99,7 +100,7 @@ async def test_a_model_that_cannot_be_loaded_leads_back_to_the_list(cores: Cores
         await listed(pilot)
         await pilot.press("enter")
         await pilot.pause()
-        await pilot.press(*"hello", "enter")
+        await pilot.press("m", *"hello", "enter")
         cores.scripts[0].play([ev.End(reason="core_lost", message="not enough memory for 30 layers")])
         cores.scripts[0].die()
         main = app.screen_stack[0]

@@ -8,9 +8,12 @@ from textual.widgets import Static
 from specviz import events as ev
 from specviz.commands import Said, Start, Stop
 from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz.sources.model_names import ModelNames
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
+from specviz_tui.screens.page import PageScreen
 from specviz_tui.screens.start import StartScreen
+from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.talk_view import TalkView
 from specviz_tui.widgets.text_strip import TextStrip
@@ -53,11 +56,10 @@ async def settle(pilot: Pilot[int], script: Script, *events: ev.Event) -> None:
 
 
 async def ready(pilot: Pilot[int], script: Script) -> MessageLine:
-    """The models are there: the line in which one talks has the focus."""
+    """The models are there, and somebody has pressed the key that begins a message."""
     await settle(pilot, script, catalogue(talks=True), IDLE)
-    line = pilot.app.screen.query_one(MessageLine)
-    assert line.has_focus
-    return line
+    await pilot.press("m")
+    return pilot.app.screen.query_one(MessageLine)
 
 
 def said(app: SpecvizApp) -> str:
@@ -68,6 +70,48 @@ def said(app: SpecvizApp) -> str:
 
 def starts(script: Script) -> list[Start]:
     return [command for command in script.commands if isinstance(command, Start)]
+
+
+@SIZES
+async def test_keys_are_commands_until_a_message_is_begun(size: tuple[int, int], script: Script) -> None:
+    """While models load, while an answer comes and behind its end; what is written is a message, and the footer says
+    which of both it is."""
+    app = live_app(script)
+    async with app.run_test(size=size) as pilot:
+        line, screen = app.screen.query_one(MessageLine), main_of(app)
+        app.feed.names = ModelNames("smollm2", "")
+        app.feed.say("hello", Start())
+        for events in ([], [catalogue(talks=True), IDLE], RUN[:-1], [RUN[-1], IDLE]):
+            await settle(pilot, script, *events)
+            await pilot.press("K")
+            assert isinstance(app.focused, KnobPanel)
+            await pilot.press("escape", "question_mark")
+            assert isinstance(app.screen, PageScreen)
+            await pilot.press("escape")
+            assert "q quit" in lines(app)[-1]
+            assert line.value == ""
+        await pilot.press("space")
+        assert screen.feed.player.playing
+        await pilot.press("m", "q", "space")
+        await settle(pilot, script)
+        assert line.value == "q "
+        assert "enter says it" in lines(app)[-1]
+        assert "q quit" not in lines(app)[-1].replace("ctrl+q quits", "")
+        await pilot.press("ctrl+c")
+        assert [note.message for note in app._notifications] == ["ctrl+q quits"]
+        await pilot.press("escape", "q")
+        assert app.return_code == 0
+
+
+async def test_a_click_begins_a_message_and_enter_on_nothing_ends_it(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot, script, catalogue(talks=True), IDLE)
+        await pilot.click(MessageLine)
+        assert isinstance(app.focused, MessageLine)
+        await pilot.press("enter")
+        assert not isinstance(app.focused, MessageLine)
+        assert not app._notifications
 
 
 @SIZES
@@ -91,7 +135,7 @@ async def test_one_asks_again_and_earlier_turns_stay(script: Script) -> None:
         line = await ready(pilot, script)
         await pilot.press(*"hello", "enter")
         await settle(pilot, script, *RUN, IDLE)
-        await pilot.press(*"more", "enter")
+        await pilot.press("m", *"more", "enter")
         assert line.value == ""
         assert starts(script)[-1].history == [Said(role="user", text="hello"), Said(role="assistant", text=ANSWER)]
         await settle(pilot, script)
@@ -105,10 +149,10 @@ async def test_a_message_waits_and_a_second_one_stays_in_the_line(script: Script
         line = await ready(pilot, script)
         await pilot.press(*"one", "enter")
         await settle(pilot, script, *RUN[:-1])
-        await pilot.press(*"two", "enter")
+        await pilot.press("m", *"two", "enter")
         await settle(pilot, script)
         assert "you two (waits)" in said(app)
-        await pilot.press(*"three", "enter")
+        await pilot.press("m", *"three", "enter")
         await pilot.pause()
         assert line.value == "three"
         assert [note.message for note in app._notifications] == [
@@ -129,7 +173,7 @@ async def test_ctrl_c_stops_the_answer_and_not_the_conversation(script: Script) 
         assert isinstance(script.commands[-1], Stop)
         await settle(pilot, script, ev.End(reason="stopped"), IDLE)
         assert "(stopped)" in said(app)
-        await pilot.press(*"go on", "enter")
+        await pilot.press("m", *"go on", "enter")
         assert len(starts(script)[-1].history) == 2
         await settle(pilot, script, *RUN[:-1])
         await pilot.press("escape", "ctrl+c")
@@ -146,7 +190,7 @@ async def test_up_brings_back_what_was_said_and_examples_before_that(script: Scr
         assert line.value == next(iter(CHAT_EXAMPLES.values()))
         await pilot.press("down")
         assert line.value == ""
-        await pilot.press(*"hello", "enter", *"typ", "up")
+        await pilot.press(*"hello", "enter", "m", *"typ", "up")
         assert line.value == "hello"
         await pilot.press("down")
         assert line.value == "typ"
@@ -170,8 +214,7 @@ async def test_the_end_stays_in_sight_until_somebody_scrolls_up(script: Script) 
         view.focus()
         view.scroll_home(animate=False)
         await settle(pilot, script, RUN[-1], IDLE)
-        app.screen.query_one(MessageLine).focus()
-        await pilot.press(*"more", "enter")
+        await pilot.press("m", *"more", "enter")
         await settle(pilot, script)
         await pilot.pause()
         assert view.scroll_y == view.max_scroll_y, "whoever asks wants to see the answer"
@@ -262,6 +305,6 @@ async def test_in_the_dialog_an_empty_message_takes_method_and_settings_over(scr
         await pilot.press(*["tab"] * 6, *"gamma=7", "ctrl+s")
         await pilot.pause()
         assert len(starts(script)) == 1, "nothing is decoded for it"
-        await pilot.press(*"more", "enter")
+        await pilot.press("m", *"more", "enter")
         assert starts(script)[-1].knobs["gamma"] == 7
         assert len(starts(script)[-1].history) == 2

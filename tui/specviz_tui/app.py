@@ -45,6 +45,7 @@ class SpecvizApp(App[int]):
     """One run on one screen; dialogs over it."""
 
     TITLE = "specviz"
+    NOTIFICATION_TIMEOUT = 4
     CSS_PATH = ["specviz.tcss", *style_sheets()]
 
     def __init__(

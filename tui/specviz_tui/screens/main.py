@@ -119,7 +119,7 @@ class MainScreen(
     def show(self, feed: RunFeed, at: str | None = None) -> None:
         """Look at a run, from the beginning of its screen: what was pinned or painted of another one is gone."""
         self.feed, self.greeted, self._n_told = feed, False, 0
-        self.talk_shown, self._offered = True, False
+        self.talk_shown = True
         self.query_one(WhyPanel).pinned = False
         self.leave_find()
         self.end_lesson()

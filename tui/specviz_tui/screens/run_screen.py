@@ -23,8 +23,8 @@ from specviz_tui.widgets.why_panel import WhyPanel
 
 TREE = "tree"
 BODY = "body"  # what holds the tree
-TO_TYPE = "m: say something · p: other model, method, settings · N: new conversation"
-TO_SAY = "say something, then enter · ctrl+c stops an answer · esc leaves this line"
+TO_TYPE = "m or a click here: write a message · p: other model, method, settings · N: new conversation"
+TO_SAY = "write a message"
 HELD = "The core waits.\n\n] runs one round, H goes on."
 GONE = "the core is gone; what it recorded is kept; o starts another"
 NOT_LIVE = "this is a recording: there is no core to ask; o opens a model to decode live with"
@@ -73,8 +73,19 @@ class RunScreen(Screen[None]):
     def _keys_now(self, frame: Frame) -> KeysNow:
         feed, pinned = self.feed, self.query_one(WhyPanel).pinned
         return KeysNow.of(
-            frame, pinned=pinned, pace=feed.other_pace, live=feed.live, running=feed.running, held=feed.held
+            frame,
+            pinned=pinned,
+            pace=feed.other_pace,
+            live=feed.live,
+            running=feed.running,
+            held=feed.held,
+            speaks=feed.speaks,
+            writing=self.query_one(MessageLine).has_focus,
         )
+
+    def on_descendant_focus(self) -> None:
+        """The footer names the keys of what has the focus."""
+        self.paint_soon()
 
     def _paint_talk(self, frame: Frame) -> None:
         """The conversation in place of the text, and the line in which one talks to whoever listens."""

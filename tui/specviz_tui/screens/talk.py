@@ -17,16 +17,6 @@ from specviz_tui.widgets.text_strip import MODES, TextStrip
 class TalkActions(LiveActions):
     """What is said to a model that talks."""
 
-    _offered = False  # the line in which one talks was given the focus
-
-    def live_tick(self) -> None:
-        """The line in which one talks has the focus as soon as there is somebody to talk to, models loaded or not."""
-        if not self.greeted and self.feed.speaks and self.app.screen is self and not self._offered:
-            self._offered = True
-            self.paint()
-            self.query_one(MessageLine).focus()
-        super().live_tick()
-
     def ask_first(self) -> None:
         """A model that talks is talked to; others are given a prompt."""
         if not self.feed.speaks:
@@ -41,12 +31,17 @@ class TalkActions(LiveActions):
 
     @on(MessageLine.Entered)
     def _entered(self, message: MessageLine.Entered) -> None:
-        self.ask_core(lambda: self._say(message.text))
+        """What is refused stays in the line, to be mended; an empty message is none."""
+        if message.text.strip():
+            self.ask_core(lambda: self._say(message.text))
+        else:
+            self.focus_main()
 
     def _say(self, text: str) -> None:
         self.feed.say(text, self._like())
         self.feed.chosen = None
         self.query_one(MessageLine).was_said()
+        self.focus_main()
         self.talk_shown = True
         self.query_one(TalkView).anchor()  # whoever asks wants to see the answer
         self.feed.to_live()
@@ -70,7 +65,7 @@ class TalkActions(LiveActions):
             self.feed.say(start.prompt, start)
         else:
             self.feed.chosen = start
-            self.query_one(MessageLine).focus()
+            self.notify("for the next message; m writes it", markup=False)
 
     @asks_core
     def action_new_conversation(self) -> None:
@@ -81,14 +76,15 @@ class TalkActions(LiveActions):
         self.notify("a new conversation: the model knows nothing of the last one", markup=False)
 
     def action_interrupt(self) -> None:
-        """Stop what is being decoded; else what the key does everywhere."""
+        """Stop what is being decoded, or copy what the mouse has marked; else say how one leaves."""
         if self.feed.running:
             self.action_stop()
             return
         try:
             self.action_copy_text()
         except SkipAction:
-            self.app.action_help_quit()
+            writing = self.query_one(MessageLine).has_focus
+            self.notify("ctrl+q quits" if writing else "q quits", markup=False)
 
     def action_text(self) -> None:
         """The conversation, then the forms of the newest run's text."""

@@ -1,4 +1,6 @@
-"""The line in which one talks to the model: enter says it, up and down bring back what was said, esc leaves."""
+"""The line in which one talks to the model: enter says it, up and down bring back what was said, esc leaves.
+
+It has the focus only while somebody writes: `m` or a click gives it, and what was said takes it away again."""
 
 from textual import events
 from textual.message import Message
@@ -43,9 +45,9 @@ class MessageLine(Input):
     def on_key(self, event: events.Key) -> None:
         """Keys that an input has no use for."""
         if event.key in ("up", "down"):
-            self._recall(-1 if event.key == "up" else 1)
+            self.action_recall(-1 if event.key == "up" else 1)
         elif event.key == "escape":
-            self.post_message(Left())
+            self.action_leave()
         elif event.key == "ctrl+c" and self.selection.is_empty:
             self.post_message(Pressed("interrupt"))
         else:
@@ -53,7 +55,12 @@ class MessageLine(Input):
         event.stop()
         event.prevent_default()
 
-    def _recall(self, by: int) -> None:
+    def action_leave(self) -> None:
+        """Back to the keys; what was written stays."""
+        self.post_message(Left())
+
+    def action_recall(self, by: int) -> None:
+        """The message before the one in the line, or behind it."""
         if self._at == len(self._said):
             self._draft = self.value
         self._at = min(max(self._at + by, 0), len(self._said))

@@ -1,6 +1,6 @@
 """The first lines (what runs, its state, the numbers of the run so far) and the last one: keys by importance."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from rich.style import Style
@@ -22,6 +22,14 @@ from specviz_tui.common.remapped import remapped
 NARROW = 100
 LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
+WRITING = (  # caption, word and action of the footer while a message is written
+    ("enter", "says it", "focused.submit"),
+    ("esc", "back to the keys", "focused.leave"),
+    ("↑ ↓", "earlier messages", "focused.recall(-1)"),
+    ("ctrl+c", "stops the answer", "interrupt"),
+    ("ctrl+q", "quits", "quit"),
+)
+ALWAYS = ("help", "quit")  # in the footer of every width
 MOVING_STATES = ("live", "replay", "lag")  # in which space pauses
 
 
@@ -174,10 +182,23 @@ class KeysNow:
     following: bool = False  # the newest round is on screen
     rounds: bool = True  # there is something to step through
     rejections: bool = True  # and to jump between
+    speaks: bool = False  # a message can be written
+    writing: bool = False  # the message line has the focus: keys are typed into it
 
     @classmethod
-    def of(cls, frame: Frame, *, pinned: bool, pace: str, live: bool, running: bool, held: bool) -> "KeysNow":
-        """At a frame. `live`, `running`, `held`: of the core."""
+    def of(
+        cls,
+        frame: Frame,
+        *,
+        pinned: bool,
+        pace: str,
+        live: bool,
+        running: bool,
+        held: bool,
+        speaks: bool,
+        writing: bool,
+    ) -> "KeysNow":
+        """At a frame. `live`, `running`, `held`, `speaks`: of the core."""
         tested = next((m.value for m in frame.metrics if m.name == "test_acceptance_rate"), None)
         return cls(
             frame.state.name in MOVING_STATES,
@@ -190,6 +211,8 @@ class KeysNow:
             frame.following,
             bool(frame.timeline.points),
             bool(frame.timeline.points) and (tested is None or tested < 1),
+            speaks,
+            writing,
         )
 
 
@@ -205,37 +228,53 @@ class KeyBar(Widget):
         self.own: Mapping[str, str] = {}  # keys of one's own
 
     def render(self) -> Text:
-        """`space play   , . step   [ ] round`."""
+        """`space play   , . step   [ ] round`; while a message is written `enter says it   esc keys`."""
+        if self.now.writing:
+            return self._while_writing()
         panes = [pane for pane in all_panes() if pane.PANEL.id == self.chosen]
         own = {key.keys: key for pane in panes for key in remapped(pane.KEYS, self.own) if key.short}
         narrow = self.size.width < NARROW
         always = remapped(screen_keys(), self.own)
         ranked = sorted((key for key in always if key.rank), key=lambda key: key.rank)
-        shown = (own.get(key.keys) or self._now(key, narrow) for key in ranked)
+        shown = (own.get(key.keys) or self._now(key) for key in ranked)
+        caps_of, gap = {other.id: other.caps for other in always}, "  " if narrow else "   "
+        entries = [(key, _entry(key, narrow, caps_of)) for key in shown if key.short and (key.narrow or not narrow)]
+        room = self.size.width - 1 - sum(text.cell_len + len(gap) for key, text in entries if key.id in ALWAYS)
+        taken: list[tuple[Text, str]] = []
+        for key, text in entries:
+            if key.id not in ALWAYS and (room := room - text.cell_len - len(gap)) < -len(gap):
+                continue  # the least important ones, which come last, have no room any more
+            taken.append((text, key.action if key.keys not in own else f"focused.{key.action}"))
+        return self._laid(taken, gap)
+
+    def _laid(self, entries: Iterable[tuple[Text, str]], gap: str) -> Text:
         line, self._spots = Text(" ", no_wrap=True), []
-        for key in (key for key in shown if key.short and (key.narrow or not narrow)):
-            entry = _entry(key, narrow, {other.id: other.caps for other in always})
-            if line.cell_len + entry.cell_len > self.size.width:
-                break
-            action = key.action if key.keys not in own else f"focused.{key.action}"
-            self._spots.append((line.cell_len, line.cell_len + entry.cell_len, action))
-            line.append_text(entry).append("  " if narrow else "   ")
+        for text, action in entries:
+            self._spots.append((line.cell_len, line.cell_len + text.cell_len, action))
+            line.append_text(text).append(gap)
         return line
 
-    def _now(self, key: Key, narrow: bool) -> Key:
+    def _while_writing(self) -> Text:
+        able = [entry for entry in WRITING if self.now.running or entry[2] != "interrupt"]
+        texts = [Text(f"{caps} ", style=STRONG).append(short, style=FAINT) for caps, short, _ in able]
+        return self._laid(zip(texts, (action for *_, action in able), strict=True), "   ")
+
+    def _now(self, key: Key) -> Key:
         """The key with the word for what it does now; without a word where it can do nothing."""
         now, short = self.now, key.short
         match key.id:
             case "pace":
                 short = now.pace
             case "play" if now.ended:
-                short = "again" if narrow else "again from round 1"
+                short = "again"
             case "play" if now.moving:
                 short = "stay" if now.running and now.following else "pause"
             case "last" if not now.running or now.following:
                 short = ""
             case "hold":
                 short = ("go on" if now.held else short) if now.running else ""
+            case "message" if not now.speaks:
+                short = ""
             case "knobs" if not now.live:
                 short = ""
             case "why" | "value" if self.chosen != "tree":

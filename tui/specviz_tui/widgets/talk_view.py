@@ -16,7 +16,7 @@ from specviz.view.words import palette
 from specviz_tui.common.paint import FAINT, STRONG, Painter, painter_of
 
 YOU, MODEL = "you", "model"
-EMPTY = "Type a message in the line below and press enter; ↑ there brings examples:"
+EMPTY = "Type a message: m begins it, enter says it; ↑ there brings examples:"
 WAITS = " (waits)"
 STOPPED = " (stopped)"
 COMING = "…"
