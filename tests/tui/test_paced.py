@@ -13,7 +13,7 @@ from specviz.trace import read_events
 from specviz.view import Cursor, Player
 from specviz.view.words.palette import Phase
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common.feed import RunFeed
+from specviz_tui.common.feed import SEEN_FIRST, RunFeed
 from specviz_tui.screens.library import Library, WorkerStart
 from specviz_tui.screens.main import MainScreen
 from support.live import WIDE, Script, catalogue, lines, shown
@@ -35,6 +35,7 @@ class Obeying(Script):
                 self.parts[-1].append(event)
         self.n_rounds = len(self.parts)
         self.asked = self.loaded = False
+        self.begin_with = catalogue()
 
     def send(self, command: object) -> None:
         super().send(command)  # type: ignore[arg-type]
@@ -54,7 +55,7 @@ class Obeying(Script):
 
     def ready(self) -> None:
         self.loaded = True
-        self.play([catalogue(), ev.State(state="idle")])
+        self.play([self.begin_with, ev.State(state="idle")])
         self._begin()
 
     def _begin(self) -> None:
@@ -176,19 +177,20 @@ def test_a_recording_plays_while_the_models_load() -> None:
     script = Obeying()
     feed = paced(script, prelude=True)
     feed.start(Start(prompt="a"))
-    places = []
+    places, name = [], feed.prelude.run.header.run
     for k in range(3, 40):
         feed.tick(k * 0.25)
         frame = feed.frame()
         places.append(frame.cursor)
         assert frame.state.name == "loading"
-        assert frame.state.text == f"LOADING {(k - 3) * 0.25:.0f} s · meanwhile a recording plays"
+        assert frame.state.text == f"LOADING {(k - 3) * 0.25:.0f} s · meanwhile the recording {name}"
+        assert frame.state.meanwhile == name
     assert len(set(places)) > 15
     assert not frame.knobs.items or all(item.disabled for item in frame.knobs.items)
     script.ready()
     feed.tick(10.0)
     assert feed.prelude is None
-    assert feed.frame().state.text == "LIVE every round"
+    assert (feed.frame().state.text, feed.frame().state.meanwhile) == ("LIVE every round", "")
 
 
 def test_the_recording_begins_again_at_its_end() -> None:
@@ -267,6 +269,32 @@ def test_a_live_library_is_paced_and_has_the_recording(monkeypatch: pytest.Monke
     assert not Library(core=WorkerStart(start=start, paced=False, begin=scripted)).live().paced
     monkeypatch.setattr("specviz_tui.screens.library.bundled_traces", lambda: {bundled.FIRST: Path("nowhere.sv.jsonl")})
     assert Library(core=WorkerStart(start=start, begin=scripted)).live().prelude is None
+
+
+def test_of_a_first_answer_a_few_rounds_wait_for_the_eye_then_it_comes_at_full_speed() -> None:
+    script = Obeying()
+    script.begin_with = catalogue(talks=True)
+    feed = paced(script)
+    script.ready()
+    feed.say("hello", Start())
+    seen = watch(feed)
+    stepped = [c.index for c in seen if c.phase is Phase.DRAFT]
+    assert set(stepped) == set(range(SEEN_FIRST)), "step by step, then end states"
+    assert not feed.paced
+    assert feed.player.speed == 1.0
+
+
+def test_who_chooses_the_pace_of_the_first_answer_keeps_it() -> None:
+    script = Obeying()
+    script.begin_with = catalogue(talks=True)
+    feed = paced(script)
+    script.ready()
+    feed.say("hello", Start())
+    feed.tick(0.0)
+    feed.switch_pace()
+    feed.switch_pace()
+    watch(feed, 1.0)
+    assert feed.paced
 
 
 # On the screen --------------------------------------------------------------------------------------------------

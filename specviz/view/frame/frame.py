@@ -66,6 +66,7 @@ class PlayState:
     glyph: str
     text: str
     detail: str = ""
+    meanwhile: str = ""  # what is shown is this recording, which fills the time until the run itself begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,5 +286,6 @@ class Feed:
     name: Literal["idle", "loading", "open", "silent", "error", "core_lost"] = "open"
     detail: str = ""
     beside: str = ""  # words that stand beside the state itself, "7 s"
+    meanwhile: str = ""  # name of a recording that fills the time
     steerable: bool = False  # knobs can be sent: a worker listens
     held: bool = False  # the core was asked to pause

@@ -139,7 +139,7 @@ def state(
         word = f"{word} {feed.detail}"
     elif feed.beside and name != "ended":
         word += f" {feed.beside}"
-    return PlayState(name, plain if ascii else glyph, word.strip(), detail)
+    return PlayState(name, plain if ascii else glyph, word.strip(), detail, feed.meanwhile)
 
 
 def _name(run: Run, feed: Feed, playing: bool, following: bool, waiting: int, at_end: bool) -> tuple[StateName, str]:

@@ -12,15 +12,17 @@ from specviz.sources.base import Source
 from specviz.sources.live_run import IdleWords
 from specviz.sources.model_names import ModelNames
 from specviz.sources.talking_run import TalkingRun, proposed
-from specviz.view import Feed, Frame, Options, Player, Run
+from specviz.text import running
+from specviz.view import WATCHED, Feed, Frame, Options, Player, Run
 from specviz.view.frame.judgement import CountedRun
 from specviz.view.words.numbers import percent
 from specviz_tui.common.bookmarks import keep_bookmark, kept_bookmarks
 
 WORDS = IdleWords("nothing is open: press o", "press p to enter a prompt")
 TALKING = IdleWords("nothing is open: press o", "press m to say something, p for another model or method")
-PRELUDE = "meanwhile a recording plays"
+PRELUDE = "meanwhile the recording"
 READY = "of a recording · the models are ready: End shows the live run"
+SEEN_FIRST = 3  # rounds of the first answer that wait for the eye, before it comes at full speed
 EVERY_ROUND = "every round"
 FILLING = "the first rounds of it; reading the rest:"
 PATIENCE_S = 0.02  # of a frame for rounds of a long recording that a screen must read first
@@ -52,6 +54,7 @@ class RunFeed(TalkingRun):
         self.names = ModelNames()  # of its core
         self.chosen: Start | None = None  # method and knobs of the message to come, as the dialog has them
         self._again = False  # a recording begins again at its end
+        self._eases = False  # the first answer comes: a few rounds for the eye, then at full speed
         self._seen_run = 0  # the run of which a node was chosen
         self._recalled: list[Note] | None = None  # bookmarks of earlier visits that wait for their rounds
 
@@ -73,11 +76,10 @@ class RunFeed(TalkingRun):
         return self.prelude or self.live_player
 
     def ready(self) -> None:
-        """Answers stream as fast as they come; one that was asked for while the models loaded is decoded by what can
-        run, unless a method was named."""
+        """Answers stream as fast as they come, but for the first rounds; one that was asked for while the models loaded
+        is decoded by what can run, unless a method was named."""
         if self.speaks:
-            self.words = TALKING
-            self._set_pace(False)
+            self.words, self._eases = TALKING, self.paced
         waiting = self.talk.waiting
         if waiting is not None and self.template is None and self.catalogue is not None:
             waiting.method = proposed(self.catalogue, waiting.method)
@@ -108,6 +110,9 @@ class RunFeed(TalkingRun):
         """Move what is shown; a recording that fills the time begins again at its end and goes when it may."""
         waits = self.catalogue is None or (self.preparing and self.run.header is None)
         left = False
+        if self._eases and self._seen_enough:
+            self.switch_pace()
+            self.live_player.speed = 1.0 if self.live_player.speed == WATCHED else self.live_player.speed
         if self.prelude is not None and (self.prelude.playing or self.prelude.following):
             if left := not waits or self.failed is not None:
                 self.to_live()
@@ -116,6 +121,18 @@ class RunFeed(TalkingRun):
         if self._again and self.player.following and self.player.at_end:
             self.player.play()
         return self.player.tick(now) or left
+
+    @property
+    def _seen_enough(self) -> bool:
+        """Whether the first rounds of the first answer were seen to their end, or there are no more."""
+        player = self.live_player
+        seen = player.place.index + 1 >= SEEN_FIRST and player.at_end
+        return self._began and player.following and (seen or self.run.end is not None)
+
+    def switch_pace(self) -> bool:
+        """The pace is a person's own from now on."""
+        self._eases = False
+        return super().switch_pace()
 
     def to_live(self) -> None:
         """To the newest moment of the run itself; a recording that filled the time is put away."""
@@ -133,14 +150,21 @@ class RunFeed(TalkingRun):
     def _shown_status(self) -> Feed:
         found = self.status()
         if found.name == "loading":
-            clock = f"{self.now - (self.opened_at or 0):.0f} s"
-            beside = f"{clock} · {PRELUDE}" if self.prelude else clock
-            return replace(found, beside=beside, steerable=self.prelude is None)
+            clock, name = f"{self.now - (self.opened_at or 0):.0f} s", self._prelude_name
+            beside = f"{clock} · {PRELUDE} {name}" if self.prelude else clock
+            return replace(found, beside=beside, steerable=self.prelude is None, meanwhile=name)
         if self.filling is not None:
             return replace(found, beside=f"{FILLING} {percent(self.filling)}")
         if found.name != "open" or not self.has_core:
             return found
-        return Feed("open", beside=READY) if self.prelude is not None else replace(found, beside=self._progress())
+        if self.prelude is not None:
+            return Feed("open", beside=READY, meanwhile=self._prelude_name)
+        return replace(found, beside=self._progress())
+
+    @property
+    def _prelude_name(self) -> str:
+        header = self.prelude.run.header if self.prelude is not None else None
+        return running(header.run) if header is not None else ""
 
     def _progress(self) -> str:
         """How a run that goes on is followed, or how long nothing came of it."""

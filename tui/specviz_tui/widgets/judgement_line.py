@@ -6,7 +6,7 @@ from specviz.view.frame.frame import Frame
 from specviz.view.frame.judgement import RunJudgement
 from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.paint import FAINT, STRONG, fitted
-from specviz_tui.widgets.status_line import does
+from specviz_tui.widgets.status_line import does, faint
 
 WAITING = "no round has ended yet: the judgement comes with the first ones"
 
@@ -16,18 +16,20 @@ class JudgementLine(FrameWidget):
 
     EXPLAIN = "judgement"
 
-    def part(self, frame: Frame) -> RunJudgement:
-        return frame.judgement
+    def part(self, frame: Frame) -> tuple[RunJudgement, str]:
+        return frame.judgement, frame.state.meanwhile
 
     def render(self) -> Text:
-        found = self.frame.judgement if self.frame is not None else None
-        if found is None or not found.tokens:
+        if self.frame is None or not (found := self.frame.judgement).tokens:
             return Text(f" {WAITING}", style=FAINT)
         parts = [
             (0, Text(f" {found.tokens}", style=STRONG)),
             (1, Text(found.speed, style=STRONG).append(f" ({found.basis})" if found.basis else "", style=FAINT)),
             *((k, part) for k, part in self._findings(found)),
         ]
+        if name := self.frame.state.meanwhile:
+            of = Text(f" the recording {name}:", style=FAINT)
+            parts = [(rank, of + faint(part) if k == 0 else faint(part)) for k, (rank, part) in enumerate(parts)]
         return fitted(parts, self.size.width, " · ")
 
     def _findings(self, found: RunJudgement) -> list[tuple[int, Text]]:

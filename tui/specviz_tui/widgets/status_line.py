@@ -71,6 +71,8 @@ class StatusLine(FrameWidget):
             (7, Text(f"roof {run.roof}" if run.roof else "", style=FAINT)),
             (8, probe),
         ]
+        if frame.state.meanwhile:  # what follows the state is of the recording
+            parts = [(rank, part if k < 2 else faint(part)) for k, (rank, part) in enumerate(parts)]
         return fitted(parts, self.size.width)
 
     def _narrow(self, frame: Frame) -> Text:
@@ -121,6 +123,7 @@ class NumberLine(FrameWidget):
         left = Text(" ").append_text(tabs(self.chosen, frame.unfit)).append("   ")
         room = self.size.width - left.cell_len - 2
         known = [metric(m) for m in frame.metrics if m.value is not None]
+        known = [faint(part) for part in known] if frame.state.meanwhile else known
         left.append_text(joined(known, room - (right.cell_len + 2 if right else 0)))
         notice = Text(" ".join(frame.notices[-1:]), style=FAINT)
         free = self.size.width - left.cell_len - 3
@@ -133,6 +136,11 @@ def metric(value: Metric) -> Text:
     """`len 3.42 ±.04`."""
     line = Text(f"{value.label} ", style=FAINT)
     return line.append(value.text, style=STRONG)
+
+
+def faint(part: Text) -> Text:
+    """Said of something else than the run that is waited for."""
+    return Text(part.plain, style=FAINT)
 
 
 def _name() -> Text:

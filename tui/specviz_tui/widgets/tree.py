@@ -267,6 +267,7 @@ class TreeBox(Titled, Vertical):
         if frame is not None and frame.round:
             query = f"query {frame.query} · " if frame.query else ""
             steps = f" {frame.step}/{frame.n_steps}" if frame.n_steps > 1 else ""
+            title = f"Recording {frame.state.meanwhile}" if frame.state.meanwhile else title
             title += f" · {query}round {frame.round} · {frame.phase_text}{steps}"
         self.entitle(title)
 
