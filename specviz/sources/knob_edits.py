@@ -1,12 +1,16 @@
 """Knobs between a person and the core: chosen, sent, acknowledged or refused. One table for both front-ends."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from specviz.knobs import KnobSpec
 
 
 class KnobEdits:
-    """What was chosen and not sent (`staged`), what was sent and not yet confirmed (`sent`)."""
+    """What was chosen and not sent (`staged`), what was sent and not yet confirmed (`sent`).
+
+    What no round took before a run ended is staged for the run after it.
+    """
 
     def __init__(self) -> None:
         self.staged: dict[str, Any] = {}
@@ -51,6 +55,21 @@ class KnobEdits:
         """Remember until the core answers."""
         self.sent = {**self.sent, name: value}
         self._ids[id] = name
+
+    def wait(self, values: Mapping[str, Any]) -> None:
+        """Stage these for the next run."""
+        self.staged = {**self.staged, **values}
+
+    def run_ended(self) -> None:
+        """What was sent and came too late waits for the next run, unless another value was chosen since."""
+        self.staged, self.sent = {**self.sent, **self.staged}, {}
+
+    def left_out(self, known: Collection[str]) -> list[str]:
+        """Drop what a run with these knobs has not; which that were."""
+        gone = [name for name in self.staged if name not in known]
+        self.staged = {name: value for name, value in self.staged.items() if name in known}
+        self._before = [step for step in self._before if step[0] in known]
+        return gone
 
     def acknowledged(self, name: str) -> None:
         self.sent = {key: value for key, value in self.sent.items() if key != name}

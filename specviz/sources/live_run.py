@@ -3,6 +3,9 @@
 It polls the source, folds every event into one `Player`, and remembers what a person asked of the core (a start, knobs,
 a pause) until the core's own event confirms or refuses it. A front-end adds how that looks: it subclasses.
 
+Knobs that are asked for while no run goes on, or that the one in hand has no more rounds for, wait in `edits.staged`: a
+message takes them along (`TalkingRun.say`); a start says all of its knobs itself, so they leave the table.
+
 A core that is `paced` runs one round at a time, the next when the last one has been seen; to the worker it is always
 held, to the person only when they held it. A start that comes while a run goes on waits for the worker to say `idle`.
 
@@ -11,7 +14,7 @@ Not for several threads: who has them holds a lock.
 
 import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ import msgspec
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.events import Catalogue, End, Event, Header, Knob, Note, Refused, State
+from specviz.knobs import KnobSpec
 from specviz.runlog.spool import Kept
 from specviz.sources.base import Source
 from specviz.sources.big_trace import BigTrace
@@ -179,7 +183,8 @@ class LiveRun:
         if isinstance(event, Header):
             self.put_by(self._events)
             self.generation += 1
-            self._events, self._recorder, self.edits, self.refusals = Kept(), None, KnobEdits(), []
+            self._events, self._recorder, self.refusals = Kept(), None, []
+            self._leave_out(event.method, event.knob_specs)
             self.held = self._begun > 0 and self.started is not None and self.started.paused
             self._began = self._in_run = True
             self._begun, self._stopping, self._rounds = 0, False, Pace()
@@ -187,7 +192,7 @@ class LiveRun:
             self.edits.acknowledged(event.name)
         if isinstance(event, End):
             self._in_run = self.held = False
-            self.edits = KnobEdits()
+            self.edits.run_ended()
             if event.reason in ("error", "core_lost"):
                 title = "The core was lost" if event.reason == "core_lost" else "The run failed"
                 self._notices.append(Notice(title, event.message or event.reason, severe=True))
@@ -195,6 +200,12 @@ class LiveRun:
             self._events.append(event)
             if self._recorder is not None:
                 self._recorder.write(event)
+
+    def _leave_out(self, method: str, specs: Sequence[KnobSpec]) -> None:
+        """Of what waits, drop what a method has no knob for, and say so."""
+        gone = self.edits.left_out([spec.name for spec in specs])
+        if gone:
+            self._notices.append(Notice("Left out", f"{method} has no {', '.join(gone)}"))
 
     def _refused(self, event: Refused) -> None:
         self.edits.refused(event.id)
@@ -257,6 +268,14 @@ class LiveRun:
         return self._queued[0] if self._queued else self.started
 
     @property
+    def standing(self) -> dict[str, Any]:
+        """The knobs that a person gave or moved, as they are now: what the program filled in for a method stays out."""
+        last = self.last_start
+        given = dict(last.knobs) if last is not None else {}
+        moved = self.run.changes if last is self.started and not self.preparing else []
+        return given | {change.name: change.new for change in moved if change.by != "specviz"}
+
+    @property
     def tail(self) -> list[str]:
         """The last lines the core wrote on standard error."""
         return self.source.stderr_tail if isinstance(self.source, Worker) else []
@@ -301,6 +320,7 @@ class LiveRun:
         if why is not None:
             raise SpecvizError(why)
         self.refusals = []
+        self.edits.take()
         if self.running or self.preparing:
             self._queued = (start, paced)  # the core refuses a start while a run goes on
             self.stop()
@@ -351,7 +371,11 @@ class LiveRun:
         return paced
 
     def set_knobs(self, values: Mapping[str, Any]) -> None:
-        """Ask for knobs; each takes effect at the next round and is acknowledged by the core's own event."""
+        """Ask for knobs; each takes effect at the next round and is acknowledged by the core's own event. With no run
+        going on they wait for the next one."""
+        if not self.running:
+            self.edits.wait(values)
+            return
         for name, value in values.items():
             self.edits.was_sent(self.send(SetKnob(name=name, value=value)), name, value)
 

@@ -6,6 +6,8 @@ A message waits for the models to be loaded or for the answer in hand; what came
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from specviz.commands import USUAL, Start
 from specviz.errors import SpecvizError
 from specviz.events import Catalogue, Commit, End, Event, Header, Refused, State
@@ -68,7 +70,8 @@ class TalkingRun(LiveRun):
     # What a person asks ----------------------------------------------------------------------------------------------
 
     def say(self, message: str, like: Start) -> None:
-        """Ask the model something; the conversation goes on. `like`: with what method, verifier and knobs.
+        """Ask the model something; the conversation goes on. `like`: with what method, verifier and knobs, to which come
+        those that wait for the next run (`edits.staged`) when the message is handed over.
 
         One message may wait for the models, or for the answer in hand to end. To a model that turns out to go on with
         texts it is a prompt. Raises SpecvizError.
@@ -94,6 +97,10 @@ class TalkingRun(LiveRun):
             self.talk.waiting = None
             self._hand_over(waiting, None)
             return
+        info = next((m for m in self.catalogue.methods if m.name == waiting.method), None) if self.catalogue else None
+        if info is not None:
+            self._leave_out(info.name, info.knobs)
+        self.talk.waiting = msgspec.structs.replace(waiting, knobs={**waiting.knobs, **self.edits.take()})
         try:
             self._hand_over(self.talk.hand_over(), None)
         except SpecvizError:

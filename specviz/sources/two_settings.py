@@ -45,7 +45,7 @@ def two_settings(core: LiveRun, other: Mapping[str, Any] | None = None) -> TwoSe
         now[change.name] = change.new
     stands = start.knobs
     if other is not None:
-        stands = {**start.knobs, **now}
+        stands = core.standing
         known = header.knobs | header.sampling | dict(core.run.knobs)
         was, now = {name: known.get(name) for name in other}, dict(other)
     moved = {name: value for name, value in now.items() if value != was[name]}

@@ -135,10 +135,31 @@ def test_what_is_asked_ends_with_the_run(live: LiveRun, script: Script) -> None:
     assert live.edits.sent == {"gamma": 6}
     script.play([ev.End(reason="error", message="not finite")])
     live.tick(2.0)
-    assert live.edits.sent == {}
+    assert (live.edits.sent, live.edits.staged) == ({}, {"gamma": 6}), "no round took it: it waits for the next run"
     assert [(notice.title, notice.message) for notice in live.take_notices()] == [("The run failed", "not finite")]
     assert live.live
     assert not live.running
+
+
+def test_knobs_asked_for_between_runs_wait_and_a_start_says_all_of_its_own(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="a", knobs={"temperature": 0.7}))
+    run(live, script, len(RUN))
+    live.set_knobs({"gamma": 6})
+    assert kinds(script) == [Start], "the worker would refuse it"
+    assert live.edits.staged == {"gamma": 6}
+    live.start(Start(prompt="b", knobs={"gamma": 5}))
+    assert live.edits.staged == {}
+    assert live.standing == {"gamma": 5}
+
+
+def test_what_a_person_moved_stands_and_what_the_program_filled_in_does_not(live: LiveRun, script: Script) -> None:
+    live.start(Start(prompt="a", knobs={"temperature": 0.7}))
+    run(live, script)
+    for name, by in (("gamma", "user"), ("node_budget", "specviz")):
+        script.play([ev.Knob(name=name, old=4, new=6, requested_r=1, applied_r=2, by=by)])
+    live.tick(2.0)
+    assert live.run.knobs["shape"] == "chain"
+    assert live.standing == {"temperature": 0.7, "gamma": 6}
 
 
 @pytest.mark.parametrize("loaded", [True, False])

@@ -5,6 +5,7 @@ import pytest
 from specviz import events as ev
 from specviz.commands import Command, Said, Start, Stop
 from specviz.errors import SpecvizError
+from specviz.knobs import KnobSpec
 from specviz.sources.conversation import Spoken
 from specviz.sources.live_run import IdleWords
 from specviz.sources.talking_run import TalkingRun
@@ -43,7 +44,13 @@ class Core:
 
 def catalogue(talks: bool = True, lacks: ev.Missing | None = None) -> ev.Catalogue:
     method = ev.MethodInfo(
-        name="draft", help="", needs_draft=False, verifiers=[], default_verifier=("a", "b"), knobs=[], missing=lacks
+        name="draft",
+        help="",
+        needs_draft=False,
+        verifiers=[],
+        default_verifier=("a", "b"),
+        knobs=[KnobSpec(name="gamma", kind="int", default=4, help="drafted tokens", lo=0, hi=64)],
+        missing=lacks,
     )
     models = ev.Models(target=ev.ModelInfo(name="table"))
     return ev.Catalogue(methods=[method], verifiers=[], models=models, chat=talks, talks=talks)
@@ -85,6 +92,25 @@ def test_what_was_said_goes_along_with_the_next_message(run: TalkingRun, core: C
     assert (first.history, first.chat, first.knobs) == ([], True, {"max_new_tokens": 256, "gamma": 3})
     assert second.history == [Said(role="user", text="hello"), Said(role="assistant", text=ANSWER)]
     assert (second.prompt, second.knobs) == ("and then?", {"max_new_tokens": 9})
+
+
+def test_knobs_chosen_between_answers_go_with_the_next_message(run: TalkingRun, core: Core) -> None:
+    run.say("hello", Start(knobs={"gamma": 3}))
+    answer(run, core)
+    run.set_knobs({"gamma": 6, "alpha": 0.5})
+    run.say("and then?", Start(knobs={"gamma": 3}))
+    assert starts(core)[-1].knobs == {"max_new_tokens": 256, "gamma": 6}
+    assert [notice.message for notice in run.take_notices()] == ["draft has no alpha"]
+    assert run.edits.staged == {}
+
+
+def test_a_knob_that_came_too_late_goes_with_the_message_that_waits(run: TalkingRun, core: Core) -> None:
+    run.say("hello", Start())
+    answer(run, core, *RUN[:-1])
+    run.say("and then?", Start())
+    run.set_knobs({"gamma": 6})
+    answer(run, core, RUN[-1], IDLE)
+    assert starts(core)[-1].knobs["gamma"] == 6
 
 
 def test_the_mark_that_ends_a_message_is_no_part_of_it(run: TalkingRun, core: Core) -> None:

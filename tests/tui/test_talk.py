@@ -308,3 +308,22 @@ async def test_in_the_dialog_an_empty_message_takes_method_and_settings_over(scr
         await pilot.press("m", *"more", "enter")
         assert starts(script)[-1].knobs["gamma"] == 7
         assert len(starts(script)[-1].history) == 2
+
+
+async def test_a_knob_moved_between_answers_is_for_the_next_message(script: Script) -> None:
+    app = live_app(script)
+    async with app.run_test(size=WIDE) as pilot:
+        await ready(pilot, script)
+        await pilot.press(*"hello", "enter")
+        await settle(pilot, script, *RUN, IDLE)
+        await pilot.press("K")
+        main_of(app).step_knob("gamma", 1)
+        await pilot.press("a")
+        await settle(pilot, script)
+        assert "the run has ended" not in shown(app)
+        assert "next run: γ 4→5" in shown(app)
+        assert [note.message for note in app._notifications] == ["kept for the next message: m writes it"]
+        await pilot.press("m", *"more", "enter")
+        await settle(pilot, script)
+        assert starts(script)[-1].knobs["gamma"] == 5
+        assert "next run" not in shown(app)

@@ -49,9 +49,12 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
     specs = run.header.knob_specs if run.header is not None else []
     parts = run.header.models.parts if run.header is not None else {}
     used = _used(record) if record is not None else {}
-    items = tuple(_item(spec, values, options, _disabled(spec, values, run, feed), parts, used) for spec in specs)
+    now, waits = run.knobs if feed.steerable else values, run.end is not None
+    items = tuple(
+        _item(spec, values, now, options, _disabled(spec, values, run, feed), parts, used, waits) for spec in specs
+    )
     absent = absent_knobs(run.header.method, specs) if run.header is not None and specs else ()
-    return KnobBar(items, _pending(items), _last(run, record), run.mixed, absent)
+    return KnobBar(items, _pending(items, waits), _last(run, record), run.mixed, absent)
 
 
 def _used(record: RoundRecord) -> dict[str, int]:
@@ -74,16 +77,19 @@ def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str
 def _item(
     spec: KnobSpec,
     values: Mapping[str, Any],
+    now: Mapping[str, Any],
     options: Options,
     disabled: str | None,
     parts: Mapping[str, str],
     used: Mapping[str, int],
+    waits: bool,
 ) -> KnobItem:
-    value = values.get(spec.name, spec.default)
+    """`now`: the newest values, which what was chosen is compared with; `waits`: it is chosen for the next run."""
+    value, newest = values.get(spec.name, spec.default), now.get(spec.name, spec.default)
     sent = options.sent.get(spec.name)
-    sent = None if sent == value else sent
+    sent = None if sent == newest else sent
     staged = options.staged.get(spec.name)
-    staged = None if staged == (value if sent is None else sent) else staged
+    staged = None if staged == (newest if sent is None else sent) else staged
     wanted = next((a for a in (staged, sent) if a is not None), value)
     return KnobItem(
         name=spec.name,
@@ -98,7 +104,7 @@ def _item(
         default=spec.default,
         help=spec.help,
         applies=spec.applies,
-        applies_text=_WHEN[spec.applies],
+        applies_text=_WHEN["X" if waits else spec.applies],
         changes_text=spec.text != "K",
         lossy=spec.text == "L",
         staged=staged,
@@ -141,8 +147,10 @@ def _disabled(spec: KnobSpec, values: Mapping[str, Any], run: Run, feed: Feed) -
         return idle
     if feed.name == "core_lost":
         return "the core has gone: knobs are as they were"
-    if run.end is not None or not feed.steerable:
-        return "the run has ended" if feed.steerable else "a recording: knobs are as they were"
+    if not feed.steerable:
+        return "a recording: knobs are as they were"
+    if run.end is not None:
+        return None  # what is chosen now is for the next run
     if spec.applies == "Q" and _queries_left(run):
         return None
     if spec.applies != "R":
@@ -186,10 +194,10 @@ def step_of(spec: KnobSpec) -> float:
     return 0.01 if slides(spec) else 0.05 if spec.default >= 0.05 else 0.0005
 
 
-def _pending(items: Sequence[KnobItem]) -> str:
+def _pending(items: Sequence[KnobItem], waits: bool) -> str:
     staged = [f"{label(i)} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
     sent = [f"{label(i)} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
-    return "  ".join(filter(None, ("pending " + ", ".join(staged) if staged else "", ", ".join(sent))))
+    return "  ".join(filter(None, (f"{'next run:' if waits else 'pending'} {', '.join(staged)}" if staged else "", ", ".join(sent))))
 
 
 def _last(run: Run, record: RoundRecord | None) -> str:

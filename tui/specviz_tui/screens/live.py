@@ -92,10 +92,10 @@ class LiveActions(RunScreen):
         self.app.push_screen(StartScreen(self.feed.catalogue, self.wanted(), bench), self._start)
 
     def wanted(self) -> Start:
-        """What ran last, its knobs as they are now."""
-        run, last = self.feed.run, self.feed.last_start
+        """What ran last, with the knobs that were given, moved and chosen for the next run."""
+        last = self.feed.last_start
         like = last or self.feed.template or Start()
-        knobs = dict(run.knobs) if run.header is not None and last is not None else like.knobs
+        knobs = {**like.knobs, **self.feed.standing, **self.feed.edits.sent, **self.feed.edits.staged}
         return Start(
             prompt="" if self.feed.talks and self.feed.talk else like.prompt,
             method=like.method,
@@ -149,7 +149,7 @@ class LiveActions(RunScreen):
             self.app.bell()  # the reason stands in the line below the knobs
             return
         try:
-            self.feed.edits.stage(self._spec(name), value, item.value)
+            self.feed.edits.stage(self._spec(name), value, self.feed.run.knobs.get(name, item.value))
         except SpecvizError as error:
             self.notify(str(error), severity="warning", markup=False)
         self.paint_soon()
@@ -233,11 +233,14 @@ class LiveActions(RunScreen):
 
     @asks_core
     def apply_knobs(self) -> None:
-        """Send what is staged."""
-        staged = self.feed.edits.take()
-        if not staged:
+        """Send what is staged; with no run going on it waits for the next one."""
+        if not self.feed.edits.staged:
             raise SpecvizError("nothing is staged: arrows change a knob, a applies it")
-        self.feed.set_knobs(staged)
+        running = self.feed.running
+        self.feed.set_knobs(self.feed.edits.take())
+        if not running:
+            begins = "m writes it" if self.feed.speaks else "p begins it"
+            self.notify(f"kept for the next {'message' if self.feed.speaks else 'run'}: {begins}", markup=False)
 
     # Recording -------------------------------------------------------------------------------------------------------
 

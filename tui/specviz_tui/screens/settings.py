@@ -20,6 +20,26 @@ def parse_settings(text: str, specs: list[KnobSpec]) -> dict[str, Any]:
     return values
 
 
+def carried(text: str, old: list[KnobSpec], new: list[KnobSpec]) -> tuple[str, list[str]]:
+    """What was typed for a method, for another one: without what only the first takes, which is told: `gamma=6`.
+
+    A word that was wrong before stays, to be told as wrong.
+    """
+    kept, gone = [], []
+    for word in text.split():
+        try:
+            parse_settings(word, old)
+        except SpecvizError:
+            kept.append(word)
+            continue
+        try:
+            parse_settings(word, new)
+            kept.append(word)
+        except SpecvizError:
+            gone.append(word)
+    return " ".join(kept), gone
+
+
 def settings(values: dict[str, Any], specs: list[KnobSpec]) -> str:
     """The values that differ from their defaults, as one types them."""
     plain = {spec.name: spec.default for spec in specs if spec.kind != "texts"}

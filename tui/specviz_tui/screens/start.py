@@ -20,7 +20,8 @@ from textual.widgets import Input, Label, Select, Static, TextArea
 
 from specviz.commands import Start
 from specviz.errors import SpecvizError
-from specviz.events import Catalogue
+from specviz.events import Catalogue, MethodInfo
+from specviz.knobs import KnobSpec
 from specviz.local_models.choices import ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel
 from specviz.names import LANES
@@ -30,7 +31,7 @@ from specviz.text import running
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.paint import FAINT
 from specviz_tui.screens.dialogs import AskScreen, Question
-from specviz_tui.screens.settings import parse_settings, settings
+from specviz_tui.screens.settings import carried, parse_settings, settings
 
 DEFAULT = "default"
 OTHER = "\0other"  # stands for a model that is typed: no folder has such a name
@@ -75,6 +76,7 @@ class StartScreen(ModalScreen[Begin | None]):
         self._due: bool | None = None  # to be started, held or not, when the models are there
         self._problem = ""  # why the models that are chosen cannot be used
         self._own = catalogue  # of the models in hand
+        self._specs: list[KnobSpec] = []  # of the method that the line of knobs was written for
         self._take(catalogue)
 
     def _take(self, catalogue: Catalogue) -> None:
@@ -98,17 +100,17 @@ class StartScreen(ModalScreen[Begin | None]):
                 yield Select(self._verifiers(chosen), value=self._first(chosen), allow_blank=False, id="verifier")
                 lanes = self._wanted.lanes if self._wanted.lanes in LANES else LANES[0]
                 yield Select([(f"lanes {n}", n) for n in LANES], value=lanes, allow_blank=False, id="run-lanes")
+            given = self._methods.get(self._wanted.method, self._methods[chosen])
+            self._specs = given.knobs
             yield Input(
-                settings(self._wanted.knobs, self._methods[chosen].knobs),
-                placeholder="knobs, as in gamma=6 temperature=.8",
-                id="knobs",
+                settings(self._wanted.knobs, given.knobs), placeholder="knobs, as in gamma=6 temperature=.8", id="knobs"
             )
             yield Static("", id="hint", markup=False, classes="dialog-hint")
 
     def on_mount(self) -> None:
         """The cursor behind the prompt; models are looked for meanwhile."""
         self.query_one(TextArea).move_cursor(self.query_one(TextArea).document.end)
-        self._say(self._help(self._value("method")))
+        self._say(self._help(self._value("method"), self._fit_knobs(self._value("method"))))
         self._look()
         self.set_interval(LOOK_S, self._look_at_core)
 
@@ -256,7 +258,7 @@ class StartScreen(ModalScreen[Begin | None]):
         self._put("verifier", self._verifiers(chosen), self._first(chosen))
         self.query_one("#title", Label).update(self._heading)
         self.query_one(TextArea).placeholder = self._room
-        self._say(self._help(chosen))
+        self._say(self._help(chosen, self._fit_knobs(chosen)))
 
     def _drop_core(self) -> None:
         core, self._core = self._core, None
@@ -266,10 +268,8 @@ class StartScreen(ModalScreen[Begin | None]):
     # Methods ---------------------------------------------------------------------------------------------------------
 
     def _method_options(self) -> list[tuple[Text, str]]:
-        return [
-            (Text(name) if method.missing is None else Text(f"{name} (not here)", style=FAINT), name)
-            for name, method in self._methods.items()
-        ]
+        """Each with what it does, in a list wider than its box."""
+        return [(_line(method), name) for name, method in self._methods.items()]
 
     def _chosen(self) -> str:
         """The method that was wanted, where it can run; else one that can."""
@@ -278,9 +278,16 @@ class StartScreen(ModalScreen[Begin | None]):
             return wanted.name
         return proposed(self._catalogue, self._wanted.method)
 
-    def _help(self, method: str) -> str:
+    def _help(self, method: str, left_out: str = "") -> str:
         info = self._methods[method]
-        return f"{method}: {info.help}\n{HINT if info.missing is None else info.lacks({})}"
+        return f"{method}: {info.help}\n{left_out}{HINT if info.missing is None else info.lacks({})}"
+
+    def _fit_knobs(self, method: str) -> str:
+        """Take out of the line of knobs what this method does not take. Returns what is said of it."""
+        line, specs = self.query_one("#knobs", Input), self._methods[method].knobs
+        line.value, gone = carried(line.value, self._specs, specs)
+        self._specs = specs
+        return f"left out, as {method} does not take it: {' '.join(gone)}\n" if gone else ""
 
     def _verifiers(self, method: str) -> list[tuple[Text, str]]:
         own = [(Text(name), name) for name in self._methods[method].verifiers]
@@ -295,7 +302,7 @@ class StartScreen(ModalScreen[Begin | None]):
         """Another method brings its own verifiers."""
         method = str(event.value)
         self._put("verifier", self._verifiers(method), self._first(method))
-        self._say(self._help(method))
+        self._say(self._help(method, self._fit_knobs(method)))
 
     # Leaving ---------------------------------------------------------------------------------------------------------
 
@@ -337,3 +344,8 @@ class StartScreen(ModalScreen[Begin | None]):
     def action_cancel(self) -> None:
         self._drop_core()
         self.dismiss(None)
+
+
+def _line(method: MethodInfo) -> Text:
+    name = Text(method.name) if method.missing is None else Text(f"{method.name} (not here)", style=FAINT)
+    return name.append(running(f": {method.help}"), style=FAINT)

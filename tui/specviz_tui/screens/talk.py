@@ -62,9 +62,11 @@ class TalkActions(LiveActions):
         if not self.feed.talks or start.chat is False:
             self.feed.start(start)
         elif start.prompt:
+            self.feed.edits.take()
             self.feed.say(start.prompt, start)
         else:
             self.feed.chosen = start
+            self.feed.edits.take()  # the dialog has shown them, and has what became of them
             self.notify("for the next message; m writes it", markup=False)
 
     @asks_core
