@@ -82,8 +82,7 @@ function panelsOf(held) {
     stage.stop();
     held.trigger("panel", { id, place: stage.page && !stage.following ? stage.place : "" });
   });
-  held.stage.around.append(row.box);
-  held.stage.around.classList.add("rows");
+  row.place(held.stage);
   return row;
 }
 

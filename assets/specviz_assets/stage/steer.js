@@ -14,7 +14,7 @@ export class Steer {
     this.rest = el("div", { class: "list" });
     this.more = el("details", { class: "more" }, el("summary", { text: "more knobs" }), this.rest);
     this.last = el("p", { class: "dim last", role: "status" });
-    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, this.list, this.more, el("div", { class: "effect" }, this.last, this.both));
+    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, el("div", { class: "turns", tabindex: 0 }, this.list, this.more), el("div", { class: "effect" }, this.last, this.both));
   }
 
   // What steers the method stands first; what shapes the text, and what is fixed while a run lasts, folded away.
@@ -62,7 +62,7 @@ export class Knob {
     this.value = el("b", {});
     this.state = el("span", { class: "asked" });
     this.input = this.kind ? this.make() : null;
-    this.box = el("label", { class: `knob ${this.kind ? "moves" : "fixed"}`, title: `${look.name}: ${look.help}; a change is taken at the ${look.when}` },
+    this.box = el("label", { class: `knob ${this.kind ? `moves ${this.kind}` : "fixed"}`, title: `${look.name}: ${look.help}; a change is taken at the ${look.when}` },
       el("span", { class: "name", text: look.label }), this.input, this.value, this.state);
   }
 
