@@ -1,6 +1,6 @@
 """The stage in a page that asks nobody: a recording with its what if, or a run that goes on with knobs that were moved.
 
-Rows of the dashboard stand above it and its panels below, as in the dashboard; what a server would answer is in the page.
+Rows of the dashboard stand above it and its panels below, as in the dashboard; what a server would answer lies in it.
 """
 
 import base64
@@ -24,40 +24,15 @@ ABOVE = {False: 0, True: 78}  # px of the rows above a recording; above a run th
 _MOVED = 4  # knobs of a run that goes on
 _PANELS = ("Overview", "Verification", "Early exit", "Lanes", "Compare", "Ranks", "Learning", "Trace")
 _AB = "A/B: the same prompt with γ 4, ε .30, k 6, L 0, soft_min_keep 0 and with γ 6, ε .32, k 8, L 2, soft_min_keep 1"
+_SCRIPT = Path(__file__).with_name("stage_page.js").read_text("utf-8")
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>stage</title><style>
 html, body, main {{ margin: 0; height: 100%; }} main {{ overflow: auto; }}
 #page {{ padding: 4rem 1.4rem 2rem; font: 16px sans-serif; }} #rows {{ height: {above}px; }}
 {css}</style></head><body><main><div id="page"><div id="rows"></div><div id="at"></div></div></main>
 <script id="told" type="text/plain">{told}</script>
 <script type="module">
-window.EventSource = class {{ constructor() {{ window.source = this; }} addEventListener() {{}} close() {{}} }};
 {painter}
-const told = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(document.getElementById("told").textContent), (c) => c.charCodeAt(0))));
-const round = async (index) => told.rounds[index] ?? told.rounds[0];
-const none = async () => ({{ ok: true }});
-const at = document.getElementById("at");
-const options = {{ at: told.live ? "" : told.at, theme: "light", save: none, share: none }};
-const room = (stage) => new Room(stage, {{ options: {{}}, say: none, leads: true, src: "x", mode: "", panel: () => "", tell() {{}} }});
-let stage;
-if (told.live) {{
-  const live = {{ events: "none", head: async () => structuredClone(told.head), round: (_, index) => round(index), points: async () => [], order: none }};
-  const talker = new Talker({{ said: async () => ({{ above: [], below: "", shown: true }}), say() {{}}, anew() {{}}, look() {{}} }});
-  stage = new LiveStage(at, null, {{ ...options, live, talker, ab() {{}} }});
-  talker.setManner({{ talks: true, able: true, placeholder: "Message to smollm2", examples: {{}} }});
-}} else {{
-  const source = {{ head: async () => told.head, round }};
-  stage = new WhatIfStage(at, source, {{ ...options, whatIf: async (asked) => asked.verifier || Object.keys(asked.knobs).length || Object.keys(asked.uniforms).length ? told.answer : told.own }});
-  stage.box.querySelector(".tools").prepend(hereButton({{ able: true, help: "here" }}, none));
-}}
-options.room = () => held;
-const held = room(stage);
-const row = new PanelRow(() => {{}});
-row.place(stage);
-row.set(told.panels, "");
-window.stage = stage;
-window.told = told;
-if (told.live) window.source.onmessage({{ data: JSON.stringify(told.frame) }});
-</script></body></html>
+{script}</script></body></html>
 """
 
 
@@ -80,7 +55,9 @@ def stage_page(trace: Path, folder: Path, live: bool) -> Path:
     path = folder / f"{trace.name}-{live}.html"
     packed = base64.b64encode(msgspec.json.encode(told)).decode()
     css = style("live", "below", "room")
-    path.write_text(_PAGE.format(above=ABOVE[live], css=css, told=packed, painter=painter(*LIVE)), encoding="utf-8")
+    path.write_text(
+        _PAGE.format(above=ABOVE[live], css=css, told=packed, painter=painter(*LIVE), script=_SCRIPT), encoding="utf-8"
+    )
     return path
 
 

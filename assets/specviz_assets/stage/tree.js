@@ -163,7 +163,7 @@ export class TreeView {
   // A tall tree takes the width that its box has to spare.
   spread() {
     if (this.shown.lines > 1) return;
-    const { s } = this.whole(), n = this.page.n_columns - 1;
+    const s = Math.max(this.least, this.whole().s), n = this.page.n_columns - 1;
     const ends = Math.max(...[...this.at.values()].map((place) => place.x + place.w));
     const spare = ((this.box.clientWidth - 2 * MARGIN) / s - ends) / Math.max(1, n);
     const more = Math.max(0, Math.min(WIDEST, spare));
@@ -283,7 +283,8 @@ export class TreeView {
     const s = Math.max(this.least, Math.min(1, this.fit(ids, 1).s));
     const along = (lo, hi, first, last, room) => {
       const edge = foot(room), least = room - edge - last * s, most = edge - first * s;
-      return least > most ? (room - (first + last) * s) / 2 : Math.min(most, Math.max(least, room / 2 - ((lo + hi) / 2) * s));
+      const here = (hi - lo) * s > room - 2 * edge ? room - edge - hi * s : room / 2 - ((lo + hi) / 2) * s; // its end at least
+      return least > most ? (room - (first + last) * s) / 2 : Math.min(most, Math.max(least, here));
     };
     return { s, x: along(seen.x0, seen.x1, all.x0, all.x1, this.box.clientWidth), y: along(seen.y0, seen.y1, all.y0, all.y1, this.box.clientHeight) };
   }

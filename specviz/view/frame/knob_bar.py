@@ -96,7 +96,7 @@ def _item(
         symbol=spec.symbol or spec.name,
         kind=spec.kind,
         value=value,
-        text=_text(spec, value, parts, used.get(spec.name)),
+        text=value_text(spec, value, parts, used.get(spec.name)),
         fill=_fill(spec, wanted),
         lo=spec.lo,
         hi=spec.hi,
@@ -115,7 +115,7 @@ def _item(
     )
 
 
-def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None = None) -> str:
+def value_text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None = None) -> str:
     """The value, or what it stands for, and what the round made of it where that is another number.
 
     Of a trained part that nobody named: which one came with the models, if any.
@@ -197,7 +197,9 @@ def step_of(spec: KnobSpec) -> float:
 def _pending(items: Sequence[KnobItem], waits: bool) -> str:
     staged = [f"{label(i)} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
     sent = [f"{label(i)} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
-    return "  ".join(filter(None, (f"{'next run:' if waits else 'pending'} {', '.join(staged)}" if staged else "", ", ".join(sent))))
+    return "  ".join(
+        filter(None, (f"{'next run:' if waits else 'pending'} {', '.join(staged)}" if staged else "", ", ".join(sent)))
+    )
 
 
 def _last(run: Run, record: RoundRecord | None) -> str:
