@@ -86,6 +86,7 @@ class LiveRun:
         self.failed: str | None = None  # nothing more can come, and why
         self.held = False  # a person paused the core
         self.silence: str | None = None
+        self.loading: str | None = None  # the step that loading has come to
         self._unready = ""  # the end of no run: the models were not even loaded
         self._began = self._in_run = False  # this source began a run; it has not ended
         self._stopping = False
@@ -176,6 +177,7 @@ class LiveRun:
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, State):
+            self.loading = event.message if event.state == "loading" else None
             if not self.paced:
                 self.held = event.state == "paused"
             if event.state == "idle":
@@ -298,7 +300,8 @@ class LiveRun:
             return Feed("silent", self.silence, steerable=True, held=self.held)
         preparing = self.words.preparing if self.preparing else self.words.ready
         if not self._began and (self.catalogue is None or preparing is None):
-            return Feed("loading", self.tail[-1] if self.tail else LOADING, steerable=True)
+            said = self.loading or (self.tail[-1] if self.tail else LOADING)
+            return Feed("loading", said, steerable=True)
         if self.run.header is None:
             return Feed("open", preparing or "", steerable=True)
         return Feed("open", steerable=True, held=self.held)

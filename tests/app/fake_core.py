@@ -76,6 +76,7 @@ class Core:
                 break
             if isinstance(event, ev.Header):
                 event.run = f"{event.run}-{os.getpid()}-{self.n_runs}"
+                event.knobs |= {name: value for name, value in start.knobs.items() if name in event.knobs}
             say(hostile(event))
         say(ev.State(state="idle"))
 
@@ -85,7 +86,9 @@ class Core:
             time.sleep(0.005)
         self.steps = max(0, self.steps - 1)
         for knob in self.asked:
-            say(ev.Knob(name=knob.name, old=4, new=knob.value, requested_r=max(0, r - 1), applied_r=r, r=r))
+            change = ev.Knob(name=knob.name, old=4, new=knob.value, requested_r=max(0, r - 1), applied_r=r, r=r)
+            change.changes_text = knob.name == "temperature"
+            say(change)
         self.asked = []
         time.sleep(self.pause)
 

@@ -125,3 +125,24 @@ def test_the_same_message_refused_again_is_told_again(core: ServedRun) -> None:
 
 def test_what_was_said_is_told_as_text(core: ServedRun) -> None:
     assert json.loads(conversation(core)) == {"above": [], "below": "", "shown": False, "unsent": ""}
+
+
+def test_what_is_awaited_is_told_with_the_step_and_its_seconds(core: ServedRun) -> None:
+    """From the models to the first round; nothing once there is one."""
+    assert _now(core)["awaits"] == ""
+    with core.lock:
+        core.catalogue, core.loading = None, "step 2 of 3, the draft model"
+        assert "step 2 of 3, the draft model" in _now(core)["awaits"]
+        assert _now(core)["seconds"] >= 0
+
+
+def test_the_knobs_of_the_next_run_are_those_that_were_set_and_it_begins_with_them(core: ServedRun) -> None:
+    core.command(SetKnob(name="gamma", value=7))
+    knobs = json.loads(LiveRounds(core, run_key(core)).knobs_of("draft"))
+    place = [knob["name"] for knob in knobs["knobs"]].index("gamma")
+    assert (knobs["now"][place]["value"], knobs["now"][place]["next"]) == (7, True)
+    assert core.with_knobs(Start(prompt="x")).knobs["gamma"] == 7
+    with pytest.raises(SpecvizError, match="no method that is loaded has a knob 'nonsense'"):
+        core.command(SetKnob(name="nonsense", value=1))
+    with pytest.raises(SpecvizError, match="gamma"):
+        core.command(SetKnob(name="gamma", value="many"))

@@ -296,6 +296,8 @@ def test_what_is_promised_about_the_text() -> None:
     assert badge(make_header()) == "lossless: same tokens as plain decoding"
     half = ev.Models(target=ev.ModelInfo(name="t", dtype="bfloat16"))
     assert badge(make_header(models=half)) == "lossless up to bf16 rounding: same tokens as plain decoding"
+    drawn = make_header(sampling={"temperature": 0.9})
+    assert badge(drawn) == "lossless: same tokens as plain decoding with the same random draws"
     assert badge(make_header(keeps_tokens=False)) == "lossless: same law as plain decoding"
     assert badge(make_header(lossless=False, distance=0.148)) == "NOT LOSSLESS · TV .148 on the toy"
     assert badge(make_header(lossless=False, distance=1 / 9)) == "NOT LOSSLESS · TV 1/9 on the toy"

@@ -50,7 +50,7 @@ def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:
     x = {
         **base.ticks([short(c.shown, _TICK) for c in heat.columns]),
         "tickangle": -90,
-        "range": [-0.6, max(xs[-1], 11) + 0.6],
+        "range": [-0.6, max(xs[-1], 3) + 0.6],
     }
     y = {
         "title": "layer (■ tested)",

@@ -112,7 +112,7 @@ def fig_marks(marks: Collection[tuple[Mark, int]], dark: bool = False, missing: 
 def fig_timeline(
     points: Collection[RoundPoint], at: int | None = None, only: Collection[int] | None = None, dark: bool = False
 ) -> go.Figure:
-    """Tokens of every round; rounds with a rejection carry a mark, the chosen one a frame, others of a filter fade."""
+    """Tokens of every round; red: nothing of its draft was kept; the chosen one is framed, others of a filter fade."""
     if not points:
         return base.empty("no rounds", 90)
     shades = [1.0 if only is None or p.index in only else 0.25 for p in points]
@@ -120,7 +120,7 @@ def fig_timeline(
         x=[p.index for p in points],
         y=[p.n_emitted or 0 for p in points],
         marker={
-            "color": [colour("rejected" if p.rejected else "accepted", dark) for p in points],
+            "color": [colour("rejected" if p.rejected and not p.n_accepted else "accepted", dark) for p in points],
             "opacity": shades,
             "line": {"width": [3 if p.index == at else 0 for p in points], "color": colour("root", dark)},
         },

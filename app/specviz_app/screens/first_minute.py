@@ -11,6 +11,7 @@ from specviz.events import Header
 from specviz.runlog.fold import Run
 from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.sources.talking_run import proposed
+from specviz.view.words.palette import Phase
 from specviz_app.screens import live_models
 from specviz_app.server.core import ServedRun, lacking
 from specviz_app.server.server import ONLY_OWNER, Server
@@ -19,8 +20,9 @@ from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.owner import must_own, owns
 
 _PUT_BY = "welcome-put-by"  # in the session's state, and nowhere else
-# `part` of the picture that a step is about; a step with a `key` goes on when that is pressed.
-STEPS: tuple[dict[str, str], ...] = (
+# `part` of the picture that a step is about; `phase`: at which it is come to at the latest; one with a `key` goes on
+# when that is pressed.
+STEPS: tuple[dict[str, str | int], ...] = (
     {
         "part": ".canvas",
         "title": "This is the draft.",
@@ -29,12 +31,14 @@ STEPS: tuple[dict[str, str], ...] = (
     {
         "part": ".phases",
         "key": "ArrowRight",
+        "phase": int(Phase.VERIFY),
         "title": "Press → to see the target judge it.",
         "words": "One pass of the model sets its p beside every q. Where u falls into the blue band, it is kept.",
     },
     {
         "part": ".why",
         "key": "}",
+        "phase": int(Phase.COMMIT),
         "title": "Press } to see one rejected.",
         "words": "On the right stands why, and what would have kept it. Click any box or word to ask.",
     },
@@ -47,7 +51,7 @@ STEPS: tuple[dict[str, str], ...] = (
 )
 
 
-def welcome(server: Server, name: str) -> list[dict[str, str]]:
+def welcome(server: Server, name: str) -> list[dict[str, str | int]]:
     """The steps, where somebody came without asking for anything, and has not put them away."""
     came = server.settings.replay is None and not server.settings.live
     first = name == next(iter(choices(server, {})))
@@ -64,8 +68,10 @@ def offer(server: Server, run: Run) -> dict[str, Any]:
     problem = lacking(server.settings) if owns(server) else ONLY_OWNER
     core = server.core
     name = "the model that is loaded" if core.loaded else live_models.proposed_target(prompt_of(run)[1]).label
-    help_ = f"decode the same prompt on this machine, with {name}"
-    return {"able": problem is None, "help": help_ if problem is None else str(problem)}
+    first = "" if core.loaded else "; loading takes up to a minute, and is done once"
+    help_ = f"decode the same prompt on this machine, with {name}{first}"
+    text = "Run it here" if core.loaded else f"Load {name}, run it here"
+    return {"able": problem is None, "text": text, "help": help_ if problem is None else str(problem)}
 
 
 def prompt_of(run: Run) -> tuple[str, bool]:

@@ -67,7 +67,6 @@ def tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> No
 
 def _wait(core: ServedRun) -> None:
     """Until the worker's catalogue is there, or it has gone."""
-    st.caption("Loading the models…")
     if core.catalogue is not None or core.failed is not None:
         st.rerun()
 

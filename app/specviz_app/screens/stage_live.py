@@ -41,6 +41,7 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
     if held is not None:
         data["at"] = "" if held.follows else held.place
     data |= {
+        "method": method.name if method is not None else "",
         "manner": _manner(picked, method, talks, owns(server)),
         "panels": _panels(core, held),
         "panel": below.opened(),
@@ -79,6 +80,12 @@ def _manner(picked: PickedModels, method: MethodInfo | None, talks: bool, owns: 
     }
 
 
+def _as_shown(core: ServedRun, making: live_talk.Making) -> tuple[Start, bool]:
+    """What is asked for, with the knobs as they stand below the picture."""
+    start, paced = making()
+    return (core.with_knobs(start) if core.catalogue is not None else start), paced
+
+
 def _looked_at(name: object) -> None:
     """A run that is over was chosen."""
     if name:
@@ -92,14 +99,14 @@ def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Mak
         return
     st.query_params.pop(state.AT, None)
     if talks:
-        live_talk.ask(core, picked, making, text)
+        live_talk.ask(core, picked, lambda: _as_shown(core, making), text)
         return
     if core.catalogue is None or not picked.ready:  # it waits for the models
         live_talk.ask(core, picked, lambda: (Start(), True), text)
         return
     try:
         must_own()
-        start, paced = making()
+        start, paced = _as_shown(core, making)
         core.start(replace(start, prompt=text), paced)
         st.session_state[state.SRC] = LIVE
     except SpecvizError as error:

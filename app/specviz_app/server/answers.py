@@ -22,9 +22,9 @@ _TO_KEEP = {"Content-Disposition": "attachment"}
 
 def played(server: "Server", asked: QueryParams) -> Response:
     """The head of a run; with `round`, so many rounds from there on as `n` says; with `page`, all as one file; with
-    `share`, a picture of a round or the tables of all; with `points`, of the newest run of the core, the time line from
-    there on; with `further`, the same of a recording, a part more of which is read; with `said`, what was said to the
-    core."""
+    `share`, a picture of a round or the tables of all; with `points`, of the newest run of the core, the time line
+    from there on, with `knobs` those of a next run by that method; with `further`, the same of a recording, a part
+    more of which is read; with `said`, what was said to the core."""
     first, n = asked.get("round"), asked.get("n", "1")
     try:
         if "said" in asked:
@@ -32,6 +32,8 @@ def played(server: "Server", asked: QueryParams) -> Response:
         run = server.played(asked.get("run", ""))
         if isinstance(run, LiveRounds) and (since := asked.get("points")) is not None:
             return Response(run.points(_number(since)), media_type="application/json", headers=HEADERS)
+        if isinstance(run, LiveRounds) and (method := asked.get("knobs")) is not None:
+            return Response(run.knobs_of(method), media_type="application/json", headers=HEADERS)
         if not isinstance(run, LiveRounds) and (since := asked.get("further")) is not None:
             return Response(run.further(_number(since)), media_type="application/json", headers=HEADERS)
         if "page" in asked:

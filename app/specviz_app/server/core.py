@@ -19,7 +19,7 @@ import msgspec
 
 from specviz.commands import AnyCommand, Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import MissingExtra, SpecvizError
-from specviz.events import Event, Header
+from specviz.events import Event, Header, MethodInfo
 from specviz.local_models.choices import EMBEDDED
 from specviz.runlog.fold import Run
 from specviz.runlog.spool import Kept
@@ -32,6 +32,8 @@ from specviz.sources.two_settings import two_settings
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Frame, Options
 from specviz.view.play.player import SPEEDS
+from specviz.view.stage.now import stage_next
+from specviz.view.stage.parts import StageNext
 from specviz_app.server.ab import Trial
 from specviz_app.server.past import Dialogue, PastRun
 
@@ -40,6 +42,7 @@ MOST = 20_000  # events a tab takes at a time
 MOST_PAST = 24  # runs that are kept when others follow
 MOST_STEPS = 1000  # rounds that one press may ask for
 WORDS = IdleWords("the models are not loaded", "ready", "preparing the run; a method may measure its costs first")
+_FIRST_STEP = "step 1 of 3, torch and the target"  # the worker's own words come after it
 UPLOAD_MB = 64  # most of an uploaded file
 INFLATED_MB = 512  # most of what a zipped upload may unpack to
 
@@ -97,6 +100,7 @@ class ServedRun(TalkingRun):
         self.models = ModelNames()
         self.talk_paced = True  # answers at the pace of the eye
         self.past: dict[str, PastRun] = {}
+        self.waits_since = time.monotonic()  # of what is awaited: models, a run, its first round
         self.trial: Trial | None = None  # two settings of one prompt, the newest
         super().__init__(NoSource("no core is running: load the models first"), WORDS, animate=animate)
 
@@ -117,7 +121,7 @@ class ServedRun(TalkingRun):
             worker = Worker(
                 models.among(self.settings.argv), record, command=self.settings.command, redact=self.settings.redact
             )
-            self.models, self.refusals = models, []
+            self.models, self.refusals, self.waits_since = models, [], time.monotonic()
             before = self.go_on_with(LiveRun(worker, WORDS))
             self.version += 1
             threading.Thread(target=before.close, name="specviz-leaving", daemon=True).start()
@@ -228,7 +232,21 @@ class ServedRun(TalkingRun):
             return list(self.past[name].events.since(0))
 
     def _hand_over(self, start: Start, paced: bool | None) -> None:
+        self.waits_since = time.monotonic()
         super()._hand_over(start, self.talk_paced if paced is None else paced)
+
+    @property
+    def awaited(self) -> str:
+        """What goes on before there is a round to see, in words; "" where nothing does."""
+        if not self.live or self.silence:
+            return ""
+        if self.catalogue is None:
+            return f"Loading {self.models.target or 'the models'}: {self.loading or _FIRST_STEP}"
+        if self.preparing:
+            method = self.started.method if self.started is not None else "the method"
+            return f"Preparing the run: {method} may measure its costs first"
+        first = self.running and (not self.run.rounds or self.live_player.bare(self.live_player.cursor.index))
+        return "The run has begun; its first round is on its way" if first and not self.held else ""
 
     # The conversation ------------------------------------------------------------------------------------------------
 
@@ -313,8 +331,46 @@ class ServedRun(TalkingRun):
         """Ask for knobs; each takes effect at the next round and is acknowledged by the core's own event."""
         with self.lock:
             self.refusals = []
+            if not self.running:
+                values = self._checked(values)
             super().set_knobs(values)
             self.version += 1
+
+    def _checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values for a run that has not begun. Raises SpecvizError for a knob that no method has, or a bad value."""
+        if self.catalogue is None:
+            raise SpecvizError("load the models first: their methods say which knobs there are")
+        methods = self.catalogue.methods
+        specs = {spec.name: spec for info in methods for spec in info.knobs}
+        if unknown := [name for name in values if name not in specs]:
+            raise SpecvizError(f"no method that is loaded has a knob '{unknown[0][:20]}'")
+        return {name: specs[name].check(value) for name, value in values.items()}
+
+    def next_knobs(self, method: str) -> StageNext:
+        """The knobs of a next run by this method: as they stand, and as they were chosen since. Raises SpecvizError."""
+        with self.lock:
+            info = self._method(method)
+            return stage_next(info.knobs, self._stands(method), self.edits.staged)
+
+    def with_knobs(self, start: Start) -> Start:
+        """A start with the knobs that the stage shows for it; what the start says itself comes first."""
+        with self.lock:
+            known = {spec.name for spec in self._method(start.method).knobs}
+            shown = {**self._stands(start.method), **start.knobs, **self.edits.staged}
+            return msgspec.structs.replace(start, knobs={name: shown[name] for name in shown if name in known})
+
+    def _method(self, name: str) -> MethodInfo:
+        found = [info for info in self.catalogue.methods if info.name == name] if self.catalogue is not None else []
+        if not found:
+            raise SpecvizError(f"no method '{name[:20]}' is loaded")
+        return found[0]
+
+    def _stands(self, method: str) -> dict[str, Any]:
+        """What a person gave or moved for this method: in the newest run, else on the command line."""
+        last, first = self.last_start, self.settings.start
+        if last is not None and last.method == method:
+            return self.standing
+        return dict(first.knobs) if first is not None and first.method == method else {}
 
     # What is shown ---------------------------------------------------------------------------------------------------
 

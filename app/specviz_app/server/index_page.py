@@ -8,6 +8,7 @@ writes to its console in red. Its own setting for this is a global that stands i
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEAD = b"<head>"
+_TITLE, _NAME = b"<title>Streamlit</title>", b"<title>specviz</title>"  # until the script has said it
 _SAID = b"<head>\n    <script>window.__streamlit = { BACKEND_BASE_URL: location.origin };</script>"
 
 
@@ -32,8 +33,9 @@ class KnownBase:
             if begun is not None:  # the first piece of the body has the head in it
                 body = message.get("body", b"")
                 if _is_page(begun) and _HEAD in body:
-                    message = {**message, "body": body.replace(_HEAD, _SAID, 1)}
-                    _longer(begun, len(_SAID) - len(_HEAD))
+                    ours = body.replace(_HEAD, _SAID, 1).replace(_TITLE, _NAME, 1)
+                    message = {**message, "body": ours}
+                    _longer(begun, len(ours) - len(body))
                 start, begun = begun, None
                 await send(start)
             await send(message)

@@ -4,6 +4,7 @@ The stream says where the picture stands (`now`), pages fetch the rounds they la
 the core's lock is held for one round at a time.
 """
 
+import time
 from collections import OrderedDict
 from typing import Any
 
@@ -59,6 +60,10 @@ class LiveRounds:
             builder = self._builder()
             return msgspec.json.encode(points_from(builder, min(first, len(builder.run.rounds)))[:MOST_POINTS])
 
+    def knobs_of(self, method: str) -> bytes:
+        """The knobs of a next run by that method. Raises SpecvizError for one that is not loaded."""
+        return msgspec.json.encode(self._core.next_knobs(method))
+
     def page(self) -> str:
         """The run so far as one HTML file: of its events, so that the core waits for nobody."""
         return page(self._so_far(), self._name)
@@ -110,7 +115,8 @@ def run_key(core: ServedRun) -> str:
 
 def core_key(core: ServedRun) -> str:
     """Another one: what the page around offers has changed (models came or went), and its script is to run."""
-    return f"{core.models.target} {core.models.draft} {core.catalogue is not None} {core.failed is not None}"
+    here = core.catalogue is not None, core.failed is not None, core.has_run
+    return f"{core.models.target} {core.models.draft} {here}"
 
 
 def now(frame: Frame, core: ServedRun) -> bytes:
@@ -118,6 +124,9 @@ def now(frame: Frame, core: ServedRun) -> bytes:
     dialogue = core.dialogue()
     body: dict[str, Any] = {
         "seq": core.version,
+        "awaits": core.awaited,
+        "staged": str(core.edits.staged),  # another one: the knobs of the next run have changed
+        "seconds": time.monotonic() - core.waits_since,
         "now": stage_now(core.live_player, frame, run_key(core)),
         "core": core_key(core),
         "state": frame.state,

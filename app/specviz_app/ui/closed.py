@@ -9,14 +9,17 @@ from specviz_app.ui import guard, parts, state
 
 
 def say(reason: str, panel: AnyPanel | None) -> None:
-    """The reason, and a button that opens the recording; none where the shown run is that one, or none fills it."""
-    st.info(parts.plain(reason))
+    """A button that opens the recording, then the reason; no button where that one is shown, or none fills it."""
     found = recording_for(panel) if panel is not None else None
-    if panel is None or found is None or found.name == state.source_name(current()):
-        return
+    if panel is not None and found is not None and found.name != state.source_name(current()):
+        _offer(found.name, panel)
+    st.info(parts.plain(reason))
+
+
+def _offer(name: str, panel: AnyPanel) -> None:
     st.button(
-        f"▶ Show it with the recording {parts.plain(found.name)}",
+        f"▶ Show it with the recording {parts.plain(name)}",
         key=f"fill-{panel.id}",
         on_click=guard.obeyed(state.choose),
-        args=(found.name,),
+        args=(name,),
     )

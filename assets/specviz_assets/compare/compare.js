@@ -104,6 +104,7 @@ class ScoreView {
         "data-at": score.first + k, "data-lane": row, "data-mark": mark,
         style: `left: ${x}px; top: ${top + 4}px; width: ${wide}px; --c: ${look ? look[this.theme === "dark" ? 1 : 2] : "currentColor"}` }));
     }
+    if (!cells.childElementCount) for (const name of ["role", "aria-label"]) cells.removeAttribute(name); // no text here: no row
     return [...parts, cells];
   }
 

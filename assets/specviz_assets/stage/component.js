@@ -82,8 +82,7 @@ function panelsOf(held) {
     stage.stop();
     held.trigger("panel", { id, place: stage.page && !stage.following ? stage.place : "" });
   });
-  held.stage.around.append(row.box);
-  held.stage.around.classList.add("rows");
+  row.place(held.stage);
   return row;
 }
 
@@ -127,6 +126,7 @@ function followed(mount, data, held, options) {
     round: async (run, index) => (await fetched(data, `&round=${index}&n=1`, run))[0],
     points: (run, from) => fetched(data, `&points=${from}`, run),
     order: (command) => ordered(data, command),
+    next: data.manner && data.key ? (run, method) => fetched(data, `&knobs=${encodeURIComponent(method)}`, run) : null,
     told: (told) => held.hears?.(told),
     // Models came or went, here or in another tab: the script is to run, once.
     compare: ({ core, page }) => {
@@ -148,16 +148,20 @@ function followed(mount, data, held, options) {
 
 function mount(component, theme) {
   const { data, parentElement } = component;
-  const held = { run: data.run, view: data.view, n: data.n, at: data.at, went: data.went, last: data.at, mode: data.mode, pending: [] };
+  const held = { run: data.run, token: data.token, view: data.view, n: data.n, at: data.at, went: data.went, last: data.at, mode: data.mode, pending: [] };
   const onPlace = (place) => {
     if (place === held.last || (data.bare && !place.includes("/"))) return;  // a bare tree tells of clicks alone
     held.last = place;
     held.pending.push(place);
     held.trigger("place", place);
   };
-  const options = { at: data.at, play: data.play, theme, onPlace };
+  const onDraw = () => {
+    held.room?.moved();
+    if (held.stage?.page) held.welcome?.drew(held.stage.page.moments[held.stage.k].phase);
+  };
+  const options = { at: data.at, play: data.play, theme, onPlace, onDraw };
   if (data.room) {
-    Object.assign(options, { room: () => held.room, onDraw: () => held.room?.moved(), onTouched: () => held.room?.touched() });
+    Object.assign(options, { room: () => held.room, onTouched: () => held.room?.touched() });
   }
   const place = parentElement.querySelector(".mount");
   held.stage = data.events ? followed(place, data, held, options)
@@ -198,7 +202,8 @@ export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
   const theme = groundOf(parentElement.host ?? parentElement);
   let held = mounted.get(parentElement);
-  if (held && (held.run !== data.run || held.view !== data.view)) {
+  // Another token: the server was started anew, and knows nothing of what this picture holds on to.
+  if (held && (held.run !== data.run || held.view !== data.view || held.token !== data.token)) {
     leave(held);
     held = null;
   }
@@ -209,6 +214,7 @@ export default function (component) {
   }
   held.trigger = (name, value) => performance.now() - away > AWAY_MS && setTriggerValue(name, value);
   held.core = data.core;
+  if (data.manner) held.stage.plan(data.method);
   if (held.page !== data.page) {
     held.page = data.page;
     held.toldPage = null;

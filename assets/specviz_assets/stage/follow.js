@@ -7,10 +7,7 @@ import { Pages } from "./pages.js";
 import { Stage } from "./stage.js";
 import { Steer } from "./steer.js";
 
-const WAITING = {
-  idle: "Write something, or take an example: here you will see how the answer comes about.",
-  loading: "The models are being loaded.",
-};
+const IDLE = "Write something, or take an example: here you will see how the answer comes about.";
 const LEAST_MS = 120; // between two rounds that are fetched, when the core is faster than anybody can look
 
 // `options.live`: `head(run)`, `round(run, index)`, `points(run, from)`, `order(command)`, all promises; `events`, an
@@ -25,7 +22,10 @@ export class Follower extends Stage {
     this.time.bar.append(this.bar.box);
     this.options.talker?.place(this.talk);
     this.feed = new Feed(live.events, (frame) => this.heard(frame), (problem) => this.complain(problem), live.told);
-    put(this.said, "Waiting for the core.");
+    this.awaits = el("span", {});
+    this.seconds = el("span", { "aria-hidden": "true" });
+    this.box.querySelector(".canvas").append(el("p", { class: "awaits", role: "status" }, this.awaits, " ", this.seconds));
+    put(this.awaits, "Asking the core where it is.");
   }
 
   knobRow() {
@@ -77,14 +77,39 @@ export class Follower extends Stage {
     else await this.grow(now);
     if (this.gone) return;
     this.now = now;
-    this.complain(this.refused || frame.refusals.at(-1) || (frame.failed && frame.notices.at(-1)) || "");
-    put(this.facts, [now.facts, ...frame.notices.slice(-1).map((words) => `⚠ ${words}`)].join(" · "));
-    for (const each of [this.badge, this.facts]) each.classList.toggle("none", !this.head.title);
-    this.knobs.hear(now, this.steers, frame.ab);
+    this.promise(now);
+    this.waitFor(frame);
+    this.complain(this.refused || frame.refusals.at(-1) || "");
+    put(this.facts, [now.facts, ...(frame.failed ? [] : frame.notices.slice(-1).map((words) => `⚠ ${words}`))].filter(Boolean).join(" · "));
+    this.facts.title = this.facts.textContent;
+    await this.knobsNow(frame);
     this.bar.hear(frame);
     this.options.talker?.hear(frame);
     this.options.live.compare?.(frame);
-    if (this.following) await this.catchUp();
+    if (this.following && !frame.awaits) await this.catchUp();
+  }
+
+  // The method of the next run, as it is chosen around the picture.
+  plan(method) {
+    if (this.method === method) return;
+    this.method = method;
+    if (this.told) this.heard(this.told);
+  }
+
+  // The knobs of the run that goes on; where none does, those of the next one.
+  async knobsNow(frame) {
+    const { next } = this.options.live;
+    this.told = frame;
+    const planned = next && this.method && !this.running && !frame.awaits ? `${this.method} ${frame.staged} ${this.run}` : "";
+    if (planned && planned !== this.planned) this.found = await next(this.run, this.method);
+    if (planned !== this.planned) {
+      this.planned = planned;
+      const head = planned ? this.found : this.head;
+      if (this.knobs.of !== (planned ? this.method : this.run)) this.knobs.setHead(head);
+      this.knobs.of = planned ? this.method : this.run;
+    }
+    const { now } = frame;
+    this.knobs.hear(planned ? { knobs: this.found.now, last: now.last } : now, planned ? true : this.steers, frame.ab);
   }
 
   // Another run, or another prompt of it.
@@ -98,15 +123,13 @@ export class Follower extends Stage {
         this.following = true;
         this.options.at = "";
       }
-      this.page = null;
-      this.index = this.k = 0;
       this.refused = "";
-      this.tree.clear();
-      this.why.clear();
-      this.scale.box.classList.remove("seen");
+      this.clear();
     }
     this.run = now.run;
     this.head = head;
+    this.planned = undefined;
+    this.knobs.of = this.run;
     this.lay(head);
     this.blank(head);
     if (this.options.at && head.points.length) await this.goto(this.options.at);
@@ -117,10 +140,24 @@ export class Follower extends Stage {
 
   // Until the first round is there: the text that is gone on with.
   blank(head) {
-    if (this.page) return;
-    if (head.queries.length) this.talk.lay(head.queries.at(-1));
-    put(this.said, this.running ? "The first round is on its way." : WAITING[this.state.name] ?? this.state.text);
-    put(this.counts, "");
+    if (!this.page && head.queries.length) this.talk.lay(head.queries.at(-1));
+  }
+
+  // What goes on before there is a round to see, and for how long; the run before stands beside none of it.
+  waitFor({ awaits, seconds, state }) {
+    if (awaits && this.following && this.page) {
+      this.clear();
+      this.stamp = "";
+    }
+    this.box.classList.toggle("waits", Boolean(awaits));
+    clearInterval(this.clock);
+    put(this.awaits, awaits || (state.name === "idle" ? IDLE : [state.text, state.detail].filter(Boolean).join(" ")));
+    put(this.seconds, "");
+    if (!awaits) return;
+    const began = performance.now() - 1000 * seconds;
+    const tell = () => put(this.seconds, `· ${Math.round((performance.now() - began) / 1000)} s`);
+    this.clock = setInterval(tell, 1000);
+    tell();
   }
 
   // Rounds that came, and the one that changed.
@@ -181,6 +218,7 @@ export class Follower extends Stage {
   }
 
   end() {
+    clearInterval(this.clock);
     this.feed?.end();
     super.end();
   }

@@ -111,9 +111,12 @@ export class Scale {
 
 export class KnobRow {
   constructor() {
-    this.list = el("div", { class: "list", tabindex: 0 });
+    this.list = el("div", { class: "list" });
+    this.texts = el("div", { class: "list" });
+    this.more = el("details", { class: "more" }, el("summary", { text: "what shapes the text" }), this.texts);
+    this.turns = el("div", { class: "turns", tabindex: 0 }, this.list, this.more);
     this.last = el("p", { class: "dim last" });
-    this.box = el("section", { class: "knobs", "aria-label": "knobs in force" }, this.list, this.last);
+    this.box = el("section", { class: "knobs", "aria-label": "knobs in force" }, this.turns, this.last);
   }
 
   setHead(head) {
@@ -124,9 +127,18 @@ export class KnobRow {
         el("span", { class: "name", text: knob.label }), value, el("span", { class: "slot" }, level));
       return { chip, value, level };
     });
-    // What steers the method comes before what shapes the text.
-    this.list.replaceChildren(...[false, true].flatMap((changes) =>
-      this.chips.filter((_, n) => Boolean(this.looks[n].changes) === changes).map(({ chip }) => chip)));
+    this.list.replaceChildren();
+    this.texts.replaceChildren();
+    this.fold();
+  }
+
+  // What steers the method is seen; what shapes the text is folded away until it changes.
+  fold() {
+    this.chips?.forEach(({ chip }, n) => {
+      const to = this.looks[n].changes && !chip.classList.contains("moved") ? this.texts : this.list;
+      if (chip.parentNode !== to) to.append(chip);
+    });
+    this.more.hidden = !this.texts.childElementCount;
   }
 
   show(page) {
@@ -140,6 +152,8 @@ export class KnobRow {
       made.level.style.setProperty("--share", share ?? 0);
       made.level.parentElement.classList.toggle("none", share === null);
     });
+    this.fold();
     put(this.last, page.last ?? "");
+    this.last.title = page.last ?? "";
   }
 }

@@ -20,7 +20,7 @@ export const KEYS = {
   f: (stage) => stage.options.room?.()?.turnFollow(),
   "+": (stage) => stage.tree.zoom(1.25),
   "-": (stage) => stage.tree.zoom(0.8),
-  0: (stage) => stage.tree.refit(),
+  0: (stage) => stage.tree.all(),
   "?": (stage) => stage.help.showModal(),
 };
 

@@ -3,14 +3,14 @@
 import { CLOSING, MONO, PHASE, ROOT, put, svg, textWidth } from "./dom.js";
 
 // Boxes while the whole tree can be read in them, and smaller ones.
-export const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, least: 96, letters: 16 };
+export const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, smallest: 11, least: 96, letters: 16 };
 export const BADGE = 10; // pixels of the letters that say where a node came from
-export const DENSE = { row: 37, high: 30, gap: 34, size: 13, least: 58, letters: 14 };
+export const DENSE = { row: 37, high: 30, gap: 34, size: 13, smallest: 12, least: 58, letters: 14 };
 
 // A node where it stands, nothing of it seen yet; `edge` is its line from its parent.
 export function makeNode(tree, node) {
   const { high, size } = tree.shape;
-  const { x, y, w } = tree.at.get(node.id);
+  const { x, y, w, line } = tree.at.get(node.id);
   const dense = tree.shape === DENSE;
   const group = svg("g", { class: "node", role: "treeitem", tabindex: -1, "data-node": node.id,
     style: `transform: translate(${x}px, ${y}px)` });
@@ -32,8 +32,10 @@ export function makeNode(tree, node) {
   const parent = node.id === ROOT ? null : tree.at.get(node.parent);
   if (parent) {
     const x0 = parent.x + parent.w, bend = Math.max(18, (x - x0) * 0.55);
-    const edge = svg("path", { "data-edge": node.id,
-      d: `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}` });
+    const between = line > parent.line && y - tree.shape.row * 0.65; // a chain goes on in another line
+    const d = between ? `M${x0} ${parent.y}h14V${between}H${x - 14}V${y}h14`
+      : `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}`;
+    const edge = svg("path", { "data-edge": node.id, d });
     tree.edges.append(edge);
     group.edge = edge;
   }

@@ -10,6 +10,25 @@ export class PanelRow {
     this.box = el("nav", { class: "panelrow", "aria-label": "panels" }, this.list);
   }
 
+  // Below the picture, which takes what the window has left below what stands above it.
+  place(stage) {
+    const { around } = stage;
+    around.append(this.box);
+    around.classList.add("rows");
+    let scroller = around;
+    while (scroller && !(scroller instanceof Element && /auto|scroll/.test(getComputedStyle(scroller).overflowY))) scroller = scroller.parentNode ?? scroller.host;
+    const view = scroller ?? document.documentElement;
+    const watch = new ResizeObserver(() => { // a line more or less above it
+      if (!around.isConnected) {
+        watch.disconnect();
+        return;
+      }
+      const above = around.getBoundingClientRect().top - (scroller ? view.getBoundingClientRect().top : 0) + view.scrollTop;
+      around.style.setProperty("--above", `${Math.round(above)}px`);
+    });
+    for (const each of view.children) watch.observe(each);
+  }
+
   // `panels`: of each its id, its title, and why it has nothing to say ("": it has). Such a one is grey, and opens on the
   // reason and a recording that has it.
   set(panels, chosen) {

@@ -36,7 +36,7 @@ export class Picture {
       shareMenu(this),
       this.options.theme ? null : button("theme", "light or dark", () => this.turnTheme()),
       el("button", { type: "button", title: "keys (?)", "aria-label": "keys", text: "?", onclick: () => this.help.showModal() }));
-    const kinds = ["stage", this.options.alone && "alone", this.options.bare && "bare"].filter(Boolean).join(" ");
+    const kinds = ["stage", this.options.alone && "alone", this.options.bare && "bare", "blank"].filter(Boolean).join(" ");
     this.box = el("div", { class: kinds, tabindex: -1 },
       el("header", {}, el("div", { class: "name" }, this.title, this.badge, this.facts), this.metrics, tools),
       this.talk.box,
@@ -47,16 +47,33 @@ export class Picture {
     this.paintTheme();
   }
 
+  // No round is there to be seen: nothing is said of one.
+  clear() {
+    this.box.classList.add("blank");
+    this.page = null;
+    this.index = this.k = 0;
+    this.tree.clear();
+    this.why.clear();
+    this.scale.box.classList.remove("seen");
+    for (const each of [this.counts, this.time.label]) put(each, "");
+  }
+
   knobRow() {
     return new KnobRow();
   }
 
+  // The heading and what is promised, of all rounds there are.
+  promise({ title, badge, tone }) {
+    put(this.title, title || "Nothing is decoded yet");
+    put(this.badge, badge ? `${SIGNS[tone] ?? "?"} ${badge}` : "");
+    for (const each of Object.keys(SIGNS)) this.badge.classList.toggle(each, each === tone);
+  }
+
   lay(head) {
-    put(this.title, head.title);
-    put(this.badge, `${SIGNS[head.tone] ?? "?"} ${head.badge}`);
-    for (const tone of Object.keys(SIGNS)) this.badge.classList.toggle(tone, tone === head.tone);
+    this.promise(head);
     const warned = (head.notices ?? []).at(-1);
     put(this.facts, warned ? `${head.facts} · ⚠ ${warned}` : head.facts);
+    this.facts.title = this.facts.textContent;
     this.phases.replaceChildren(...head.phases.map((word, n) => el("li", { "data-phase": n + 1 }, el("i", {}), el("span", { text: word }))));
     this.metrics.replaceChildren(...head.metrics.map((metric) =>
       el("div", { title: metric.help }, el("dt", { text: metric.label }), el("dd", { text: metric.text }))));
@@ -95,6 +112,7 @@ export class Picture {
   draw(motion, from) {
     const { page, k } = this;
     const moment = page.moments[k], { ms } = this;
+    this.box.classList.remove("blank");
     this.box.style.setProperty("--ms", motion ? `${Math.min(420, ms * 0.45)}ms` : "0ms");
     this.said.setAttribute("aria-live", this.playing && this.speed > 1 ? "off" : "polite");
     const leaves = motion && moment.phase === PHASE.COMMIT && from.page === page ? lift(this) : [];
@@ -110,6 +128,7 @@ export class Picture {
     put(this.said, moment.say);
     this.said.title = moment.say;
     put(this.counts, moment.counts);
+    this.counts.title = moment.counts;
     this.phases.setAttribute("aria-label", moment.label);
     for (const item of this.phases.children) {
       const n = Number(item.dataset.phase);

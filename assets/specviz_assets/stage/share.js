@@ -25,10 +25,13 @@ async function fetchFile(line, made, promise, name) {
   try {
     download(await promise(), name());
     put(line, `saved as ${name()}`);
+    made.removeAttribute("aria-busy");
+    return true;
   } catch (error) {
     put(line, `The file cannot be made: ${error.message}`);
   }
   made.removeAttribute("aria-busy");
+  return false;
 }
 
 function asked(stage, kind) {
@@ -60,7 +63,12 @@ export function shareMenu(stage) {
   const items = el("div", { role: "menu", "aria-label": "save or share" }), line = el("p", { class: "dim", role: "status" });
   const item = (name, words, deed) => {
     const made = el("button", { type: "button", role: "menuitem", "data-share": name, text: words });
-    made.onclick = () => deed(made);
+    made.onclick = async () => {
+      if (await deed(made) && !list.hidden) {
+        show(false);
+        opener.focus();
+      }
+    };
     items.append(made);
   };
   if (save) item("html", "the run as one HTML file", (made) => fetchFile(line, made, save, () => `${stage.head.name}.html`));
@@ -68,7 +76,7 @@ export function shareMenu(stage) {
     for (const [kind, words] of SHARED) {
       item(kind, words, (made) => {
         const name = named(stage, kind);
-        fetchFile(line, made, () => share(asked(stage, kind)), () => name);
+        return fetchFile(line, made, () => share(asked(stage, kind)), () => name);
       });
     }
     item("link", "copy link to this place", () => copyLink(stage, line));

@@ -3,6 +3,7 @@
 import { el, put } from "./dom.js";
 
 const AGAIN_MS = 4000;
+const HEARD_MS = 1500; // within which a frame tells of what was asked
 
 export class Steer {
   // `both()`: decode the same prompt with what was moved as it was, and as it is; null where nobody may.
@@ -14,7 +15,7 @@ export class Steer {
     this.rest = el("div", { class: "list" });
     this.more = el("details", { class: "more" }, el("summary", { text: "more knobs" }), this.rest);
     this.last = el("p", { class: "dim last", role: "status" });
-    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, this.list, this.more, el("div", { class: "effect" }, this.last, this.both));
+    this.box = el("section", { class: "knobs", "aria-label": "knobs" }, el("div", { class: "turns", tabindex: 0 }, this.list, this.more), el("div", { class: "effect" }, this.last, this.both));
   }
 
   // What steers the method stands first; what shapes the text, and what is fixed while a run lasts, folded away.
@@ -36,7 +37,7 @@ export class Steer {
     if (ab !== this.ab) {
       this.ab = ab;
       put(this.both, ab);
-      this.both.title = "decodes the prompt twice at full speed, with one seed, and lays both side by side; a run in hand ends";
+      this.both.title = `${ab}: decodes the prompt twice at full speed, with one seed, and lays both side by side; a run in hand ends`;
       this.both.hidden = !(ab && this.mayBoth);
     }
     now.knobs.forEach((knob, n) => {
@@ -47,6 +48,7 @@ export class Steer {
     });
     this.more.hidden = !this.rest.childElementCount;
     put(this.last, now.last ?? "");
+    this.last.title = now.last ?? "";
   }
 
   show() {
@@ -58,11 +60,11 @@ export class Knob {
   constructor(look, control, ask) {
     Object.assign(this, { look, control, ask });
     this.kind = control.kind ?? "";
-    this.first = Boolean(this.kind) && (!look.changes || look.name === "temperature");
+    this.first = Boolean(this.kind) && !control.fixed && (!look.changes || look.name === "temperature");
     this.value = el("b", {});
     this.state = el("span", { class: "asked" });
     this.input = this.kind ? this.make() : null;
-    this.box = el("label", { class: `knob ${this.kind ? "moves" : "fixed"}`, title: `${look.name}: ${look.help}; a change is taken at the ${look.when}` },
+    this.box = el("label", { class: `knob ${this.kind ? `moves ${this.kind}` : "fixed"}`, title: `${look.name}: ${look.help}; a change is taken at the ${look.when}` },
       el("span", { class: "name", text: look.label }), this.input, this.value, this.state);
   }
 
@@ -90,14 +92,18 @@ export class Knob {
     }
     put(this.state, "requested");
     this.box.classList.add("sent");
+    this.asked = { value, until: performance.now() + HEARD_MS };
     this.ask(this.look.name, value);
   }
 
   hear(now, running) {
-    const { input, kind } = this;
-    put(this.state, now.sent ? `requested ${now.sent}` : now.since ? `in force from ${now.since}` : "");
+    const { input, kind, asked } = this;
+    // A frame from before the core heard of it.
+    if (asked && !now.sent && !now.next && String(now.value) !== String(asked.value) && performance.now() < asked.until) return;
+    this.asked = null;
+    put(this.state, now.next ? "for the next run" : now.sent ? `requested ${now.sent}` : now.since ? `in force from ${now.since}` : "");
     this.box.classList.toggle("sent", Boolean(now.sent));
-    this.box.classList.toggle("moved", Boolean(now.since));
+    this.box.classList.toggle("moved", Boolean(now.since || now.next));
     this.box.classList.toggle("idle", Boolean(now.idle));
     if (now.off) this.state.title = now.off;
     if (!input) {

@@ -1,4 +1,4 @@
-// The time line: a bar a round, as high as the tokens it wrote; and the buttons that move through time.
+// The time line: a bar a round, as high as the tokens it wrote and in their colours; and the buttons that move through time.
 
 import { button, el, put } from "./dom.js";
 
@@ -90,12 +90,21 @@ export class Timeline {
     const most = Math.max(...points.map((point) => point.n ?? 0), 1);
     const foot = 14, head = 12;
     points.forEach((point, n) => {
-      const tall = Math.max(2, ((high - foot - head) * (point.n ?? 0)) / most), x = n * slot;
-      paint.fillStyle = colour(point.rejected ? "rejected" : "accepted");
+      const each = (high - foot - head) / most, x = n * slot, wide = Math.max(1, slot - gap);
+      const bar = (first, last, mark) => {
+        const tall = Math.max(2, each * (last - first));
+        paint.fillStyle = colour(mark);
+        paint.beginPath();
+        paint.roundRect(x + gap / 2, high - foot - each * first - tall, wide, tall, Math.min(3, slot / 3, tall / 2));
+        paint.fill();
+      };
       paint.globalAlpha = 0.85;
-      paint.beginPath();
-      paint.roundRect(x + gap / 2, high - foot - tall, Math.max(1, slot - gap), tall, Math.min(3, slot / 3));
-      paint.fill();
+      const marks = (point.tokens ?? []).map(([, mark]) => mark), written = point.n ?? 0;
+      if (marks.length !== written || !written) bar(0, written, written ? "accepted" : "rejected");
+      else for (let at = 0, to; at < written; at = to) {
+        for (to = at + 1; to < written && marks[to] === marks[at];) to += 1;
+        bar(at, to, marks[at]);
+      }
       paint.globalAlpha = 1;
       if (point.rejected && slot >= 9) this.sign(paint, "✗", x + slot / 2, high - 2, colour("rejected"));
       const marker = (point.markers ?? "")[0];
@@ -110,13 +119,19 @@ export class Timeline {
     paint.fillText(text, x, y);
   }
 
+  // `r3 of 15`; of several prompts, whose rounds have numbers of their own, `q4/r13, round 52 of 135`.
+  placed(index) {
+    const { place } = this.points[index], all = this.points.length;
+    return place.includes("/") ? `${place}, round ${index + 1} of ${all}` : `${place} of ${all}`;
+  }
+
   show(index, k, n, playing) {
     this.shown = [index, k, n, playing];
-    const point = this.points[index], last = this.points.length;
+    const point = this.points[index];
     const slot = this.track.clientWidth / this.slots;
     this.head.style.width = `${Math.max(3, slot)}px`;
     this.head.style.transform = `translateX(${index * slot}px)`;
-    put(this.label, `${point.place} of ${last} · step ${k + 1}/${n}`);
+    put(this.label, `${this.placed(index)} · step ${k + 1}/${n}`);
     this.track.setAttribute("aria-valuenow", index + 1);
     this.track.setAttribute("aria-valuetext", `${point.place}, ${point.n ?? 0} tokens${point.rejected ? ", with a rejection" : ""}`);
     if (this.playing !== playing) {

@@ -4,7 +4,9 @@ import { CLOSING, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "
 import { BADGE, DENSE, ROOMY, dressNode, makeNode } from "./node.js";
 
 const WIDEST = 150; // between the columns of a tree that is taller than its box
-const MARGIN = 26, CLOSEST = 1.45, READABLE = 0.66, CHAIN = 0.48; // scales below which text is too small; a chain is better seen whole
+const MARGIN = 26, CLOSEST = 1.45;
+const foot = (high) => Math.min(MARGIN, high / 12); // above and below the tree
+const LETTER = 8, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into
 const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 
@@ -18,12 +20,12 @@ export class TreeView {
     this.tools = el("div", { class: "zoom" },
       button("plus", "zoom in (+)", () => this.zoom(1.25)),
       button("minus", "zoom out (−)", () => this.zoom(0.8)),
-      button("fit", "fit the tree (0)", () => this.refit()));
+      button("fit", "fit the tree (0)", () => this.all()));
     this.box = el("div", { class: "canvas" }, this.svg, this.beam, this.missing, this.tools);
     this.free = null; // where the person moved the picture
     this.view = { x: 0, y: 0, s: 1 };
     this.listen();
-    new ResizeObserver(() => this.look(false)).observe(this.box);
+    new ResizeObserver(() => this.resized()).observe(this.box);
   }
 
   listen() {
@@ -60,6 +62,22 @@ export class TreeView {
     this.look(true);
   }
 
+  // All of the tree, however small its letters.
+  all() {
+    this.free = this.at && this.whole().s < this.least ? this.whole() : null;
+    this.look(true);
+  }
+
+  // Another window: a tree that is laid out otherwise in it is made anew.
+  resized() {
+    if (this.layer && this.best().key !== this.shown.key) {
+      const { free } = this;
+      this.setRound(this.page, false);
+      this.free = free;
+      this.paint(...this.painted);
+    } else this.look(false);
+  }
+
   // Nothing to see: another run begins.
   clear() {
     this.layer?.remove();
@@ -78,12 +96,10 @@ export class TreeView {
     this.page = page;
     this.free = null;
     this.groups = new Map();
-    this.measure(ROOMY);
-    this.least = page.n_rows > 2 ? READABLE : CHAIN;
-    if (this.whole().s < this.least) {
-      this.measure(DENSE);
-      this.spread();
-    }
+    this.shown = this.best();
+    this.measure(this.shown.shape, this.shown.lines);
+    this.least = this.smallest(this.shape);
+    if (this.whole().s < this.least) this.spread();
     this.layer = svg("g", { class: this.shape === DENSE ? "round dense" : "round" });
     this.edges = svg("g", { class: "edges" });
     this.layer.append(this.edges);
@@ -97,9 +113,31 @@ export class TreeView {
     put(this.missing, page.missing ?? "");
   }
 
-  // Columns are as wide as their widest token; the places are in the picture's own units. Nodes are drawn large while
-  // the whole tree can then be read.
-  measure(shape) {
+  // The scale at which the smallest letter of a shape can still be read.
+  smallest(shape) {
+    return LETTER / (this.page.nodes.some((node) => node.badge) ? Math.min(BADGE, shape.smallest) : shape.smallest);
+  }
+
+  // How the round is seen largest: nodes are drawn large while the whole tree can then be read; a chain is broken into
+  // lines where that makes it larger.
+  best() {
+    const { page, shape, at, words } = this;
+    let found;
+    for (const tried of [ROOMY, DENSE]) {
+      found = null;
+      for (let lines = 1; lines <= (page.n_rows > 2 ? 1 : LINES); lines += 1) {
+        this.measure(tried, lines);
+        const { s } = this.whole();
+        if (!found || s > found.s * 1.05) found = { shape: tried, lines, s, key: `${tried.row} ${lines}` };
+      }
+      if (found.s >= this.smallest(tried)) break;
+    }
+    Object.assign(this, { shape, at, words });
+    return found;
+  }
+
+  // Columns are as wide as their widest token; the places are in the picture's own units.
+  measure(shape, lines) {
     this.shape = shape;
     const { size, least, letters, gap, row } = shape;
     const wide = Array(this.page.n_columns).fill(least);
@@ -111,17 +149,21 @@ export class TreeView {
       const own = textWidth(words, size) + (shape === DENSE ? 34 + badge : 44);
       wide[node.column] = Math.max(wide[node.column], own, badge);
     }
-    const starts = wide.map((_, k) => wide.slice(0, k).reduce((sum, w) => sum + w + gap, 0));
+    const per = Math.ceil(wide.length / lines), line = (column) => Math.floor(column / per);
+    const starts = wide.map((_, k) => wide.slice(line(k) * per, k).reduce((sum, w) => sum + w + gap, 0));
+    const y = (column, at) => (at + line(column) * (this.page.n_rows + 0.3)) * row;
     this.at = new Map(this.page.nodes.map((node) =>
-      [node.id, { x: starts[node.column], y: node.row * row, w: wide[node.column] }]));
-    for (const [column, line, text] of this.page.folds ?? []) {
-      this.at.set(`fold ${column} ${line}`, { x: starts[column] ?? ends(starts, wide, gap), y: line * row, w: textWidth(text, 12) });
+      [node.id, { x: starts[node.column], y: y(node.column, node.row), w: wide[node.column], line: line(node.column) }]));
+    for (const [column, at, text] of this.page.folds ?? []) {
+      const last = Math.min(column, wide.length - 1);
+      this.at.set(`fold ${column} ${at}`, { x: starts[column] ?? ends(starts, wide, gap), y: y(last, at), w: textWidth(text, 12) });
     }
   }
 
   // A tall tree takes the width that its box has to spare.
   spread() {
-    const { s } = this.whole(), n = this.page.n_columns - 1;
+    if (this.shown.lines > 1) return;
+    const s = Math.max(this.least, this.whole().s), n = this.page.n_columns - 1;
     const ends = Math.max(...[...this.at.values()].map((place) => place.x + place.w));
     const spare = ((this.box.clientWidth - 2 * MARGIN) / s - ends) / Math.max(1, n);
     const more = Math.max(0, Math.min(WIDEST, spare));
@@ -132,6 +174,7 @@ export class TreeView {
   // One moment. `motion`: it follows the one before, and what changed is seen to change.
   paint(k, motion, ms, chosen, marks) {
     const { page } = this;
+    this.painted = [k, false, ms, chosen, marks];
     const states = page.states[k], moment = page.moments[k], before = page.states[k - 1];
     this.k = k;
     this.layer.style.setProperty("--ms", `${motion ? Math.min(420, ms * 0.45) : 0}ms`);
@@ -205,7 +248,7 @@ export class TreeView {
     let view = this.free;
     if (!view) {
       view = this.whole();
-      if (view.s < this.least) view = this.near(this.page.moments[this.k ?? 0]) ?? view;
+      if (view.s < this.least) view = this.near(this.page.moments[this.k ?? 0]);
     }
     this.view = view;
     this.camera.style.transition = motion ? "" : "none";
@@ -216,24 +259,34 @@ export class TreeView {
     return this.fit([...this.at.keys()], CLOSEST);
   }
 
+  bounds(ids) {
+    const places = ids.map((id) => this.at.get(id)).filter(Boolean), half = this.shape.high / 2;
+    return { x0: Math.min(...places.map((p) => p.x)), x1: Math.max(...places.map((p) => p.x + p.w)),
+      y0: Math.min(...places.map((p) => p.y)) - half, y1: Math.max(...places.map((p) => p.y)) + half };
+  }
+
   fit(ids, most) {
     const wide = this.box.clientWidth, high = this.box.clientHeight;
-    const places = ids.map((id) => this.at.get(id)).filter(Boolean);
-    const half = this.shape.high / 2;
-    const x0 = Math.min(...places.map((p) => p.x)), x1 = Math.max(...places.map((p) => p.x + p.w));
-    const y0 = Math.min(...places.map((p) => p.y)) - half, y1 = Math.max(...places.map((p) => p.y)) + half;
-    const s = Math.min(most, (wide - 2 * MARGIN) / (x1 - x0), (high - 2 * MARGIN) / (y1 - y0));
+    const { x0, x1, y0, y1 } = this.bounds(ids);
+    const s = Math.min(most, (wide - 2 * MARGIN) / (x1 - x0), (high - 2 * foot(high)) / (y1 - y0));
     return { s, x: (wide - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
   }
 
-  // Of a large tree: the test in hand with what it hangs on, then the path that was kept.
+  // Of a large tree: the level that was drafted, the test in hand with what it hangs on, then the path that was kept; at
+  // a scale that can be read, and no further from the tree's edges than they are.
   near(moment) {
-    if (moment.phase < PHASE.ACCEPT) return null;
-    const ended = this.page.states[this.k];
-    const ids = moment.phase === PHASE.ACCEPT ? [moment.at, this.page.places.get(moment.at)?.parent]
-      : [...ended].filter(([id, state]) => state.win || id === CLOSING).map(([id]) => id);
-    const found = this.fit(ids, 1);
-    return found.s < 0.5 ? null : found;
+    const { page } = this, parent = (id) => page.places.get(id)?.parent;
+    const fresh = moment.phase === PHASE.DRAFT ? moment.fresh ?? [] : [];
+    const ids = moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.win || id === CLOSING).map(([id]) => id)
+      : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.at, parent(moment.at)];
+    const seen = this.bounds(ids.some((id) => this.at.has(id)) ? ids : [ROOT]), all = this.bounds([...this.at.keys()]);
+    const s = Math.max(this.least, Math.min(1, this.fit(ids, 1).s));
+    const along = (lo, hi, first, last, room) => {
+      const edge = foot(room), least = room - edge - last * s, most = edge - first * s;
+      const here = (hi - lo) * s > room - 2 * edge ? room - edge - hi * s : room / 2 - ((lo + hi) / 2) * s; // its end at least
+      return least > most ? (room - (first + last) * s) / 2 : Math.min(most, Math.max(least, here));
+    };
+    return { s, x: along(seen.x0, seen.x1, all.x0, all.x1, this.box.clientWidth), y: along(seen.y0, seen.y1, all.y0, all.y1, this.box.clientHeight) };
   }
 
   // Where a node is on the screen, for what flies out of it.

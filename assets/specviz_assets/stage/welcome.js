@@ -3,17 +3,18 @@
 import { button, el, put } from "./dom.js";
 
 export function hereButton(offer, go) {
-  return el("button", { type: "button", class: "here", text: "▶ Run it here", title: offer.help, disabled: !offer.able, onclick: go });
+  return el("button", { type: "button", class: "here", text: `▶ ${offer.text}`, title: offer.help, disabled: !offer.able, onclick: go });
 }
 
-// `steps`: of each the `part` of the picture it is about, `title`, `words`, and maybe the `key` that goes on.
+// `steps`: of each the `part` of the picture it is about, `title`, `words`, maybe the `phase` of a round at which it is
+// come to, so that words and picture are in step, and maybe the `key` that goes on.
 export class Welcome {
   constructor(stage, steps, offer, here, done) {
     Object.assign(this, { stage, steps, done, k: 0 });
     this.n = el("span", { class: "n" });
     this.title = el("b", {});
     this.words = el("span", {});
-    this.next = el("button", { type: "button", class: "next", text: "next", onclick: () => this.go(this.k + 1) });
+    this.next = el("button", { type: "button", class: "next", text: "next", onclick: () => this.forward() });
     this.run = offer ? hereButton(offer, here) : null;
     this.away = button("away", "put this away", () => this.put(), "✕");
     this.box = el("section", { class: "welcome", "aria-label": "welcome" }, this.n,
@@ -24,6 +25,23 @@ export class Welcome {
     document.addEventListener("keydown", this.press);
     stage.box.querySelector("header").append(this.box);
     this.go(0);
+  }
+
+  // The next step, and the picture with it.
+  forward() {
+    const { stage } = this, key = this.steps[this.k].key, { phase } = this.steps[this.k + 1];
+    this.go(this.k + 1);
+    if (key === "}") stage.rejection(1);
+    else if (phase && stage.page) {
+      stage.stop();
+      stage.go(stage.index, stage.page.moments.findIndex((moment) => moment.phase === phase), true);
+    }
+  }
+
+  // The picture has come to a phase.
+  drew(phase) {
+    if (this.stage.still) return; // ended rounds alone are seen
+    while (phase >= (this.steps[this.k + 1]?.phase ?? Infinity)) this.go(this.k + 1);
   }
 
   go(k) {

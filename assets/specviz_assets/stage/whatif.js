@@ -190,7 +190,7 @@ export class WhatIfStage extends Stage {
     const { changed } = this;
     this.iff.hidden = !changed;
     this.box.classList.toggle("asks", changed);
-    if (changed) put(this.time.label, `${this.head.points[this.index].place} of ${this.head.points.length} · what if`);
+    if (changed) put(this.time.label, `${this.time.placed(this.index)} · what if`);
     const shown = this.chosen ?? this.page.moments[this.k].at, u = this.answered === this.index ? this.answer.draws?.[shown] : undefined;
     this.uBox.hidden = u === undefined || this.playing;
     this.uBox.dataset.node = shown;

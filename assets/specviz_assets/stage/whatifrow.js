@@ -13,14 +13,10 @@ export class WhatIfRow extends KnobRow {
     Object.assign(this, { move, rule });
     this.moving = new Map();
     this.verifier = el("select", { "aria-label": "verifier", onchange: () => this.rule(this.verifier.value) });
-    this.rules = el("label", { class: "knob moves", title: "another verifier decides the same draft, as what if" },
+    this.rules = el("label", { class: "knob moves choice", title: "another verifier decides the same draft, as what if" },
       el("span", { class: "name", text: "verifier" }), this.verifier);
     this.moves = el("span", { class: "can" });
-    this.chipped = el("span", { class: "can" });
-    this.list.before(el("div", { class: "list steer whatif" }, this.moves, this.chipped));
-    this.rest = el("details", { class: "more" }, el("summary", { text: "what shapes the text" }));
-    this.list.replaceWith(this.rest);
-    this.rest.append(this.list);
+    this.list.before(el("div", { class: "list steer whatif" }, this.moves));
     this.lacks = el("p", { class: "dim lacks" });
     this.box.append(this.lacks);
   }
@@ -31,6 +27,7 @@ export class WhatIfRow extends KnobRow {
     const lossy = new Set(answer.lossy ?? []);
     const words = (name) => `${name}${lossy.has(name) ? " ⚠ not lossless" : ""}${name === own ? " (as recorded)" : ""}`;
     put(this.lacks, answer.missing ?? "");
+    this.lacks.title = answer.missing ?? "";
     if (this.known !== `${own} ${verifiers}`) {
       this.known = `${own} ${verifiers}`;
       this.verifier.replaceChildren(...verifiers.map((name) => el("option", { value: name, text: words(name) })));
@@ -66,12 +63,10 @@ export class WhatIfRow extends KnobRow {
     this.hide();
   }
 
-  // What can be moved stands once; what shapes the text is folded away until it changes.
+  // What can be moved stands once.
   hide() {
     this.chips?.forEach(({ chip }, n) => {
       if (this.names?.has(this.looks[n].name)) chip.hidden = true;
-      const to = this.looks[n].changes && !chip.classList.contains("moved") ? this.list : this.chipped;
-      if (chip.parentNode !== to) to.append(chip);
     });
   }
 }

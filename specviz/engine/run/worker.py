@@ -1,9 +1,10 @@
 """The core in a process of its own: commands in on stdin, the trace's own lines out on stdout, narration on stderr.
 
-First line: the catalogue. Models are loaded once and stay; runs follow one another. A thread reads commands, another
-writes lines from an unbounded queue, so decoding never waits for a reader (contract.md 4, Wire). From the catalogue on
-a third says `beat` every second: a reader takes silence for a core that hangs, and a write into a pipe that nobody
-reads tells this side that the front-end has gone. Then the worker leaves, as it does when its input ends.
+First lines: the steps of loading, then the catalogue. Models are loaded once and stay; runs follow one another. A
+thread reads commands, another writes lines from an unbounded queue, so decoding never waits for a reader (contract.md
+4, Wire). From the catalogue on a third says `beat` every second: a reader takes silence for a core that hangs, and a
+write into a pipe that nobody reads tells this side that the front-end has gone. Then the worker leaves, as it does
+when its input ends.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import BinaryIO, NoReturn
 
 import click
@@ -317,7 +319,8 @@ def main(
     try:
         needs_draft = not no_draft and (target is None or (draft or usual_draft(target)) is not None)
         with lean_start(device):
-            pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device)
+            told = partial(_step, writer)
+            pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device, told=told)
     except SpecvizError as error:
         _give_up(writer, str(error), error.exit_code)
     except MemoryError:
@@ -331,6 +334,14 @@ def main(
     with contextlib.suppress(KeyboardInterrupt):
         worker.serve()
     writer.close()
+
+
+_STEPS = {"target": "2 of 3, the draft model", "draft": "3 of 3, how they compute here"}  # behind what is loaded
+
+
+def _step(writer: PipeWriter, done: str) -> None:
+    """Tell whoever waits what is loaded next."""
+    writer.emit(State(state="loading", message=f"step {_STEPS[done]}"))
 
 
 def _give_up(writer: PipeWriter, why: str, code: int) -> NoReturn:

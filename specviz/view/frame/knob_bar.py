@@ -96,7 +96,7 @@ def _item(
         symbol=spec.symbol or spec.name,
         kind=spec.kind,
         value=value,
-        text=_text(spec, value, parts, used.get(spec.name)),
+        text=value_text(spec, value, parts, used.get(spec.name)),
         fill=_fill(spec, wanted),
         lo=spec.lo,
         hi=spec.hi,
@@ -115,7 +115,7 @@ def _item(
     )
 
 
-def _text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None = None) -> str:
+def value_text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int | None = None) -> str:
     """The value, or what it stands for, and what the round made of it where that is another number.
 
     Of a trained part that nobody named: which one came with the models, if any.

@@ -52,6 +52,8 @@ def badge(header: Header, mixed: bool = False) -> str:
         far = f" · TV {fraction(header.distance)} on the toy" if header.distance is not None else ""
         return f"NOT LOSSLESS{far}"
     kept = "same tokens as plain decoding" if header.keeps_tokens else "same law as plain decoding"
+    if header.keeps_tokens and (mixed or (header.sampling.get("temperature") or 0) > 0):
+        kept += " with the same random draws"  # what is drawn is the same token only then
     bits = ", bit for bit" if header.keeps_tokens and header.env.get("exact") == EXACT else ""
     text = f"lossless{rounding(header)}: {kept}{bits}"
     return text + (", sampling changed on the way" if mixed else "")

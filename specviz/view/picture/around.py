@@ -1,11 +1,12 @@
 """What stands around the tree: whose run it is, the line of phases, the test in hand, the time line."""
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from specviz.view.picture import measure
 from specviz.view.picture.look import Colours, mix
 from specviz.view.picture.shapes import Box, Piece, Shape, TextLine
-from specviz.view.stage.parts import Gauge, StageHead, StageRound, StageWhy
+from specviz.view.stage.parts import Gauge, StageHead, StagePoint, StageRound, StageWhy
 from specviz.view.words.palette import TONES
 
 LEGEND = ("accepted", "rejected", "untested", "recovered", "bonus")
@@ -116,10 +117,18 @@ def left(why: StageWhy, x: float, y: float, wide: float, colours: Colours) -> It
         yield TextLine(x + wide - 140, row, (Piece(entry.text, ink, entry.drawn), Piece(f"  {note}", plain.soft)), 12.5)
 
 
+def _written(point: StagePoint) -> list[tuple[str, int]]:
+    """The tokens of a round by what they are, each kind with how many in a row."""
+    if len(point.tokens) != point.n or not point.n:
+        return [("accepted" if point.n else "rejected", point.n)]
+    return [(mark, len(list(same))) for mark, same in groupby(mark for _, mark, _ in point.tokens)]
+
+
 def timeline(
     head: StageHead, index: int, x: float, y: float, wide: float, high: float, colours: Colours
 ) -> Iterator[Shape]:
-    """A bar a round, as high as the tokens it wrote, and where one was rejected; of a long run what is near."""
+    """A bar a round, as high as the tokens it wrote and in their colours, and where one was rejected; of a long run
+    what is near."""
     plain, points = colours.of, head.points
     n = min(len(points), int(wide // 4))
     first = max(0, min(len(points) - n, index - n // 2))
@@ -131,10 +140,12 @@ def timeline(
     here, foot = x + (index - first) * slot, y + high - 13
     yield Box(here, y - 5, slot, high + 8, 5, mix(plain.ink, plain.ground, 0.1), plain.ink, 1.3)
     for place, point in enumerate(shown):
-        tall = max(2.0, (high - 13) * point.n / most)
-        colour = mix(colours.mark("rejected" if point.rejected else "accepted"), plain.ground, 0.85)
-        left = x + place * slot + gap / 2
-        yield Box(left, foot - tall, slot - gap, tall, min(3.0, slot / 3), colour)
+        left, tall = x + place * slot + gap / 2, 0.0
+        for mark, n_tokens in _written(point):
+            part = max(2.0, (high - 13) * n_tokens / most)
+            tall += part
+            colour = mix(colours.mark(mark), plain.ground, 0.85)
+            yield Box(left, foot - tall, slot - gap, part, min(3.0, slot / 3, part / 2), colour)
         middle = left + (slot - gap) / 2
         if point.rejected and slot >= 8:
             sign = Piece(colours.glyph("rejected"), colours.mark("rejected"), True)

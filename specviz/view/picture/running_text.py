@@ -15,6 +15,7 @@ from specviz.view.words.palette import Phase
 
 SIZE, APART, SMALL = 16.0, 25.0, 13.5  # pixels of letters, from line to line; letters of the prompt
 _PROMPT, _TOKENS = 400, 160  # letters and tokens that are looked at: more than lines can hold
+_SURE = 0.965  # of a line: small letters are painted in whole pixels, up to a thirtieth wider than they are
 _WORDS = re.compile(r"\n|[^\S\n]*[^\s]+|[^\S\n]+")
 
 
@@ -57,7 +58,7 @@ def query_of(head: StageHead, index: int) -> StageQuery:
 
 def lines(found: Sequence[Piece], x: float, y: float, wide: float, most: int) -> list[TextLine]:
     """The last so many lines, the first of them at `y`."""
-    laid = _laid(found, wide)[-most:]
+    laid = _laid(found, wide * _SURE)[-most:]
     return [TextLine(x, y + n * APART, tuple(row), SIZE) for n, row in enumerate(laid)]
 
 

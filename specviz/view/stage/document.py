@@ -4,17 +4,19 @@ Rounds are made one at a time, from the same frames as every other screen; nobod
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
+from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord, TextToken
 from specviz.text import NEWLINE
-from specviz.view.frame.frame import Cursor, Frame, Options
+from specviz.view.frame.frame import Cursor, Frame, Options, RunInfo
 from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar
-from specviz.view.frame.run_header import of_whole_run
+from specviz.view.frame.run_header import NOTHING, of_whole_run
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import RankNode
 from specviz.view.play.build import FrameBuilder
@@ -37,12 +39,14 @@ from specviz.view.stage.words import PHASES
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import STYLES
 
+_FEW = " (n "  # of a number without an interval: "7 (n 4 too small)"
+
 
 def head(builder: FrameBuilder, name: str) -> StageHead:
     """The run as a whole. `name`: what the trace is called."""
     run = builder.run
     frame = builder.frame(Cursor(), OPTIONS, FEED)
-    info = of_whole_run(frame.run, run)
+    info = promised(frame, run)
     points = points_from(builder, 0)
     return StageHead(
         version=VERSION,
@@ -61,17 +65,26 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
     )
 
 
+def promised(frame: Frame, run: Run) -> RunInfo:
+    """The heading of the whole run and what is promised about its text; empty words before one has begun."""
+    info = of_whole_run(frame.run, run)
+    return info if run.header is not None else replace(info, sampling="", badge="")
+
+
 def facts(frame: Frame, n: int) -> str:
     """`exact: bitwise · seed 42 · 21 rounds · level full`."""
+    if frame.run is NOTHING:
+        return ""
     seed = f"seed {frame.run.seed}" if frame.run.seed is not None else ""
-    return " · ".join(
-        filter(None, (frame.run.exact, seed, f"{n:,} {'round' if n == 1 else 'rounds'}", f"level {frame.run.level}"))
-    )
+    rounds = f"{n:,} {'round' if n == 1 else 'rounds'}"
+    few = "too few rounds for intervals" if any(_FEW in metric.text for metric in frame.metrics) else ""
+    mixed = "numbers over every sampling there was" if frame.knobs.mixed else ""
+    return " · ".join(filter(None, (frame.run.exact, seed, rounds, few, mixed, f"level {frame.run.level}")))
 
 
 def metrics(frame: Frame) -> tuple[StageMetric, ...]:
-    """The numbers of the whole run."""
-    return tuple(StageMetric(m.label, m.text, m.help) for m in frame.metrics)
+    """The numbers of the whole run; that there are too few rounds is said once, by `facts`."""
+    return tuple(StageMetric(m.label, m.text.partition(_FEW)[0], m.help) for m in frame.metrics)
 
 
 def _knobs(bar: KnobBar) -> tuple[KnobLook, ...]:

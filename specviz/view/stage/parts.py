@@ -36,13 +36,14 @@ class KnobLook(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StageControl(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a knob is moved: `slide` or `number` from `lo` to `hi` by `step`, `switch`, `choice`; "": not in a run."""
+    """How a knob is moved: `slide` or `number` from `lo` to `hi` by `step`, `switch`, `choice`; "": not here."""
 
     kind: str = ""
     lo: float | None = None
     hi: float | None = None
     step: float = 1.0
     choices: tuple[str, ...] = ()
+    fixed: bool = False  # while a run lasts
 
 
 class StageMetric(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -202,8 +203,17 @@ class KnobNow(msgspec.Struct, frozen=True, omit_defaults=True):
     fill: float | None = None
     sent: str = ""
     since: str = ""
+    next: bool = False  # `value` was chosen for the next run
     off: str = ""  # why it cannot be moved
     idle: bool = False  # it does nothing with the others as they are
+
+
+class StageNext(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The knobs of the next run, where none goes on: each as it will be."""
+
+    knobs: tuple[KnobLook, ...]
+    controls: tuple[StageControl, ...]
+    now: tuple[KnobNow, ...]
 
 
 class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -221,6 +231,9 @@ class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
     n_queries: int
     first: int
     points: tuple[StagePoint, ...]
+    title: str
+    badge: str
+    tone: Tone
     metrics: tuple[StageMetric, ...]
     facts: str
     knobs: tuple[KnobNow, ...]

@@ -98,7 +98,7 @@ def test_the_stage_is_saved_as_one_file(recorded: Served, open_at: Callable[...,
 
 
 def test_a_moment_is_taken_away_as_a_picture(recorded: Served, open_at: Callable[..., Any], tmp_path: Path) -> None:
-    """By the keyboard: the menu, its second entry; the file shows the node that is chosen; Escape closes the menu."""
+    """By the keyboard: the menu, the file shows the node that is chosen; a save closes the menu, and Escape."""
     page = open_at(f"{recorded.url}/stage?at=r2/closing")
     page.locator(".stage .node.chosen[data-node='-2']").wait_for()
     opener = page.get_by_role("button", name="save or share")
@@ -111,7 +111,11 @@ def test_a_moment_is_taken_away_as_a_picture(recorded: Served, open_at: Callable
     drawn = tmp_path / "moment.svg"
     coming.value.save_as(drawn)
     assert "r2: phase 6/6 COMMIT" in drawn.read_text("utf-8")
-    page.locator(".share [role=status]", has_text="saved as chain-r2-closing.svg").wait_for()
+    focused = "element => element.getRootNode().activeElement === element"
+    page.locator(".share .menu").wait_for(state="hidden")
+    assert opener.evaluate(focused), "it stays open after a save"
+    page.keyboard.press("Enter")
+    page.locator(".share .menu").wait_for()
     page.keyboard.press("Escape")
     assert page.locator(".share .menu").is_hidden()
     assert opener.evaluate("element => element.getRootNode().activeElement === element")

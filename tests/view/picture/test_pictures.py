@@ -10,9 +10,10 @@ import pytest
 from PIL import Image
 
 from specviz.events import Closing, Commit, Event, Node, Prefill
+from specviz.sources.bundled import bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
-from specviz.view.picture import measure
+from specviz.view.picture import measure, running_text
 from specviz.view.picture.film import gif
 from specviz.view.picture.letters import Letters
 from specviz.view.picture.look import THEMES, Theme
@@ -242,3 +243,17 @@ def test_a_run_without_a_tree_has_pictures_too() -> None:
     painter = _painter(make_events(temperature=0.8, new_tokens=20, level="none"), 0)
     assert painter.page.missing in " ".join(_texts(painter.picture()))
     assert png(painter.picture(), 1.0)
+
+
+def test_running_text_stays_in_its_box_as_it_is_painted() -> None:
+    """Small letters are painted in whole pixels, wider than they are."""
+    builder = _player(list(read_events(bundled_traces()["explain-tree"]))).builder
+    whole, letters, widest = head(builder, "run"), Letters(), 0.0
+    for index in range(10, 18):
+        painter = StagePainter(whole, one_round(builder, index))
+        for k, moment in enumerate(painter.page.moments):
+            found = running_text.pieces(whole, painter.page, moment, painter.states[k], painter.colours)
+            for line in running_text.lines(found, 0, 0, 700, 3):
+                runs = [run for p in line.pieces for run in letters.runs(p.text, line.size, line.mono, p.bold)]
+                widest = max(widest, sum(font.getlength(text) for text, font in runs))
+    assert 600 < widest <= 700

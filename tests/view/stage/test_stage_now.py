@@ -7,7 +7,7 @@ import pytest
 from specviz.events import RoundStart
 from specviz.knobs import KnobSpec
 from specviz.view import Player
-from specviz.view.stage.now import control, controls, stage_now
+from specviz.view.stage.now import control, controls, stage_next, stage_now
 from specviz.view.stage.parts import StageNow
 from support.traces import make_events
 
@@ -67,7 +67,7 @@ def _spec(**more: Any) -> KnobSpec:
         (_spec(kind="int", default=4, lo=0, hi=100_000), "number", 1),
         (_spec(kind="float", default=0.5, lo=0.0, hi=1.0), "slide", 0.01),
         (_spec(kind="float", default=0.001, lo=0.0, hi=1.0), "number", 0.0005),
-        (_spec(kind="int", default=4, lo=1, hi=32, applies="X"), "", 1),
+        (_spec(kind="int", default=4, lo=1, hi=32, applies="X"), "slide", 1),
         (_spec(kind="choice", default="a", choices=("a", "b")), "choice", 1),
         (_spec(kind="bool", default=True), "switch", 1),
         (_spec(kind="texts", default=[]), "", 1),
@@ -75,3 +75,28 @@ def _spec(**more: Any) -> KnobSpec:
 )
 def test_a_knob_is_moved_by_what_reaches_its_values(spec: KnobSpec, kind: str, step: float) -> None:
     assert (control(spec).kind, control(spec).step) == (kind, step)
+
+
+def test_the_knobs_of_the_next_run_stand_as_they_were_left_or_chosen_since() -> None:
+    specs = [_spec(kind="int", default=4, lo=1, hi=32), KnobSpec(name="y", help="y", kind="bool", default=False)]
+    found = stage_next(specs, {"x": 6}, {"y": True})
+    assert [(knob.value, knob.next) for knob in found.now] == [(6, False), (True, True)]
+    assert found.controls == tuple(map(control, specs))
+    assert {knob.when for knob in found.knobs} == {"next run"}
+
+
+def test_heading_and_values_are_of_now_wherever_the_picture_stands() -> None:
+    """A change is told with its value, and with what it does to the promise, while a round before it is looked at."""
+    player = Player(animate=False)
+    player.extend(make_events(temperature=0.8, new_tokens=40, knob_at=5))
+    player.seek_index(0)
+    change = player.run.changes[-1]
+    place = next(k for k, item in enumerate(player.frame().knobs.items) if item.name == change.name)
+    knob = _now(player).knobs[place]
+    assert (knob.value, knob.since) == (change.new, f"r{change.applied_r}")
+    assert "T .80" in _now(player).title
+
+
+def test_before_a_run_nothing_is_promised() -> None:
+    found = _now(Player())
+    assert (found.title, found.badge, found.facts) == ("", "", "")

@@ -6,6 +6,7 @@ alone, at all depths and numbers of rows that a run can meet (`exact.trials`).
 """
 
 import json
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from itertools import product

@@ -1,0 +1,76 @@
+"""Nothing of the stage lies over anything else of it, none of it outside the window: sizes x recordings x states."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
+from specviz.sources.bundled import bundled_traces
+from support.stage_pages import STATES, stage_page
+from tools.chromium import chromium, executable
+
+pytestmark = pytest.mark.skipif(
+    executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
+)
+SIZES = ((1024, 768), (1280, 720), (1280, 800), (1366, 768), (1440, 900), (1536, 730), (1920, 1080))
+NAMES = ("explain-draft", "explain-tree", "explain-eagle3", "explain-specblock", "code-lookahead", "code-specbranch")
+SOME = ("explain-tree", "code-specbound")  # in the ordinary suite
+_SMALLEST = 8.0  # px of a letter in the tree
+
+_LOOK = Path(__file__).with_name("overlaps.js").read_text("utf-8")
+_TEST = "() => stage.go(stage.index, stage.page.moments.findLastIndex((each) => each.phase === 4))"
+_ASK = "() => { stage.change = { knobs: {}, uniforms: {}, ...told.changed }; return stage.decide(); }"
+
+
+@pytest.fixture(scope="module")
+def look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., dict[tuple[int, int], Any]]]:
+    """What is found in each window, with one page of one browser."""
+    folder = tmp_path_factory.mktemp("stages")
+    with chromium() as browser:
+        page = browser.new_context(reduced_motion="reduce").new_page()
+
+        def looked(name: str, state: str, sizes: tuple[tuple[int, int], ...]) -> dict[tuple[int, int], Any]:
+            page.goto(stage_page(bundled_traces()[name], folder, state == "live").as_uri())
+            page.locator(".node").first.wait_for()
+            if state != "live":
+                page.locator(".whatif .knob").first.wait_for()
+            if state in ("test", "what if"):
+                page.evaluate(_TEST if state == "test" else _ASK)
+            found = {}
+            for width, height in sizes:
+                page.set_viewport_size({"width": width, "height": height})
+                page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                page.wait_for_timeout(60)  # observers of sizes answer one another
+                found[width, height] = page.evaluate(_LOOK)
+            return found
+
+        yield looked
+
+
+def _faults(found: dict[tuple[int, int], Any]) -> list[str]:
+    told = [f"{width}x{height}: {fault}" for (width, height), seen in found.items() for fault in seen["faults"]]
+    small = [
+        f"{width}x{height}: letters of {seen['least']:.1f} px"
+        for (width, height), seen in found.items()
+        if seen["least"] < _SMALLEST - 0.05
+    ]
+    return told + small
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("name", SOME)
+def test_nothing_lies_over_anything(name: str, state: str, look: Callable[..., dict[tuple[int, int], Any]]) -> None:
+    found = look(name, state, SIZES)
+    assert min(seen["n"] for seen in found.values()) > 20, "the page is empty"
+    assert _faults(found) == []
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_lies_over_anything_of_other_methods(
+    name: str, state: str, look: Callable[..., dict[tuple[int, int], Any]]
+) -> None:
+    assert _faults(look(name, state, SIZES)) == []
