@@ -109,7 +109,7 @@ class ExpectedKept(msgspec.Struct, frozen=True, kw_only=True):
     n_drafts: int
     expected_accepted: Estimate | None
     difference: Estimate | None
-    estimated_accepted: Estimate
+    estimated_accepted: Estimate | None
     estimated_difference: Estimate | None
 
 
@@ -178,29 +178,30 @@ def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     drafts = [each for _, each in sorted(by_prompt.items()) if each]
     if not drafts:
         return []
-    expected = {rule: _over(drafts, lambda draft, rule=rule: draft.survival[rule]) for rule in RULES}
-    estimated = {rule: _over(drafts, lambda draft, rule=rule: draft.credits[rule]) for rule in RULES}
+    names: tuple[str, ...] = RULES
+    expected = {rule: _over([[draft.survival[rule] for draft in each] for each in drafts]) for rule in names}
+    estimated = {rule: _over([[draft.credits[rule] for draft in each] for each in drafts]) for rule in names}
+    told = {rule: None if over is None else over.estimate() for rule, over in estimated.items()}
     return [
         ExpectedKept(
             rule=rule,
             n_drafts=sum(map(len, drafts)),
             expected_accepted=mine.estimate() if (mine := expected[rule]) is not None else None,
             difference=_to_first(rule, expected),
-            estimated_accepted=other.estimate() if (other := estimated[rule]) is not None else None,
+            estimated_accepted=told[rule],
             estimated_difference=_to_first(rule, estimated),
         )
         for rule in RULES
     ]
 
 
-def _over(
-    drafts: Sequence[Sequence[DraftReplay]], chances: Callable[[DraftReplay], Sequence[float] | None]
-) -> RatioOfSums | None:
-    """Tokens kept per draft, by prompt; None where they cannot be told of every draft."""
-    sums = [[None if (found := chances(draft)) is None else sum(found) for draft in each] for each in drafts]
-    if any(None in each for each in sums):
+def _over(chances: Sequence[Sequence[Sequence[float] | None]]) -> RatioOfSums | None:
+    """Tokens kept per draft, of the drafts of each prompt; None where they cannot be told of every draft."""
+    sums = [[sum(draft) for draft in each if draft is not None] for each in chances]
+    counts = [len(each) for each in chances]
+    if [len(each) for each in sums] != counts:
         return None
-    return RatioOfSums(np.array([sum(each) for each in sums]), np.array([len(each) for each in sums], dtype=float))
+    return RatioOfSums(np.array([sum(each) for each in sums]), np.array(counts, dtype=float))
 
 
 def _to_first(rule: str, found: Mapping[str, RatioOfSums | None]) -> Estimate | None:

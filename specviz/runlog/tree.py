@@ -120,8 +120,9 @@ class RoundTree:
     def planned(self, length: int) -> int:
         """How long a chain of `length` tokens was to become: a drafted stop token cuts it short of gamma."""
         end, gamma = self.record.end, self.record.knobs.get("gamma")
-        cut = end is not None and end.draft_end == "stop_token" and isinstance(gamma, int)
-        return max(length, gamma) if cut else length
+        if end is None or end.draft_end != "stop_token" or not isinstance(gamma, int):
+            return length
+        return max(length, gamma)
 
     def failed_before(self, node: int) -> int:
         """Siblings that were tested before a tested node, and failed."""
