@@ -13,7 +13,7 @@ from specviz.errors import SpecvizError
 from specviz.metrics.estimate import Estimate, Ratio
 from specviz.runlog.fold import Run
 from specviz.whatif.again import Unfit, decide
-from specviz.whatif.changes import Change, checked
+from specviz.whatif.changes import Change, checked, verifier_of
 from specviz.whatif.decision import Decision
 from specviz.whatif.exits import ExitReplay, exits_asked
 
@@ -97,7 +97,8 @@ def decide_run(run: Run, change: Change) -> RunAgain:
     change = checked(run.header, change)
     if change.uniforms:
         raise SpecvizError("a uniform of one node says something of one round: name it with --at")
-    tally, blocks, unfit = _Tally(), _Blocks(), Counter[str]()
+    tally, unfit = _Tally(), Counter[str]()
+    blocks = _Blocks(verifier_of(run.header, change).carries)
     name = change.verifier or run.header.verifier
     for record in run.rounds:
         if not record.verdicts or not record.complete:
@@ -114,8 +115,9 @@ def decide_run(run: Run, change: Change) -> RunAgain:
 class _Blocks:
     """Where the rule would be writing a block to its end, a token a round, while the recorded run drafted anew."""
 
-    def __init__(self) -> None:
-        self.carried = 0  # rounds for sure
+    def __init__(self, carries: bool) -> None:
+        self.carried = 0  # rounds of blocks that are told
+        self._carries = carries
         self._q = -1
         self._until, self._sure = 0, True  # position up to which a stop before reaches; whether there was one
 
@@ -127,7 +129,7 @@ class _Blocks:
         if carried or (inside and self._sure):
             return replace(found, ways=(), why=found.why or _INSIDE)
         ends = [found.n + len(way.tokens) + way.carries for way in found.ways if way.carries]
-        if not found.ways and self._until:
+        if not found.ways and self._carries:
             ends = [found.n + found.deepest]
         self._sure = not inside and len(ends) == len(found.ways) > 0
         self._until = max([self._until, *ends])

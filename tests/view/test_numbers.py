@@ -54,8 +54,10 @@ def test_an_interval_is_never_empty_and_holds_what_falls_in(u: float, a: float, 
 def test_slits_and_spans_as_they_read() -> None:
     assert within(0.670, 0.999652001, 0.999652003) == (".670", "a slit of 2e-9 at .999652")
     assert within(0.9996520019, 0.999652001, 0.999652003) == (".999652", "a slit of 2e-9 at .999652")
-    assert within(0.743, 0.62, 0.7449) == (".743", "[.620, .745)")
+    assert within(0.743, 0.62, 0.7449) == (".743", "[.62, .745)")
     assert (span(0.61, 0.74), span(0, 3e-8), span(0, 1)) == ("[.61, .74)", "a slit of 3e-8 at 0", "[0, 1)")
+    assert within(0.35, 0.135, 0.99998) == (".350", "[.14, .99998)")
+    assert apart(0.858, 0.99965) == (".858", ".9997")
     assert within(None, 0.61, 0.74)[0] == "—"
 
 

@@ -5,8 +5,9 @@ Nothing is rounded to certainty: a probability below 1 never prints as `1`, one 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,18 +79,13 @@ def joint(log: float | None) -> str:
 
 _MOST_DIGITS = 17  # tell any two numbers apart
 _SLIT = 1e-6  # of [0, 1): an interval whose two ends nobody would tell from each other
-_SPAN = 2  # digits of an interval to begin with
 
 
 def apart(*values: float | None, least: int = 3) -> tuple[str, ...]:
     """Numbers of a comparison with the fewest digits, from `least` on, by which their order is seen; never a bound."""
-    known = [value for value in values if value is not None and not math.isnan(value)]
-    for digits in range(least, _MOST_DIGITS + 1):
-        told = [_told(value, digits) for value in known]
-        if _as_ordered(known, told):
-            break
-    texts = dict(zip(known, told, strict=True))
-    return tuple(texts.get(value, UNKNOWN) if value is not None else UNKNOWN for value in values)
+    known = list(dict.fromkeys(value for value in values if value is not None and not math.isnan(value)))
+    texts = dict(zip(known, _seen(known, [least] * len(known), permutations(range(len(known)), 2)), strict=True))
+    return tuple(UNKNOWN if value is None else texts.get(value, UNKNOWN) for value in values)
 
 
 def span(lo: float, hi: float) -> str:
@@ -97,24 +93,29 @@ def span(lo: float, hi: float) -> str:
     return within(None, lo, hi)[1]
 
 
-def within(u: float | None, lo: float, hi: float) -> tuple[str, str]:
+def within(u: float | None, lo: float, hi: float, least: int = 3) -> tuple[str, str]:
     """A number and an interval with the fewest digits by which it is seen whether it falls in: `.743`, `[.62, .76)`."""
     if hi - lo < _SLIT:
         return _beside_slit(u, lo, hi), f"a slit of {_power(f'{max(0.0, hi - lo):.0e}')} {_place(lo)}"
-    ends = [lo, hi]
-    for digits in range(_SPAN, _MOST_DIGITS + 1):
-        told = [_told(end, digits) for end in ends]
-        shown = UNKNOWN if u is None else _told(u, max(digits, 3))
-        if _as_ordered(ends, told) and (u is None or _as_placed(u, shown, ends, told)):
-            break
-    return shown, f"[{told[0]}, {told[1]})"
+    low, high, *more = _seen([lo, hi, *([] if u is None else [u])], [2, 2, least], ((0, 1), (2, 0), (2, 1)))
+    return more[0] if more else UNKNOWN, f"[{low}, {high})"
 
 
-def _as_placed(u: float, shown: str, ends: Sequence[float], told: Sequence[str]) -> bool:
-    """Whether a number is seen to lie on its side of both ends; it may read as the lower one that it reaches."""
-    return _as_ordered([u], [shown]) and all(
-        (u < end) == (float(shown) < float(text)) for end, text in zip(ends, told, strict=True)
-    )
+def _seen(values: Sequence[float], least: Sequence[int], pairs: Iterable[tuple[int, int]]) -> list[str]:
+    """Numbers in digits, more than the `least` only where one would read as 0 or 1 that is not, or the first of a pair
+    would not be seen to lie below the second as it does, or not to as it does not."""
+    digits, kept = list(least), [(i, j) for i, j in pairs if max(i, j) < len(values)]
+    while True:
+        told = [_told(*each) for each in zip(values, digits, strict=False)]
+        read = [float(text) for text in told]
+        wrong = {k for k, value in enumerate(values) if (read[k] in (0, 1)) != (value in (0, 1))}
+        for i, j in kept:
+            if (values[i] < values[j]) != (read[i] < read[j]):  # the coarser one first
+                wrong |= {k for k in (i, j) if digits[k] == min(digits[i], digits[j])}
+        if not wrong or max(digits) >= _MOST_DIGITS:
+            return told
+        for k in wrong:
+            digits[k] += 1
 
 
 def _beside_slit(u: float | None, lo: float, hi: float) -> str:
@@ -131,22 +132,13 @@ def _place(lo: float) -> str:
 
 
 def _told(value: float, digits: int) -> str:
-    """So many digits; of what is small, so many less one figures."""
+    """So many digits; of what is small, figures: one less than that."""
     if value in (0, 1):
         return f"{value:.0f}"
     if 0 < value < 1e-5:
         return _power(f"{value:.{digits - 2}e}") if digits < 3 else f"{value:.{digits - 2}e}"
     text = f"{value:.{digits if value >= 0.001 or value < 0 else digits - 2 - math.floor(math.log10(value))}f}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
-
-
-def _as_ordered(values: Sequence[float], told: Sequence[str]) -> bool:
-    """Whether texts lie to each other as their numbers do, and none reads as 0 or 1 that is not."""
-    read = [float(text) for text in told]
-    sure = all((r in (0, 1)) == (v in (0, 1)) for r, v in zip(read, values, strict=True))
-    return sure and all(
-        (a < b) == (c < d) for a, c in zip(values, read, strict=True) for b, d in zip(values, read, strict=True)
-    )
 
 
 def _power(text: str) -> str:

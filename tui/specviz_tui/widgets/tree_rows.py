@@ -88,7 +88,7 @@ def drawn(node: TreeNode) -> str:
     if values.lo is not None and values.hi is not None and node.id >= 0:
         if values.hi <= values.lo:
             return f"u {prob(values.u)} never  "
-        u, stretch = within(values.u, values.lo, values.hi)
+        u, stretch = within(values.u, values.lo, values.hi, 2)
         return f"u {u} {'in' if kept else 'not in'} {stretch}  "
     if values.thr is None:
         return f"u {prob(values.u)}  "
@@ -203,7 +203,7 @@ def _kept_if(node: TreeNode, u: float) -> tuple[str, str]:
     """The draw, and `< .29` or the stretch in which it draws the token."""
     values = node.values
     if values.lo is not None and values.hi is not None and values.hi > values.lo:
-        shown, stretch = within(u, values.lo, values.hi)
+        shown, stretch = within(u, values.lo, values.hi, 2)
         return shown, f"in {stretch}"
     if values.thr is None:
         return prob(u), "" if values.lo is None else "never"
