@@ -24,6 +24,7 @@ path_without_compiler() {  # all programs but compilers
     find "$folder/" -maxdepth 1 ! -type d ! -name 'cc' ! -name 'c[89]9' ! -name '*gcc*' ! -name 'clang*' \
       -exec ln -st "$logs/bin" {} + 2>/dev/null
   done
+  [ -e "$logs/bin/env" ]  # of a name in two folders the first is linked, and ln complains of the other
 }
 
 settings() {  # of a variant, as arguments of env; fails where this machine cannot stand for it
