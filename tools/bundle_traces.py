@@ -12,7 +12,6 @@ same weights, same tokens.
 import os
 import tempfile
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,8 @@ MOST_LOAD, TRIES = 0.5, 3  # processes that wanted to run in the last minute
 class Recording:
     """One run: a prompt by its name, a method, what else it is given.
 
-    `swept`: with what every exit head says added, so that its settings can be replayed.
+    `swept`: with what every exit head says added, so that its settings can be replayed. `draft`: the draft model, where
+    it is not the usual one of the target.
     """
 
     prompt: str
@@ -51,6 +51,7 @@ class Recording:
     knobs: dict[str, Any]
     more: dict[str, Any] = field(default_factory=dict)
     swept: bool = False
+    draft: str | None = None
 
 
 # Sampled on code, where the embedded target's likeliest text turns in a circle within a line; on prose and sums at
@@ -87,7 +88,8 @@ CHATS: dict[str, Recording] = {  # drafted by what is usual for the target, wher
     "story-hsd": Recording("story", "draft", {**SAMPLED, "temperature": 1.0, "gamma": 6}, {"verifier": "hsd"}),
     "story-pearl": Recording("story", "pearl", OTHER, {"lanes": "threads"}),
     "code-specbound": Recording("code", "specbound", {**SAMPLED, **EXITS}, swept=True),
-    "code-specbranch": Recording("code", "specbranch", BRANCHES, {"lanes": "threads"}),
+    # The draft model that H-RAD was trained for.
+    "code-specbranch": Recording("code", "specbranch", BRANCHES, {"lanes": "threads"}, draft="smollm2-draft"),
     "code-lookahead": Recording("code", "lookahead", OTHER),
     "summarise-ngram": Recording("summarise", "ngram", LIKELIEST),
     "summarise-suffix": Recording("summarise", "suffix", {**LIKELIEST, "tree": True, "max_spec_factor": 2.0}),
@@ -127,11 +129,13 @@ class _Models:
     """A target and what it is asked."""
 
     target: str | None
+    pairs: dict[str | None, Pair] = field(default_factory=dict)
 
-    @cached_property
-    def pair(self) -> Pair:
-        """Loaded, and warm: the first passes of a process are slow."""
-        pair = load_pair(self.target, threads=1)
+    def pair(self, draft: str | None) -> Pair:
+        """Loaded once, and warm: the first passes of a process are slow."""
+        if draft in self.pairs:
+            return self.pairs[draft]
+        self.pairs[draft] = pair = load_pair(self.target, draft, threads=1)
         with tempfile.TemporaryDirectory() as scratch:
             start = Start(prompt="def", method="draft", knobs={"max_new_tokens": 16})
             _record(pair, start, Path(scratch) / "warm")
@@ -152,7 +156,7 @@ class _Models:
 
 def _made(models: _Models, title: str, wanted: Recording, folder: Path, force: bool) -> bool:
     """Record one run until it is good, and put it in place; whether it ever was."""
-    pair, start = models.pair, models.start(title, wanted)
+    pair, start = models.pair(wanted.draft), models.start(title, wanted)
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as scratch:
             packed, said = _record(pair, start, Path(scratch) / title)
