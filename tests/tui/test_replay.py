@@ -14,7 +14,7 @@ from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Transport
 from specviz_tui.widgets.tree import TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
-from support.live import NARROW, WIDE, replay_app, shown
+from support.live import WIDE, replay_app, shown
 
 
 def frame_of(app: SpecvizApp):  # type: ignore[no-untyped-def]
@@ -206,9 +206,9 @@ async def test_enter_pins_the_panel_through_steps(chain_trace: Path) -> None:
         assert not app.screen.query_one(WhyPanel).pinned
 
 
-async def test_on_a_narrow_screen_enter_opens_the_panel(chain_trace: Path) -> None:
+async def test_on_a_screen_without_room_for_both_enter_opens_the_panel(chain_trace: Path) -> None:
     app = replay_app(chain_trace)
-    async with app.run_test(size=NARROW) as pilot:
+    async with app.run_test(size=(80, 18)) as pilot:
         await pilot.press("right_curly_bracket")
         await pilot.pause()
         assert "REJECTED" not in shown(app)
