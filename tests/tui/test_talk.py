@@ -204,7 +204,7 @@ async def test_the_end_stays_in_sight_until_somebody_scrolls_up(script: Script) 
         await pilot.press(*"hello", "enter")
         for event in RUN[:-1]:  # every few rounds another line
             if isinstance(event, ev.Commit):
-                event = msgspec.structs.replace(event, texts=[f"{text}\n\n\n" for text in event.texts])
+                event = msgspec.structs.replace(event, texts=[text + "\n" * 12 for text in event.texts])
             script.play([event])
             main_of(app).tick()
         await pilot.pause()

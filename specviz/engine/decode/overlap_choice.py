@@ -175,7 +175,7 @@ _known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -
 
 def is_padded(models: FactoryModels) -> bool:
     """Whether a row of the target, to be exact, is computed beside others that nobody wants."""
-    widths = getattr(models.target, "widths", None)
+    widths = models.target.widths if isinstance(models.target, ModelAdapter) else None
     return widths is not None and widths.padding(1) > 0
 
 
