@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from specviz.diff.requests import RecordedSet, Request
-from specviz.metrics.sets import Change, changes
+from specviz.metrics.sets import NumberChange, changes
 from specviz.view.compare.figures import ROWS, SERIES
 from specviz.view.compare.texts import comparable, n_alike, numbered_alike, prompt_keys
 
@@ -38,15 +38,15 @@ class DiffReport(msgspec.Struct, frozen=True, kw_only=True):
     n_rounds: tuple[int, int]
     n_paired: int
     units: str
-    whole: list[Change]
-    by_place: dict[str, list[Change]]
-    domain: dict[str, list[Change]]
+    whole: list[NumberChange]
+    by_place: dict[str, list[NumberChange]]
+    domain: dict[str, list[NumberChange]]
     n_same_text: int
     n_unknown: int
     partings: list[TextParting]
     settings: dict[str, tuple[list[str], list[str]]]
 
-    def find(self, metric: str) -> Change | None:
+    def find(self, metric: str) -> NumberChange | None:
         """The change of `block_efficiency`, `survival@3` ..; None: there is none of that name."""
         placed = (change for rows in self.by_place.values() for change in rows)
         return next((each for each in (*self.whole, *placed) if each.metric == metric), None)
@@ -102,16 +102,16 @@ def _pairs(a: Sequence[Request], b: Sequence[Request]) -> tuple[list[tuple[Reque
     )
 
 
-def _changes(a: Sequence[Request], b: Sequence[Request], name: str, paired: bool) -> list[Change]:
+def _changes(a: Sequence[Request], b: Sequence[Request], name: str, paired: bool) -> list[NumberChange]:
     found = changes([r.tally for r in a], [r.tally for r in b], name, paired=paired)
     return [change for change in found if change.a is not None or change.b is not None]
 
 
-def _whole(a: Sequence[Request], b: Sequence[Request], paired: bool) -> list[Change]:
+def _whole(a: Sequence[Request], b: Sequence[Request], paired: bool) -> list[NumberChange]:
     return [change for name in WHOLE for change in _changes(a, b, name, paired)]
 
 
-def _domains(a: Sequence[Request], b: Sequence[Request], paired: bool) -> dict[str, list[Change]]:
+def _domains(a: Sequence[Request], b: Sequence[Request], paired: bool) -> dict[str, list[NumberChange]]:
     """By kind of prompt."""
     found = {}
     for name in sorted({r.domain for r in a} & {r.domain for r in b} - {""}):

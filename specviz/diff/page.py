@@ -5,7 +5,7 @@ from html import escape
 
 from specviz.diff.measure import WHOLE, DiffReport
 from specviz.metrics import METRICS, Estimate
-from specviz.metrics.sets import Change
+from specviz.metrics.sets import NumberChange
 from specviz.text import running
 from specviz.view.compare.texts import NOT_ON_RECORD
 from specviz.view.words.numbers import uncertainty
@@ -61,13 +61,13 @@ def _verdict(text: str, why: str | None) -> str:
     return f"<div class='verdict {kind}'><b class={kind}>{word}</b> {_text(text + (f': {why}' if why else ''))}</div>"
 
 
-def _table(rows: Iterable[Change], drop: str, words: "dict[str, str] | None" = None) -> str:
+def _table(rows: Iterable[NumberChange], drop: str, words: "dict[str, str] | None" = None) -> str:
     head = "<tr><th></th><th class=a>A</th><th class=b>B</th><th>change</th><th>95 %</th></tr>"
     body = "".join(_row(each, drop, (words or {}).get(each.metric, "")) for each in rows)
     return f"<div class=scroll><table>{head}{body}</table></div>"
 
 
-def _row(change: Change, drop: str, words: str) -> str:
+def _row(change: NumberChange, drop: str, words: str) -> str:
     ends = change.ratio.interval if change.ratio is not None else None
     sure = ends is not None and (ends[0] > 0 or ends[1] < 0) and change.metric not in _NEITHER
     kind = "" if not sure or change.ratio is None else "good" if change.ratio.value > 0 else "bad"
@@ -77,7 +77,7 @@ def _row(change: Change, drop: str, words: str) -> str:
     return f"<tr><td>{name}</td>{told}</tr>"
 
 
-def cells(change: Change) -> tuple[str, str, str, str]:
+def cells(change: NumberChange) -> tuple[str, str, str, str]:
     """A, B, the change in percent of A (absolute where A is 0), its interval or why there is none."""
     found, show = (change.difference, "{:+.3f}") if change.ratio is None else (change.ratio, "{:+.1%}")
     if found is None:
@@ -92,7 +92,7 @@ def _value(found: Estimate | None) -> str:
     return "–" if found is None else f"{found.value:.3f}" if abs(found.value) < 10 else f"{found.value:,.1f}"
 
 
-def placed(report: DiffReport) -> dict[str, list[Change]]:
+def placed(report: DiffReport) -> dict[str, list[NumberChange]]:
     """By place; on chains acceptance by depth is that by position, and told once."""
     found, seen = {}, []
     for name, rows in report.by_place.items():
@@ -110,7 +110,7 @@ def _placed(report: DiffReport) -> Iterable[str]:
         yield _table(rows, f"{name}@")
 
 
-def _chart(rows: Sequence[Change]) -> str:
+def _chart(rows: Sequence[NumberChange]) -> str:
     """Both sets as lines over the positions, 0 to 1."""
     width, height, left, bottom = 640, 220, 36, 26
     step = (width - left - 16) / max(len(rows) - 1, 1)

@@ -27,7 +27,7 @@ from specviz.metrics.tally import Tally
 from specviz.runlog.run import RoundRecord
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class NumberChange(msgspec.Struct, frozen=True, kw_only=True):
     """A number of two sets. `ratio`: b / a - 1; None where a is 0, and both are None where a set has no such number."""
 
     metric: str
@@ -65,7 +65,7 @@ def told(number: Estimate | PlainSpeed | None) -> Estimate | None:
     return number.trusted if isinstance(number, PlainSpeed) else number
 
 
-def changes(a: Sequence[RunSums], b: Sequence[RunSums], name: str, *, paired: bool) -> list[Change]:
+def changes(a: Sequence[RunSums], b: Sequence[RunSums], name: str, *, paired: bool) -> list[NumberChange]:
     """A metric of both sets; of one by place, every place in turn. `paired`: the k-th of both had the same prompt.
     What is no ratio of sums, a speed-up, counts as independent all the same: a wider interval."""
     ours, theirs = (numbers(each, [name])[name] for each in (a, b))
@@ -84,15 +84,15 @@ def changes(a: Sequence[RunSums], b: Sequence[RunSums], name: str, *, paired: bo
     ]
 
 
-def _change(name: str, a: Estimate | None, b: Estimate | None, sums: Sequence[RatioOfSums] | None) -> Change:
+def _change(name: str, a: Estimate | None, b: Estimate | None, sums: Sequence[RatioOfSums] | None) -> NumberChange:
     if a is None or b is None:
-        return Change(metric=name, a=a, b=b)
+        return NumberChange(metric=name, a=a, b=b)
     if sums is None:
         grown = ratio_of_independent(b, a) if a.value else None
-        return Change(metric=name, a=a, b=b, difference=difference_of_independent(b, a), ratio=grown)
+        return NumberChange(metric=name, a=a, b=b, difference=difference_of_independent(b, a), ratio=grown)
     before, after = sums
     grown = growth_of(after, before) if a.value else None
-    return Change(metric=name, a=a, b=b, difference=difference_of(after, before), ratio=grown)
+    return NumberChange(metric=name, a=a, b=b, difference=difference_of(after, before), ratio=grown)
 
 
 def _sums(queries: Sequence[RunSums], name: str) -> RatioOfSums:

@@ -13,7 +13,7 @@ from specviz.text import running
 
 if TYPE_CHECKING:
     from specviz.diff import DiffReport
-    from specviz.metrics.sets import Change
+    from specviz.metrics.sets import NumberChange
 
 _NARROWEST = 90
 _PARTINGS = 3
@@ -113,7 +113,7 @@ def _print(report: "DiffReport") -> None:
             console.print(f"set otherwise: {running(name)} {running(', '.join(mine))} → {running(', '.join(other))}")
 
 
-def _table(console: object, title: str, rows: "Iterable[Change]") -> None:
+def _table(console: object, title: str, rows: "Iterable[NumberChange]") -> None:
     from rich.console import Console
 
     from specviz.diff.page import cells
