@@ -20,7 +20,8 @@ FOREIGN = {
         "clamp clamp_ clone cpu detach double dtype index_select item kind new_tensor shape sub_ to"
     ),
     "models, configurations and layers of the library, which differ by family": (
-        "_attn_implementation attn_logit_softcapping bias config eos_token_id final_logit_softcapping generation_config get_decoder h "
+        "_attn_implementation attn_logit_softcapping bias config eos_token_id final_logit_softcapping "
+        "generation_config get_decoder h "
         "head_dim intermediate_size layer_types layers max_position_embeddings name_or_path num_hidden_layers "
         "num_key_value_heads quantization_config rms_norm_eps rope_parameters rope_type sliding_window "
         "variance_epsilon vocab_size weight"
