@@ -279,7 +279,7 @@ def _resident() -> float:
 @click.argument("trace")
 @click.option("--minutes", default=10.0, show_default=True)
 def soak(trace: str, minutes: float) -> None:
-    """Record the rounds of TRACE again and again while a screen's controller follows; this process's memory a minute."""
+    """Record the rounds of TRACE again and again while a screen's controller follows; memory a minute."""
     with tempfile.TemporaryDirectory() as folder:
         recorder = Recorder(Path(folder) / "soak.sv.jsonl")
         events = _again(read_events(trace_of(trace)))
