@@ -11,19 +11,19 @@ bench() {
     specviz bench --json --quiet --max-new-tokens 48 "$@" | python -m json.tool --indent 1 >"$here/$name.json"
 }
 bench greedy-bundled --methods $methods,tree --repeats 7 --minutes 2
-bench greedy-gsm8k --methods $methods --prompts "$data/gsm8k_train.jsonl" --limit 12 --repeats 5 --minutes 1.5 --no-memory
+bench greedy-gsm8k --methods $methods --prompts "$data/gsm8k_train.jsonl" --limit 12 --repeats 5 --minutes 1.5
 bench sampled-humaneval --methods $methods --prompts "$data/humaneval_prompts.jsonl" --limit 12 --repeats 5 \
-    --temperature 0.8 --minutes 1.5 --no-memory
-bench recording-bundled --methods chain,chain+none,chain+summary,chain+full --repeats 20 --minutes 1.5 --no-memory
+    --temperature 0.8 --minutes 1.5
+bench recording-bundled --methods chain,chain+none,chain+summary,chain+full --repeats 20 --minutes 1.5
 bench early-exit --methods ar,specbound,adadecode,layerskip,kangaroo,draft_and_verify,hf-early-exit,hf-generate \
-    --knob layerskip.exit_layers=6 --knob layerskip.w_max=4 --exit-layer 6 --repeats 5 --minutes 2.5 --no-memory --threads 1
-bench pipelines --methods ar,sps,adaedl,lookahead,pearl,specbranch,hf-assisted --repeats 5 --minutes 1.5 --no-memory --threads 1
-bench trees --methods ar,chain,specblock,eagle3,static_tree,ngram,hf-generate,hf-assisted --repeats 3 --minutes 2 --no-memory --threads 1
+    --knob layerskip.exit_layers=6 --knob layerskip.w_max=4 --exit-layer 6 --repeats 5 --minutes 2.5 --threads 1
+bench pipelines --methods ar,sps,adaedl,lookahead,pearl,specbranch,hf-assisted --repeats 5 --minutes 1.5 --threads 1
+bench trees --methods ar,chain,specblock,eagle3,static_tree,ngram,hf-generate,hf-assisted --repeats 3 --minutes 2 --threads 1
 # On SmolLM2 (`specviz models get smollm2`), an hour and a quarter.
 smollm2() {
     name=$1
     shift
-    bench "$name" --target smollm2 --prompts "$data/spec_bench_prompts.jsonl" --limit 6 --repeats 1 --no-memory \
+    bench "$name" --target smollm2 --prompts "$data/spec_bench_prompts.jsonl" --limit 6 --repeats 1 \
         --max-new-tokens 128 --threads 1 --lanes serial "$@"
 }
 smollm2 smollm2-spec-bench \
@@ -33,7 +33,7 @@ quick() {
     name=$1
     file=$2
     shift 2
-    bench "$name" --target smollm2 --prompts "$data/$file" --repeats 1 --no-memory --threads 1 "$@"
+    bench "$name" --target smollm2 --prompts "$data/$file" --repeats 1 --threads 1 "$@"
 }
 quick smollm2-trees spec_bench_prompts.jsonl --dtype bfloat16 --methods ar,eagle3,specblock,medusa,mtp --limit 12 --max-new-tokens 128
 quick smollm2-lookahead humaneval_prompts.jsonl --dtype bfloat16 --methods ar,lookahead,ngram --limit 6 --max-new-tokens 96 --repeats 2

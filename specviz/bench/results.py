@@ -7,7 +7,6 @@ import msgspec
 from specviz.bench.exit_costs import ExitCosts
 from specviz.bench.machine import Machine
 from specviz.bench.measure import Sample, Split, of_arm
-from specviz.bench.memory import PeakMemory
 from specviz.bench.roof import BenchRoof
 from specviz.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
 from specviz.bench.statistics import Equality, PairedRatio, Spread, paired, spread
@@ -53,7 +52,6 @@ class ArmResult(msgspec.Struct, kw_only=True):
     n_accepted: int
     round_ms: Spread | None
     stage_ms: dict[str, float]
-    memory: PeakMemory | None = None
     exits: ExitCosts | None = None  # where methods of early exit are measured, of every arm without a draft model
 
 
@@ -101,9 +99,7 @@ class Report(msgspec.Struct, kw_only=True):
     roof: BenchRoof | None = None  # what the machine allows, and which draft length would pay
 
 
-def arm_result(
-    name: str, samples: Runs, splits: Sequence[Split], memory: PeakMemory | None = None, exits: ExitCosts | None = None
-) -> ArmResult:
+def arm_result(name: str, samples: Runs, splits: Sequence[Split], exits: ExitCosts | None = None) -> ArmResult:
     """The numbers of one arm."""
     rates = [len(s.tokens) / s.seconds for s in samples.values()]
     speed, pace = spread(rates), spread([1e3 / rate for rate in rates])
@@ -125,7 +121,6 @@ def arm_result(
         n_accepted=accepted,
         round_ms=spread([sum(stages.values()) for stages in rounds]),
         stage_ms={stage: found.median for stage, found in medians.items() if found is not None},
-        memory=memory,
         exits=exits,
     )
 

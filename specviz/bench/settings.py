@@ -117,7 +117,6 @@ class BenchSettings:
     threads: int = 0
     lanes: str = "auto"  # of methods that draft beside the target's pass
     exit_layer: int | None = None  # of the library's early exit; None: half of the layers
-    memory: bool = True
     prompts: Path | None = None
     knobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # kind -> knob -> value
 

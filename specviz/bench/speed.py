@@ -19,7 +19,6 @@ from specviz.bench import machine
 from specviz.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
 from specviz.bench.llama.arm import LlamaArm, LlamaServers
 from specviz.bench.measure import BenchArm, Measurement, MeasuringPlan, Tokens, measure, of_arm, probe_threads
-from specviz.bench.memory import PeakMemory, peak_of
 from specviz.bench.ours import OurArm
 from specviz.bench.peers import PeerArm, Peers
 from specviz.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
@@ -69,9 +68,8 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         same = check_equal(names, _references(settings, arms), measured.samples, ids, margin_of(pair))
     costs = _exit_costs(settings, arms, measured, ids, tell)
     roof = roof_of(arms, measured.splits, ids, settings.max_new_tokens, pair)
-    memories = _memories(settings, max(ids, key=len), tell)
     results = [
-        arm_result(name, of_arm(measured.samples, k), measured.splits[k], memories.get(name), costs.get(name))
+        arm_result(name, of_arm(measured.samples, k), measured.splits[k], costs.get(name))
         for k, name in enumerate(names)
     ]
     ratios = ratios_of(settings.arms, measured.samples)
@@ -209,15 +207,6 @@ def margin_of(pair: Pair) -> Callable[[Tokens], float]:
         return float(two[0] - two[1])
 
     return margin
-
-
-def _memories(settings: BenchSettings, longest: Tokens, tell: Tell) -> dict[str, PeakMemory | None]:
-    out: dict[str, PeakMemory | None] = {}
-    for arm in settings.arms if settings.memory and settings.shape is None else ():
-        if arm.level is None and not arm.served:
-            tell(f"memory of {arm.name}")
-            out[arm.name] = peak_of(arm, settings, longest)
-    return out
 
 
 def _exit_costs(

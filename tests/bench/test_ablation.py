@@ -37,9 +37,7 @@ SMALL = ("--max-new-tokens", "10", "--repeats", "1", "--limit", "2", "--threads"
 
 @pytest.fixture(scope="module")
 def report(pair: Folders) -> Ablation:
-    settings = BenchSettings(
-        (), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial", memory=False
-    )
+    settings = BenchSettings((), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial")
     return ablate(AblationSettings(settings, ratios=(1.0, 20.0)), "specviz ablate", lambda _: None)
 
 

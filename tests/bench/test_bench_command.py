@@ -1,15 +1,12 @@
 """`specviz bench` as it is typed: a card, one JSON line last, a page, and errors in one line."""
 
 import json
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from specviz.bench import memory
 from specviz.bench.results import Report
-from specviz.bench.settings import BenchSettings, contestants
 from specviz.cli import main
 
 Captured = pytest.CaptureFixture[str]
@@ -32,7 +29,7 @@ def test_the_last_line_is_the_report_and_the_card_shows_its_numbers(
     html = tmp_path / "report.html"
     prompts = tmp_path / "mine.jsonl"
     prompts.write_text('{"question": "abc"}\n{"question": "<b>"}\n')
-    methods = ("--methods", "ar,hf-generate,ar+full", "--no-memory", "--prompts", prompts, "--html", html)
+    methods = ("--methods", "ar,hf-generate,ar+full", "--prompts", prompts, "--html", html)
     code, out, err = call(capsys, *SMALL, *models(pair), *methods)
     assert code == 0
     assert "repeat 1 of 1, prompt 2 of 2" in err
@@ -51,14 +48,14 @@ def test_the_last_line_is_the_report_and_the_card_shows_its_numbers(
 
 
 def test_json_alone(pair: tuple[str, str], capsys: Captured) -> None:
-    code, out, err = call(capsys, *SMALL, *models(pair), "--methods", "ar", "--no-memory", "--json", "-q")
+    code, out, err = call(capsys, *SMALL, *models(pair), "--methods", "ar", "--json", "-q")
     assert (code, err) == (0, "")
     assert json.loads(out)["schema"] == "specviz.bench/1"
 
 
 def test_a_method_that_these_models_refuse_ends_no_other(pair: tuple[str, str], capsys: Captured) -> None:
     """Nothing was trained for this pair: the method says so in the report and the others are measured."""
-    args = (*SMALL, *models(pair), "--no-memory", "--json")
+    args = (*SMALL, *models(pair), "--json")
     code, out, err = call(capsys, *args, "--methods", "ar,eagle3")
     assert code == 0
     found = json.loads(out)
@@ -71,7 +68,7 @@ def test_a_method_that_these_models_refuse_ends_no_other(pair: tuple[str, str], 
 
 
 def test_threads_are_probed_when_not_given(pair: tuple[str, str], capsys: Captured) -> None:
-    args = (*SMALL[:-2], *models(pair), "--methods", "ar,hf-generate", "--no-memory", "--json")
+    args = (*SMALL[:-2], *models(pair), "--methods", "ar,hf-generate", "--json")
     _, out, _ = call(capsys, *args)
     found = json.loads(out)
     probed = {int(n): ms for n, ms in found["thread_probe_ms"].items()}
@@ -83,7 +80,7 @@ def test_words_from_outside_cannot_break_out_of_the_page(
 ) -> None:
     prompts = tmp_path / "<script>x.jsonl"
     prompts.write_text('{"prompt": "ab"}\n')
-    args = (*SMALL, *models(pair), "--methods", "ar", "--no-memory", "--json", "--prompts", prompts)
+    args = (*SMALL, *models(pair), "--methods", "ar", "--json", "--prompts", prompts)
     call(capsys, *args, "--html", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script>x" not in text
@@ -113,23 +110,3 @@ def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, ca
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert told in err
-
-
-def test_memory_is_that_of_a_process_of_its_own(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    (arm,) = contestants("ngram")
-    settings = BenchSettings((arm,), max_new_tokens=8, target=pair[0], threads=1)
-    ballast = bytearray(1 << 29)
-    ballast[:: 1 << 12] = b"x" * len(ballast[:: 1 << 12])  # half a GiB of this process, which is not theirs
-    found = memory.peak_of(arm, settings, [1, 2, 3])
-    assert found is not None
-    assert 0 < found.imports <= found.peak
-    assert found.peak < memory.high_water() - 256
-    del ballast
-
-
-def test_a_child_that_fails_measures_nothing(tmp_path: Path) -> None:
-    (arm,) = contestants("ar")
-    assert memory.peak_of(arm, BenchSettings((arm,), target=str(tmp_path)), [1]) is None

@@ -139,7 +139,6 @@ def test_a_report_of_early_exit_has_its_own_tables(four_layers: str) -> None:
         limit=1,
         target=four_layers,
         threads=1,
-        memory=False,
         knobs={"specbound": {"tau": 0.0}},
     )
     report = bench(settings, "specviz bench", lambda _: None)

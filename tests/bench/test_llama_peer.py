@@ -17,9 +17,7 @@ N = 24
 
 
 def settings_of(arms: str) -> BenchSettings:
-    return BenchSettings(
-        contestants(arms), max_new_tokens=N, repeats=1, limit=2, threads=1, memory=False, dtype="float32"
-    )
+    return BenchSettings(contestants(arms), max_new_tokens=N, repeats=1, limit=2, threads=1, dtype="float32")
 
 
 def watch_starts(patch: pytest.MonkeyPatch) -> list[Any]:

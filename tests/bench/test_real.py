@@ -117,7 +117,6 @@ def settings_of(pair: Folders, names: str, prompts: Path | None = None, temperat
         target=pair[0],
         draft=pair[1],
         threads=1,
-        memory=False,
         prompts=prompts,
         limit=2,
     )

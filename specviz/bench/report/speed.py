@@ -66,11 +66,6 @@ def sheets(report: Report) -> list[Sheet]:
     return [each for each in found if each.rows]
 
 
-def _memory(arm: ArmResult) -> str:
-    found = arm.memory
-    return UNKNOWN if found is None else number(found.device or found.peak - found.imports)
-
-
 def _stage(name: str) -> Column[ArmResult]:
     return name, lambda arm: number(arm.stage_ms.get(name))
 
@@ -82,12 +77,9 @@ _SPEED: Sequence[Column[ArmResult]] = (
     ("ms/token", lambda arm: number(arm.ms_per_token.median)),
     ("tokens/round", lambda arm: number(arm.tokens_per_round)),
     ("accepted", lambda arm: percent(arm.draft_acceptance_rate)),
-    ("peak MiB", _memory),
     ("runs", lambda arm: str(arm.n_runs)),
 )
-_SPEED_NOTE = (
-    "medians over runs, prompt included; accepted / drafted; memory of a process of its own, imports taken off"
-)
+_SPEED_NOTE = "medians over runs, prompt included; accepted / drafted"
 _ROUND: Sequence[Column[ArmResult]] = (
     ("method", lambda arm: arm.name),
     ("round", lambda arm: number(arm.round_ms.median if arm.round_ms else None)),

@@ -90,7 +90,7 @@ def _settings(given: Mapping[str, Any]) -> BenchSettings:
             raise SpecvizError(f"--{option} {given[name]} is no number to work with; give a finite one")
     if not all(map(math.isfinite, given["ratios"])):
         raise SpecvizError("--ratio: give finite numbers")
-    settings = shared.settings_of(given, arms=(), memory=False)
+    settings = shared.settings_of(given, arms=())
     _check_knobs(settings)
     return settings
 

@@ -23,7 +23,7 @@ from specviz.sources.prompts import load_prompts
 
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
-    "How much": ("prompts", "limit", "repeats", "minutes", "memory", "identity", "onto"),
+    "How much": ("prompts", "limit", "repeats", "minutes", "identity", "onto"),
     "Models": ("target", "draft", "shape", "device", "dtype", "threads", "compile", "lanes", "exit_layer"),
     "Output": ("html", "as_json", "quiet"),
 }
@@ -43,7 +43,6 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
 @shared.length("Tokens every run writes.")
 @shared.knob("A knob of one of ours; repeatable.")
 @shared.amounts(repeats=5)
-@click.option("--memory/--no-memory", default=True, show_default=True, help="Peak memory, a process for each method.")
 @click.option("--identity", type=click.IntRange(1), metavar="N", help=_IDENTITY_HELP)
 @click.option("--onto", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help=_ONTO_HELP)
 @flags.TARGET

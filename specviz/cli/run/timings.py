@@ -5,9 +5,13 @@ Stretches follow one another without a gap, so that they sum up to the whole. Th
 first line of this package, is known from when the system says that the process began.
 """
 
+import resource
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specviz import lean
@@ -142,9 +146,12 @@ def _age() -> float | None:
 
 
 def _high_water() -> float:
-    from specviz.bench.memory import high_water
-
-    return high_water()
+    """Most resident memory of this process so far, MiB."""
+    with suppress(OSError, IndexError, ValueError):
+        # Not `ru_maxrss`: on Linux that survives the exec, so a child would start with its parent's peak.
+        return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1 << 20) if sys.platform == "darwin" else most / 1024
 
 
 def _seconds(value: float | None) -> str:
