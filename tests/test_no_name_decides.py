@@ -45,7 +45,6 @@ ALLOWED: dict[str, tuple[str, str]] = {
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.
     "specviz/prove/known.py": ("*", "numbers of the paper and closed forms by verifier"),
     "specviz/prove/report.py": ("blockwise hsd", "the two that are proved to be one"),
-    "specviz/prove/worked.py": ("*", "numbers of the worked example by verifier"),
 }
 
 

@@ -39,7 +39,7 @@ TARGET = text("--target", "MODEL", "Name, folder, GGUF file or hub id of the tar
 DRAFT = text(
     "--draft",
     "MODEL",
-    "Name, folder, GGUF file or hub id of the draft model, or self:int4, self:int8: the target itself in fewer bits "
+    "Name, folder, GGUF file or hub id of the draft model, or self:int4: the target itself in four bits "
     "[default: the one made for the target].",
 )
 DEVICE = text(

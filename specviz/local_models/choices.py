@@ -15,7 +15,7 @@ from specviz.local_models.catalogue import KNOWN, brought_draft
 from specviz.local_models.found import LocalModel, brought, has_template, local_models, local_path
 from specviz.local_models.shipped import known_name
 from specviz.local_models.vocabulary import vocabulary_of
-from specviz.self_drafts import BITS
+from specviz.self_drafts import INT4
 from specviz.text import byte_size
 
 EMBEDDED = ""  # the name of the pair that comes along; as a draft model: the one that is usual for the target
@@ -42,8 +42,8 @@ class ModelChoice:
         return not self.problem
 
 
-# Draft models that are the target itself in fewer bits: nothing is trained, so that every target has them.
-SELF_DRAFTS = tuple(ModelChoice(name, name, f"the target itself in {bits} bits") for name, bits in BITS.items())
+# Nothing is trained for it, so that every target has it.
+SELF_DRAFT = ModelChoice(INT4, INT4, "the target itself in 4 bits")
 
 
 def target_choices(found: Sequence[LocalModel] | None = None) -> list[ModelChoice]:
@@ -66,15 +66,14 @@ def draft_choices(target: str, found: Sequence[LocalModel] | None = None) -> lis
     """Draft models for a target by name, folder or hub id; the first one is proposed."""
     none = ModelChoice(NO_DRAFT, "none", "for methods that draft without a second model")
     if target == EMBEDDED:
-        return [ModelChoice(EMBEDDED, "embedded", "comes along"), *SELF_DRAFTS, none]
+        return [ModelChoice(EMBEDDED, "embedded", "comes along"), SELF_DRAFT, none]
     here = local_models() if found is None else found
     kin = [_of(model) for model in _kin(target, here)]
     known = known_name(target)
     if known is None:
-        return [*kin, *SELF_DRAFTS, none]
-    usual = sorted(SELF_DRAFTS, key=lambda choice: choice.name != KNOWN[known].draft)
+        return [*kin, SELF_DRAFT, none]
     name = brought_draft(known)
-    return [*usual, *([ModelChoice(name, name, "comes along")] if name in brought() else []), *kin, none]
+    return [SELF_DRAFT, *([ModelChoice(name, name, "comes along")] if name in brought() else []), *kin, none]
 
 
 def choice_of(name: str, offered: Sequence[ModelChoice]) -> ModelChoice:

@@ -1,25 +1,19 @@
 """Table models: tiny language models whose joint law is known, for proofs and tests.
 
 A table gives `row(prefix) -> [V]`, the law of the next token. Entries are Fractions in an object array, so whatever
-runs on rows (the production verifiers included) computes exactly; `in_floats` gives the float64 twin. Three kinds, as
-`prove.files` reads them from JSON: independent draws, a first-order Markov chain, and rows by prefix. `CASE_A`,
-`CASE_B` and `CASE_C` are the golden cases of verification.md section 7.
+runs on rows (the production verifiers included) computes exactly; `in_floats` gives the float64 twin. Three kinds:
+independent draws, a first-order Markov chain, and rows by prefix. `CASE_A`, `CASE_B` and `CASE_C` are the golden cases
+of verification.md section 7.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from specviz.errors import SpecvizError
-
-Layout = Literal["parallel", "caterpillar"]
-
-
-class MissingRow(SpecvizError):
-    """A prefix table that has neither a row for a prefix nor a default."""
 
 
 class Table(Protocol):
@@ -74,27 +68,26 @@ class Markov:
 
 @dataclass(frozen=True)
 class PrefixTable:
-    """One row per prefix; `default` serves the prefixes that have none. `name`: for what is said of a missing row."""
+    """One row per prefix; `default` serves the prefixes that have none."""
 
     rows: Mapping[tuple[int, ...], Any]
     default: Any = None
-    name: str = "the table"
 
     @property
     def vocab(self) -> int:
         return len(next(iter(self.rows.values()), self.default))
 
     def row(self, prefix: Sequence[int]) -> Any:
-        """The row `[V]` of exactly this prefix. MissingRow when there is neither a row nor a default."""
+        """The row `[V]` of exactly this prefix. SpecvizError when there is neither a row nor a default."""
         found = self.rows.get(tuple(prefix), self.default)
         if found is None:
             name = ",".join(map(str, prefix))
-            raise MissingRow(f"{self.name} has no row for the prefix \"{name}\"; add it, or a 'default' row")
+            raise SpecvizError(f"the table has no row for the prefix \"{name}\"; add it, or a 'default' row")
         return found
 
     def in_floats(self) -> "PrefixTable":
         default = None if self.default is None else self.default.astype(np.float64)
-        return PrefixTable({k: row.astype(np.float64) for k, row in self.rows.items()}, default, self.name)
+        return PrefixTable({k: row.astype(np.float64) for k, row in self.rows.items()}, default)
 
 
 @dataclass(frozen=True)
@@ -106,7 +99,6 @@ class Problem:
     p: Table
     q: Table
     candidates: int = 1
-    layout: Layout = "parallel"
     replacement: bool = True
     tree: tuple[tuple[int, ...], ...] | None = None  # root-to-leaf paths of a deterministic tree
 

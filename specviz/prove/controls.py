@@ -21,7 +21,6 @@ from specviz.prove.enumerate import deviation, total_variation
 from specviz.prove.known import golden
 from specviz.prove.layouts import DraftBuilder, Grow
 from specviz.prove.proof import Rule, continued, in_fractions, rounds_of
-from specviz.prove.several import Several
 from specviz.verifiers import all_verifiers, get_verifier
 
 
@@ -224,17 +223,11 @@ def _chains(plan: Any, **options: Any) -> Callable[[Problem], Rule]:
     return _rule(layouts.chain, plan, **options)
 
 
-def _pairs(**mistakes: bool) -> Callable[[Problem], Rule]:
-    return _rule(lambda gamma: layouts.chains(gamma, 2), lambda draft, rows: Several(draft, rows, **mistakes).plan())
-
-
 _TOKENWISE, _BLOCKWISE = get_verifier("tokenwise").plan, get_verifier("blockwise").plan
 _RULES: dict[str, Callable[[Problem], Rule]] = {
     "hsd_literal": _chains(_scan(_literal)),
     "ratio form": _chains(_scan(_right, with_ratios=True)),
     "first failure ends": _chains(_scan(_right, gives_up=True)),
-    "start weight": _pairs(from_ratio=True),
-    "reference, 2 chains": _pairs(from_ratio=True, uncapped_last=True),
     "shared node retested": _rule(retested, _TOKENWISE),
     "softmax for arg-max": _rule(softmax_argmax, _TOKENWISE),
     "plain row kept": _rule(plain_row_kept, _TOKENWISE),
@@ -246,8 +239,6 @@ _PLACES = """
 hsd_literal          | cap index over i < t, as printed                             | B2 9/800, C2 -
 ratio form           | sums of (w p/q - 1) q, blind where q = 0                     | C2 29/600, C3 782/9375
 first failure ends   | the backward scan gives up at its first failure              | A2 -
-start weight         | a later candidate starts with the kept prefix's ratio, not with 1 | B2 1/1000, C2 1/800
-reference, 2 chains  | start weight, and every last test uncapped                   | A2 4/27, B2 43/625, C2 101/1600
 shared node retested | a caterpillar's shared node is tested once per chain         | C2 -
 softmax for arg-max  | an arg-max draft with the softmax on record                  | A1 1/6
 plain row kept       | siblings without replacement, recorded with the whole row    | C1 -

@@ -8,15 +8,13 @@ for are its `layouts`, best first.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from specviz.errors import SpecvizError, suggestion
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Verifier
-from specviz.probability.table_models import Iid, Problem, Table, exact_row
+from specviz.probability.table_models import Problem, Table
 from specviz.prove.enumerate import EnumeratedPath
 
 JUDGED, WINDOW, BRANCH = 0, 1, 2  # the three groups of a Draft, in feed order
@@ -225,28 +223,12 @@ def draw(keys: object, text: tuple[int, ...], problem: Problem, layout: DraftLay
     return builder.build(shared=layout.shared)
 
 
-def get_layout(name: str) -> DraftLayout:
-    """The layout of that name. Raises SpecvizError with the nearest name."""
-    if name not in LAYOUTS:
-        raise SpecvizError(f"no layout '{name}'{suggestion(name, LAYOUTS)}")
-    return LAYOUTS[name]
-
-
-def layout_of(problem: Problem) -> DraftLayout:
-    """The layout a problem describes: its tree, its candidates, or one chain."""
-    if problem.tree is not None:
-        return LAYOUTS["tree"]
-    return LAYOUTS[problem.layout if problem.candidates > 1 else "chain"]
-
-
 def misfit(verifier: Verifier, problem: Problem, layout: DraftLayout) -> str | None:
     """Why the verifier cannot judge such drafts, None when it can.
 
-    Told by a small draft of the same form in which every token is possible: one of the tables' own may happen to have
-    no branches where the next has some, and one of 16 candidates to have more nodes than there is memory.
+    Told by a small draft of the same form: more tokens or candidates change nothing of it.
     """
-    every = Iid(exact_row([Fraction(1, problem.vocab)] * problem.vocab))
-    small = replace(problem, q=every, gamma=min(2, problem.gamma), candidates=min(2, problem.candidates))
+    small = replace(problem, gamma=min(2, problem.gamma), candidates=min(2, problem.candidates))
     return verifier.refuses(draw(EnumeratedPath().keys(1), (), small, layout))
 
 

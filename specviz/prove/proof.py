@@ -9,14 +9,14 @@ Two laws of the first gamma + 1 tokens are compared with the target's:
 Floats stand in where fractions would be endless; then a deviation counts from `TOLERANCE` on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from time import perf_counter
+from itertools import count
 from typing import Any, cast
 
 from specviz.probability.plan import Verifier
-from specviz.probability.table_models import Iid, Markov, MissingRow, Problem, law
+from specviz.probability.table_models import Iid, Markov, Problem, law
 from specviz.prove.enumerate import BranchKeys, Law, deviation, total_variation
 from specviz.prove.known import closed_form
 from specviz.prove.layouts import DraftLayout, draw
@@ -25,7 +25,6 @@ from specviz.verifiers.slack import DEFAULT, slack_plan
 from specviz.verifiers.slack import VERIFIER as SLACK
 
 TOLERANCE = 1e-12
-Tick = Callable[[], None]  # called for every path
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +40,19 @@ class Proof:
     target: Law
     max_abs_err: Any
     tv: Any
-    chained_max_abs_err: Any | None  # None: the tables end before a second block does
-    chained_tv: Any | None
+    chained_max_abs_err: Any
+    chained_tv: Any
     accepted_law: tuple[Any, ...]  # P(accepted = 0) .. P(accepted = gamma): gamma + 1 entries, zeros among them
     expected_accepted: Any
     expected_tokens: Any  # of a block
     target_calls: Any  # of a block, expected
     closed_form: Any | None  # sum over t of E_q[credit_t], where there is one
     n_paths: int
-    seconds: float
 
     @property
     def lossless(self) -> bool:
         """Whether both laws are the target's."""
-        return bool(max(self.max_abs_err, self.chained_max_abs_err or 0) <= (0 if self.exact else TOLERANCE))
+        return bool(max(self.max_abs_err, self.chained_max_abs_err) <= (0 if self.exact else TOLERANCE))
 
     @property
     def is_false_claim(self) -> bool:
@@ -83,20 +81,16 @@ class Rule:
     keyed: bool = True  # False: the round is left out of the keys
 
 
-def prove(problem: Problem, verifier: Verifier, layout: DraftLayout, tick: Tick | None = None) -> Proof:
+def prove(problem: Problem, verifier: Verifier, layout: DraftLayout) -> Proof:
     """Enumerate one verifier on one draft layout. The caller has seen to it that they fit (`layouts.misfit`)."""
-    began = perf_counter()
     plan = in_fractions(verifier).plan if is_exact(problem) else verifier.plan
     rule = Rule(lambda keys, text: draw(keys, text, problem, layout), plan)
-    counter = _Counter(tick)
-    rounds = rounds_of(problem, rule, counter)
+    paths = count()
+    rounds = rounds_of(problem, rule, paths)
     blocks = rounds.first()
     target = law(problem.p, problem.gamma + 1)
     emitted = continued(blocks, problem)
-    try:
-        chain = rounds.law(problem.gamma + 1)
-    except MissingRow:  # tables that end with the first block
-        chain = None
+    chain = rounds.law(problem.gamma + 1)
     lengths = accepted_law(blocks, problem.gamma)
     # What every lossless rule keeps of a fixed tree says nothing of one that is not.
     form = closed_form(verifier.name, layout, problem) if verifier.lossless else None
@@ -110,36 +104,24 @@ def prove(problem: Problem, verifier: Verifier, layout: DraftLayout, tick: Tick 
         target,
         deviation(emitted, target),
         total_variation(emitted, target),
-        None if chain is None else deviation(chain, target),
-        None if chain is None else total_variation(chain, target),
+        deviation(chain, target),
+        total_variation(chain, target),
         lengths,
         mean(lengths),
         _expected(blocks, lambda block: len(block.tokens)),
         _expected(blocks, lambda block: block.n_calls),
         form,
-        counter.n,
-        perf_counter() - began,
+        next(paths),
     )
 
 
-@dataclass
-class _Counter:
-    tick: Tick | None
-    n: int = 0
-
-    def __call__(self) -> None:
-        self.n += 1
-        if self.tick:
-            self.tick()
-
-
-def rounds_of(problem: Problem, rule: Rule, tick: Tick | None = None) -> RoundPlayer[PlayedBlock]:
-    """Block after block under a rule."""
+def rounds_of(problem: Problem, rule: Rule, paths: Iterator[int] | None = None) -> RoundPlayer[PlayedBlock]:
+    """Block after block under a rule; `paths` counts them."""
     blocks = Blocks(problem, rule.draft, rule.plan)
 
     def play(keys: BranchKeys, text: tuple[int, ...], round_: int, begun: Begun) -> PlayedBlock:
-        if tick:
-            tick()
+        if paths:
+            next(paths)
         return blocks.play(keys, text, begun)
 
     return RoundPlayer(blocks.begin, play, lambda block: block.tokens, keyed=rule.keyed, memory=memory(problem))

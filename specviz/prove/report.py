@@ -59,7 +59,7 @@ def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> ProofVerdict:
     bad = [d for d in done if d.proof.is_false_claim]
     exposed = {d.proof.verifier for d in bad}
     claims = [d for d in done if d.proof.claims_lossless and d.proof.verifier not in exposed]
-    lines = [(False, f"{_place(d)} is NOT lossless: TV {_off(d.proof)}") for d in bad]
+    lines = [(False, f"{d.job} is NOT lossless: TV {_off(d.proof)}") for d in bad]
     if claims:
         names = dict.fromkeys(d.proof.verifier for d in claims)
         paths = sum(d.proof.n_paths for d in claims)
@@ -68,7 +68,7 @@ def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> ProofVerdict:
             (True, f"lossless, {exactly}: {', '.join(names)} ({_count(len(claims), 'proof')}, {paths:,} paths)")
         )
     # In the main tables on demand only: it says itself that it is not lossless.
-    lines += [(True, f"{_place(d)} {_admitted(d.proof)}") for d in done if not d.proof.claims_lossless]
+    lines += [(True, f"{d.job} {_admitted(d.proof)}") for d in done if not d.proof.claims_lossless]
     lines += _numbers(done)
     lines += _twins(done)
     lines += _races(done)
@@ -86,7 +86,7 @@ def _numbers(done: Sequence[Done]) -> list[tuple[bool, str]]:
     forms = [(d, "closed form", d.proof.closed_form_holds, d.proof.closed_form) for d in done]
     known = [each for each in (*golden, *forms) if each[2] is not None]
     missed = [
-        f"{_place(d)} misses its {what}: E[accepted] {number(d.proof.expected_accepted)}, must be {number(wanted)}"
+        f"{d.job} misses its {what}: E[accepted] {number(d.proof.expected_accepted)}, must be {number(wanted)}"
         for d, what, holds, wanted in known
         if not holds
     ]
@@ -119,16 +119,9 @@ def _races(done: Sequence[Done]) -> list[tuple[bool, str]]:
     return [(True, f"noise shared by race draws: E[accepted] {', '.join(found)}, in closed form")]
 
 
-def _place(done: Done) -> str:
-    job = done.job
-    return f"{done.proof.verifier} ({job.subject.title}, {job.layout.words(job.problem)})"
-
-
 def _off(proof: Proof) -> str:
     first = number(proof.tv)
-    if proof.chained_tv is None or proof.chained_tv == proof.tv:
-        return first
-    return f"{first}, round after round {number(proof.chained_tv)}"
+    return first if proof.chained_tv == proof.tv else f"{first}, round after round {number(proof.chained_tv)}"
 
 
 def _admitted(proof: Proof) -> str:
@@ -179,20 +172,20 @@ def as_object(done: Done) -> dict[str, Any]:
     """One verifier of `--json`. `exact` has the same numbers as fractions; floats have none."""
     proof, vector, problem = done.proof, done.golden, done.proof.problem
 
-    def told(name: str, form: Callable[[Any], Any] = float) -> Any:
-        value = getattr(proof, name)
-        return None if value is None else form(value)
+    def told(*names: str, form: Callable[[Any], Any] = float) -> dict[str, Any]:
+        return {name: None if (value := getattr(proof, name)) is None else form(value) for name in names}
 
     found = {
+        "case": done.job.subject.case,
+        "verifier": proof.verifier,
         "law": _law(proof.law, float),
-        **{name: told(name) for name in ("max_abs_err", "tv", "expected_accepted")},
+        **told("max_abs_err", "tv", "expected_accepted"),
         "accepted_law": [float(x) for x in proof.accepted_law],
         "lossless": proof.lossless,
         "claims_lossless": proof.claims_lossless,
         "layout": proof.layout.name,
         **{name: getattr(problem, name) for name in ("gamma", "candidates", "replacement")},
-        **{name: told(name) for name in ("chained_max_abs_err", "chained_tv", "target_calls", "tokens_per_call")},
-        "closed_form": told("closed_form"),
+        **told("chained_max_abs_err", "chained_tv", "target_calls", "tokens_per_call", "closed_form"),
         "shared_by_race": float(shared_by_race(problem)) if proof.layout.shared else None,
         "golden": None if vector is None else float(vector.expected_accepted),
         "golden_agrees": done.agrees,
@@ -201,8 +194,7 @@ def as_object(done: Done) -> dict[str, Any]:
     }
     if proof.exact:
         lengths = [str(x) for x in proof.accepted_law]
-        numbers = {name: told(name, str) for name in _NUMBERS}
-        found["exact"] = {"law": _law(proof.law, str), "accepted_law": lengths, **numbers}
+        found["exact"] = {"law": _law(proof.law, str), "accepted_law": lengths, **told(*_NUMBERS, form=str)}
     return found
 
 

@@ -18,7 +18,6 @@ from specviz.probability.table_models import Problem, Table
 from specviz.prove.enumerate import BranchKeys, EnumeratedPath, Known, Law, staged
 
 R = TypeVar("R", bound=Hashable)
-Play = Callable[[Any, tuple[int, ...], int], tuple[int, ...]]
 MakePlan = Callable[[Draft, Any], Plan]
 Begun = tuple[Draft, Plan]
 MakeDraft = Callable[[Any, tuple[int, ...]], Draft]  # keys, text
@@ -168,28 +167,3 @@ def _cut(text: tuple[int, ...], length: int, stop: frozenset[int]) -> tuple[tupl
         if token in stop:
             return text[: i + 1], True
     return text[:length], len(text) >= length
-
-
-def chained(
-    play: Play,
-    length: int,
-    *,
-    keyed: bool = True,
-    stop: frozenset[int] = frozenset(),
-    way: str = "cdf",
-    memory: int | None = None,
-) -> Law:
-    """The law of the first `length` tokens (cut after a stop token) over as many rounds as they take.
-
-    `play(keys, text, round)` returns the tokens a round emits. `keyed=False` leaves the round out of every key.
-    `memory`: see `RoundPlayer`.
-    """
-
-    return RoundPlayer(
-        lambda keys, text: None,
-        lambda keys, text, round_, _: play(keys, text, round_),
-        lambda tokens: tokens,
-        keyed=keyed,
-        way=way,
-        memory=memory,
-    ).law(length, stop)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.choices import EMBEDDED, NO_DRAFT, SELF_DRAFTS, draft_choices, model_words
+from specviz.local_models.choices import EMBEDDED, NO_DRAFT, draft_choices, model_words
 from specviz.local_models.found import LocalModel
 from specviz.local_models.shipped import usual_draft
 from specviz.model_folder import shown
+from specviz.self_drafts import INT4
 
 _NONE = "--no-draft"
 
@@ -29,8 +30,8 @@ class ModelNames:
         """A target with what comes along for it, else with a model that was found, else alone. The target itself in
         fewer bits takes time and room of its own: it is proposed for the known ones, which are small, and is for a
         person to choose otherwise."""
-        own = set() if target in KNOWN else {choice.name for choice in SELF_DRAFTS}
-        return cls(target, next(choice.name for choice in draft_choices(target, found) if choice.name not in own))
+        own = None if target in KNOWN else INT4
+        return cls(target, next(choice.name for choice in draft_choices(target, found) if choice.name != own))
 
     @property
     def said_plainly(self) -> "ModelNames":

@@ -1,5 +1,6 @@
 """`specviz compare RUN --gamma 2`: a recorded prompt decoded again with one thing set otherwise."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,28 @@ def test_what_cannot_be_set_is_told(
 
 def test_the_draft_model_is_that_of_the_recording(pair: tuple[str, str], tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "run.sv.jsonl"
-    words = ("--prompt", "abc", "--max-new-tokens", "6", "--draft", "self:int8", "--record", str(path), "--quiet")
+    words = ("--prompt", "abc", "--max-new-tokens", "6", "--draft", "self:int4", "--record", str(path), "--quiet")
     assert main(["run", *words, "--target", pair[0]]) == 0
     found = _found(capsys, f"{path}.gz", "--gamma", "2", "--target", pair[0])
     assert "draft" not in found["settings"]
     assert found["settings"]["gamma"][1] == "2"
+
+
+def test_a_draft_model_that_is_no_more_is_refused_and_no_other_taken(
+    pair: tuple[str, str], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording of the version before, with the target in eight bits."""
+    path = tmp_path / "run.sv.jsonl"
+    words = ("--prompt", "abc", "--max-new-tokens", "6", "--draft", "self:int4", "--record", str(path), "--quiet")
+    assert main(["run", *words, "--target", pair[0]]) == 0
+    text = gzip.decompress((tmp_path / "run.sv.jsonl.gz").read_bytes()).decode()
+    assert ':int4"' in text
+    path.write_text(text.replace("int4", "int8"), "utf-8")
+    capsys.readouterr()
+    assert main(["compare", str(path), "--gamma", "2", "--target", pair[0]]) == 2
+    assert capsys.readouterr().err == (
+        "specviz: --draft self:int8: no such form of the target; did you mean 'self:int4'?\n"
+    )
 
 
 def test_another_target_is_refused_by_name(recorded: tuple[str, ...], pair: tuple[str, str], capsys: Captured) -> None:

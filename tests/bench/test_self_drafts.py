@@ -18,7 +18,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_noise_would_fall_on_the_target(folder: str) -> None:
     """Both share weights: what makes the draft model worse would change the text."""
-    pair = load_pair(folder, "self:int8", dtype="float32", threads=1)
+    pair = load_pair(folder, "self:int4", dtype="float32", threads=1)
     before = pair.target.adapter.head.weight.clone()
     with pytest.raises(SpecvizError, match="would fall on the target too"):
         disturb(pair, 0.5)

@@ -218,7 +218,7 @@ def test_a_row_speaks_the_same_among_any_others(dtype: torch.dtype) -> None:
 @torch.inference_mode()
 def test_the_best_tokens_of_a_packed_head_have_the_logits_of_the_head_itself() -> None:
     adapter = _adapter(torch.bfloat16)
-    twin, whole = QuantisedAdapter(adapter, 4), copy(adapter)
+    twin, whole = QuantisedAdapter(adapter), copy(adapter)
     if _compiled(whole) is None:
         return
     assert not compile_passes(twin)

@@ -89,7 +89,7 @@ def test_a_packed_layer_is_corrected_by_all_that_its_correction_says(folder: Pat
     assert isinstance(linear, CorrectedLinear)
     with torch.no_grad():
         linear.correction.up *= 100
-    direct = QuantisedAdapter(ModelAdapter(found.adapter.model), 4).layers[1]
+    direct = QuantisedAdapter(ModelAdapter(found.adapter.model)).layers[1]
     assert isinstance(direct, DirectLayer)
     rows = torch.randn(5, linear.in_features, generator=torch.Generator().manual_seed(1)).bfloat16()
     want = linear(rows).detach()

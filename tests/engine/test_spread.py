@@ -99,9 +99,7 @@ def test_a_target_that_fits_is_loaded_as_any_other(whole: Pair) -> None:
 
 
 def test_a_draft_in_few_bits_is_packed_from_disk(whole: Pair, spread: Pair) -> None:
-    wanted, found = (
-        decoded(Pair(pair.target, self_draft(pair.target, "self:int4")), "draft") for pair in (whole, spread)
-    )
+    wanted, found = (decoded(Pair(pair.target, self_draft(pair.target)), "draft") for pair in (whole, spread))
     assert found.tokens == wanted.tokens
     assert found.totals["n_rounds"] == wanted.totals["n_rounds"]
 

@@ -11,10 +11,9 @@ from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import Problem
 from specviz.prove.enumerate import paths
-from specviz.prove.rounds import Play
 from specviz.verifiers import get_verifier
 from verifiers import drafts
-from verifiers.rounds import draw_draft, emitted, target_rows
+from verifiers.rounds import Play, draw_draft, emitted, target_rows
 
 ROUNDS = 64  # keys of a block: its rounds are numbered from a multiple of this
 NAIVE = get_verifier("hsd_naive").plan

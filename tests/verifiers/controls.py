@@ -17,10 +17,9 @@ from specviz.prove.controls import retested as retested
 from specviz.prove.controls import softmax_argmax as softmax_argmax
 from specviz.prove.controls import stop_dropped as stop_dropped
 from specviz.prove.enumerate import BranchKeys, Law
-from specviz.prove.rounds import chained
 from specviz.verifiers import tokenwise, walk
 from verifiers.drafts import DraftBuilder, Grow, chain, siblings, without
-from verifiers.rounds import emitted, play_once
+from verifiers.rounds import chained, emitted, play_once
 
 
 def backward_scan(draft: Draft, rows: Any, *, cap_last: bool = True) -> Plan:

@@ -1,5 +1,6 @@
 """A round loop of a few lines: draft, plan, walk, commit. The verifier is the production one, the rest is not."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -8,10 +9,23 @@ from specviz.probability.plan import Outcome, Plan, Verifier
 from specviz.probability.table_models import Problem, law
 from specviz.prove.enumerate import Law, deviation, paths
 from specviz.prove.proof import mean as mean
-from specviz.prove.rounds import Play, chained
+from specviz.prove.rounds import RoundPlayer
 from specviz.prove.rounds import emitted as emitted
 from specviz.prove.rounds import target_rows as target_rows
 from verifiers.drafts import DraftBuilder, Grow
+
+Play = Callable[[Any, tuple[int, ...], int], tuple[int, ...]]  # keys, text, round: the tokens it emits
+
+
+def chained(play: Play, length: int, *, stop: frozenset[int] = frozenset(), **options: Any) -> Law:
+    """The law of the first `length` tokens (cut after a stop token) over as many rounds as they take.
+
+    `options`: `keyed`, `way` and `memory` of `RoundPlayer`.
+    """
+    rounds = RoundPlayer(
+        lambda keys, text: None, lambda keys, text, round_, _: play(keys, text, round_), tuple, **options
+    )
+    return rounds.law(length, stop)
 
 
 def draw_draft(keys: Any, text: tuple[int, ...], problem: Problem, grow: Grow, *, shared: bool = False) -> Draft:

@@ -6,11 +6,10 @@ import pytest
 
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
 from specviz.prove.enumerate import deviation
-from specviz.prove.rounds import chained
 from specviz.verifiers import get_verifier
 from verifiers import drafts
 from verifiers.blocks import Blocks
-from verifiers.rounds import off_target
+from verifiers.rounds import chained, off_target
 from verifiers.table_rows import random_table
 
 BASE = "walk tokenwise"

@@ -9,11 +9,10 @@ import pytest
 from specviz.probability.rows import Certain
 from specviz.probability.table_models import CASE_A, CASE_B, exact_row
 from specviz.prove.enumerate import EnumeratedPath, law_of, paths
-from specviz.prove.rounds import chained
 from specviz.verifiers import get_verifier
 from verifiers import drafts
 from verifiers.controls import backward_scan
-from verifiers.rounds import play
+from verifiers.rounds import chained, play
 
 HALF, THIRD, QUARTER = Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)
 

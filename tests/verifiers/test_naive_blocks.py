@@ -7,9 +7,9 @@ import pytest
 
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
 from specviz.prove.enumerate import deviation
-from specviz.prove.rounds import chained
 from specviz.verifiers import get_verifier
 from verifiers.blocks import Block, Blocks, expected
+from verifiers.rounds import chained
 
 
 def fractions(text: str) -> list[Fraction]:

@@ -17,7 +17,7 @@ from specviz.events import Header, Prefill
 from specviz.local_models.found import local_path
 from specviz.methods import Method, pick_verifier
 from specviz.runlog.fold import Run
-from specviz.self_drafts import BITS, PREFIX
+from specviz.self_drafts import PREFIX
 from specviz.trace import resolve
 from specviz.verifiers import get_verifier
 from specviz.view.stage.notebook import trace_title
@@ -94,9 +94,8 @@ def _draft(header: Header) -> str | None:
     was = header.models.draft
     if was is None:
         return None
-    form = f"{PREFIX}{was.name.rpartition(':')[2]}"  # the target itself in fewer bits is named after it
-    if form in BITS:
-        return form
+    if was.name.endswith(f":{was.dtype}"):  # the target itself in fewer bits is named after it
+        return f"{PREFIX}{was.dtype}"
     return was.name if local_path(was.name) is not None else None
 
 

@@ -1,29 +1,26 @@
 """The tables of `specviz prove`: a section for each set of tables, the wrong rules, the verdict; and a progress bar."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from specviz.console import standard_output
 from specviz.prove.controls import Caught
-from specviz.prove.jobs import Cost
 from specviz.prove.layouts import LAYOUTS
 from specviz.prove.report import Done, ProofVerdict, full, number
-from specviz.prove.worked import WorkedBranch
 from specviz.text import running
 from specviz.view.words import numbers
 
+T = TypeVar("T")
 _NARROWEST = 100  # columns when standard output is no terminal
 _SMALL, _ROOMY, _WIDE = 72, 96, 124
-_BAR_FROM = 1.0  # seconds of work that deserve a bar
 WHAT = (
     "Every draft, every accept or reject and every resampled token is followed and summed with its probability; "
     "nothing is sampled. The law of the first gamma+1 tokens must be the target's: after one block, and block after "
@@ -32,11 +29,6 @@ WHAT = (
 LEGEND = (
     "golden: worked out by other code · closed form: the sum over t of E_q[credit_t] · tokens/call: tokens of a block "
     "for each target call · law: exact means |law - target| = 0 for every text; TV is the total variation between them"
-)
-TRACE = (
-    "One draft worked through position by position: r is the joint ratio of target and draft, c the same divided by "
-    "its running maximum, D+ and D- what the draft lacks and has too much of in the branch below, h the chance to keep "
-    "the prefix given that no longer one was kept."
 )
 
 
@@ -88,32 +80,6 @@ def _controls(caught: Sequence[Caught]) -> Table:
     return table
 
 
-def print_trace(found: Sequence[WorkedBranch], stops: dict[str, dict[int, Any]], good: bool) -> None:
-    """Case D: the positions of one draft, and where each verifier stops on it."""
-    table = _table()
-    for title in ("t", "p/q", "ratio r", "cap at", "capped c", "D+ below", "D- below", "keep h", "residual row"):
-        table.add_column(title, justify="right" if title != "residual row" else "left", no_wrap=True)
-    for b in found:
-        row = "" if b.residual is None else " ".join(f"{float(x):.3f}" for x in b.residual)
-        cells = [_short(x) for x in (b.rho, b.r, b.cap_at, b.c, b.lack, b.over, b.h)]
-        table.add_row(str(b.t), *cells, row)
-    laws = _table()
-    for title in ("verifier", "accepted length: chance"):
-        laws.add_column(title, no_wrap=True)
-    for name, law in stops.items():
-        laws.add_row(running(name), ", ".join(f"{t}: {number(x)}" for t, x in law.items()))
-    with standard_output(_NARROWEST) as console:
-        console.print(Text(TRACE, style="dim"))
-        _show(console, "case D, gamma 6: id 0 drafted six times", table)
-        _show(console, "where they stop", laws)
-        console.print()
-        console.print(_line(good, "every value is the golden one" if good else "a value differs from its golden one"))
-
-
-def _short(value: Any) -> str:
-    return "" if value is None else f"{float(value):.6g}"
-
-
 def _line(good: bool, text: str) -> Text:
     mark = Text("✓ ", style="bold green") if good else Text("✗ ", style="bold red")
     return Text.assemble(mark, (running(text), "" if good else "bold"))
@@ -132,7 +98,7 @@ def _table() -> Table:
 def _law_cell(done: Done) -> Text:
     proof = done.proof
     if proof.lossless:
-        largest = max(proof.max_abs_err, proof.chained_max_abs_err or 0)
+        largest = max(proof.max_abs_err, proof.chained_max_abs_err)
         return Text("✓ exact" if proof.exact else f"✓ {float(largest):.0e}", style="green")
     return Text(f"✗ TV {number(proof.tv)}", style="red" if proof.claims_lossless else "yellow")
 
@@ -180,40 +146,13 @@ _COLUMNS = (
 )
 
 
-class Bar:
-    """How far the proofs are, for a person who waits; nothing without a terminal or for short work."""
-
-    def __init__(self, progress: Progress | None, task: TaskID | None) -> None:
-        self._progress, self._task = progress, task
-        self._before = self._paths = self._expected = self._seconds = 0.0
-
-    def begin(self, what: str, cost: Cost | None) -> None:
-        """The next piece of work; the one before it is over."""
-        self._before += self._seconds
-        self._paths, self._expected = 0.0, cost.n_paths if cost else 1.0
-        self._seconds = cost.seconds if cost else 0.0
-        if self._progress and self._task is not None:
-            self._progress.update(self._task, completed=self._before, description=running(what))
-
-    def tick(self) -> None:
-        self._paths += 1
-        if self._progress and self._task is not None and self._paths % 50 == 0:
-            share = min(1.0, self._paths / self._expected)
-            self._progress.update(self._task, completed=self._before + share * self._seconds)
-
-
-@contextmanager
-def progress(seconds: float) -> Iterator[Bar]:
-    """A bar on standard error over some `seconds` of work."""
+def in_turn(items: Sequence[T], words: Callable[[T], str]) -> Iterator[T]:
+    """The items one after the other, with a bar on standard error that names each; nothing without a terminal."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal or seconds < _BAR_FROM:
-        yield Bar(None, None)
-        return
-    columns = (
-        BarColumn(24),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as shown:
-        yield Bar(shown, shown.add_task("", total=seconds))
+    columns = BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=len(items))
+        for item in items:
+            bar.update(task, description=running(words(item)))
+            yield item
+            bar.advance(task)

@@ -62,7 +62,7 @@ def load_pair(
 
     `threads` of torch are those of runs of this pair; None takes one for a small target and leaves torch's choice
     otherwise. In a process of our own torch keeps them; in another's nothing of the process is different afterwards.
-    A draft model named `self:int4` or `self:int8` is made out of the target; where none is named a known target has one
+    A draft model named `self:int4` is made out of the target; where none is named a known target has one
     that is usual for it.
     `draft_device`: where the draft model goes when that is another place than the target's. `parted`: the target, where
     it is parted over processes and loaded by all of them. `told`: hears when the target is there, and the draft.
@@ -179,7 +179,7 @@ def _drafting(
         _stays(target, str(name), draft_device)
         from specviz.engine.model.drafts.self_draft import self_draft
 
-        return self_draft(target, str(name))
+        return self_draft(target)
     ends = None if name is None else ends_of(found(name, "--draft"))
     if ends is not None:
         if target.adapter.parted:

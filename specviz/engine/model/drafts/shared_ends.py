@@ -87,7 +87,7 @@ def lightened(adapter: ModelAdapter, ends: Ends) -> ModelAdapter:
     if adapter.device.type != "cpu" or adapter.dtype != DTYPE or not isinstance(adapter.head, nn.Linear):
         return adapter
     if ends.layers:
-        light = QuantisedAdapter(adapter, 4)
+        light = QuantisedAdapter(adapter)
         light.name = adapter.name
         return light
     bias = adapter.head.bias

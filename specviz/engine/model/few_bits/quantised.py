@@ -1,4 +1,4 @@
-"""An adapter over weights of a few bits: the packed twin of a model that stays as it is.
+"""An adapter over weights of four bits: the packed twin of a model that stays as it is.
 
 Embedding, norms' numbers, rotary tables and tokenizer are the model's; the weights of its layers are packed once more,
 and its head (`sharp_head`). Layers of the Llama kind run in one function (`direct_layer`), any other is a twin of the
@@ -17,7 +17,7 @@ from transformers.pytorch_utils import Conv1D
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction
 from specviz.engine.model.few_bits.sharp_head import SharpHead
-from specviz.engine.model.few_bits.weight_only import DTYPE, KINDS, Bits, Int4Linear, Int8Linear
+from specviz.engine.model.few_bits.weight_only import DTYPE, Int4Linear, Int8Linear
 from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.layers.hooked import present, unhooked
 from specviz.engine.model.layers.norms import fuse_norms
@@ -41,33 +41,30 @@ class _Corrected(nn.Module):
 def _light(correction: Correction) -> nn.Module:
     """A correction in eight bits: next to a packed weight half of the time would go into reading it."""
     with torch.inference_mode():
-        return nn.Sequential(*(KINDS[8](each.detach()) for each in (correction.down, correction.up)))
-
-
-Packed = Int4Linear | Int8Linear
+        return nn.Sequential(*(Int8Linear(each.detach()) for each in (correction.down, correction.up)))
 
 
 class QuantisedAdapter(ModelAdapter):
-    """An adapter of the same model over weights of a few bits. `packed`: the linear layers of its layers.
+    """An adapter of the same model over weights of four bits. `packed`: the linear layers of its layers.
 
     Raises ModelError for a target whose layers are not made of linear layers, and for a device without kernels.
     """
 
-    def __init__(self, target: ModelAdapter, bits: Bits) -> None:
+    def __init__(self, target: ModelAdapter) -> None:
         if target.device.type not in ("cpu", "cuda"):
-            raise ModelError(f"--draft self:int{bits}: no kernels for device '{target.device.type}'; use cpu or cuda")
+            raise ModelError(f"--draft self:int4: no kernels for device '{target.device.type}'; use cpu or cuda")
         if len(target.devices) > 1:
             raise ModelError(
-                f"--draft self:int{bits} is made of the target's weights, "
+                "--draft self:int4 is made of the target's weights, "
                 "and those lie on several devices: name a draft model"
             )
         if not isinstance(target.head, nn.Linear):
-            raise ModelError(f"--draft self:int{bits}: a head of type {type(target.head).__name__} cannot be packed")
+            raise ModelError(f"--draft self:int4: a head of type {type(target.head).__name__} cannot be packed")
         self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
-        self.name, self.dtype, self.bits = f"{target.name}:int{bits}", DTYPE, bits
+        self.name, self.dtype = f"{target.name}:int4", DTYPE
         self.twin_of = None if target.parted else target
         self.widths = self.direct = self.compiled = None  # drafts may round as they like
-        self.packed: list[Packed] = []
+        self.packed: list[Int4Linear] = []
         self._rope = self._rotary()  # tables of its own: they are made in the dtype of the rows
         with torch.inference_mode():
             self.layers = tuple(self._layer(target, index) for index in range(target.n_layers))
@@ -100,10 +97,10 @@ class QuantisedAdapter(ModelAdapter):
 
     def digest(self, target: str) -> str:
         """A fingerprint of its own, told by the target's."""
-        return hashlib.sha256(f"{target} int{self.bits}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{target} int4".encode()).hexdigest()[:32]
 
-    def _linear(self, weight: Tensor, bias: Tensor | None) -> Packed:
-        made: Packed = KINDS[self.bits](weight.detach(), bias)
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> Int4Linear:
+        made = Int4Linear(weight.detach(), bias)
         self.packed.append(made)
         return made
 
@@ -134,6 +131,6 @@ class QuantisedAdapter(ModelAdapter):
         held = sum(each.n_in * each.n_out for each in self.packed)
         if 2 * held < whole:
             raise ModelError(
-                f"--draft self:int{self.bits}: {type(layer).__name__} holds most weights outside of linear layers "
+                f"--draft self:int4: {type(layer).__name__} holds most weights outside of linear layers "
                 f"({whole - held:,} of {whole:,}), which cannot be packed; name a draft model"
             )

@@ -5,8 +5,6 @@ torchao (0.18) packs for torch's kernels, but on a CPU only under `prototype`, a
 they are called directly. On CUDA they are torch's too, and were never measured there.
 """
 
-from typing import Literal
-
 import torch
 from torch import nn
 
@@ -15,7 +13,6 @@ from specviz.engine.model.few_bits.grids import GROUP, WeightGrid, eight_bits, f
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
-Bits = Literal[4, 8]
 
 DTYPE = torch.bfloat16  # of rows and results: the kernels' other types are slow reference code
 _PROBE, _PROVED = 3, 256  # rows with which a packed weight is proved, and the outputs that are compared
@@ -24,7 +21,7 @@ _PROBE, _PROVED = 3, 256  # rows with which a packed weight is proved, and the o
 class Int4Linear(nn.Module):
     """`y = x W' + b` with W on a four-bit grid."""
 
-    bits: Bits = 4
+    bits = 4
     packed: Tensor
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -53,31 +50,25 @@ class Int4Linear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """`y = x W' + b` with W in eight bits, one step per output."""
+    """`y = x W'` with W in eight bits, one step per output: for small matrices that four bits would spoil."""
 
-    bits: Bits = 8
+    bits, bias = 8, None
     levels: Tensor
     step: Tensor
-    n_own = n_groups = 0
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def __init__(self, weight: Tensor) -> None:
         super().__init__()
         self.n_out, self.n_in = weight.shape
         levels, step = eight_bits(_whole(weight))
         self.register_buffer("levels", levels.contiguous(), persistent=False)
         self.register_buffer("step", step.to(DTYPE), persistent=False)
-        self.bias = None if bias is None else nn.Parameter(bias.detach().to(DTYPE), requires_grad=False)
         _refuse_gap(self, (levels[:_PROVED].float() * step[:_PROVED, None])[: self.n_out, : self.n_in])
 
     def forward(self, hidden: Tensor) -> Tensor:
         """`[.., in]` to `[.., out]`, bfloat16."""
         rows = hidden.reshape(-1, self.n_in)
-        out = torch._weight_int8pack_mm(_filled(rows), self.levels, self.step)
-        out = (out if self.n_out == out.shape[1] else out[:, : self.n_out]).reshape(*hidden.shape[:-1], self.n_out)
-        return out if self.bias is None else out + self.bias
-
-
-KINDS: dict[Bits, type[Int4Linear] | type[Int8Linear]] = {4: Int4Linear, 8: Int8Linear}
+        out: Tensor = torch._weight_int8pack_mm(_filled(rows), self.levels, self.step)
+        return (out if self.n_out == out.shape[1] else out[:, : self.n_out]).reshape(*hidden.shape[:-1], self.n_out)
 
 
 def _whole(weight: Tensor) -> Tensor:

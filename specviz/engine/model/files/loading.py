@@ -109,7 +109,7 @@ def _with_ends(name: str, role: str, where: str, target: Loaded, ends: shared_en
     light = shared_ends.lightened(loaded.adapter, ends)
     if not isinstance(light, QuantisedAdapter):
         return replace(loaded, adapter=light)
-    return replace(loaded, adapter=light, info=msgspec.structs.replace(loaded.info, dtype=f"int{light.bits}"))
+    return replace(loaded, adapter=light, info=msgspec.structs.replace(loaded.info, dtype="int4"))
 
 
 def proved(
