@@ -66,12 +66,17 @@ def _work(model: ModelAdapter, n_prompt: int) -> int:
     return int(max(scores, rows) + masks)
 
 
+_TILE = 1 << 18  # bytes that a thread lays out at once, at most
+
+
 def _compiled_work(model: ModelAdapter, n: int, kv: int) -> int:
     """The same in the kernel, whose attention keeps the scores of a few rows: one layer's numbers, states that come and
-    go, and who sees whom, thrice while it is looked through."""
+    go, the rows that each thread lays out for a product, and who sees whom, thrice while it is looked through."""
     mixed, width = model.kv_heads * model.groups * model.head_dim, model.config.hidden_size
     wide = max(3 * model.inner, mixed + 2 * model.kv_heads * model.head_dim)
-    return int(n * (4 * max(width, mixed) + wide) * model.dtype.itemsize + 3 * n * kv)
+    item = model.dtype.itemsize
+    laid = torch.get_num_threads() * min(n * max(width, mixed, model.inner) * item, _TILE)
+    return int(n * (4 * max(width, mixed) + wide) * item + laid + 3 * n * kv)
 
 
 def refuse_weights(option: str, stored: Mapping[str, int], dtype: torch.dtype, device: torch.device) -> None:

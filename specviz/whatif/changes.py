@@ -22,7 +22,10 @@ NOT_SWEPT = (
     "the trace does not hold what the exit heads say of its text; "
     "'specviz sweep METHOD TRACE --write FILE' adds what they say"
 )
-ALONE = "is replayed from what the exit heads say, with nothing else changed: leave the others out"
+ALONE = (
+    "is replayed from what the exit heads say, with nothing else changed: leave the others out; where the trace does "
+    "not hold that, 'specviz sweep METHOD TRACE --write FILE' adds what they say"
+)
 
 
 @dataclass(frozen=True, slots=True)
