@@ -72,7 +72,7 @@ def test_a_history_opens_in_the_terminal_with_the_same_numbers(
     assert main(["tui", str(history)]) == 0
     said = capsys.readouterr().out
     assert "2.100" in said
-    assert "position 3 brings 0.000 tokens a round" in said
+    assert "a cliff at position 3" in said
 
 
 def test_a_wrong_address_is_said_and_the_form_stays(open_page: Open, history: Path) -> None:
