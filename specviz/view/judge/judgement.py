@@ -93,7 +93,7 @@ def parted_words(speed: "PlainSpeed") -> str:
         other = f"plain rounds {number(speed.plain_ms, 1)} ms each"
     else:
         other = f"{number(speed.alone_ms, 1)} ms when timed alone{_ago(speed.age_s)}"
-    return f"{own}, {other}; other programs worked beside one of them"
+    return f"{own}, {other}; other programs, or the screen itself, worked beside one of them"
 
 
 def exact_price(speed: "PlainSpeed") -> str:

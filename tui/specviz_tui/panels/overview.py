@@ -30,8 +30,8 @@ OVERVIEW_PAGES = {
         "Overview: the run judged",
         "The first line is the run in short: tokens a round (len), and how many times as fast as plain decoding it "
         "was. measured: what one plain round takes was timed, in this run or alone; modelled: it was worked out; "
-        "cannot tell: other programs worked beside the run or the timing. The line below says how. Time "
-        "spent on recording is left out of it.\n\n"
+        "cannot tell: other programs, or this screen, worked beside the run and not beside the timing. The line below "
+        "says how. Time spent on recording is left out of it.\n\n"
         "A finding is something a rule saw that chance does not explain: a draft that is never kept, a position from "
         "which on little is, a draft that is surer than the target, a draft dearer than it pays. ↑ ↓ choose one, enter "
         "goes to a round that shows it, again to the next. i lists them from every screen.\n\n"
