@@ -1,4 +1,4 @@
-"""SpecBranch with and without its two ideas, beside the pipelines it is compared with (specbranch.md 8, 10 and 11).
+"""SpecBranch with and without its two ideas, beside the pipelines it is compared with.
 
 The rows of the paper's table: rollback rate and speed-up. Two clocks stand side by side and are never put into one
 number. *Measured*: whole runs of this machine, interleaved, paired by prompt, on the lanes that it has. *Modelled*: the

@@ -1,6 +1,6 @@
 """Early exit beside its peers in its own currencies, and the predicted time of a round beside the measured one.
 
-Layer calls stand for time on one sequence, cells (layer x row) for arithmetic (specbound.md 11.1). A second draft model
+Layer calls stand for time on one sequence, cells (layer x row) for arithmetic. A second draft model
 has no place in either, so arms that draft with one are left out. Counts come from one recorded run a prompt; times are
 those of that run's rounds and calls, by the rows they had, beside what the clock of the machine says of such a call.
 """

@@ -1,8 +1,8 @@
 """The measuring loop: warm-up, interleaved turns within a time bound, then one run a prompt that is taken apart.
 
 It knows arms by their protocol only, so its order and its arithmetic are tested on fakes. How many threads they get is
-found by a short probe, because more are not always faster: on small models two can cost several times one (engine.md
-7). Every count decodes a few tokens with every unwatched arm, interleaved; the count with the smallest geometric mean
+found by a short probe, because more are not always faster: on small models two can cost several times one.
+Every count decodes a few tokens with every unwatched arm, interleaved; the count with the smallest geometric mean
 of best times wins, so neither side chooses alone.
 """
 

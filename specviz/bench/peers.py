@@ -1,7 +1,7 @@
 """The library's own loops as they come: `generate`, assisted generation, prompt lookup, early exit.
 
 They run on model objects of their own, loaded here with the library's own attention. What makes runs differ by
-environment is pinned: draft length constant at gamma, no confidence threshold (engine.md 2), no end tokens.
+environment is pinned: draft length constant at gamma, no confidence threshold, no end tokens.
 
 Early exit (`assistant_early_exit=E`) sets the layer count in the model's configuration while it drafts, so it works
 only for classes whose forward looks there for every pass; others would draft with the whole model and say nothing.

@@ -1,6 +1,6 @@
 """Wrong rules on purpose, for the check to catch: a proof that lets one of them pass proves nothing.
 
-Each is a mistake that stands in a paper, a public code or an obvious first attempt (verification.md 6, 10.4, 11). None
+Each is a mistake that stands in a paper, a public code or an obvious first attempt. None
 is for use. Their exact distances are known, which makes the check itself checkable.
 """
 
@@ -234,7 +234,7 @@ _RULES: dict[str, Callable[[Problem], Rule]] = {
     "stop token dropped": _rule(stop_dropped, _BLOCKWISE),
     "key without round": _chains(_BLOCKWISE, keyed=False),
 }
-# The smallest cases that show it: case and gamma, with the distance section 7 or 10 gives, `-` where it gives none.
+# The smallest cases that show it: case and gamma, with the distance where it is known, else `-`.
 _PLACES = """
 hsd_literal          | cap index over i < t, as printed                             | B2 9/800, C2 -
 ratio form           | sums of (w p/q - 1) q, blind where q = 0                     | C2 29/600, C3 782/9375

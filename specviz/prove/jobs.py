@@ -78,7 +78,7 @@ def pick(names: Sequence[str]) -> list[Verifier]:
 
 
 def case_subjects(cases: Sequence[str], gamma: int | None, candidates: int | None, replacement: bool) -> list[Subject]:
-    """The golden cases, with gamma 2 and 3 or the one asked for. Case B, gamma 2 has the tree of section 7.5."""
+    """The golden cases, with gamma 2 and 3 or the one asked for. Case B, gamma 2 has a tree as well, `TREE`."""
     out = []
     for case in cases:
         for length in GAMMAS if gamma is None else (gamma,):

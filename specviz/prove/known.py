@@ -1,10 +1,10 @@
 """What is known of a proof beforehand: the golden vectors and the closed forms of E[accepted].
 
-The vectors are E[accepted], the law of the accepted length, the TV and the target calls of verification.md section 7,
-worked out there by exact enumeration with other code than ours. A number that has a golden one beside it is wrong when
+The vectors are E[accepted], the law of the accepted length, the TV and the target calls,
+worked out by exact enumeration with other code than ours. A number that has a golden one beside it is wrong when
 the two differ.
 
-The closed forms need no enumeration of tests and draws: sum over t of E_q[credit_t] (verification.md 4). The credit of
+The closed forms need no enumeration of tests and draws: sum over t of E_q[credit_t]. The credit of
 a text is the chance that it is drafted and kept, so that every form below is one sum over texts. It checks the tests of
 a verifier on its own: a wrong threshold moves it even where the emitted law happens to agree.
 """
@@ -23,7 +23,7 @@ from specviz.prove.layouts import DraftBuilder, DraftLayout
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """What section 7 prints; None and () where it prints nothing."""
+    """What was worked out; None and () where nothing was."""
 
     expected_accepted: Fraction
     tv: Fraction = Fraction(0)
@@ -35,7 +35,7 @@ Place = tuple[str, int, str, int, bool]  # case, gamma, layout, candidates, repl
 
 
 def golden(case: str, verifier: str, layout: str, problem: Problem) -> Golden | None:
-    """The vector of this verifier on this case, if section 7 has one."""
+    """The vector of this verifier on this case, if there is one."""
     candidates = problem.candidates if layout in ("parallel", "caterpillar") else 1
     if layout == "tree" and problem.tree != TREE:
         return None
@@ -151,7 +151,7 @@ def _drawn(credit: Credit, problem: Problem) -> Any:
 
 
 def _deterministic(layout: DraftLayout, problem: Problem) -> Any:
-    """Any lossless rule keeps a node of a fixed tree exactly when the target says its path (verification.md 3.8)."""
+    """Any lossless rule keeps a node of a fixed tree exactly when the target says its path."""
     builder = DraftBuilder(None, (), problem.q)
     layout.grow(problem)(builder)
     draft = builder.build()

@@ -1,4 +1,4 @@
-"""Drafts on table models, drawn with the keys of a session (contract.md section 2), in every layout there is.
+"""Drafts on table models, drawn with the keys of a session, in every layout there is.
 
 A layout grows a draft node by node, sized by the `Problem`: `gamma`, `candidates`, `replacement`, `tree`. Drawn nodes
 record the very law they were drawn from, earlier siblings taken out where draws are without replacement; chosen nodes
@@ -82,7 +82,7 @@ Grow = Callable[[DraftBuilder], None]
 
 
 def chain(gamma: int, stop: Iterable[int] = (), after: int = ROOT) -> Grow:
-    """A drawn chain. It ends at a stop token, which is kept and not fed (verification.md 5.6)."""
+    """A drawn chain. It ends at a stop token, which is kept and not fed."""
 
     def grow(b: DraftBuilder) -> None:
         node = after

@@ -2,7 +2,7 @@
 
 Two laws of the first gamma + 1 tokens are compared with the target's:
 
-* `law`: one block, plain decoding after it. That is the law of verification.md 7 and 10.1, and what its TV means.
+* `law`: one block, plain decoding after it. The golden distances are of this one.
 * the chained law: block after block, every uniform under the key it has in a session. It alone sees draws that are
   looked at twice, such as keys without the round.
 

@@ -24,7 +24,7 @@ class Done:
 
     @property
     def golden(self) -> Golden | None:
-        """The vector of section 7, if there is one."""
+        """What was worked out for it elsewhere, if anything."""
         return self.job.golden
 
     @property
@@ -97,7 +97,7 @@ def _numbers(done: Sequence[Done]) -> list[tuple[bool, str]]:
 
 
 def _twins(done: Sequence[Done]) -> list[tuple[bool, str]]:
-    """Capped HSD and blockwise verification are one algorithm (verification.md 4), so their laws must be one."""
+    """Capped HSD and blockwise verification are one algorithm, so their laws must be one."""
     laws: dict[str, dict[Any, Any]] = {"blockwise": {}, "hsd": {}}
     for d in done:
         if d.proof.verifier in laws and d.proof.exact:

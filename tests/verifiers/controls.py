@@ -1,6 +1,6 @@
 """Wrong rules on purpose: a law check that lets one of them pass is too weak. Nothing here is for use.
 
-`blockwise` alone is right (verification.md 3.3): a backward scan is what it takes to see draws keyed without the round.
+`blockwise` alone is right: a backward scan is what it takes to see draws keyed without the round.
 """
 
 from fractions import Fraction
@@ -164,7 +164,7 @@ class OneNoiseKeys(BranchKeys):
 def control_law(problem: Problem, grow: Grow, plan: Any, length: int, **options: Any) -> Law:
     """The law of `length` tokens under any plan function.
 
-    `once`: a single round, plain target draws after it (the TV of verification.md section 7). `kind`: other keys.
+    `once`: a single round, plain target draws after it (what golden distances are of). `kind`: other keys.
     `keyed=False`: no round in the keys.
     """
     once, kind = options.pop("once", False), options.pop("kind", BranchKeys)

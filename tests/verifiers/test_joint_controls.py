@@ -1,6 +1,6 @@
 """Wrong variants of the joint rules, each one change away from production, with their exact distance where it is known.
 
-verification.md 6, 10.4 and 11. A law check that lets one of them pass is too weak. TV is of the first gamma + 1 tokens,
+A law check that lets one of them pass is too weak. TV is of the first gamma + 1 tokens,
 one round and plain decoding after it, unless it says chained.
 """
 

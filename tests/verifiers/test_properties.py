@@ -1,4 +1,4 @@
-"""Properties that hold for every verifier on every draft it takes (verification.md 10, group 10)."""
+"""Properties that hold for every verifier on every draft it takes."""
 
 from typing import Any
 

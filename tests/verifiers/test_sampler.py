@@ -1,4 +1,4 @@
-"""The real keys and draws, by chi-square: what the enumeration takes for granted (verification.md 10, groups 5 and 6).
+"""The real keys and draws, by chi-square: what the enumeration takes for granted.
 
 Seeded, so nothing flickers; the false-alarm rate 1e-4 is that of choosing the seed. Each test has a control of known
 non-centrality that must be rejected.

@@ -209,7 +209,7 @@ _TIMES: Sequence[Column[tuple[str, WidthTime]]] = (
 )
 _ROUNDS_NOTE = (
     "microseconds of drafting and the target's pass, medians; predicted: every layer call by its rows, head tests and "
-    "the final head, from costs measured once per model (specbound.md 11.3)"
+    "the final head, from costs measured once per model"
 )
 _LAYERS_NOTE = (
     "microseconds of one layer, medians; layers of one call share its time, and with it what a call costs besides its "

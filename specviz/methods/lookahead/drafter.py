@@ -1,4 +1,4 @@
-"""Lookahead decoding (Fu et al. 2024; specbranch.md 8.4): the target drafts for itself, in the pass that judges.
+"""Lookahead decoding (Fu et al. 2024): the target drafts for itself, in the pass that judges.
 
 Row 0 of the window is the newest token and tokens after it; row r continues each column by one token. A column is a
 guess at what would follow the token at its foot, one token longer every round; full ones are n-grams for the pool.

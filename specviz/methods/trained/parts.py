@@ -283,7 +283,7 @@ def differing(network: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | 
 
 
 def taps(n_layers: int) -> tuple[int, int, int]:
-    """Which entries of the hidden-state list a drafter reads: early, middle, late (specblock.md 3.2).
+    """Which entries of the hidden-state list a drafter reads: early, middle, late.
 
     Entry l is what layer l of 1.. put out. Raises ModelError for a target of fewer than three layers.
     """

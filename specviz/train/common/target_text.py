@@ -40,10 +40,10 @@ class Writing:
 
 PAIR = Writing(96, 48)  # for the draft model of a pair
 HEADS = Writing(64, 32)  # for exit heads and adapters
-# For drafters of trees (specblock.md 7.1): four rows of ten greedy, three at 1, one each at .3, .5 and .7.
+# For drafters of trees: four rows of ten greedy, three at 1, one each at .3, .5 and .7.
 TREES = Writing(80, 32, temperatures=(0.0, 1.0, 0.0, 0.5, 0.0, 1.0, 0.3, 0.0, 0.7, 1.0), top_p=0.95)
 
-OWN_SHARE = 0.75  # of the windows a head sees: heads are asked about the target's own text (specbound.md 8.3)
+OWN_SHARE = 0.75  # of the windows a head sees: heads are asked about the target's own text
 
 
 @dataclass(frozen=True, slots=True)

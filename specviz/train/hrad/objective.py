@@ -1,7 +1,4 @@
-"""Training H-RAD: 20 epochs of small batches, class weights, and the epoch that is best on held-out prompts.
-
-specbranch.md 3.5.
-"""
+"""Training H-RAD: 20 epochs of small batches, class weights, and the epoch that is best on held-out prompts."""
 
 import math
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """What H-RAD learns from: rounds of plain speculative sampling, each with its features and how much was accepted.
 
-The rounds are those of method `sps` in the production session, with a fixed gamma and no early stop (specbranch.md
-3.4). A round's features depend on committed text only, so one pass over the finished text gives those of all rounds.
+The rounds are those of method `sps` in the production session, with a fixed gamma and no early stop.
+A round's features depend on committed text only, so one pass over the finished text gives those of all rounds.
 Rounds that the end of the text cut say nothing about the draft model and are dropped, all of them, whatever they held.
 
 Every tenth prompt is from held-out documents. Prompts are keyed by their number and saved in chunks, so a run goes on

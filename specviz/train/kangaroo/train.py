@@ -1,7 +1,7 @@
 """The whole of `specviz train kangaroo`: text, the target's own words, several layers tried, the best one trained.
 
 Each part leaves a file in the work folder and is skipped when it is done, so an interrupted run goes on where it was.
-Labels are soft, as in the source: cross-entropy with the target's own distribution (specbound.md 8.3, 14.2).
+Labels are soft, as in the source: cross-entropy with the target's own distribution.
 
 Training adapters: as exit heads are trained, but on whole windows, since an adapter reads the states before a row.
 

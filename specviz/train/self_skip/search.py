@@ -1,4 +1,4 @@
-"""The search for a skip set: bounded, seeded, and a function of what was tried before (specbound.md 14.5).
+"""The search for a skip set: bounded, seeded, and a function of what was tried before.
 
 The source searches 2L yes-or-no choices by Bayesian optimisation. Here: sublayers are ranked by the harm that leaving
 out each one alone does, for the time it saves; the sets of the first k are tried; from the best of them goes a local

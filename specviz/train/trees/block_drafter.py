@@ -1,4 +1,4 @@
-"""`specviz train block-drafter`: SpecBlock's drafter (specblock.md 7). What all kinds share is in `train`.
+"""`specviz train block-drafter`: SpecBlock's drafter. What all kinds share is in `train`.
 
 Every input reaches the stream whole to begin with, and slots pass straight through. From N(0, .02) everywhere `fuse`
 must first learn to keep condition and token apart, and `shifts` not to scramble the stream: on the embedded target's

@@ -1,4 +1,4 @@
-"""`specviz train eagle3`: an EAGLE-3-style drafter (specblock.md 10). What all kinds share is in `train`."""
+"""`specviz train eagle3`: an EAGLE-3-style drafter. What all kinds share is in `train`."""
 
 from dataclasses import dataclass
 from functools import partial

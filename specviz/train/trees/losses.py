@@ -1,9 +1,9 @@
 """What a drafter of trees is taught at each place ahead, and how it did: blocks, levels of EAGLE-3, heads of Medusa.
 
 Place i of EAGLE-3 and Medusa speaks of the token i + 1 further on, and later places weigh less. Levels are unrolled on
-the drafter's own outputs, as drafting will (specblock.md 10): level s of every pair reads the token s further on and
+the drafter's own outputs, as drafting will: level s of every pair reads the token s further on and
 the output of level s - 1. No place is masked for an earlier one's mistake: that is the block drafter's alone. All its
-blocks come from one packed forward (specblock.md 7), with anchors and cuts drawn by the step's number; at first its
+blocks come from one packed forward, with anchors and cuts drawn by the step's number; at first its
 block 1 learns alone, because what later blocks inherit is noise until then.
 """
 

@@ -1,4 +1,4 @@
-"""Whole decoders by enumeration: the production session, every random decision of it (specbranch.md 5.5, 15.2, 15.7).
+"""Whole decoders by enumeration: the production session, every random decision of it.
 
 Draft stage, soft stop, adaptive branch count, match rules, posterior drafting, caps and end tokens, over several rounds
 with a cache of token ids in between: the law of the text is the target's, exactly.

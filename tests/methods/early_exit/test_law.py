@@ -1,4 +1,4 @@
-"""The exact law of whole generations under rules M, O, Q and C, and three mistakes that must show (specbound.md 6).
+"""The exact law of whole generations under rules M, O, Q and C, and three mistakes that must show.
 
 Every random decision is enumerated through the production session, over a model of three layers with a cache each.
 """

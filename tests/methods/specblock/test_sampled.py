@@ -1,7 +1,7 @@
 """Drawn siblings: the exact law of whole generations through the production session, and what would spoil it.
 
-A real block network over a target of tables: every path of draws and tests is a run of a fresh session (specblock.md
-6.3, 6.4). The controls are the faults that the rules of 6.4 forbid.
+A real block network over a target of tables: every path of draws and tests is a run of a fresh session.
+The controls are the faults that its rules forbid.
 """
 
 from collections.abc import Callable, Sequence
