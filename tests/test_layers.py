@@ -14,14 +14,14 @@ import pytest
 from support.traces import make_events, write_trace
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
+ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets", "train"))]
 HEAVY = {
     "torch",
     "transformers",
     "accelerate",
     "specviz.engine",
     "specviz.methods.draft_model.drafter",
-    "specviz.train",
+    "specviz_train",
 }
 
 _REPORT = "import sys, json; print(json.dumps(sorted(sys.modules)))"

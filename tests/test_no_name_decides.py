@@ -17,7 +17,7 @@ from specviz.methods import all_methods
 from specviz.verifiers import all_verifiers
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app")
+PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app", "train/specviz_train")
 BELOW = ("specviz/methods/", "specviz/verifiers/")
 # `draft` is a method, and a stage, a lane, a model and a stream of random numbers: it counts beside a method only.
 NAMES = frozenset({*all_methods(), *all_verifiers()}) - {"draft"}

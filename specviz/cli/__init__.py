@@ -20,7 +20,7 @@ from specviz.errors import MissingExtra, SpecvizError, suggestion
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 
-# Where each command lives, below this package, and what it does: one line here, so that the list imports none of them.
+# Where each command lives, below this package or in that of an extra, and what it does: the list imports none of them.
 _TABLE = (
     ("run.run", "Decode a prompt, round by round, and say what speculation brought."),
     ("look.tui", "Watch a run live, or replay a trace, in the terminal."),
@@ -43,10 +43,10 @@ _TABLE = (
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
     ("models", "Show, list, fetch and remove models."),
-    ("train", "Train a model pair from nothing, or the small parts that methods add to a model."),
+    ("specviz_train.train", "Train a model pair from nothing, or the small parts that methods add to a model."),
     ("look.convert", "Turn pickled weights into safetensors, without running anything they contain."),
 )
-HOMES = {home.rpartition(".")[2]: home for home, _ in _TABLE}
+HOMES = {home.rpartition(".")[2]: home if home.startswith("specviz_") else f"{__name__}.{home}" for home, _ in _TABLE}
 COMMANDS = {home.rpartition(".")[2]: words for home, words in _TABLE}
 
 _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
@@ -63,6 +63,7 @@ _BAD_NAME = (
     errno.ENXIO,
 )
 _EXTRA_OF = {
+    "specviz_train": "train",
     "torch": "engine",
     "transformers": "engine",
     "accelerate": "engine",
@@ -96,7 +97,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"{__name__}.{HOMES[cmd_name]}").command
+        command: click.Command = importlib.import_module(HOMES[cmd_name]).command
         return command
 
     def resolve_command(

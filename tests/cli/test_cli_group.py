@@ -34,8 +34,19 @@ def test_help_lists_all_commands_and_imports_none() -> None:
     *text, modules = out.splitlines()
     assert [line for name in COMMANDS for line in text if line.startswith(f"  {name} ")]
     loaded = set(json.loads(modules))
-    assert not loaded & {f"specviz.cli.{home}" for home in HOMES.values()}
+    assert not loaded & set(HOMES.values())
     assert not loaded & {"torch", "transformers", "textual", "numpy", "rich", "msgspec"}
+
+
+def test_a_command_of_an_extra_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "specviz_train.train", raising=False)
+    monkeypatch.setitem(sys.modules, "specviz_train", None)
+    done = cli("train", "pair")
+    assert (done.code, done.line) == (
+        2,
+        "this command uses specviz_train, which is not installed; it needs the extra 'train': "
+        "pip install 'specviz-llm[train]'",
+    )
 
 
 def test_without_a_command_help_is_shown(cli: Cli) -> None:

@@ -21,7 +21,7 @@ from specviz.engine.model.files.loading import fingerprint, load
 from specviz.engine.model.layers.direct_layer import DirectLayer
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
-from specviz.train.common.files import save_corrections
+from specviz_train.common.files import save_corrections
 from support.driver import session
 from support.models import build, save
 

@@ -33,9 +33,9 @@ from specviz.engine.model.selftest import tolerance
 from specviz.methods import get_method
 from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.medusa.drafter import Trained as Heads
-from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees import medusa as training
 from specviz.verifiers import get_verifier
+from specviz_train.common.target_text import OwnWindows
+from specviz_train.trees import medusa as training
 from support.driver import session
 from support.models import VOCAB, blurred, build
 

@@ -16,8 +16,8 @@ from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.files.loading import fingerprint, load
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
-from specviz.train.common.files import save_model
-from specviz.train.draft_model import narrow
+from specviz_train.common.files import save_model
+from specviz_train.draft_model import narrow
 from support.driver import session
 from support.models import build, save
 

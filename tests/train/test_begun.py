@@ -10,14 +10,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train.common import corpus, own_text, target_text, training_text
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees import block_drafter, card, dflash, eagle3, medusa, mtp, train
-from specviz.train.trees.begun import with_weights_of
+from specviz_train.common import corpus, own_text, target_text, training_text
+from specviz_train.common.optim import Budget
+from specviz_train.common.target_text import OwnWindows
+from specviz_train.train import command
+from specviz_train.trees import block_drafter, card, dflash, eagle3, medusa, mtp, train
+from specviz_train.trees.begun import with_weights_of
 from support.models import build, save
 from train.little_text import little_corpus
 

@@ -10,9 +10,9 @@ from transformers import PreTrainedTokenizerFast
 
 from specviz.engine.model.files.chat_template import speaks_chat
 from specviz.errors import SpecvizError
-from specviz.train.common import chat_prompts, corpus, target_text, training_text
-from specviz.train.common.target_text import Writing
-from specviz.train.common.training_text import Chats, ChatTurn
+from specviz_train.common import chat_prompts, corpus, target_text, training_text
+from specviz_train.common.target_text import Writing
+from specviz_train.common.training_text import Chats, ChatTurn
 from support.models import build, tokenizer
 
 USER, END = "<user>", "<end>"

@@ -13,19 +13,19 @@ from safetensors.torch import save_file
 
 from methods.medusa.test_medusa import made as medusa_made
 from methods.trained.test_published import eagle_folder, medusa_folder
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.cards import page as cards
-from specviz.train.cards.page import page as drawn
-from specviz.train.common import corpus, target_text
-from specviz.train.common.console import Console
-from specviz.train.common.target_text import Writing
-from specviz.train.trees import block_drafter, card, eagle3, static_tree
+from specviz_train.cards import page as cards
+from specviz_train.cards.page import page as drawn
+from specviz_train.common import corpus, target_text
+from specviz_train.common.console import Console
+from specviz_train.common.target_text import Writing
+from specviz_train.train import command
+from specviz_train.trees import block_drafter, card, eagle3, static_tree
 from support.models import build, save
 from train.small_drafter import WINDOWS
 

@@ -8,19 +8,19 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.heads import ExitHead, FinalHead, TrainedHeads, pick
-from specviz.train.cards import page as cards
-from specviz.train.common import corpus, target_text, training_text
-from specviz.train.common.console import Console
-from specviz.train.common.loop import Loop
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import Writing
-from specviz.train.common.tokens import TokenStore, WindowFeed, beginnings
-from specviz.train.exits import card, objective, train
+from specviz_train.cards import page as cards
+from specviz_train.common import corpus, target_text, training_text
+from specviz_train.common.console import Console
+from specviz_train.common.loop import Loop
+from specviz_train.common.optim import Budget
+from specviz_train.common.target_text import Writing
+from specviz_train.common.tokens import TokenStore, WindowFeed, beginnings
+from specviz_train.exits import card, objective, train
+from specviz_train.train import command
 from support.models import build, save
 from train.little_text import little_corpus
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
-from specviz.train.common import corpus, own_text, target_text, training_text
-from specviz.train.common.kept_states import KeptStates
-from specviz.train.common.target_text import OwnWindows
+from specviz_train.common import corpus, own_text, target_text, training_text
+from specviz_train.common.kept_states import KeptStates
+from specviz_train.common.target_text import OwnWindows
+from specviz_train.train import command
 from support.models import build, save
 from train.little_text import little_corpus
 
@@ -59,7 +59,7 @@ def written(small: str, folder: Path, *more: str) -> Path:
 def test_a_text_is_written_gone_on_with_and_read_again(
     small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specviz.train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=2))
+    monkeypatch.setattr("specviz_train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=2))
     out = written(small, tmp_path)
     first = own_text.read(out)[0]
     facts = own_text.facts_of(out)
@@ -68,7 +68,7 @@ def test_a_text_is_written_gone_on_with_and_read_again(
     assert found.ids.shape == (8, 70)
     assert found.written[:, 40:].all()
     assert not found.written[:, :32].any()
-    monkeypatch.setattr("specviz.train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=3))
+    monkeypatch.setattr("specviz_train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=3))
     written(small, tmp_path)
     more = own_text.read(out)[0]
     assert len(more) == 3

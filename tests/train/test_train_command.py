@@ -8,13 +8,13 @@ import torch
 from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from specviz.cli.train import command
 from specviz.errors import KnobError, SpecvizError
-from specviz.train.common import corpus, target_text, tokens
-from specviz.train.common.console import Console
-from specviz.train.common.target_text import Writing
-from specviz.train.draft_pair import card as card_of
-from specviz.train.draft_pair import models, train
+from specviz_train.common import corpus, target_text, tokens
+from specviz_train.common.console import Console
+from specviz_train.common.target_text import Writing
+from specviz_train.draft_pair import card as card_of
+from specviz_train.draft_pair import models, train
+from specviz_train.train import command
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ import torch
 from click.testing import CliRunner
 
 from methods.specblock.stage import trained as random_drafter
-from specviz.cli.train import block_drafter as block_command
-from specviz.cli.train import dflash as dflash_command
-from specviz.cli.train import eagle3 as eagle_command
-from specviz.cli.train import medusa as medusa_command
-from specviz.cli.train import mtp as mtp_command
-from specviz.cli.train import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
@@ -27,14 +21,20 @@ from specviz.methods.mtp import network as mtp_files
 from specviz.methods.specblock import network as block_files
 from specviz.methods.specblock.losses import LossConfig
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.common import corpus, target_text, training_text
-from specviz.train.common.console import Console
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows, Writing
-from specviz.train.common.tokens import WindowFeed
-from specviz.train.common.training_text import cut
-from specviz.train.trees import block_drafter, card, dflash, eagle3, fitted, losses, medusa, mtp, train
-from specviz.train.trees.objective import DrafterBatches, drafter_loop
+from specviz_train.common import corpus, target_text, training_text
+from specviz_train.common.console import Console
+from specviz_train.common.optim import Budget
+from specviz_train.common.target_text import OwnWindows, Writing
+from specviz_train.common.tokens import WindowFeed
+from specviz_train.common.training_text import cut
+from specviz_train.train import block_drafter as block_command
+from specviz_train.train import dflash as dflash_command
+from specviz_train.train import eagle3 as eagle_command
+from specviz_train.train import medusa as medusa_command
+from specviz_train.train import mtp as mtp_command
+from specviz_train.train import static_tree as static_command
+from specviz_train.trees import block_drafter, card, dflash, eagle3, fitted, losses, medusa, mtp, train
+from specviz_train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build, save
 from train.little_text import little_corpus
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.cards import page as cards
-from specviz.train.cards.page import page as drawn
-from specviz.train.common import target_text
-from specviz.train.draft_pair import card
+from specviz_train.cards import page as cards
+from specviz_train.cards.page import page as drawn
+from specviz_train.common import target_text
+from specviz_train.draft_pair import card
 
 VOCAB = 32
 

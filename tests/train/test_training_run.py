@@ -5,10 +5,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.common import tokens
-from specviz.train.common.loop import Loop
-from specviz.train.common.optim import FULL, WARM_UP, BatchedMuon, BatchStage, Budget, learning_rate_share, stage_at
-from specviz.train.draft_pair.models import LanguageObjective, distilled, next_token
+from specviz_train.common import tokens
+from specviz_train.common.loop import Loop
+from specviz_train.common.optim import FULL, WARM_UP, BatchedMuon, BatchStage, Budget, learning_rate_share, stage_at
+from specviz_train.draft_pair.models import LanguageObjective, distilled, next_token
 
 STAGES = (BatchStage(0.5, 8, 2, 1), BatchStage(1.0, 16, 1, 2))
 

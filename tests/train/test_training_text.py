@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import SpecvizError
-from specviz.train.common import corpus, tokens
-from specviz.train.draft_pair import tokenizer as words
+from specviz_train.common import corpus, tokens
+from specviz_train.draft_pair import tokenizer as words
 
 HOSTILE = [
     "",

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.train.common import own_text, target_text, workers
-from specviz.train.common.console import Console
-from specviz.train.common.loop import TrainingLedger
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows, Writing
-from specviz.train.common.tokens import TokenStore
-from specviz.train.common.training_text import Documents
-from specviz.train.trees import block_drafter
-from specviz.train.trees.objective import DrafterBatches, drafter_loop
+from specviz_train.common import own_text, target_text, workers
+from specviz_train.common.console import Console
+from specviz_train.common.loop import TrainingLedger
+from specviz_train.common.optim import Budget
+from specviz_train.common.target_text import OwnWindows, Writing
+from specviz_train.common.tokens import TokenStore
+from specviz_train.common.training_text import Documents
+from specviz_train.trees import block_drafter
+from specviz_train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build
 
 STEPS = 3

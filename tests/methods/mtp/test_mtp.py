@@ -29,10 +29,10 @@ from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.table_models import CASE_C, Table, law
 from specviz.prove.enumerate import deviation
-from specviz.train.common.target_text import OwnWindows, Writing, continued
-from specviz.train.trees.block_drafter import layer_like
-from specviz.train.trees.fitted import passed, settle
 from specviz.verifiers import get_verifier
+from specviz_train.common.target_text import OwnWindows, Writing, continued
+from specviz_train.trees.block_drafter import layer_like
+from specviz_train.trees.fitted import passed, settle
 from support.driver import session as plain_session
 from support.models import build
 from support.table_session import HISTORY, law_by_rounds
