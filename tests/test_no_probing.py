@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app", "train/specviz_train")
+PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app", "train/specviz_train", "lab/specviz_lab")
 
 # Names that only others' objects have, and why they must be asked for.
 FOREIGN = {
@@ -32,7 +32,7 @@ FOREIGN = {
 # Files that ask for several of such names in turn.
 IN_TURN = {
     "specviz/engine/model/adapter.py": "names that families have for the same part",
-    "specviz/bench/peers.py": "names that families have for the same part",
+    "lab/specviz_lab/bench/peers.py": "names that families have for the same part",
 }
 
 

@@ -31,10 +31,13 @@ _TABLE = (
     ("look.query", "Ask recordings by SQL: runs, prompts, rounds and tests as tables."),
     ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
     ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
-    ("measure.prove", "Prove by enumeration that verifiers keep the target's law; show wrong ones failing."),
+    (
+        "specviz_lab.commands.prove",
+        "Prove by enumeration that verifiers keep the target's law; wrong ones fail.",
+    ),
     ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),
-    ("measure.bench", "Measure speeds against the library's own loops."),
-    ("measure.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
+    ("specviz_lab.commands.bench", "Measure speeds against the library's own loops."),
+    ("specviz_lab.commands.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
     ("look.diff", "Say what changed between two recordings, or sets of them; a gate for regressions."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
@@ -64,6 +67,7 @@ _BAD_NAME = (
 )
 _EXTRA_OF = {
     "specviz_train": "train",
+    "specviz_lab": "lab",
     "torch": "engine",
     "transformers": "engine",
     "accelerate": "engine",

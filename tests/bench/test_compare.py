@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from specviz.bench import compare as run
-from specviz.bench.compare import ALL, PromptKind, RunCounts, domains
 from specviz.cli import main
+from specviz.comparison import measured as run
+from specviz.comparison.measured import ALL, PromptKind, RunCounts, domains
 from specviz.metrics import measure
 from specviz.metrics.differences import RatioOfSums, difference_of
 from specviz.metrics.estimate import ratio

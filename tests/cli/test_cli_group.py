@@ -38,14 +38,19 @@ def test_help_lists_all_commands_and_imports_none() -> None:
     assert not loaded & {"torch", "transformers", "textual", "numpy", "rich", "msgspec"}
 
 
-def test_a_command_of_an_extra_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "specviz_train.train", raising=False)
-    monkeypatch.setitem(sys.modules, "specviz_train", None)
-    done = cli("train", "pair")
+@pytest.mark.parametrize(("name", "extra"), [("train", "train"), ("bench", "lab"), ("ablate", "lab"), ("prove", "lab")])
+def test_a_command_of_an_extra_says_what_to_install(
+    name: str, extra: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = HOMES[name].partition(".")[0]
+    for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, package, None)
+    done = cli(name)
     assert (done.code, done.line) == (
         2,
-        "this command uses specviz_train, which is not installed; it needs the extra 'train': "
-        "pip install 'specviz-llm[train]'",
+        f"this command uses {package}, which is not installed; it needs the extra '{extra}': "
+        f"pip install 'specviz-llm[{extra}]'",
     )
 
 

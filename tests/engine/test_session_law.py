@@ -15,7 +15,7 @@ from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import Law, deviation, law_of, total_variation
+from specviz_lab.prove.enumerate import Law, deviation, law_of, total_variation
 from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12

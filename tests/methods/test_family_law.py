@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 from specviz.engine.decode.session import Session
 from specviz.methods import get_method
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import EnumeratedPath, Law, deviation, law_of, total_variation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, Law, deviation, law_of, total_variation
 from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12

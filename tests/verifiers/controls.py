@@ -13,11 +13,11 @@ from specviz.probability.draws import Tested
 from specviz.probability.plan import Draw, Plan, State, Step, Test
 from specviz.probability.rows import positive_part
 from specviz.probability.table_models import Problem
-from specviz.prove.controls import retested as retested
-from specviz.prove.controls import softmax_argmax as softmax_argmax
-from specviz.prove.controls import stop_dropped as stop_dropped
-from specviz.prove.enumerate import BranchKeys, Law
 from specviz.verifiers import tokenwise, walk
+from specviz_lab.prove.controls import retested as retested
+from specviz_lab.prove.controls import softmax_argmax as softmax_argmax
+from specviz_lab.prove.controls import stop_dropped as stop_dropped
+from specviz_lab.prove.enumerate import BranchKeys, Law
 from verifiers.drafts import DraftBuilder, Grow, chain, siblings, without
 from verifiers.rounds import chained, emitted, play_once
 

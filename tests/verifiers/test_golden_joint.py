@@ -10,8 +10,8 @@ import pytest
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Test
 from specviz.probability.table_models import CASE_A, CASE_A_P, CASE_A_Q, CASE_B, CASES, Problem, exact_row, law
-from specviz.prove.enumerate import total_variation
 from specviz.verifiers import _joint, get_verifier
+from specviz_lab.prove.enumerate import total_variation
 from verifiers import drafts
 from verifiers.controls import control_law
 from verifiers.rounds import accepted_law, fractions, mean

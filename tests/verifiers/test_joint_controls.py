@@ -17,10 +17,10 @@ from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Plan, Step, Test
 from specviz.probability.rows import CertainRows
 from specviz.probability.table_models import CASE_A, CASE_B, CASES, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import total_variation
 from specviz.verifiers import _joint, all_verifiers, get_verifier, slack
 from specviz.verifiers._scan import nodes_of
 from specviz.verifiers.multi_hsd import _MultiHsd
+from specviz_lab.prove.enumerate import total_variation
 from verifiers import controls, drafts
 from verifiers.rounds import accepted_law, mean
 

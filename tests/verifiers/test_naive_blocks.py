@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
-from specviz.prove.enumerate import deviation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import deviation
 from verifiers.blocks import Block, Blocks, expected
 from verifiers.rounds import chained
 

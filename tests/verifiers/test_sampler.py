@@ -14,8 +14,8 @@ from scipy.stats import chi2, ncx2
 
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_A, CASE_B, law
-from specviz.prove.enumerate import Law
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import Law
 from verifiers import controls, drafts
 from verifiers.rounds import play
 

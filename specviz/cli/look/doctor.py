@@ -20,6 +20,7 @@ from specviz.names import GRAPHS
 EXTRAS: dict[str, tuple[str, ...]] = {
     "engine": ("torch", "transformers", "accelerate", "safetensors", "gguf"),
     "train": ("accelerate",),
+    "lab": ("xllamacpp",),
     "tui": ("textual",),
     "serve": ("textual-serve",),
     "web": ("streamlit", "plotly"),

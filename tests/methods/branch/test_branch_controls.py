@@ -15,7 +15,7 @@ from specviz.methods.branch.round import BranchRound
 from specviz.methods.common.runner import DraftSampler
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law
-from specviz.prove.enumerate import BranchKeys, EnumeratedPath, Law, law_of, total_variation
+from specviz_lab.prove.enumerate import BranchKeys, EnumeratedPath, Law, law_of, total_variation
 from support.table_session import session, session_law, table_models
 
 

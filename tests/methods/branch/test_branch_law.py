@@ -14,7 +14,7 @@ from methods.branch.small import THREE
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import deviation, law_of
+from specviz_lab.prove.enumerate import deviation, law_of
 from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12

@@ -14,8 +14,8 @@ from specviz.methods.branch.spec import branch_count
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import exact_row
-from specviz.prove.enumerate import EnumeratedPath, law_of
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, law_of
 
 TOKENWISE = get_verifier("tokenwise").plan
 EXACT = 1e-12

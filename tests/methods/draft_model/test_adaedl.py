@@ -19,7 +19,7 @@ from specviz.methods.common.runner import laws
 from specviz.methods.draft_model.adaedl import AdaEdl, Controller
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.table_models import CASE_B, CASE_C, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import deviation
+from specviz_lab.prove.enumerate import deviation
 from support.driver import session as real_session
 from support.models import blurred, build
 from support.table_session import HISTORY, session, session_law, table_models

@@ -21,7 +21,7 @@ from specviz.methods.lookahead.budget import nearly_free, window_shape
 from specviz.methods.lookahead.drafter import LookaheadWindow, Pool, TextReader
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
-from specviz.prove.enumerate import deviation
+from specviz_lab.prove.enumerate import deviation
 from support.driver import greedy
 from support.driver import session as real_session
 from support.models import build

@@ -28,8 +28,8 @@ from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.table_models import CASE_C, Table, law
-from specviz.prove.enumerate import deviation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import deviation
 from specviz_train.common.target_text import OwnWindows, Writing, continued
 from specviz_train.trees.block_drafter import layer_like
 from specviz_train.trees.fitted import passed, settle

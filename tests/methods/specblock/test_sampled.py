@@ -29,8 +29,8 @@ from specviz.methods.trained.ranks import Offer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import Iid, Table, exact_row, law
-from specviz.prove.enumerate import EnumeratedPath, Law, deviation, law_of
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, Law, deviation, law_of
 from support.models import build
 from support.table_session import HISTORY, TableModel, law_by_rounds
 
