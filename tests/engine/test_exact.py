@@ -34,7 +34,7 @@ from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.medusa.drafter import Trained as Heads
 from specviz.verifiers import get_verifier
 from specviz_lab.bench.identity import Decided, MethodIdentity, _steered
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import medusa as training
 from support.driver import session
 from support.models import VOCAB, blurred, build

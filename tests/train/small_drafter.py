@@ -8,7 +8,7 @@ import numpy as np
 from specviz.engine.model.adapter import ModelAdapter
 from specviz_train.common.loop import Loop
 from specviz_train.common.optim import Budget
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import block_drafter
 from specviz_train.trees.objective import DrafterBatches, drafter_loop
 

@@ -10,9 +10,8 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
 from specviz_train.common.console import Console
-from specviz_train.common.target_text import Writing, write_batch
-from specviz_train.common.tokens import WindowFeed
-from specviz_train.common.training_text import cut
+from specviz_train.common.own_text import Writing, write_batch
+from specviz_train.common.training_text import WindowFeed, cut
 from specviz_train.common.workers import Workers
 from specviz_train.trees import block_drafter, eagle3, levels, objective
 from specviz_train.trees.objective import DrafterBatches, TrainingPace

@@ -15,7 +15,7 @@ from specviz.cli import INTERRUPTED, TERMINATED, main
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz_train import recipe
-from specviz_train.common import loop, own_text, target_text
+from specviz_train.common import loop, own_text
 from specviz_train.common.console import Console
 from specviz_train.common.loop import held
 from specviz_train.common.optim import Budget
@@ -227,11 +227,11 @@ def test_text_that_was_being_written_is_gone_on_with(tmp_path: Path) -> None:
     """A batch that was cut short is drawn again by its number; those before it are kept."""
     path, asked = tmp_path / "own.npz", []
 
-    def write(number: int) -> target_text.OwnWindows:
+    def write(number: int) -> own_text.OwnWindows:
         asked.append(number)
         if asked.count(2) == 1 and number == 2:
             raise KeyboardInterrupt
-        return target_text.OwnWindows.behind(np.full((2, 3), number, dtype=np.int32), number % 3)
+        return own_text.OwnWindows.behind(np.full((2, 3), number, dtype=np.int32), number % 3)
 
     with pytest.raises(KeyboardInterrupt):
         own_text.grown(path, Budget(steps=4), Console(quiet=True), write)

@@ -24,9 +24,8 @@ from specviz_train.common.files import keep, kept
 from specviz_train.common.kept_states import KeptStates
 from specviz_train.common.loop import TrainingLedger
 from specviz_train.common.optim import Budget
-from specviz_train.common.target_text import OwnWindows, TextWriter, Windows
-from specviz_train.common.tokens import Ids
-from specviz_train.common.training_text import Side, TrainingText
+from specviz_train.common.own_text import OwnWindows, TextWriter, Windows
+from specviz_train.common.training_text import Ids, Side, TrainingText
 
 
 @dataclass(frozen=True, slots=True)

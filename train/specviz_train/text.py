@@ -10,7 +10,7 @@ from specviz.methods.trained.parts import fingerprint
 from specviz_train import recipe
 from specviz_train.common import own_text
 from specviz_train.common.console import Console
-from specviz_train.common.target_text import TREES, OwnWindows, Writing
+from specviz_train.common.own_text import TREES, OwnWindows, Writing
 from specviz_train.recipe import TimedRequest
 
 LEAST = 2 * TREES.prompt  # tokens of a window

@@ -30,7 +30,7 @@ from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.table_models import CASE_C, Table, law
 from specviz.verifiers import get_verifier
 from specviz_lab.prove.enumerate import deviation
-from specviz_train.common.target_text import OwnWindows, Writing, continued
+from specviz_train.common.own_text import OwnWindows, Writing, continued
 from specviz_train.trees.block_drafter import layer_like
 from specviz_train.trees.fitted import passed, settle
 from support.driver import session as plain_session

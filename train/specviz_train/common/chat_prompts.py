@@ -9,14 +9,13 @@ into forms (`chat_forms.toml`) and split by what fills them.
 import ast
 import re
 import tomllib
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from random import Random
 
-from specviz_train.common.corpus import Document, is_held_out, key_of, records
+from specviz_train.common.corpus import Document, is_held_out, key_of, parsed, records
 
 FEWEST, MOST = 160, 560  # characters of a passage
 CODE_LINES = 24
@@ -109,14 +108,8 @@ def _about_code(document: Document, rng: Random) -> Iterator[ChatPrompt]:
 
 def _functions(text: str) -> Iterator[tuple[str, str]]:
     """Short functions as they stand, each with the first line of its docstring."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return
     lines = text.splitlines()
-    for node in tree.body:
+    for node in parsed(text).body:
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno < CODE_LINES:
             source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
             if len(source) <= MOST:

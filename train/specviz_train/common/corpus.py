@@ -141,14 +141,18 @@ def _documents(files: Iterable[_File], source: str) -> Iterator[Document]:
             yield Document("prose", source, file.key, prose)
 
 
-def _docstrings(text: str) -> Iterator[str]:
+def parsed(text: str) -> ast.Module:
+    """The program a file is; an empty one where it is none that this Python reads."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return
-    for node in ast.walk(tree):
+        return ast.Module([], [])
+
+
+def _docstrings(text: str) -> Iterator[str]:
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             docstring = ast.get_docstring(node)
             if docstring and len(docstring) > 200:

@@ -4,6 +4,7 @@ Counts depend on weights and prompts alone. `predicted_ns` prices the same round
 that two settings can be compared while the machine is busy; `seconds` are what the wall said.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
@@ -78,6 +79,11 @@ class Decoded:
     def by_position(self) -> list[float]:
         """Share kept of the drafts at position 1, 2, .. that were reached; as far as there were any."""
         return [kept / tested for kept, tested in zip(self.kept, self.tested, strict=True) if tested]
+
+
+def n_texts(minutes: float, most: int, minutes_each: float) -> int:
+    """How many texts of each domain are decoded after a training of so many minutes, which that should not outlast."""
+    return min(most, math.ceil(minutes / minutes_each))
 
 
 def decode(

@@ -22,8 +22,8 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
 from specviz_train.common.files import keep, kept
-from specviz_train.common.target_text import OwnWindows
-from specviz_train.common.tokens import Ids
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.common.training_text import Ids
 
 _RAW: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}  # numpy has no bfloat16
 FREE_SHARE = 0.5  # of the disk's free space, at most

@@ -1,8 +1,8 @@
 """The card of a draft model: what it costs beside its target, how much of its drafts is kept, how to make it again."""
 
-import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,17 +16,12 @@ from specviz.methods import get_method
 from specviz_train.cards import page as cards
 from specviz_train.common.console import Console
 from specviz_train.common.decoding import Decoded, decode
-from specviz_train.draft_pair.card import measure_speed
 
 METHOD = "sps"
 GAMMA = 4
 N_PROMPTS, PROMPT, N_NEW = 4, 48, 96
+N_TURNS = 5  # of timing both models
 MINUTES_A_PROMPT = 10  # measuring should not outlast training by far
-
-
-def n_prompts(minutes: float) -> int:
-    """How many texts of each domain are decoded after a training of so many minutes."""
-    return min(N_PROMPTS, math.ceil(minutes / MINUTES_A_PROMPT))
 
 
 def write(
@@ -38,11 +33,11 @@ def write(
     console: Console,
 ) -> dict[str, Any]:
     """Measure the draft model as loaded again; write its card. `made`: command, settings and training."""
-    speed = measure_speed(target, draft, 3, step_ms)
+    speed = measure_speed(target, draft)
     decoding = {}
     with console.ticks("decoding", sum(map(len, prompts.values())), "texts") as tick:
         for domain, own in prompts.items():
-            decoding[domain] = _decoding(target, draft, own)
+            decoding[domain] = drafted(target, draft, own)
             tick(len(own))
     numbers = {
         "target": target.name,
@@ -101,7 +96,30 @@ def step_ms(model: ModelAdapter, context: int = 128, n_steps: int = 24) -> float
     return median(times[n_steps // 6 :])
 
 
-def _decoding(target: ModelAdapter, draft: ModelAdapter, prompts: list[list[int]]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class PairSpeed:
+    """Median milliseconds of a one-token step, one thread."""
+
+    target_ms: float
+    draft_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """The c of the speed formulas: how many draft steps fit in one target step."""
+        return self.target_ms / self.draft_ms
+
+
+def measure_speed(target: ModelAdapter, draft: ModelAdapter) -> PairSpeed:
+    """Both models in turns, the best median of each: a busy neighbour should not decide the ratio."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    turns = [(step_ms(target), step_ms(draft)) for _ in range(N_TURNS)]
+    torch.set_num_threads(n_threads)
+    return PairSpeed(*map(min, zip(*turns, strict=True)))
+
+
+def drafted(target: ModelAdapter, draft: ModelAdapter, prompts: list[list[int]]) -> dict[str, Any]:
+    """What chains of `GAMMA` tokens bring behind prompts at temperature 0: shares kept, and tokens a round."""
     method = get_method(METHOD)
     knobs = method.table.knobs({"gamma": GAMMA, "max_new_tokens": N_NEW})
 

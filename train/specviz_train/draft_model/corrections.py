@@ -17,7 +17,7 @@ from specviz.engine.model.drafts.corrected import DOWN, UP, Correction, put, sto
 from specviz.methods.self_skip.model import silenced
 from specviz.methods.self_skip.spec import SkipSet
 from specviz_train.common.files import keep, kept
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 
 LOOKED_AT = (4, 160)  # windows and tokens of each by which layers are chosen
 NEAR = 8  # layers that are tried every time: those that were missed least when they were tried last

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz_train.common.kept_states import KeptStates
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees.objective import PartResult
 
 STATES = 1.0  # what a state's distance from the target's weighs beside the divergence

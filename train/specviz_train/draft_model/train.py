@@ -23,8 +23,9 @@ from specviz.methods.trained.parts import fingerprint
 from specviz_train import recipe
 from specviz_train.common import own_text
 from specviz_train.common.console import Console
+from specviz_train.common.decoding import n_texts
 from specviz_train.common.files import save_corrections, save_model
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.draft_model import card, corrections, narrow
 from specviz_train.draft_model.objective import Distilled, between_ends
 from specviz_train.recipe import OwnTextRequest
@@ -104,7 +105,9 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
     spent = request.spent(ledger, windows.ids, "places")
     made = {"command": request.command, "settings": request.settings, "training": spent}
     small = loading.load(str(request.out), "draft", request.device, None, begun.loaded).adapter
-    prompts = begun.source.prompts("held_out", card.n_prompts(request.minutes), card.PROMPT)
+    prompts = begun.source.prompts(
+        "held_out", n_texts(request.minutes, card.N_PROMPTS, card.MINUTES_A_PROMPT), card.PROMPT
+    )
     return card.write(request.out, target, small, prompts, made, console)
 
 

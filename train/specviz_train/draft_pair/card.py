@@ -1,23 +1,24 @@
 """The card of the pair: what it was made from, what it measures, how to make it again."""
 
 import io
-import time
 import tokenize
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from specviz.engine.model.adapter import ModelAdapter
 from specviz_train.cards import page as cards
 from specviz_train.common.loop import TrainingLedger
-from specviz_train.common.tokens import MIX, Ids, TokenStore, fixed
+from specviz_train.common.training_text import MIX, Ids, TokenStore, fixed
+from specviz_train.draft_model.card import GAMMA, drafted, measure_speed
 from specviz_train.draft_pair.models import held_out_loss
+from specviz_train.exits.card import greedy_texts
 
 _CURVES = {"target": "target", "draft": "draft, text", "distil": "draft, distilled", "follow": "draft, following"}
 _LICENCES = {"gsm8k_train.jsonl": " (GSM8K, MIT, without its calculator marks)"}
@@ -31,7 +32,7 @@ def write(
         LlamaForCausalLM.from_pretrained(folder / name, dtype=torch.float32, trust_remote_code=False).eval()
         for name in ("target", "draft")
     )
-    speed = measure_speed(target, draft)
+    speed = measure_speed(ModelAdapter(target), ModelAdapter(draft))
     domains = {name: measure_domain(target, draft, ids) for name, ids in store.held_out.items()}
     continuation = sample(target, AutoTokenizer.from_pretrained(folder / "target", trust_remote_code=False))
     numbers = {
@@ -96,10 +97,9 @@ def _plot(ledgers: Mapping[str, TrainingLedger]) -> str:
     return cards.loss_plot("Loss while training the embedded pair", lines)
 
 
-GAMMA = 4
 SAMPLE_PROMPT = "def fibonacci(n):"
 _N_WINDOWS, _LENGTH = 64, 512
-_N_PROMPTS, _PROMPT, _N_NEW = 16, 64, 96
+_N_PROMPTS, _PROMPT = 16, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +112,6 @@ class PairAgreement:
     chain_acceptance: float
 
 
-@dataclass(frozen=True, slots=True)
-class PairSpeed:
-    """Median milliseconds of a one-token step, one thread."""
-
-    target_ms: float
-    draft_ms: float
-
-    @property
-    def ratio(self) -> float:
-        """The c of the speed formulas: how many draft steps fit in one target step."""
-        return self.target_ms / self.draft_ms
-
-
 def measure_domain(target: LlamaForCausalLM, draft: LlamaForCausalLM, stream: Ids) -> PairAgreement:
     """All rates of one held-out stream."""
     windows, prompts = fixed(stream, _N_WINDOWS, _LENGTH), fixed(stream, _N_PROMPTS, _PROMPT)
@@ -132,7 +119,7 @@ def measure_domain(target: LlamaForCausalLM, draft: LlamaForCausalLM, stream: Id
         held_out_loss(target, windows),
         held_out_loss(draft, windows),
         agreement(target, draft, windows),
-        chain_acceptance(target, draft, prompts[:, :_PROMPT]),
+        drafted(ModelAdapter(target), ModelAdapter(draft), prompts[:, :_PROMPT].tolist())["kept"],
     )
 
 
@@ -146,64 +133,10 @@ def agreement(target: LlamaForCausalLM, draft: LlamaForCausalLM, windows: Tensor
     return float(torch.cat(same).mean())
 
 
-@torch.no_grad()
-def greedy(model: LlamaForCausalLM, prompt: Tensor, n_new: int) -> list[int]:
-    """The next `n_new` greedy tokens after `prompt` [1, length]; an end token does not stop it."""
-    out = model(input_ids=prompt, use_cache=True)
-    tokens = [int(out.logits[0, -1].argmax())]
-    while len(tokens) < n_new:
-        out = model(input_ids=torch.tensor([tokens[-1:]]), past_key_values=out.past_key_values, use_cache=True)
-        tokens.append(int(out.logits[0, -1].argmax()))
-    return tokens
-
-
-def chain_counts(target: LlamaForCausalLM, draft: LlamaForCausalLM, prompt: Tensor) -> tuple[int, int]:
-    """(accepted, drafted) of greedy rounds after `prompt` [1, length].
-
-    At temperature 0 the output is the target's own greedy text whatever is drafted, so it is made once and the rounds
-    are read off it: each drafts `GAMMA` tokens, keeps those that match and gets one more from the target.
-    """
-    output = greedy(target, prompt, _N_NEW)
-    accepted = drafted = at = 0
-    while at + GAMMA < len(output):
-        prefix = torch.cat([prompt, torch.tensor([output[:at]], dtype=torch.long)], dim=1)
-        proposed = greedy(draft, prefix, GAMMA)
-        n_same = next((n for n in range(GAMMA) if proposed[n] != output[at + n]), GAMMA)
-        accepted, drafted, at = accepted + n_same, drafted + GAMMA, at + n_same + 1
-    return accepted, drafted
-
-
-def chain_acceptance(target: LlamaForCausalLM, draft: LlamaForCausalLM, prompts: Tensor) -> float:
-    """Accepted over drafted tokens, gamma 4, T=0, over all `prompts` [n, length]."""
-    counts = [chain_counts(target, draft, prompt[None]) for prompt in prompts]
-    return sum(accepted for accepted, _ in counts) / max(1, sum(drafted for _, drafted in counts))
-
-
-@torch.no_grad()
-def step_ms(model: LlamaForCausalLM, context: int = 128, n_steps: int = 120) -> float:
-    """Median time of one cached decoding step after `context` tokens, the first steps left out."""
-    past = model(input_ids=torch.ones(1, context, dtype=torch.long), use_cache=True).past_key_values
-    token, times = torch.ones(1, 1, dtype=torch.long), []
-    for _ in range(n_steps):
-        began = time.perf_counter()
-        past = model(input_ids=token, past_key_values=past, use_cache=True).past_key_values
-        times.append((time.perf_counter() - began) * 1e3)
-    return median(times[n_steps // 6 :])
-
-
-def measure_speed(target: Any, draft: Any, n_turns: int = 5, step: Callable[[Any], float] = step_ms) -> PairSpeed:
-    """Both models in turns, the best median of each: a busy neighbour should not decide the ratio."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    turns = [(step(target), step(draft)) for _ in range(n_turns)]
-    torch.set_num_threads(n_threads)
-    return PairSpeed(min(target_ms for target_ms, _ in turns), min(draft_ms for _, draft_ms in turns))
-
-
 def sample(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str = SAMPLE_PROMPT) -> str:
     """The model's greedy continuation of `prompt`, without it."""
-    ids = torch.tensor([tokenizer.encode(prompt)])
-    return str(tokenizer.decode(greedy(model, ids, 80)))
+    (text,) = greedy_texts(model, [tokenizer.encode(prompt)], 80)
+    return str(tokenizer.decode(text.tokens[text.n_prompt :]))
 
 
 def n_python_lines(prompt: str, continuation: str) -> int:

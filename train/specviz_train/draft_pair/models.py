@@ -18,7 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from specviz_train.common.loop import Objective, Point, Rated, StepResult, TrainingLedger, move
 from specviz_train.common.optim import BatchedMuon, BatchStage, learning_rate_share, stage_at
-from specviz_train.common.tokens import WindowFeed
+from specviz_train.common.training_text import WindowFeed
 from specviz_train.draft_model import narrow
 from specviz_train.draft_pair.tokenizer import CONTEXT, VOCAB_SIZE
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from specviz_train.common.corpus import DOMAINS, Document
-from specviz_train.common.tokens import MIX, Ids, TokenStore
+from specviz_train.common.training_text import MIX, Ids, TokenStore
 
 VOCAB_SIZE, CONTEXT = 4_096, 1_024
 END = "<|endoftext|>"

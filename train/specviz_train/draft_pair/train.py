@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerFas
 from transformers.utils.logging import disable_progress_bar
 
 from specviz_train import recipe
-from specviz_train.common import corpus, target_text, tokens
+from specviz_train.common import corpus, own_text, training_text
 from specviz_train.common.console import Console
 from specviz_train.common.files import save_arrays, save_model
 from specviz_train.common.loop import Loop, TrainingLedger
@@ -88,34 +88,34 @@ class Workshop:
 
     request: PairRequest
     console: Console
-    store: tokens.TokenStore
+    store: training_text.TokenStore
     starts: NDArray[np.int64]
 
-    def feed(self, part: PairRun) -> tokens.WindowFeed:
+    def feed(self, part: PairRun) -> training_text.WindowFeed:
         """The windows of a part."""
-        streams, starts, mix = dict(self.store.train), {"code": self.starts}, dict(tokens.MIX)
+        streams, starts, mix = dict(self.store.train), {"code": self.starts}, dict(training_text.MIX)
         if part.own_share:
             with np.load(self.request.work / "own_text.npz") as written:
                 streams["own"], starts["own"] = written["stream"], written["starts"]
             mix = {name: share * (1 - part.own_share) for name, share in mix.items()} | {"own": part.own_share}
-        return tokens.WindowFeed(streams, starts, {"code": part.aligned, "own": 1.0}, mix)
+        return training_text.WindowFeed(streams, starts, {"code": part.aligned, "own": 1.0}, mix)
 
     def write_own_text(self, target: LlamaForCausalLM) -> None:
         """Have the target write what the draft model will learn to follow, unless it has."""
         path = self.request.work / "own_text.npz"
         if not path.exists():
             self.console.say("the target writes the text that the draft model will learn to follow")
-            n_batches, how = max(1, round(self.request.minutes * BATCHES_PER_MINUTE)), target_text.PAIR
+            n_batches, how = max(1, round(self.request.minutes * BATCHES_PER_MINUTE)), own_text.PAIR
             feed, seed = self.feed(DISTIL), self.request.seed
             given = (cut(feed, how.rows, how.prompt, (seed, number, 0)) for number in range(n_batches))
-            batches = [target_text.write_batch(target, rows, (seed, n), how).ids for n, rows in enumerate(given)]
+            batches = [own_text.write_batch(target, rows, (seed, n), how).ids for n, rows in enumerate(given)]
             stream = np.concatenate(batches).ravel().astype(np.uint16)
             save_arrays(path, stream=stream, starts=np.arange(0, len(stream), how.length))
 
     def run(self, part: PairRun, model: LlamaForCausalLM, loss: WindowLoss) -> TrainingLedger:
         """Train `model`, or take the weights of a run that is done, until the part's share of time is spent."""
         request = self.request
-        held_out = tokens.fixed(self.store.held_out["code"], 64, 256)
+        held_out = training_text.fixed(self.store.held_out["code"], 64, 256)
         objective = LanguageObjective(
             model, loss, self.feed(part), held_out, part.stages, request.seed + part.offset, part.rate, request.compiled
         )
@@ -139,7 +139,7 @@ def train_pair(request: PairRequest, console: Console) -> dict[str, Any]:
         "target": workshop.run(TARGET, target, next_token(target)),
         "settle": workshop.run(SETTLE, target, next_token(target)),
     }
-    seen = tokens.fixed(store.train["code"], 8, 255)
+    seen = training_text.fixed(store.train["code"], 8, 255)
     draft = models.narrowed(target, models.draft_config(), seen, request.seed)
     ledgers["draft"] = workshop.run(DRAFT, draft, next_token(draft))
     ledgers["distil"] = workshop.run(DISTIL, draft, distilled(draft, target))
@@ -151,11 +151,11 @@ def train_pair(request: PairRequest, console: Console) -> dict[str, Any]:
     return card.write(request.out, request.settings, request.command, ledgers, store)
 
 
-def prepare(request: PairRequest, console: Console) -> tuple[PreTrainedTokenizerFast, tokens.TokenStore]:
+def prepare(request: PairRequest, console: Console) -> tuple[PreTrainedTokenizerFast, training_text.TokenStore]:
     """Gather the text, learn the tokenizer and encode; read all three back when they are there."""
     folder, encoded = request.work / "tokenizer", request.work / "tokens.npz"
     if encoded.exists():
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False), tokens.TokenStore.load(encoded)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False), training_text.TokenStore.load(encoded)
     console.say("reading the text and learning the tokenizer, a minute or three")
     n_pages = N_SUM_PAGES if request.arithmetic else 0
     documents = corpus.gather(corpus.CorpusRequest(request.packages, request.texts, n_pages, request.seed))

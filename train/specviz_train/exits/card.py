@@ -1,7 +1,8 @@
 """The card of exit heads: what they were made from, what they measure per layer, how to make them again."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,10 @@ def write(
     spent: dict[str, Any],
 ) -> dict[str, Any]:
     """Measure on `windows` `[n, length]` and write the card. `said_by`: the `heads` as loaded again, and the `lens`."""
-    found = {name: reliabilities(adapter, each, windows, config.layers) for name, (each, _) in said_by.items()}
+    heads = {
+        (name, layer): partial(each.logits, layer) for name, (each, _) in said_by.items() for layer in config.layers
+    }
+    found = reliabilities(adapter, heads, windows)
     setting = default_setting(config)
     numbers = {
         "target": config.target_name,
@@ -44,7 +48,7 @@ def write(
         "c_h": round(cost_in_layers(adapter, said_by["heads"][0]), 3),
         "c_h_lens": round(cost_in_layers(adapter, said_by["lens"][0]), 3),
         "layers": {
-            str(layer): {name: found[name][layer].as_dict() for name in ("heads", "lens")} for layer in config.layers
+            str(layer): {name: found[name, layer].as_dict() for name in ("heads", "lens")} for layer in config.layers
         },
         "replay": {
             domain: {name: replayed(tables[domain], setting) for name, (_, tables) in said_by.items()}
@@ -57,7 +61,7 @@ def write(
         "versions": cards.versions(),
     }
     panels = [
-        (title, [cards.ReliabilityCurve(f"layer {layer}", each.points()) for layer, each in found[name].items()])
+        (title, [cards.ReliabilityCurve(f"layer {layer}", found[name, layer].points()) for layer in config.layers])
         for title, name in (("trained heads", "heads"), ("logit lens", "lens"))
     ]
     cards.write(folder, "exit-heads", numbers, said(numbers), reliability=cards.reliability_plot(panels))
@@ -138,19 +142,23 @@ class Reliability:
         return list(zip(self.sure[full] / self.count[full], self.right[full] / self.count[full], strict=True))
 
 
+Says = Callable[[Tensor], Tensor]  # logits `[n, V]` of the states `[n, width]` after a layer, rows in order
+
+
+@torch.inference_mode()
 def reliabilities(
-    adapter: ModelAdapter, heads: Heads, windows: Tensor, layers: tuple[int, ...]
-) -> dict[int, Reliability]:
-    """Per layer, over all positions of `windows` `[n, length]`."""
-    found: dict[int, list[tuple[Tensor, Tensor]]] = {layer: [] for layer in layers}
+    adapter: ModelAdapter, heads: Mapping[tuple[str, int], Says], windows: Tensor
+) -> dict[tuple[str, int], Reliability]:
+    """Of heads by name and layer, over all positions of `windows` `[n, length]`."""
+    layers = tuple(sorted({layer for _, layer in heads}))
+    found: dict[tuple[str, int], list[tuple[Tensor, Tensor]]] = {head: [] for head in heads}
     for part in torch.split(windows, _ROWS):
         states = LayerStates.of(adapter.model, part, layers, adapter.vocab)
         best = states.final.argmax(-1)
-        for layer in layers:
-            with torch.inference_mode():
-                top = heads.logits(layer, states.by_layer[layer]).softmax(-1).max(-1)
-            found[layer].append((top.values.cpu(), (top.indices == best).cpu()))
-    return {layer: binned(parts) for layer, parts in found.items()}
+        for head, says in heads.items():
+            top = says(states.by_layer[head[1]]).softmax(-1).max(-1)
+            found[head].append((top.values.cpu(), (top.indices == best).cpu()))
+    return {head: binned(parts) for head, parts in found.items()}
 
 
 def binned(parts: Iterable[tuple[Tensor, Tensor]]) -> Reliability:

@@ -12,7 +12,7 @@ from specviz.methods.early_exit.heads import FinalHead
 from specviz_train.common.kept_states import KeptStates
 from specviz_train.common.loop import Objective, Rated, StepResult, move
 from specviz_train.common.optim import learning_rate_share
-from specviz_train.common.tokens import Ids, WindowFeed
+from specviz_train.common.training_text import Ids, WindowFeed
 
 Labels = Literal["soft", "hard"]
 WINDOWS, LENGTH, POSITIONS = 8, 224, 1536  # a step: windows, their length, positions that the heads see of them

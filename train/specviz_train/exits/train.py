@@ -25,11 +25,10 @@ from specviz.methods.early_exit.heads import (
 from specviz.methods.trained.part_kind import in_bfloat16
 from specviz.methods.trained.parts import fingerprint
 from specviz_train import recipe
-from specviz_train.common import target_text
+from specviz_train.common import own_text
 from specviz_train.common.console import Console
 from specviz_train.common.loop import Loop
-from specviz_train.common.tokens import Ids
-from specviz_train.common.training_text import TrainingText
+from specviz_train.common.training_text import Ids, TrainingText
 from specviz_train.exits import card
 from specviz_train.exits.card import GreedyText, greedy_texts, tables
 from specviz_train.exits.objective import HeadObjective, Labels
@@ -71,7 +70,7 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     ids = _shortlist(request, source, own, adapter)
     final = FinalHead(adapter, ids)
     heads = {layer: ExitHead(request.kind, final, request.rank) for layer in layers}  # type: ignore[arg-type]
-    feed, labels = target_text.heads_feed(source, own), cast(Labels, request.labels)
+    feed, labels = own_text.heads_feed(source, own), cast(Labels, request.labels)
     states = begun.kept_states(request, layers)
     objective = HeadObjective(adapter.model, final, heads, feed, labels, request.seed, kept=states)
     loop = Loop(objective, request.share(request.learning(WRITING)), request.work / "heads.pt")
@@ -121,7 +120,7 @@ def _held_out(begun: recipe.TrainingInputs, seed: int) -> tuple[dict[str, list[G
     """Greedy texts by domain, and windows `[n, length]` the target wrote, all from held-out beginnings."""
     starts = begun.source.prompts("held_out", N_PROMPTS, PROMPT)
     texts = {domain: greedy_texts(begun.target.model, own, N_NEW) for domain, own in starts.items()}
-    windows = begun.writer("held_out").batch((seed + 1, 0), target_text.HEADS, N_WINDOWS)
+    windows = begun.writer("held_out").batch((seed + 1, 0), own_text.HEADS, N_WINDOWS)
     return texts, torch.from_numpy(windows.ids).long()
 
 

@@ -10,6 +10,7 @@ Several layers learn from the same passes of the target, so that comparing layer
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,14 +29,14 @@ from specviz.methods.kangaroo.drafter import measured
 from specviz.methods.trained.parts import fingerprint
 from specviz_train import recipe
 from specviz_train.cards import page as cards
-from specviz_train.common import target_text
+from specviz_train.common import own_text
 from specviz_train.common.console import Console
 from specviz_train.common.decoding import TURNS, Decoded, Prompts, decode, gain
 from specviz_train.common.files import keep, kept
 from specviz_train.common.kept_states import KeptStates
 from specviz_train.common.loop import Loop, TrainingLedger
-from specviz_train.common.tokens import WindowFeed
-from specviz_train.exits.card import SURE, Reliability, binned
+from specviz_train.common.training_text import WindowFeed
+from specviz_train.exits.card import SURE, Says, reliabilities
 from specviz_train.exits.objective import HeadObjective, LayerStates, loss_of
 from specviz_train.recipe import OwnTextRequest
 
@@ -59,7 +60,7 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     target, source, layers = begun.target, begun.source, _layers(request, begun.target)
     own, states = begun.own_for_heads(request, WRITING, console), begun.kept_states(request, layers)
-    feed = target_text.heads_feed(source, own)
+    feed = own_text.heads_feed(source, own)
     training = _AdapterTraining(request, target, feed, states, AdapterShape.of(target), console)
     tried = training.tried(layers, source.prompts("held_out", N_PROMPTS, PROMPT))
     best = chosen(tried)
@@ -71,7 +72,7 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     tried_rows = {str(layer): row for layer, row in tried.items()}
     made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
     prompts = source.prompts("held_out", 2 * N_PROMPTS, PROMPT)
-    windows = begun.writer("held_out").batch((request.seed + 1, 0), target_text.HEADS, 32).ids
+    windows = begun.writer("held_out").batch((request.seed + 1, 0), own_text.HEADS, 32).ids
     model = load(request.out, target)
     console.say("measuring; that is not in the minutes")
     with console.ticks("decoding", n_decodings(prompts), "texts") as tick:
@@ -181,9 +182,6 @@ class AdapterObjective(HeadObjective):
             yield loss_of(self.final.scores(adapter.norm(out)), states.final, self.labels, self.final.ids)
 
 
-_ROWS = 8
-
-
 def write_card(
     folder: Path,
     config: AdapterConfig,
@@ -199,7 +197,8 @@ def write_card(
 
     `windows` `[n, length]`; `made`: layers tried, command and training, as they stand on the card.
     """
-    own, lens = reliabilities(target, model, torch.from_numpy(windows.astype(np.int64)))
+    heads = heads_of(target, model, windows.shape[1])
+    own, lens = reliabilities(target, heads, torch.from_numpy(windows.astype(np.int64))).values()
     numbers = {
         "target": config.target_name,
         "layer": config.layer,
@@ -231,20 +230,15 @@ def said(numbers: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@torch.inference_mode()
-def reliabilities(target: ModelAdapter, model: AdapterModel, windows: Tensor) -> tuple[Reliability, Reliability]:
-    """How sure and how right, over all positions of `windows` `[n, length]`: the adapter, and the lens there."""
-    lens, parts = LogitLens(target), ([], [])  # type: ignore[var-annotated]
-    n = windows.shape[1]
-    for some in torch.split(windows, _ROWS):
-        states = LayerStates.of(target.model, some, (model.layer,), target.vocab)
-        best, read = states.final.argmax(-1), states.by_layer[model.layer]
-        rows = read.reshape(len(some), n, -1)
-        out = model.adapter(rows, model.block(rows, list(range(n)), None, None)[0]).flatten(0, 1)
-        for logits, found in zip((model.logits(out[None]), lens.logits(model.layer, read)), parts, strict=True):
-            top = logits.softmax(-1).max(-1)
-            found.append((top.values.cpu(), (top.indices == best).cpu()))
-    return binned(parts[0]), binned(parts[1])
+def heads_of(target: ModelAdapter, model: AdapterModel, length: int) -> dict[tuple[str, int], Says]:
+    """What the adapter says of states of windows of `length`, and the lens behind the same layer."""
+
+    def adapted(states: Tensor) -> Tensor:
+        rows = states.reshape(-1, length, states.shape[-1])
+        out = model.adapter(rows, model.block(rows, list(range(length)), None, None)[0]).flatten(0, 1)
+        return model.logits(out[None])
+
+    return {("adapter", model.layer): adapted, ("lens", model.layer): partial(LogitLens(target).logits, model.layer)}
 
 
 def n_decodings(prompts: Mapping[str, list[list[int]]]) -> int:

@@ -25,7 +25,7 @@ from specviz_train.common.console import Console
 from specviz_train.common.decoding import Decoded, Prompts, decode, gain
 from specviz_train.common.files import keep, kept
 from specviz_train.common.optim import Budget
-from specviz_train.common.target_text import Writing
+from specviz_train.common.own_text import Writing
 from specviz_train.recipe import TimedRequest
 from specviz_train.self_skip.search import SkipSetPricer, SublayerCosts, Trials, harm, measure, ranked, search
 

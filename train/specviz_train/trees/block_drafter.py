@@ -21,8 +21,8 @@ from specviz.methods.trained.layers import LayerShape, RopeMode
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz_train.common.console import Console
-from specviz_train.common.target_text import OwnWindows
-from specviz_train.common.tokens import Ids
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.common.training_text import Ids
 from specviz_train.recipe import refuse_unknown
 from specviz_train.trees import card, train
 from specviz_train.trees.card import HeldOutWindows, TreeCard

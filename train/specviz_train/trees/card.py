@@ -1,6 +1,5 @@
 """The cards of block drafters, EAGLE-3 drafters and Medusa heads: what they know, what decoding gains."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -24,8 +23,8 @@ from specviz.methods.trained.parts import DrafterKind, Trained, fingerprint, rea
 from specviz.methods.trained.ranks import N_BUCKETS
 from specviz_train.cards import page as cards
 from specviz_train.common.console import Console
-from specviz_train.common.decoding import Decoded, Prompts, decode
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.decoding import Decoded, Prompts, decode, n_texts
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.common.training_text import TrainingText
 from specviz_train.trees.losses import losses_of
 from specviz_train.trees.objective import read_target
@@ -71,7 +70,7 @@ class TreeCard:
         minutes = made["training"]["minutes"]
         tried = minutes < MINUTES_A_PROMPT  # a recipe tried out: what it gains at its defaults is all that is measured
         own = arms(self.method, partial(self.drafter, trained, adapter), self.arms[:1] if tried else self.arms)
-        prompts = held.source.prompts("held_out", n_prompts(minutes), PROMPT)
+        prompts = held.source.prompts("held_out", n_texts(minutes, N_PROMPTS, MINUTES_A_PROMPT), PROMPT)
         beside = [] if tried else side_by_side(adapter, folder)
         total = sum(map(len, prompts.values())) * (len(own) + len(beside))
         with console.ticks("decoding", total, "texts") as tick:
@@ -97,11 +96,6 @@ class TreeCard:
     def words(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """What the page says besides its numbers."""
         return {**said(numbers), **self.said(numbers)}
-
-
-def n_prompts(minutes: float) -> int:
-    """How many texts of each domain are decoded after a training of so many minutes."""
-    return min(N_PROMPTS, math.ceil(minutes / MINUTES_A_PROMPT))
 
 
 def curve(points: Sequence[Sequence[float]], places: tuple[str, str]) -> str:

@@ -19,7 +19,7 @@ from specviz.methods.dflash.drafter import MaskedBlock
 from specviz.methods.dflash.network import KIND, MaskedBlockNetwork, MaskedConfig, Trained, packed_blocks
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz_train.common.console import Console
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import levels, train
 from specviz_train.trees.block_drafter import layer_like, vocabulary_of
 from specviz_train.trees.card import HeldOutWindows, TreeCard

@@ -10,7 +10,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.eagle3.drafter import KIND, Eagle, EagleConfig, EagleNetwork, Trained
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz_train.common.console import Console
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import levels, train
 from specviz_train.trees.block_drafter import head_rows, layer_like, vocabulary_of
 from specviz_train.trees.card import TreeCard

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.mtp.network import MtpNetwork
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import levels
 
 WINDOWS, AT_ONCE = 64, 8  # of the text, and of those at once

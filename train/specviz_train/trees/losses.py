@@ -30,8 +30,8 @@ from specviz.methods.specblock.network import Trained as BlockTrained
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.parts import Trained
 from specviz.methods.trained.ranks import ranks
-from specviz_train.common.target_text import OwnWindows
-from specviz_train.common.tokens import Ids
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.common.training_text import Ids
 from specviz_train.trees.objective import DrafterBatches, PartResult, TargetOutputs, read_target
 
 Shares = tuple[tuple[float, ...], ...]

@@ -9,7 +9,7 @@ from specviz.methods.medusa.drafter import KIND, Medusa, MedusaConfig, MedusaHea
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.rank_shapes import best_paths, expected
 from specviz_train.common.console import Console
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import train
 from specviz_train.trees.block_drafter import head_rows, vocabulary_of
 from specviz_train.trees.card import HeldOutWindows, TreeCard

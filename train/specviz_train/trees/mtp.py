@@ -15,7 +15,7 @@ from specviz.methods.mtp.drafter import Mtp
 from specviz.methods.mtp.network import KIND, MtpConfig, MtpNetwork, Trained
 from specviz.methods.trained.parts import fingerprint
 from specviz_train.common.console import Console
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.recipe import refuse_unknown
 from specviz_train.trees import fitted, levels, train
 from specviz_train.trees.block_drafter import layer_like, vocabulary_of

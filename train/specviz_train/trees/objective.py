@@ -20,8 +20,8 @@ from specviz.methods.specblock.losses import TargetRows
 from specviz_train.common.kept_states import KeptStates
 from specviz_train.common.loop import Loop, Objective, Rated, StepResult, move
 from specviz_train.common.optim import BatchedMuon, Budget
-from specviz_train.common.target_text import OwnWindows
-from specviz_train.common.tokens import Ids
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.common.training_text import Ids
 from specviz_train.common.workers import Workers
 
 Optimizer = Literal["muon", "adamw"]

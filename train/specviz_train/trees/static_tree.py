@@ -15,10 +15,10 @@ from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.trained.parts import OPTION, read_config
 from specviz.methods.trained.rank_shapes import best_paths, expected, write_table
-from specviz_train.common import target_text, training_text
+from specviz_train.common import own_text, training_text
 from specviz_train.common.console import Console
 from specviz_train.common.corpus import CorpusRequest
-from specviz_train.common.target_text import OwnWindows, TextWriter
+from specviz_train.common.own_text import OwnWindows, TextWriter
 from specviz_train.trees.losses import PlaceResult, Shares, counted_ranks, heads_of, levels_of
 from specviz_train.trees.objective import TargetOutputs
 
@@ -71,9 +71,9 @@ def _written(
     writer: TextWriter, request: StaticTreeRequest, report: Callable[[int, str], None]
 ) -> Iterator[OwnWindows]:
     """Greedy windows, a batch at a time."""
-    done, how = 0, replace(target_text.TREES, temperatures=(0.0,))
+    done, how = 0, replace(own_text.TREES, temperatures=(0.0,))
     while done < request.windows:
-        rows = min(target_text.TREES.rows, request.windows - done)
+        rows = min(own_text.TREES.rows, request.windows - done)
         windows = writer.batch((request.seed, done), how, rows)
         done += rows
         report(done, "")

@@ -17,10 +17,10 @@ from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import DraftLoss
 from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz_train import recipe as part
-from specviz_train.common import own_text, target_text, workers
+from specviz_train.common import own_text, workers
 from specviz_train.common.console import Console
 from specviz_train.common.kept_states import KeptStates
-from specviz_train.common.target_text import OwnWindows
+from specviz_train.common.own_text import OwnWindows
 from specviz_train.recipe import OwnTextRequest, TimedRequest, refuse_unknown
 from specviz_train.trees import begun as earlier
 from specviz_train.trees.card import HeldOutWindows, TreeCard
@@ -134,7 +134,7 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
     if not crew.main:
         return None
     console.say("measuring; that is not in the minutes")
-    how = target_text.trees_writing(request.length)
+    how = own_text.trees_writing(request.length)
     how = replace(how, temperatures=recipe.temperatures or how.temperatures)
     held = HeldOutWindows(begun.writer("held_out").batch((request.seed + 1, 0), how, N_WINDOWS), begun.source)
     recipe.kind.write(request.out, recipe.completed(target, trained, held))
@@ -184,7 +184,7 @@ def _settled(request: R, crew: workers.Workers) -> R:
 
 def _fits(request: TreeDrafterRequest, target: ModelAdapter) -> dict[str, Any]:
     """No settings of its own. Raises SpecvizError for windows that the target cannot hold."""
-    least, most = 2 * target_text.TREES.prompt, getattr(target.config, "max_position_embeddings", None)
+    least, most = 2 * own_text.TREES.prompt, getattr(target.config, "max_position_embeddings", None)
     if 0 < request.length < least:
         raise SpecvizError(f"--length {request.length}: windows of less than {least} tokens teach little")
     if most is not None and request.length > most:
