@@ -17,8 +17,7 @@ from specviz.errors import KnobError
 from specviz.events import Event
 from specviz.events import Window as WindowRecord
 from specviz.methods import get_method
-from specviz.methods.lookahead.budget import nearly_free, window_shape
-from specviz.methods.lookahead.drafter import LookaheadWindow, Pool, TextReader
+from specviz.methods.lookahead.drafter import LookaheadWindow, Pool, TextReader, nearly_free, window_shape
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
 from specviz_lab.prove.enumerate import deviation
