@@ -1,4 +1,4 @@
-"""Commands a worker takes, one JSON object a line: `{"cmd": .., "id": .., ..}` (contract.md 4, Wire).
+"""Commands a worker takes, one JSON object a line: `{"cmd": .., "id": .., ..}`.
 
 Answers are events on the worker's stdout; a command that is not carried out is answered by `refused` with its id.
 """

@@ -1,4 +1,4 @@
-"""Knobs: one table per method, from which command-line flags, controls and checks are made (contract.md 5).
+"""Knobs: one table per method, from which command-line flags, controls and checks are made.
 
 A spec is keyed by (method, name): range, default and help may differ between methods. `Knobs` is the frozen snapshot
 a round runs with; a change makes a new snapshot with the next version, and takes effect at the next round (applies

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-# Rules that are decided again on a recorded draft (verification.md 3.2-3.5), by the names that metrics have for them.
+# Rules that are decided again on a recorded draft, by the names that metrics have for them.
 Rule = Literal["tokenwise", "hsd", "hsd_naive"]
 TOKENWISE: Rule = "tokenwise"
 CAPPED: Rule = "hsd"  # which is blockwise
@@ -44,7 +44,7 @@ class VerifierTraits(msgspec.Struct, frozen=True, kw_only=True):
     """Of a verifier."""
 
     # backward: a draft is tested from its end, the longest prefix that passes is kept, and shorter ones with it. The
-    # rate "accepted / tested" means nothing for such a rule (verification.md 8); survival does.
+    # rate "accepted / tested" means nothing for such a rule; survival does.
     direction: Literal["forward", "backward"] = "forward"
     order: Order = "prefixes"  # what a backward rule scans: one chain; candidate by candidate; leaves to root
     letter: Letter = "c"  # the weight of a prefix in the letters of its paper

@@ -14,14 +14,14 @@ import pytest
 from support.traces import make_events, write_trace
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
+ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets", "train", "lab"))]
 HEAVY = {
     "torch",
     "transformers",
     "accelerate",
     "specviz.engine",
     "specviz.methods.draft_model.drafter",
-    "specviz.train",
+    "specviz_train",
 }
 
 _REPORT = "import sys, json; print(json.dumps(sorted(sys.modules)))"
@@ -49,7 +49,8 @@ ABOVE_THE_LINE = [
     "specviz.local_models",
     "specviz.runlog",
     "specviz.cost",
-    "specviz.prove",
+    "specviz_lab.prove",
+    "specviz_lab.commands",
     "specviz.cli",
 ]
 

@@ -17,7 +17,7 @@ from specviz.methods import all_methods
 from specviz.verifiers import all_verifiers
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app")
+PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app", "train/specviz_train", "lab/specviz_lab")
 BELOW = ("specviz/methods/", "specviz/verifiers/")
 # `draft` is a method, and a stage, a lane, a model and a stream of random numbers: it counts beside a method only.
 NAMES = frozenset({*all_methods(), *all_verifiers()}) - {"draft"}
@@ -27,13 +27,13 @@ LOOKS_UP = ("get", "pop", "setdefault", "startswith", "endswith", "index", "coun
 ALLOWED: dict[str, tuple[str, str]] = {
     "specviz/trace/migrate.py": ("*", "what the names in old headers stood for: the one table of its kind"),
     "specviz/traits.py": ("tokenwise hsd hsd_naive", "the rules that metrics replay, declared; they are keys of JSON"),
-    "specviz/bench/ablation.py": (
+    "lab/specviz_lab/bench/ablation.py": (
         "sps pearl",
         "the rows that the claims of the paper are about, declared beside them",
     ),
-    "specviz/bench/report/ablation.py": ("specbranch", "the heading of a column"),
-    "specviz/bench/report/sheets.py": ("specbranch", "the heading of a column"),
-    "specviz/bench/results.py": (
+    "lab/specviz_lab/bench/report/ablation.py": ("specbranch", "the heading of a column"),
+    "specviz/comparison/sheets.py": ("specbranch", "the heading of a column"),
+    "lab/specviz_lab/bench/results.py": (
         "ar ngram layerskip specbound",
         "pairs of arms that are worth reading, declared",
     ),
@@ -43,8 +43,8 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "app/specviz_app/figures/cost.py": ("sps pearl", "names of cost formulas"),
     "tui/specviz_tui/panels/lanes_views.py": ("pearl", "the name of a cost formula"),
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.
-    "specviz/prove/known.py": ("*", "numbers of the paper and closed forms by verifier"),
-    "specviz/prove/report.py": ("blockwise hsd", "the two that are proved to be one"),
+    "lab/specviz_lab/prove/known.py": ("*", "numbers of the paper and closed forms by verifier"),
+    "lab/specviz_lab/prove/report.py": ("blockwise hsd", "the two that are proved to be one"),
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app")
+PACKAGES = ("specviz", "tui/specviz_tui", "app/specviz_app", "train/specviz_train", "lab/specviz_lab")
 
 # Names that only others' objects have, and why they must be asked for.
 FOREIGN = {
@@ -32,7 +32,7 @@ FOREIGN = {
 # Files that ask for several of such names in turn.
 IN_TURN = {
     "specviz/engine/model/adapter.py": "names that families have for the same part",
-    "specviz/bench/peers.py": "names that families have for the same part",
+    "lab/specviz_lab/bench/peers.py": "names that families have for the same part",
 }
 
 
@@ -62,7 +62,8 @@ def test_no_hook_is_looked_for_by_name() -> None:
 
 
 def test_every_exception_is_needed() -> None:
-    sources = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "specviz").rglob("*.py")}
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
     names = {name for source in sources.values() for _, name in asked(source)}
     for why, few in FOREIGN.items():
         assert why

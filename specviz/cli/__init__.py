@@ -20,7 +20,7 @@ from specviz.errors import MissingExtra, SpecvizError, suggestion
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, CLOSED_PIPE, TERMINATED = 0, 1, 2, 130, 141, 143
 
-# Where each command lives, below this package, and what it does: one line here, so that the list imports none of them.
+# Where each command lives, below this package or in that of an extra, and what it does: the list imports none of them.
 _TABLE = (
     ("run.run", "Decode a prompt, round by round, and say what speculation brought."),
     ("look.tui", "Watch a run live, or replay a trace, in the terminal."),
@@ -31,10 +31,13 @@ _TABLE = (
     ("look.query", "Ask recordings by SQL: runs, prompts, rounds and tests as tables."),
     ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
     ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
-    ("measure.prove", "Prove by enumeration that verifiers keep the target's law; show wrong ones failing."),
+    (
+        "specviz_lab.commands.prove",
+        "Prove by enumeration that verifiers keep the target's law; wrong ones fail.",
+    ),
     ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),
-    ("measure.bench", "Measure speeds against the library's own loops."),
-    ("measure.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
+    ("specviz_lab.commands.bench", "Measure speeds against the library's own loops."),
+    ("specviz_lab.commands.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
     ("look.diff", "Say what changed between two recordings, or sets of them; a gate for regressions."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
@@ -43,10 +46,10 @@ _TABLE = (
     ("look.schema", "Print the JSON Schema of the event records."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
     ("models", "Show, list, fetch and remove models."),
-    ("train", "Train a model pair from nothing, or the small parts that methods add to a model."),
+    ("specviz_train.train", "Train a model pair from nothing, or the small parts that methods add to a model."),
     ("look.convert", "Turn pickled weights into safetensors, without running anything they contain."),
 )
-HOMES = {home.rpartition(".")[2]: home for home, _ in _TABLE}
+HOMES = {home.rpartition(".")[2]: home if home.startswith("specviz_") else f"{__name__}.{home}" for home, _ in _TABLE}
 COMMANDS = {home.rpartition(".")[2]: words for home, words in _TABLE}
 
 _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
@@ -63,6 +66,8 @@ _BAD_NAME = (
     errno.ENXIO,
 )
 _EXTRA_OF = {
+    "specviz_train": "train",
+    "specviz_lab": "lab",
     "torch": "engine",
     "transformers": "engine",
     "accelerate": "engine",
@@ -96,7 +101,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"{__name__}.{HOMES[cmd_name]}").command
+        command: click.Command = importlib.import_module(HOMES[cmd_name]).command
         return command
 
     def resolve_command(

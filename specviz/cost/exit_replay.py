@@ -1,11 +1,11 @@
-"""Early exit replayed without a model: exact rounds for any setting from one recorded pass (specbound.md 11.5).
+"""Early exit replayed without a model: exact rounds for any setting from one recorded pass.
 
 Under `walk` the text does not depend on the exit settings, so what every head says after every token of it decides
 all rounds. Tokens per round are exact. Layer calls are exact up to a wrong draft; what would have been drafted behind
 it is not in the text, so there they lie between two bounds. Draws that the target shares with the draft are not
 recorded: the replay is of `draft_mode` argmax.
 
-The annealed confidence test in numbers (specbound.md 7): its temperature, and what it asks of the raw confidence.
+The annealed confidence test in numbers: its temperature, and what it asks of the raw confidence.
 
 Texts out of a trace, as the early-exit replay needs them: what was written, how it ended, what heads said of it.
 """

@@ -1,4 +1,4 @@
-"""Who paid and who earned in an early-exit round (specbound.md 11.1, 11.2), and how long one takes on a machine.
+"""Who paid and who earned in an early-exit round, and how long one takes on a machine (SpecBound).
 
 Two currencies that must not be mixed: *layer calls* are sequential weight reads (time on one sequence), *cells* are
 layer-row units (arithmetic). The method saves calls; it never saves cells.
@@ -55,7 +55,7 @@ class RoundCost:
 
 
 def head_cost(vocab: int, width: int, layer_params: int) -> float:
-    """`c_h`: the weights one head test reads, in layers, when it ends in the full head (specbound.md 8.2)."""
+    """`c_h`: the weights one head test reads, in layers, when it ends in the full head."""
     return vocab * width / layer_params
 
 

@@ -1,7 +1,7 @@
 """The modelled clock of rounds: what a pipeline would take with these costs, whatever machine wrote the trace.
 
 Deterministic, so that pipelines can be compared and taught where nothing overlaps for real; never to be mixed with a
-measured time in one number. Costs (specbranch.md 7): a draft forward over b rows takes `t (1 + kappa_q (b-1))`, a
+measured time in one number. Costs: a draft forward over b rows takes `t (1 + kappa_q (b-1))`, a
 target forward over w tokens `c t (1 + kappa_p (w-1))`. A round is, in this order: the classifier's calls; the draft
 forwards that must come before the target's pass (target idle); the target's pass with the drafter's further forwards
 beside it; the barrier. Plain drafting has nothing beside, PEARL nothing before, SpecBranch both.

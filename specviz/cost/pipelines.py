@@ -1,4 +1,4 @@
-"""What a token costs in each pipeline when acceptance is i.i.d.: closed forms of specbranch.md 2 and 8.2.
+"""What a token costs in each pipeline when acceptance is i.i.d.: closed forms.
 
 `alpha` is the chance that a drafted token is accepted, `gamma` the draft length, `c` one target forward in draft
 forwards, `t` the time of one draft forward; latencies are times per committed token. Three families, never to be read

@@ -1,4 +1,4 @@
-"""What every record has, and how numbers are written (contract.md 1 and 4)."""
+"""What every record has, and how numbers are written."""
 
 import inspect
 import math

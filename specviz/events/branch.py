@@ -2,7 +2,7 @@
 
 A round of these drafts ahead of its own verdict, so a token may be born in one round and its fate be known in a later
 one: `settle` names every token once, in the round that decides. Confidences are those of the draft model's raw softmax,
-before any temperature (specbranch.md 1): they are linear, and so are masses and thresholds.
+before any temperature: they are linear, and so are masses and thresholds.
 """
 
 from typing import Annotated, Literal

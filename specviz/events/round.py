@@ -151,7 +151,7 @@ class Verify(SummaryRecord, tag="verify", kw_only=True):
 
 
 class Chain(FullRecord, tag="chain", kw_only=True):
-    """Joint-ratio quantities of one position of a sampled chain (verification.md 9)."""
+    """Joint-ratio quantities of one position of a sampled chain."""
 
     node: Id
     log_r: Real

@@ -132,7 +132,7 @@ class AdaptReplay(msgspec.Struct, kw_only=True):
 
 
 class Adapt(Event, tag="adapt", kw_only=True):
-    """What was learnt from a query, at its end (specblock.md 8): behind its last round, before the next `prefill`.
+    """What was learnt from a query, at its end: behind its last round, before the next `prefill`.
 
     `S`: summed surprise at rejections, `s` the same by round, what decisions go by. `gain`, `se`: expected rise of the
     mean acceptance length by the action taken; `save`, `cost`, `lcb`, `ucb` in seconds; all null for skip, and `arms`

@@ -1,4 +1,4 @@
-"""Every number about a run, defined once (contract.md 6).
+"""Every number about a run, defined once.
 
 `Tally` folds events, its `summary()` gives `Metrics` at any moment; `measure(events)` does both.
 """

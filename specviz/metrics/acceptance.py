@@ -1,4 +1,4 @@
-"""Metrics of every run (contract.md 6): counts, lengths of blocks, how much of the drafts was kept; and metrics that
+"""Metrics of every run: counts, lengths of blocks, how much of the drafts was kept; and metrics that
 only some methods have: branches drafted ahead, trees of trained drafters, early exit.
 
 Σ runs over all rounds of the run, the last, cut one included. A formula returns null where its quantity is undefined

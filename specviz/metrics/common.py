@@ -1,4 +1,4 @@
-"""Metrics of every run: time, lanes, and what was kept by length, position and depth (contract.md 6).
+"""Metrics of every run: time, lanes, and what was kept by length, position and depth.
 
 Beside the accepted-length histogram stands the one that a constant acceptance probability would give. If every drafted
 position were kept with the same probability `a`, independently, a round whose draft is `d` deep would keep `j < d`

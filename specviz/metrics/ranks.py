@@ -1,12 +1,11 @@
-"""Ranks, widths and blocks of drafted trees (specblock.md 12): every number over *expansions*, one (block, slot)
+"""Ranks, widths and blocks of drafted trees: every number over *expansions*, one (block, slot)
 distribution at one parent node each.
 
 Buckets: 0 the draft's best token is the target's, 1 ranks 2 to 4, 2 ranks 5 to 10, 3 lower or outside the draft
 vocabulary. An expansion is *known* when the target has a row at its parent. Over the path coverage asks for the token
 that was written, over all known ones for the target's best; figures on the path are conditional on a right prefix.
 
-What was learnt while serving, over a run: actions, what exploring cost, what was taken back, and regret
-(specblock.md 8).
+What was learnt while serving, over a run: actions, what exploring cost, what was taken back, and regret.
 """
 
 from collections import Counter

@@ -251,7 +251,7 @@ def ratio(
 
 
 class Metrics(Mapping[str, Any]):
-    """One run in numbers, by the names of contract.md 6: `metrics["mean_accepted"]`, `metrics.mean_accepted`.
+    """One run in numbers, by the names of docs/metrics.md: `metrics["mean_accepted"]`, `metrics.mean_accepted`.
 
     Null: undefined for this run, or not recorded at its level. Keys of `survival` and the like are draft positions,
     depths or counts. `modelled` is another clock than every time beside it.

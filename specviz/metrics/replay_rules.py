@@ -1,14 +1,14 @@
 """A recorded sampled chain, decided again by three verifiers on the same draft and the same uniforms; no model runs.
 
-Thresholds (verification.md 3.2-3.5): tokenwise `a_t = min(1, rho_t)`, forward; capped HSD, which is blockwise,
+Thresholds: tokenwise `a_t = min(1, rho_t)`, forward; capped HSD, which is blockwise,
 `h_t = D+/(D+ + 1 - c)`, last position `c`; naive HSD `Dhat+/(Dhat+ + 1 - r)`, last position `min(1, r)`, both
-backward. They come from the `chain` records; the uniform of a position is a pure function of the key (contract.md 2),
+backward. They come from the `chain` records; the uniform of a position is a pure function of the key,
 so it is known where no test was made too. The run's own rule keeps its own recorded thresholds, to the last digit.
 
 What a round's counterfactual says is exact for that round. It says nothing of the text a run of its own would have
 gone on with: after another stop the next draft is another one.
 
-Three verifiers on the same drafts and uniforms, over a run (verification.md 4, 8 and 9; contract.md 6 and 10).
+Three verifiers on the same drafts and uniforms, over a run.
 
 Three things, kept apart. *Expected*: given a whole draft, only the uniforms are open. A forward rule keeps at least t
 tokens with the product of its first t keep chances; a backward scan unless every test from the end down to t fails,
@@ -103,7 +103,7 @@ class _Ratio:
         return _Ratio(log_r, min(0.0, self.log_c + rho), t if log_r > self.peak else self.cap_at, peak, product)
 
     def credit(self, chain: Chain | None) -> dict[Rule, float]:
-        """P(at least so many tokens are kept | they were drafted), by rule (verification.md 4)."""
+        """P(at least so many tokens are kept | they were drafted), by rule."""
         if chain is not None:
             return {TOKENWISE: chain.credit_token, CAPPED: chain.credit_hsd, NAIVE: chain.credit_naive}
         return {TOKENWISE: self.product, CAPPED: math.exp(self.log_c), NAIVE: math.exp(min(0.0, self.log_r))}
@@ -154,7 +154,8 @@ def passed(link: ChainPosition, rule: Rule) -> bool | None:
 
 
 def kept(chain: Sequence[ChainPosition], rule: Rule) -> int | None:
-    """How many tokens a rule keeps of a chain: rule A of verification.md 2 for tokenwise, rule B for the others."""
+    """How many tokens a rule keeps of a chain: up to the first failed test for tokenwise, up to the last passed
+    one for the others."""
     tests = [passed(link, rule) for link in chain]
     if rule == TOKENWISE:
         if None in tests[: tests.index(False) if False in tests else None]:

@@ -2,7 +2,7 @@
 
 Nodes are numbered 0..n-1 in the order they are fed; `parents` holds earlier numbers or -1 (the root: the last committed
 token). A chain is `parents = (-1, 0, 1, ..)`. `ids` are the numbers that stay the same over a whole query and stand in
-events; siblings are tested in id order. Three groups, in this order (contract.md 3):
+events; siblings are tested in id order. Three groups, in this order:
 
 * `[0, n_judged)`      fed to the target and judged,
 * `[n_judged, n_fed)`  fed only (they shape a later draft),
@@ -39,7 +39,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What a stopped chain hands to the next round: `hsd_naive` alone (verification.md 3.5).
+    """What a stopped chain hands to the next round: `hsd_naive` alone.
 
     `log_ratio`: log of the joint ratio R of the path written so far; `inf` when its last token was impossible under
     the draft law, and then the rest follows the plain target. `left`: carried rounds still to come, this one included.
@@ -52,7 +52,7 @@ class Carry:
 
 
 class Spelling:
-    """Groups the nodes of a draft by the text they spell: tests follow that, not parent ids (contract.md 3).
+    """Groups the nodes of a draft by the text they spell: tests follow that, not parent ids.
 
     `first(node)` is the node that stands for the group: the first in feed order that has a target row, else the first.
     `candidates(node)` are the children of *every* node of the group, in id order.
@@ -133,7 +133,7 @@ class Draft:
 
     @property
     def n_drafted(self) -> int:
-        """Tokens drafted in this round: judged ones that are new, and those ahead (contract.md 6)."""
+        """Tokens drafted in this round: judged ones that are new, and those ahead."""
         return len(self.judged) - len(self.pending) + len(self.ahead)
 
     @cached_property

@@ -1,6 +1,6 @@
 """Keyed random draws: every uniform is a function of (seed, stream, round, position, index).
 
-Philox4x32-10 (Salmon et al. 2011), key = seed, counter = (pos, round, index, stream); contract.md section 2. Nothing
+Philox4x32-10 (Salmon et al. 2011), key = seed, counter = (pos, round, index, stream). Nothing
 here has state, so draws have no order: threads, probes, pauses and aborted rounds cannot move a token. The `target`
 stream ignores the round and is used for at most one committed token a position; every other stream must carry it,
 because a backward scan looks at draws beyond the place where it stops.

@@ -2,7 +2,7 @@
 
 A row need not be normalised. Everything here works on whatever array it is handed, so verifiers run unchanged on
 numpy in a proof (Fractions in an object array included) and on device tensors in a session. At temperature 0 a row is
-`Certain(token)`: the one-hot vector, never built (verification.md 3.1).
+`Certain(token)`: the one-hot vector, never built.
 """
 
 import sys
@@ -84,7 +84,7 @@ def scaled(row: Any) -> tuple[Any, float]:
 
 
 def cumulative(row: Any) -> Any:
-    """Running sum `[V]` in token-id order, in float64 (contract.md 2); exact on object arrays."""
+    """Running sum `[V]` in token-id order, in float64; exact on object arrays."""
     if hasattr(row, "cpu"):
         return row.double().cumsum(-1)
     return np.cumsum(row) if row.dtype == object else np.cumsum(row, dtype=np.float64)

@@ -1,7 +1,7 @@
 """`fold(events) -> Run`: the whole stream as rounds. A live run is the same fold over a stream that still grows.
 
 `Run.apply` takes one event in constant time and never raises for an odd order: an unfinished round stays open, an
-aborted one is replaced when its number comes again (contract.md 1), a record of a kind that nobody here knows is kept
+aborted one is replaced when its number comes again, a record of a kind that nobody here knows is kept
 with its round. The `Run` grows in place and belongs to one thread; what is handed to a painter is a `Frame`, which
 cannot change.
 

@@ -1,7 +1,7 @@
 """`RoundTree`: who stands where in the draft of one round. Worked out once per round, asked by layout, steps and
 explanations.
 
-Siblings are the children of every node that *spells* the same text (contract.md 3), in id order: parallel chains
+Siblings are the children of every node that *spells* the same text, in id order: parallel chains
 that begin alike compete for the same place, whatever their parent ids.
 """
 

@@ -4,7 +4,7 @@ Depths are differences of positions, and views and metrics loop over them: so a 
 text, and a round may have so many records, before anybody counts. Reading applies this to every trace, for every
 command. What a number may be by itself stands with its class.
 
-The checker (contract.md 4, "Checked on read") is a fold that stops at the first violation. Per round: `u < thr` iff
+The checker is a fold that stops at the first violation. Per round: `u < thr` iff
 passed; the drawn token decides; `n_emitted` = accepted + closing = length of `commit`; lengths go on without a hole.
 Over the run: `n_accepted` and `n_tested` at most `n_drafted` (a single round may test what an earlier one drafted), and
 the sums named in `end.totals`.

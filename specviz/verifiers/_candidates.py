@@ -1,4 +1,4 @@
-"""The candidates of a draft: its root-to-leaf paths, in the order they are tried (verification.md 3.7). Not a verifier.
+"""The candidates of a draft: its root-to-leaf paths, in the order they are tried. Not a verifier.
 
 A path owns the nodes that no earlier path holds; `shared` counts the others, which are leading ones. Paths come in the
 order of the id of their first own node, which is the order they were drawn in: a node's eldest child continues its

@@ -1,4 +1,4 @@
-"""The joint-ratio arithmetic of one drawn chain (verification.md 3.3 to 3.5, 5.3). Not a verifier.
+"""The joint-ratio arithmetic of one drawn chain. Not a verifier.
 
 With r_t the joint ratio of the first t drafted tokens, everything rests on a weight w_t: capped, c_t = r_t divided by
 its running maximum (blockwise, HSD), or r_t itself (naive HSD). The branch below position t is compared with weights
@@ -132,7 +132,7 @@ def weigh(part: JointChain, *, capped: bool = True, start: Any = None) -> Weighe
     p, q = _masses(part)
     xp = namespace(p)
     with np.errstate(divide="ignore", invalid="ignore"):  # of log 0
-        # A token the draft law cannot give breaks the contract: it counts as rejected (verification.md 5.1).
+        # A token the draft law cannot give breaks the contract: it counts as rejected.
         step = xp.where(q > 0, xp.log(p) - xp.log(q), -math.inf)
     log_r = begin + xp.cumsum(step, 0)
     peak = np.maximum.accumulate(log_r) if xp is np else log_r.cummax(0).values
@@ -165,7 +165,7 @@ def _weigh_here(part: JointChain, capped: bool, begin: float) -> WeighedChain | 
     p, q = rows[picks].tolist(), laws[picks].tolist()
     log_r, log_w, total, peak = [begin], [begin], 0.0, 0.0
     for mass, law in zip(p, q, strict=True):
-        # A token the draft law cannot give breaks the contract: it counts as rejected (verification.md 5.1).
+        # A token the draft law cannot give breaks the contract: it counts as rejected.
         total += math.log(mass) - math.log(law) if mass > 0 and law > 0 else -math.inf
         log_r.append(begin + total)
         peak = max(peak, log_r[-1])
@@ -227,7 +227,7 @@ def residual(part: JointChain, weighed: WeighedChain, t: int) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What is worth recording of position t = 1..gamma (verification.md 9). Divergences are of the branch below it.
+    """What is worth recording of position t = 1..gamma. Divergences are of the branch below it.
 
     `d_pq` lacks, `d_qp` is too much, relative to the capped prefix; `dhat_*` the same with the uncapped ratio. None at
     the last position. `h`: the chance capped HSD keeps the prefix with. `cap_at`: where the ratio peaked, 0 = nowhere

@@ -1,12 +1,12 @@
 """`blockwise`: keep the longest prefix whose weight passes, tested from the last position down (Sun et al. 2024).
 
-verification.md 3.3. With w_0 = 1, w_t = min(1, w_{t-1} p_t(X_t)/q_t(X_t)) and S_t = sum_y (w_t p_{t+1}(y) -
+With w_0 = 1, w_t = min(1, w_{t-1} p_t(X_t)/q_t(X_t)) and S_t = sum_y (w_t p_{t+1}(y) -
 q_{t+1}(y))+ the first t tokens are kept with `S_t / (S_t + 1 - w_t)`, the whole draft with w_gamma, and the closing
 token is drawn from (w_t p_{t+1} - q_{t+1})+. A failed test overrules nothing: a shorter prefix may still pass. No
-lossless rule with one target call and plain continuation keeps more in expectation (4, optimality).
+lossless rule with one target call and plain continuation keeps more in expectation (their theorem).
 
 `hsd` is another name of it: hierarchical speculative decoding with the capped ratio, as its equations define it (Zhou
-et al. 2026; 3.4). c_t is the joint ratio r_t over its running maximum; below the first t tokens the draft lacks
+et al. 2026). c_t is the joint ratio r_t over its running maximum; below the first t tokens the draft lacks
 D+_t = sum_y (c_t p_{t+1}(y) - q_{t+1}(y))+ of target mass and has D-_t too much. They are kept with D+_t / D-_t (for
 certain when c_t = 1), the whole draft with c_gamma. But c_t = min(1, c_{t-1} p/q) is w_t, and D-_t = D+_t + 1 - c_t (4,
 reflection identity): two views of one rule, and with one seed they give the same tokens. That the published code

@@ -1,6 +1,6 @@
 """`hsd_naive`: hierarchical speculative decoding without the cap. Lossless, and paid for with further target calls.
 
-verification.md 3.5. Prefixes are kept with the uncapped ratio r_t in place of c_t, so that more of a draft is kept than
+Prefixes are kept with the uncapped ratio r_t in place of c_t, so that more of a draft is kept than
 by any rule that continues plainly. A prefix with r_t > 1 is refilled only in part at its own level; the rest comes from
 its parent's residual. So after a stop at t the remaining planned - t positions follow the residual rows of the path
 *being written*, `(R p - q)+` with R its joint ratio: the first is the closing token, the others are carried rounds, one

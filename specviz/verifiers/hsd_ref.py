@@ -1,6 +1,6 @@
 """`hsd_ref`: HSD as its printed listing and public code have it. NOT lossless: a control, never a default.
 
-verification.md 3.6. As `hsd`, but the last test is min(1, r_gamma), uncapped. A draft whose ratio exceeded 1 and fell
+As `hsd`, but the last test is min(1, r_gamma), uncapped. A draft whose ratio exceeded 1 and fell
 afterwards is kept too often, and too little rejected mass is left to refill what the target lacks. On case A, gamma 2,
 the law is 1/9 away from the target's. It accepts more than `blockwise`, and that is all of the published gain.
 """

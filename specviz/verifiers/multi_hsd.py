@@ -1,12 +1,12 @@
 """`multi_hsd`: several candidates, each judged by the joint rule of `hsd` (= `blockwise`), one after the other.
 
-verification.md 3.7. R is the row required next, at first the target's. A candidate that begins with the text kept so
+R is the row required next, at first the target's. A candidate that begins with the text kept so
 far, and whose further nodes are all its own, is scanned from its leaf back, with R in place of its first row and start
 weight 1, never the ratio of the kept prefix. Where it stops in front of its end, R becomes the residual row of that
 stop and the next candidate is tried; a candidate kept whole ends the round. The closing token comes from R.
 
-A node is tested at most once: retesting a shared one, or starting with the prefix's ratio, breaks the law (section 10,
-controls). Draws without replacement need nothing but the law each sibling was really drawn from.
+A node is tested at most once: retesting a shared one, or starting with the prefix's ratio, breaks the law.
+Draws without replacement need nothing but the law each sibling was really drawn from.
 """
 
 from specviz.probability.draft import ROOT, Draft

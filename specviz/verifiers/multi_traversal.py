@@ -1,6 +1,6 @@
 """`multi_traversal`: a drawn tree judged from its leaves to its root, depth first (after Weng et al. 2025).
 
-verification.md 3.7. A node carries a weight w and the row R required below it, at first the target's. A child y drawn
+A node carries a weight w and the row R required below it, at first the target's. A child y drawn
 from q gets min(1, w R(y)/q(y)). A node whose children have all failed is kept with chance w, and the closing token
 comes from R. If it fails, its parent goes on with R <- (w R - q)+ normalised and w <- S / (S + 1 - w), S the mass of
 that residual, at its next child. On one chain this is `blockwise`. Against `multi_hsd` neither dominates.
@@ -103,7 +103,7 @@ class _Traversal:
     def _weight(self, node: int) -> Any:
         parent, k = self.place[node]
         p, q = self.given(node), self.q[node, node]
-        # A token the draft law cannot give breaks the contract: it counts as rejected (verification.md 5.1).
+        # A token the draft law cannot give breaks the contract: it counts as rejected.
         if self.exact:
             return min(1, self.chance(parent, k) * Fraction(p) / Fraction(q)) if q > 0 else 0
         return min(0.0, self._start(parent, k) + _log(p) - _log(q)) if p > 0 and q > 0 else -math.inf

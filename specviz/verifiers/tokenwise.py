@@ -1,6 +1,6 @@
 """`tokenwise`: keep a drafted token with probability min(1, p/q), else draw from the residual (p - q)+.
 
-Leviathan et al. 2023, Chen et al. 2023; verification.md 3.2 for chains, 3.7 for several candidates. At every text the
+Leviathan et al. 2023, Chen et al. 2023. At every text the
 candidates are tried in id order against a row R that starts as the target's: `thr = min(1, R(x)/q(x))`, and after a
 failure `R <- (R - q)+` normalised. A point mass is the case q = 1 at its token, so `thr = R(x)` and x leaves R.
 Siblings drawn without replacement carry the law they were really drawn from, which is all the rule needs.

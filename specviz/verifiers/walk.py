@@ -1,8 +1,8 @@
-"""`walk`: draw every token from the target and follow it through the draft as far as it goes (specblock.md 6.1).
+"""`walk`: draw every token from the target and follow it through the draft as far as it goes.
 
 The draw uses the `target` stream, keyed by position alone, so the text is that of plain decoding token for token, for
-any draft whatsoever. At temperature 0 it is greedy matching (verification.md 3.1). On a deterministic tree it has the
-law of `tree_tokenwise` and `tree_hsd` (verification.md 3.8), so these are other names of it:
+any draft whatsoever. At temperature 0 it is greedy matching. On a deterministic tree it has the
+law of `tree_tokenwise` and `tree_hsd`, so these are other names of it:
 
 * `tree_tokenwise`, child by child: keep y with R(y), else R(y) <- 0 and renormalise. With a point mass on every edge
   that is a draw from the target, read as tests. Every lossless rule keeps the same number of tokens in law here:

@@ -1,5 +1,5 @@
-"""The page Lanes on the worked trace of specbranch.md 4.8: bars, hatches and arrows are those of the view, the clocks
-stay apart, and the cost panel is specviz.cost.pipelines.
+"""The page Lanes on the worked trace (`support.branch_trace`): bars, hatches and arrows are those of the view, the
+clocks stay apart, and the cost panel is specviz.cost.pipelines.
 """
 
 import json
@@ -199,7 +199,7 @@ def test_the_panel_holds_the_formulas_of_the_pipelines(at: Operating) -> None:
     values = {curve.key: curve.values for curve in panel.curves}
     assert set(values) == {key for key, _, _ in CURVES}
     assert values["theorem"][7] == pipelines.theorem_1(0.8, 8, 8)
-    assert values["sps"][7] == pipelines.sps(0.8, 8, 8) == pytest.approx(3.70, abs=0.005)  # specbranch.md 2.4
+    assert values["sps"][7] == pipelines.sps(0.8, 8, 8) == pytest.approx(3.70, abs=0.005)  # simulated in tests/cost
     assert values["pearl"][7] == pytest.approx(3.14, abs=0.005)
     assert values["full"][7] == pytest.approx(3.52, abs=0.005)
     assert values["branch"][8] == pipelines.specbranch_chain(0.8, 8, 8, 0.92, 9)

@@ -1,4 +1,4 @@
-"""The page Verification: what is drawn is what the view says, on case D of the specification, or a reason."""
+"""The page Verification: what is drawn is what the view says, on case D, or a reason."""
 
 import json
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from specviz.bench.measure import Split, Tokens
+from specviz_lab.bench.measure import Split, Tokens
 
 
 class Clock:

@@ -8,7 +8,12 @@ import msgspec
 import pytest
 import torch
 
-from specviz.bench.ablation import (
+from specviz.cli import main
+from specviz.cost.model_clock import Rates, run_facts
+from specviz.engine.run.local import load_pair
+from specviz.events import RoundEnd
+from specviz.metrics.estimate import Estimate
+from specviz_lab.bench.ablation import (
     Ablation,
     AblationSettings,
     OnClock,
@@ -19,14 +24,9 @@ from specviz.bench.ablation import (
     claims_of,
     disturb,
 )
-from specviz.bench.ours import OurArm
-from specviz.bench.settings import VARIANTS, BenchSettings
-from specviz.bench.statistics import PairedRatio
-from specviz.cli import main
-from specviz.cost.model_clock import Rates, run_facts
-from specviz.engine.run.local import load_pair
-from specviz.events import RoundEnd
-from specviz.metrics.estimate import Estimate
+from specviz_lab.bench.ours import OurArm
+from specviz_lab.bench.settings import VARIANTS, BenchSettings
+from specviz_lab.bench.statistics import PairedRatio
 from support.branch_trace import worked
 from support.traces import make_header
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from specviz.bench.measure import Sample, Split
-from specviz.bench.results import arm_result, bars_of, ratios_of
-from specviz.bench.settings import contestants
-from specviz.bench.statistics import PairedRatio, paired, spread
 from specviz.metrics.differences import student
+from specviz_lab.bench.measure import Sample, Split
+from specviz_lab.bench.results import arm_result, bars_of, ratios_of
+from specviz_lab.bench.settings import contestants
+from specviz_lab.bench.statistics import PairedRatio, paired, spread
 
 
 @pytest.mark.parametrize("df", [*range(1, 31), 60, 500])

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from specviz.bench.results import Report
 from specviz.cli import main
+from specviz_lab.bench.results import Report
 
 Captured = pytest.CaptureFixture[str]
 SMALL = ("--max-new-tokens", "8", "--repeats", "1", "--limit", "2", "--threads", "1")

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from specviz.bench import compare as run
-from specviz.bench.compare import ALL, PromptKind, RunCounts, domains
 from specviz.cli import main
+from specviz.comparison import measured as run
+from specviz.comparison.measured import ALL, PromptKind, RunCounts, domains
 from specviz.metrics import measure
 from specviz.metrics.differences import RatioOfSums, difference_of
 from specviz.metrics.estimate import ratio
@@ -111,7 +111,7 @@ def told(pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tup
 
 
 def test_blockwise_and_hsd_write_the_same(told: tuple[str, ...], capsys: Captured) -> None:
-    """The identity of verification.md 3.4 through the whole command: same keys, same text, same counts."""
+    """Capped HSD is block verification, through the whole command: same keys, same text, same counts."""
     options = ("--verifiers", "tokenwise,blockwise,hsd,hsd_ref", "--seeds", "2", "--repetition-penalty", "1.5")
     code, out, err = call(capsys, *SMALL, *told, *options, "--temperature", "0.7")
     assert (code, err) == (0, "")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from specviz.bench.measure import Sample
-from specviz.bench.statistics import check_equal, first_difference
+from specviz_lab.bench.measure import Sample
+from specviz_lab.bench.statistics import check_equal, first_difference
 
 
 @pytest.mark.parametrize(

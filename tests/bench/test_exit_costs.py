@@ -2,14 +2,14 @@
 
 import pytest
 
-from specviz.bench.exit_costs import costs_of_records, costs_of_splits
-from specviz.bench.measure import Split
-from specviz.bench.peers import PeerArm, Peers, exit_layer, refusal
-from specviz.bench.report.speed import sheets
-from specviz.bench.settings import CLIMBERS, DRAFTED, OURS, BenchSettings, contestants
-from specviz.bench.speed import bench
 from specviz.errors import SpecvizError
 from specviz.events import Climb, Event, ExitRound
+from specviz_lab.bench.exit_costs import costs_of_records, costs_of_splits
+from specviz_lab.bench.measure import Split
+from specviz_lab.bench.peers import PeerArm, Peers, exit_layer, refusal
+from specviz_lab.bench.report.speed import sheets
+from specviz_lab.bench.settings import CLIMBERS, DRAFTED, OURS, BenchSettings, contestants
+from specviz_lab.bench.speed import bench
 from support.models import build, planted, save, tokenizer
 from support.traces import plain_round
 

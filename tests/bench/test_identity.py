@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from specviz.bench import identity as module
-from specviz.bench.identity import _value
-from specviz.bench.settings import OURS, BenchSettings, contestants
-from specviz.cli.measure import shared
-from specviz.cli.measure.bench import command
 from specviz.engine.model.pair import load_pair
 from specviz.errors import ModelError
 from specviz.knobs import whole
+from specviz_lab.bench import identity as module
+from specviz_lab.bench.identity import _value
+from specviz_lab.bench.settings import OURS, BenchSettings, contestants
+from specviz_lab.commands import shared
+from specviz_lab.commands.bench import command
 
 _FEW = ["--identity", "60", "--methods", "ngram,tree", "--max-new-tokens", "20", "--threads", "1", "--quiet"]
 

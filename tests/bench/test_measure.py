@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from bench.fakes import Clock, FakeArm
-from specviz.bench.measure import Measurement, MeasuringPlan, measure, turns
-from specviz.bench.results import ratios_of
-from specviz.bench.settings import contestants
+from specviz_lab.bench.measure import Measurement, MeasuringPlan, measure, turns
+from specviz_lab.bench.results import ratios_of
+from specviz_lab.bench.settings import contestants
 
 
 def run(

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from specviz.bench.ours import OurArm
-from specviz.bench.peers import PeerArm, Peers
-from specviz.bench.settings import DEFAULT, OURS, BenchSettings, contestants
-from specviz.bench.speed import bench
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
+from specviz_lab.bench.ours import OurArm
+from specviz_lab.bench.peers import PeerArm, Peers
+from specviz_lab.bench.settings import DEFAULT, OURS, BenchSettings, contestants
+from specviz_lab.bench.speed import bench
 from support.models import planted, tokenizer
 
 PROMPT, N = "abcabc", 24

@@ -2,12 +2,12 @@
 
 import pytest
 
-from specviz.bench.ablation import disturb
-from specviz.bench.peers import Peers
-from specviz.bench.settings import BenchSettings, contestants
 from specviz.cli.request import check_models
 from specviz.engine.run.local import load_pair
 from specviz.errors import ModelError, SpecvizError
+from specviz_lab.bench.ablation import disturb
+from specviz_lab.bench.peers import Peers
+from specviz_lab.bench.settings import BenchSettings, contestants
 from support.models import build, save
 
 

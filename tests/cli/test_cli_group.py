@@ -34,8 +34,24 @@ def test_help_lists_all_commands_and_imports_none() -> None:
     *text, modules = out.splitlines()
     assert [line for name in COMMANDS for line in text if line.startswith(f"  {name} ")]
     loaded = set(json.loads(modules))
-    assert not loaded & {f"specviz.cli.{home}" for home in HOMES.values()}
+    assert not loaded & set(HOMES.values())
     assert not loaded & {"torch", "transformers", "textual", "numpy", "rich", "msgspec"}
+
+
+@pytest.mark.parametrize(("name", "extra"), [("train", "train"), ("bench", "lab"), ("ablate", "lab"), ("prove", "lab")])
+def test_a_command_of_an_extra_says_what_to_install(
+    name: str, extra: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = HOMES[name].partition(".")[0]
+    for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, package, None)
+    done = cli(name)
+    assert (done.code, done.line) == (
+        2,
+        f"this command uses {package}, which is not installed; it needs the extra '{extra}': "
+        f"pip install 'specviz-llm[{extra}]'",
+    )
 
 
 def test_without_a_command_help_is_shown(cli: Cli) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from cli.conftest import Cli
 from specviz.probability.table_models import CASE_A, CASE_C, law
-from specviz.prove import jobs
 from specviz.verifiers import all_verifiers, get_verifier
+from specviz_lab.prove import jobs
 
 A2 = ("--case", "A", "--gamma", "2", "--layout", "chain")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from specviz.cli.measure.shared import each_value
 from specviz.cli.measure.sweep import command
+from specviz.cli.measure.values import each_value
 from specviz.commands import Start
 from specviz.cost.exit_replay import ExitKnobs, queries, rounds
 from specviz.engine.model.files.loading import stop_tokens

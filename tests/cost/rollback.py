@@ -1,4 +1,4 @@
-"""How much of a draft is thrown away when acceptance is i.i.d. (specbranch.md 8.2)."""
+"""How much of a draft is thrown away when acceptance is i.i.d."""
 
 import math
 

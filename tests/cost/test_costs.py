@@ -1,4 +1,4 @@
-"""The arithmetic of gates and ledgers, against closed forms (specbound.md 7 and 11)."""
+"""The arithmetic of gates and ledgers, against closed forms."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_the_raw_threshold_says_what_the_test_says(values: list[float], temp: fl
 
 @given(st.floats(0.1, 6), temperatures, st.floats(0.05, 0.95), st.integers(1, 5000))
 def test_the_raw_threshold_of_equal_rivals(gap: float, temp: float, tau: float, rivals: int) -> None:
-    """`g >= T (logit(tau) + ln m)` (specbound.md 7); with one rival sigmoid(T logit(tau))."""
+    """`g >= T (logit(tau) + ln m)`; with one rival sigmoid(T logit(tau))."""
     raw, conf = (1 / (1 + rivals * math.exp(-gap / t)) for t in (1, temp))
     needed = temp * (math.log(tau / (1 - tau)) + math.log(rivals))
     assert raw_threshold(raw, conf, temp, tau) == pytest.approx(1 / (1 + rivals * math.exp(-needed)), rel=1e-6)

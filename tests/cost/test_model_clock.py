@@ -1,4 +1,4 @@
-"""The modelled clock (specbranch.md 7): its worked trace, lanes that never overlap themselves, and known pipelines."""
+"""The modelled clock: its worked trace, lanes that never overlap themselves, and known pipelines."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -188,7 +188,7 @@ def iid(alpha: float, gamma: int, beside: bool) -> Iterator[RoundFacts]:
 
 @pytest.mark.parametrize(("alpha", "gamma", "c"), [(0.6, 8, 15), (0.8, 5, 5), (0.9, 6, 3)])
 def test_the_clock_and_the_closed_forms_agree(alpha: float, gamma: int, c: float) -> None:
-    """A token's time on the clock is that of specbranch.md 2.4; 6,000 rounds, 4 % is more than 5 standard errors."""
+    """A token's time on the clock is that of the closed form; 6,000 rounds, 4 % is more than 5 standard errors."""
     cost = Rates(t=2, c=c)
     for beside, form in ((False, pipelines.sps), (True, pipelines.pearl)):
         found = added_up(play(iid(alpha, gamma, beside), cost), cost)

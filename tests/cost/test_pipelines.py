@@ -1,4 +1,4 @@
-"""The closed forms of specbranch.md 2 and 8.2 against simulations of the processes they describe, and its tables.
+"""The closed forms of a pipeline's time a token against simulations of the processes they describe, and its tables.
 
 A simulated ratio may lie 5 standard errors off: one such check fails by chance with probability 5.7e-7, all of this
 file together with 1e-4. With the cycles used the smallest error that can be seen is about 2.5 % of a latency.
@@ -161,7 +161,7 @@ def test_the_check_sees_the_wrong_formula() -> None:
     assert not agrees(found, p.overlap_draft_refill(alpha, gamma, 2 * c))
 
 
-# specbranch.md 2.4: alpha, gamma, c; Theorem 1, by time, refill M, refill gamma t, PEARL, SpS
+# Worked out apart: alpha, gamma, c; Theorem 1, by time, refill M, refill gamma t, PEARL, SpS
 TABLE = [
     (0.5, 5, 15, 30.03, 30.48, 15.24, 10.24, 11.37, 10.16),
     (0.5, 15, 15, 30.00, 30.00, 15.00, 15.00, 11.25, 15.00),
@@ -185,7 +185,7 @@ def test_the_branch_chains_of_the_spec() -> None:
         assert p.specbranch_chain(alpha, m, c, hit, m + 1) == pytest.approx(value, abs=0.006)
 
 
-# specbranch.md 2.5: best lengths at alpha .3 .5 .7 .8 .9 .95
+# Worked out apart: best lengths at alpha .3 .5 .7 .8 .9 .95
 @pytest.mark.parametrize(
     ("c", "refill", "serial"),
     [
@@ -203,7 +203,7 @@ def test_the_best_lengths_of_the_spec(c: int, refill: tuple[int, ...], serial: t
 
 @given(alphas, st.integers(1, 15))
 def test_theorem_1_is_best_at_c(alpha: float, c: int) -> None:
-    """Falls up to c, rises from c on (specbranch.md 2.3): the best length says nothing of alpha."""
+    """Falls up to c, rises from c on: the best length says nothing of alpha."""
     values = [p.theorem_1(alpha, gamma, c) for gamma in range(1, 40)]
     assert all(a >= b * (1 - 1e-12) for a, b in pairwise(values[:c]))
     assert all(a < b for a, b in pairwise(values[c - 1 :]))

@@ -1,4 +1,4 @@
-"""Replay without a model: rounds predicted from one pass equal those that were run (specbound.md 11.5)."""
+"""Replay without a model: rounds predicted from one pass equal those that were run."""
 
 from itertools import product
 from typing import Any

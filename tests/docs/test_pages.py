@@ -89,7 +89,7 @@ def test_the_glossary_is_short_sorted_and_in_single_lines() -> None:
 def test_every_word_of_the_glossary_is_used() -> None:
     """In the documents or the source, there perhaps as a name: `RoundTree`, `round_tree`."""
     pages = (page for page in PAGES if page.name != "glossary.md")
-    sources = (path for folder in ("specviz", "tui", "app") for path in (ROOT / folder).rglob("*.py"))
+    sources = (path for folder in ("specviz", "tui", "app", "train", "lab") for path in (ROOT / folder).rglob("*.py"))
     text = "\n".join(path.read_text("utf-8") for path in (*pages, *sources))
     rows = re.findall(r"^\| (?!word \|)([^|]+) \| [^|]+ \|$", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
     for word in (word for row in rows for word in row.split(", ")):

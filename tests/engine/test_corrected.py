@@ -11,8 +11,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.test_layouts import LAYOUTS
-from specviz.bench.peers import Peers
-from specviz.bench.settings import BenchSettings
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.drafts import shared_ends
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction, joined, shortened
@@ -21,7 +19,9 @@ from specviz.engine.model.files.loading import fingerprint, load
 from specviz.engine.model.layers.direct_layer import DirectLayer
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
-from specviz.train.common.files import save_corrections
+from specviz_lab.bench.peers import Peers
+from specviz_lab.bench.settings import BenchSettings
+from specviz_train.common.files import save_corrections
 from support.driver import session
 from support.models import build, save
 

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import torch
 
-from specviz.bench.identity import Decided, MethodIdentity, _steered
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
@@ -33,9 +32,10 @@ from specviz.engine.model.selftest import tolerance
 from specviz.methods import get_method
 from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.medusa.drafter import Trained as Heads
-from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees import medusa as training
 from specviz.verifiers import get_verifier
+from specviz_lab.bench.identity import Decided, MethodIdentity, _steered
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.trees import medusa as training
 from support.driver import session
 from support.models import VOCAB, blurred, build
 

@@ -52,7 +52,7 @@ def pair(request: pytest.FixtureRequest) -> tuple[ModelAdapter, ModelAdapter]:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_greedy_text_under_every_verifier(pair: Any, layout: str) -> None:
-    """Temperature 0 (verification.md 10, group 8): plain decoding's tokens, whatever drafts and judges."""
+    """Temperature 0: plain decoding's tokens, whatever drafts and judges."""
     want = session(*pair, PROMPT, method="ar").generate()
     verifiers = fitting(layout, 0.0)
     assert len(verifiers) >= 5

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 import specviz
+import specviz_lab
+import specviz_train
 from cli.conftest import Cli, cli  # noqa: F401 (a fixture)
 from specviz import model_folder
 from specviz.cli.request import check_models
@@ -61,7 +64,9 @@ def refused(folder: Path | str, role: str = "target") -> str:
 def test_the_library_is_never_allowed_to_run_code_of_a_folder() -> None:
     """Every `from_pretrained` of the package says so; left out, the library asks whoever is on standard input."""
     calls = 0
-    for path in Path(specviz.__file__).parent.rglob("*.py"):
+    for path in chain.from_iterable(
+        Path(of.__file__).parent.rglob("*.py") for of in (specviz, specviz_train, specviz_lab)
+    ):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "from_pretrained":
                 said = {each.arg: each.value for each in node.keywords}

@@ -14,8 +14,8 @@ from methods.test_family_law import FITS, LAYOUTS, LONG, PROBLEMS
 from specviz import events as ev
 from specviz.engine.record.probe import Probe
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import EnumeratedPath, deviation, law_of
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, deviation, law_of
 from support.table_session import Letters, session, table_models
 
 TREE = {"shape": "tree", "d_max": 2, "w_max": 2, "k_max": 2, "node_budget": 5}

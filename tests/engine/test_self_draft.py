@@ -19,8 +19,8 @@ from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError
 from specviz.methods import all_methods
 from specviz.methods.common.runner import DraftModelRunner
-from specviz.prove.enumerate import deviation
 from specviz.trace import Recorder, read_events
+from specviz_lab.prove.enumerate import deviation
 from support.driver import session
 from support.models import build, save
 from support.table_session import law_by_rounds

@@ -1,7 +1,7 @@
 """The production `Session`, drafters and sampling under the enumerating draws: the exact law of whole generations.
 
-Every path of random decisions is run over several rounds, with a cache of token ids in between
-(verification.md 10, group 6, without the sampling noise). Laws are float64: the session softmaxes logits.
+Every path of random decisions is run over several rounds, with a cache of token ids in between,
+without sampling noise. Laws are float64: the session softmaxes logits.
 """
 
 import math
@@ -15,7 +15,7 @@ from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import Law, deviation, law_of, total_variation
+from specviz_lab.prove.enumerate import Law, deviation, law_of, total_variation
 from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12
@@ -77,7 +77,7 @@ def test_law_with_an_end_token(method: str, verifier: str, knobs: dict[str, Any]
 
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 def test_an_end_token_in_the_middle_of_a_draft(monkeypatch: pytest.MonkeyPatch, verifier: str) -> None:
-    """A drafter that drafts on behind an end token: the session cuts there (verification.md 5.6)."""
+    """A drafter that drafts on behind an end token: the session cuts there."""
     from specviz.engine.decode.draft_tree import DraftTree
 
     monkeypatch.setattr(DraftTree, "ends", lambda self, node: False)
@@ -165,7 +165,7 @@ def test_law_with_knobs_changed_every_round(
     ids=str,
 )
 def test_the_target_law_is_the_warped_one(knobs: dict[str, Any], warped: dict[int, str]) -> None:
-    """Lossless is relative to the target's own warpers (verification.md 10, group 7). Target 2/10, 5/10, 3/10."""
+    """Lossless is relative to the target's own warpers. Target 2/10, 5/10, 3/10."""
     target, draft = Iid(exact_row([".2", ".5", ".3"])), Iid(exact_row([".4", ".25", ".35"]))
     expected = Iid(exact_row(warped[0].split()))
     for method, verifier in (("ar", "walk"), ("draft", "tokenwise"), ("draft", "walk")):

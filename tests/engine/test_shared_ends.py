@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from engine.test_layouts import LAYOUTS
-from specviz.bench.peers import Peers
-from specviz.bench.settings import BenchSettings
 from specviz.engine.model import pair
 from specviz.engine.model.drafts import shared_ends
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.files.loading import fingerprint, load
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
-from specviz.train.common.files import save_model
-from specviz.train.draft_model import narrow
+from specviz_lab.bench.peers import Peers
+from specviz_lab.bench.settings import BenchSettings
+from specviz_train.common.files import save_model
+from specviz_train.draft_model import narrow
 from support.driver import session
 from support.models import build, save
 

@@ -1,6 +1,6 @@
 """Every layout of method `draft` under every verifier that takes it: the law of whole generations, exactly.
 
-Production session, drafters and sampling under enumerating draws (verification.md 10, groups 1, 6 and 7). Combinations
+Production session, drafters and sampling under enumerating draws. Combinations
 are asked of the method itself, so a new verifier is tested here without a line.
 """
 
@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 from specviz.engine.decode.session import Session
 from specviz.methods import get_method
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import EnumeratedPath, Law, deviation, law_of, total_variation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, Law, deviation, law_of, total_variation
 from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12
@@ -151,7 +151,7 @@ def test_controls_are_as_far_off_as_they_say(verifier: str, knobs: dict[str, flo
     assert float(total_variation(found, law(CASE_A.p, 3))) == pytest.approx(said, abs=1e-12)
 
 
-GOLDEN = [  # verification.md 7.1 to 7.4: expected accepted tokens of a first round
+GOLDEN = [  # docs/proofs.md: expected accepted tokens of a first round
     (CASE_A, "chain", "tokenwise", 10 / 9),
     (CASE_A, "chain", "blockwise", 11 / 9),
     (CASE_A, "chain", "hsd", 11 / 9),
@@ -209,7 +209,7 @@ def test_the_naive_rule_pays_with_target_calls(problem: Problem, gamma: int, cal
 
 
 class Warped:
-    """A table's rows after the library's processors, worked out here by themselves (verification.md 10, group 7)."""
+    """A table's rows after the library's processors, worked out here by themselves."""
 
     def __init__(self, table: Any, prompt: tuple[int, ...], knobs: dict[str, Any]) -> None:
         self.table, self.prompt, self.knobs = table, prompt, knobs

@@ -1,4 +1,4 @@
-"""The complete loop with real keys, by chi-square (verification.md 10, groups 5 and 6): several rounds, L = 2 gamma + 3
+"""The complete loop with real keys, by chi-square: several rounds, L = 2 gamma + 3
 tokens, an end token among them. Finds what one-round tests cannot: stale caches, shifted rows, weights carried over.
 
 Seeded, so nothing flickers; the false-alarm rate 1e-4 is that of choosing the seeds.

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from specviz.metrics import measure, metric, unregister
-from specviz.metrics.kept import packed, unpacked
 from specviz.trace import read_events
+from specviz.view.judge.kept import packed, unpacked
 from support.recordings import RECORDINGS
 
 

@@ -91,7 +91,7 @@ def test_an_aborted_round_leaves_nothing() -> None:
 
 
 def test_the_modelled_clock_stands_apart() -> None:
-    """15 draft forwards of 1 ms, c = 4 (specbranch.md 4.8): 6 tokens would have taken 24 ms plainly."""
+    """15 draft forwards of 1 ms, c = 4: 6 tokens would have taken 24 ms plainly."""
     costs = Calibration(t_ns=1_000_000, c=4.0, kappa_q=0.0, kappa_p=0.0)
     found = of(worked(), costs)
     assert found.modelled is not None
@@ -153,7 +153,7 @@ def test_stops_behind_a_wrong_one_are_not_judged() -> None:
 
 
 def test_the_target_alone_costs_all_its_layers_once_a_round() -> None:
-    """Comparable with early exit (specbound.md 14.9); with a draft model beside it there is no such number."""
+    """Comparable with early exit; with a draft model beside it there is no such number."""
     target = ev.ModelInfo(name="t", n_layers=6)
     header = make_header(level="none", method="ar", knobs={}, models=ev.Models(target=target))
     rounds = [plain_round(r, 4 + r, 0, 0, closing="bonus") for r in (1, 2, 3)]

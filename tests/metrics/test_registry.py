@@ -14,7 +14,7 @@ from specviz.metrics.registry import RATIOS, RoundFigures, SummedRun
 from specviz.view.frame.series import header_metrics
 from support.traces import make_events, write_trace
 
-# Of contract.md 6, in the order of the JSON.
+# In the order of the JSON.
 NAMES = [
     "n_queries",
     "n_rounds",

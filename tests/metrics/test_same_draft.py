@@ -1,4 +1,4 @@
-"""Three verifiers on the same drafts: golden numbers of section 7.1, the real verifiers as the judge, the intervals."""
+"""Three verifiers on the same drafts: golden numbers of case A, the real verifiers as the judge, the intervals."""
 
 import math
 from itertools import product
@@ -67,7 +67,7 @@ def test_a_credit_is_the_mean_over_all_that_may_be_drafted_behind() -> None:
 
 
 def _behind(first: int, second: int, rule: str) -> float:
-    """The credit of both tokens of case A (verification.md 4)."""
+    """The credit of both tokens of case A."""
     ratios = [2.0 if token else 0.5 for token in (first, second)]
     r = ratios[0] * ratios[1]
     return min(1.0, r if rule == "hsd_naive" else min(1.0, ratios[0]) * ratios[1])

@@ -10,7 +10,7 @@ from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Drawn, Tested
 from specviz.probability.plan import Draw, DrawResult, Plan, PlanStop, State, Step, Test, TestResult, shares
 from specviz.probability.rows import Certain
-from specviz.prove.enumerate import law_of
+from specviz_lab.prove.enumerate import law_of
 
 # 0 -> 1 -> 3 (not fed), 0 -> 2, and a fed-only node 4 -> 5 in feed order 0 1 2 | 4 | 3
 DRAFT = Draft(

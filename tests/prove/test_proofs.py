@@ -20,15 +20,15 @@ from specviz.probability.table_models import (
     exact_row,
     law,
 )
-from specviz.prove import known
-from specviz.prove.controls import CONTROLS, WrongRule, catch, registered
-from specviz.prove.jobs import QUICK, Job, Subject, case_jobs, case_subjects
-from specviz.prove.known import closed_form, shared_by_race
-from specviz.prove.layouts import LAYOUTS, draw, meant_for, misfit
-from specviz.prove.proof import Proof, Rule, prove, rounds_of
-from specviz.prove.report import Done, as_object, full, number, verdict
-from specviz.prove.rounds import RoundPlayer
 from specviz.verifiers import all_verifiers, get_verifier
+from specviz_lab.prove import known
+from specviz_lab.prove.controls import CONTROLS, WrongRule, catch, registered
+from specviz_lab.prove.jobs import QUICK, Job, Subject, case_jobs, case_subjects
+from specviz_lab.prove.known import closed_form, shared_by_race
+from specviz_lab.prove.layouts import LAYOUTS, draw, meant_for, misfit
+from specviz_lab.prove.proof import Proof, Rule, prove, rounds_of
+from specviz_lab.prove.report import Done, as_object, full, number, verdict
+from specviz_lab.prove.rounds import RoundPlayer
 
 WHOLE = [job for job in case_jobs([], case_subjects("ABC", None, None, True), None) if job.within(QUICK)]
 CHAIN = LAYOUTS["chain"]
@@ -199,7 +199,7 @@ def _rounds(problem: Problem, verifier: Verifier, layout: Any) -> RoundPlayer[An
 
 @pytest.mark.parametrize(("gamma", "candidates", "name"), product((0, 1, 3), (2, 3), LAYOUTS))
 def test_the_number_of_drawn_tokens_is_known_before(gamma: int, candidates: int, name: str) -> None:
-    from specviz.prove.enumerate import EnumeratedPath
+    from specviz_lab.prove.enumerate import EnumeratedPath
 
     problem, layout = replace(CASE_C, gamma=gamma, candidates=candidates), LAYOUTS[name]
     drafted = draw(EnumeratedPath().keys(1), (), problem, layout)

@@ -1,4 +1,4 @@
-"""The worked trace of specbranch.md 4.8 as records: P = 10, gamma = L = 4, k_max = 6; two branch stages and a rollback.
+"""A worked trace of SpecBranch as records: P = 10, gamma = L = 4, k_max = 6; two branch stages and a rollback.
 
 Round 1 drafts two tokens and stops at the third look; four branches of four; branch 1 is hit and its other three tokens
 stay pending. Round 2 judges them beside one branch of four: rejected at the second. Round 3 drafts nothing (s = 0) and

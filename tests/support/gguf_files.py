@@ -8,8 +8,8 @@ from typing import Any
 import gguf
 from tokenizers.pre_tokenizers import ByteLevel
 
-from specviz.bench.llama.gguf_file import permuted, tensor_name
 from specviz.local_models.catalogue import KnownModel, WheelSource
+from specviz_lab.bench.llama.gguf_file import permuted, tensor_name
 
 MEMBER = "tiny_model/tiny.gguf"
 TEMPLATE = (

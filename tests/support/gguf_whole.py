@@ -11,7 +11,7 @@ import torch
 from gguf.scripts.gguf_new_metadata import copy_with_new_metadata
 from safetensors import safe_open
 
-from specviz.bench.llama.gguf_file import permuted, tensor_name
+from specviz_lab.bench.llama.gguf_file import permuted, tensor_name
 
 
 def write_whole(path: Path, folder: Path, config: Any) -> Path:

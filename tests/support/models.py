@@ -169,7 +169,7 @@ def save(model: Any, folder: Path, tokens: Any = None) -> str:
 def planted(
     seed: int, wrong: float = 0.0, layers: int = 2, vocab: int = VOCAB, width: int = 64
 ) -> tuple[Any, list[int]]:
-    """A Llama whose greedy next token is `perm[token]` by construction (engine.md 7.3), and `perm`.
+    """A Llama whose greedy next token is `perm[token]` by construction, and `perm`.
 
     The residual stream is dominated by the token's own embedding and the head row of `perm[v]` is the embedding of v.
     With `wrong` that share of ids gets another successor, so a draft model agrees with its target on the rest.

@@ -21,8 +21,8 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz.probability.table_models import Problem, Table, exact_row
-from specviz.prove.enumerate import EnumeratedPath, Known, Law, paths
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, Known, Law, paths
 
 PROMPT = (0,)
 

@@ -1,6 +1,6 @@
-"""Case D of the specification (section 7.6) as a recorded run: a chain of six, judged by a rule with uniforms by hand.
+"""Case D as a recorded run: a chain of six, judged by a rule with uniforms by hand.
 
-The rows are the specification's own, V = 3 a position, the drafted token first. Tokens get ids and texts of their own
+Rows are worked out by hand, V = 3 a position, the drafted token first. Tokens get ids and texts of their own
 position by position, so that the screen reads like the published example. Every record is made by the production
 arithmetic; what it must come to stands in the tests.
 """

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from specviz.train.common import corpus
+from specviz_train.common import corpus
 
 
 def little_corpus() -> list[corpus.Document]:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.train.common.loop import Loop
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees import block_drafter
-from specviz.train.trees.objective import DrafterBatches, drafter_loop
+from specviz_train.common.loop import Loop
+from specviz_train.common.optim import Budget
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.trees import block_drafter
+from specviz_train.trees.objective import DrafterBatches, drafter_loop
 
 WINDOWS = OwnWindows.behind(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train.common import corpus, own_text, target_text, training_text
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees import block_drafter, card, dflash, eagle3, medusa, mtp, train
-from specviz.train.trees.begun import with_weights_of
+from specviz_train.common import corpus, own_text, training_text
+from specviz_train.common.optim import Budget
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.train import command
+from specviz_train.trees import block_drafter, card, dflash, eagle3, medusa, mtp, train
+from specviz_train.trees.begun import with_weights_of
 from support.models import build, save
 from train.little_text import little_corpus
 
@@ -76,7 +76,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
-        (target_text, {"TREES": replace(target_text.TREES, rows=10, prompt=8, length=40)}),
+        (own_text, {"TREES": replace(own_text.TREES, rows=10, prompt=8, length=40)}),
         (train, {"N_WINDOWS": 4}),
         (train.TreeDrafterRequest, {"share": lambda request, share: Budget(steps=2 if share < 0.5 else STEPS)}),
         (card, {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}),

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from specviz.train.cards.page import page
-from specviz.train.draft_pair import card as pair
-from specviz.train.exits import card as heads
-from specviz.train.hrad import train as hrad
-from specviz.train.kangaroo import train as kangaroo
-from specviz.train.self_skip import train as skip_set
-from specviz.train.trees import block_drafter, dflash, eagle3, medusa, mtp
-from specviz.train.trees.card import curve
+from specviz_train.cards.page import page
+from specviz_train.draft_pair import card as pair
+from specviz_train.exits import card as heads
+from specviz_train.hrad import train as hrad
+from specviz_train.kangaroo import train as kangaroo
+from specviz_train.self_skip import train as skip_set
+from specviz_train.trees import block_drafter, dflash, eagle3, medusa, mtp
+from specviz_train.trees.card import curve
 
 SHIPPED = Path(__file__).parents[2] / "assets" / "specviz_assets" / "models" / "pair"
 GOLDEN = Path(__file__).parent / "golden_cards"

@@ -9,16 +9,16 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.pair import load_pair
 from specviz.errors import SpecvizError
-from specviz.train.common import corpus, own_text, training_text
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows
-from specviz.train.draft_model import card, corrections, narrow
-from specviz.train.draft_model import train as draft_training
-from specviz.train.draft_pair.card import PairSpeed
+from specviz_train.common import corpus, own_text, training_text
+from specviz_train.common.optim import Budget
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.draft_model import card, corrections, narrow
+from specviz_train.draft_model import train as draft_training
+from specviz_train.draft_model.card import PairSpeed
+from specviz_train.train import command
 from support.models import build, save
 from train.little_text import little_corpus
 
@@ -34,14 +34,14 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setattr(training_text, "LEAST_TOKENS", 160)
     monkeypatch.setattr(own_text, "trees_writing", lambda length: training_writing())
     monkeypatch.setattr(draft_training.DraftRequest, "share", shares)
-    monkeypatch.setattr(card, "measure_speed", lambda target, draft, n_turns, step: PairSpeed(4.0, 1.0))
+    monkeypatch.setattr(card, "measure_speed", lambda target, draft: PairSpeed(4.0, 1.0))
     for name, value in {"N_PROMPTS": 1, "N_NEW": 8, "PROMPT": 8}.items():
         monkeypatch.setattr(card, name, value)
     return save(build("llama", seed=5, num_hidden_layers=5), tmp_path / "target")
 
 
 def training_writing() -> Any:
-    from specviz.train.common.target_text import Writing
+    from specviz_train.common.own_text import Writing
 
     return Writing(24, 8, 40)
 

@@ -13,19 +13,20 @@ from safetensors.torch import save_file
 
 from methods.medusa.test_medusa import made as medusa_made
 from methods.trained.test_published import eagle_folder, medusa_folder
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.eagle3 import drafter as eagle_files
 from specviz.methods.medusa import drafter as medusa_files
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.cards import page as cards
-from specviz.train.cards.page import page as drawn
-from specviz.train.common import corpus, target_text
-from specviz.train.common.console import Console
-from specviz.train.common.target_text import Writing
-from specviz.train.trees import block_drafter, card, eagle3, static_tree
+from specviz_train.cards import page as cards
+from specviz_train.cards.page import page as drawn
+from specviz_train.common import corpus, own_text
+from specviz_train.common.console import Console
+from specviz_train.common.decoding import n_texts
+from specviz_train.common.own_text import Writing
+from specviz_train.train import command
+from specviz_train.trees import block_drafter, card, eagle3, static_tree
 from support.models import build, save
 from train.small_drafter import WINDOWS
 
@@ -96,7 +97,7 @@ def test_the_card_ends_with_how_it_was_made(tmp_path: Path) -> None:
 
 
 def test_short_trainings_are_measured_on_fewer_texts() -> None:
-    found = [card.n_prompts(minutes) for minutes in (0.05, 5, 12, 60, 600)]
+    found = [n_texts(minutes, card.N_PROMPTS, card.MINUTES_A_PROMPT) for minutes in (0.05, 5, 12, 60, 600)]
     assert found == [1, 1, 3, card.N_PROMPTS, card.N_PROMPTS]
 
 
@@ -140,7 +141,7 @@ def little_text(monkeypatch: pytest.MonkeyPatch) -> None:
         for k, text in enumerate(texts)
     ]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
-    monkeypatch.setattr(target_text, "TREES", Writing(6, 8, 40))
+    monkeypatch.setattr(own_text, "TREES", Writing(6, 8, 40))
 
 
 @pytest.mark.parametrize("published", [False, True])

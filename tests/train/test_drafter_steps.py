@@ -9,13 +9,12 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
-from specviz.train.common.console import Console
-from specviz.train.common.target_text import Writing, write_batch
-from specviz.train.common.tokens import WindowFeed
-from specviz.train.common.training_text import cut
-from specviz.train.common.workers import Workers
-from specviz.train.trees import block_drafter, eagle3, levels, objective
-from specviz.train.trees.objective import DrafterBatches, TrainingPace
+from specviz_train.common.console import Console
+from specviz_train.common.own_text import Writing, write_batch
+from specviz_train.common.training_text import WindowFeed, cut
+from specviz_train.common.workers import Workers
+from specviz_train.trees import block_drafter, eagle3, levels, objective
+from specviz_train.trees.objective import DrafterBatches, TrainingPace
 from support.models import build
 from train.small_drafter import WINDOWS, quiet, run_of
 
@@ -142,7 +141,7 @@ def test_windows_are_as_long_as_asked(target: ModelAdapter) -> None:
 
 @pytest.mark.parametrize("length", [3, 100_000])
 def test_windows_the_target_cannot_hold_are_refused(target: ModelAdapter, length: int, tmp_path: Path) -> None:
-    from specviz.train.trees.train import _fits
+    from specviz_train.trees.train import _fits
 
     with pytest.raises(SpecvizError, match=f"--length {length}"):
         _fits(eagle3.Eagle3Request(None, tmp_path, tmp_path, 1, length=length), target)

@@ -8,19 +8,19 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
 from specviz.methods.early_exit.heads import ExitHead, FinalHead, TrainedHeads, pick
-from specviz.train.cards import page as cards
-from specviz.train.common import corpus, target_text, training_text
-from specviz.train.common.console import Console
-from specviz.train.common.loop import Loop
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import Writing
-from specviz.train.common.tokens import TokenStore, WindowFeed, beginnings
-from specviz.train.exits import card, objective, train
+from specviz_train.cards import page as cards
+from specviz_train.common import corpus, own_text, training_text
+from specviz_train.common.console import Console
+from specviz_train.common.loop import Loop
+from specviz_train.common.optim import Budget
+from specviz_train.common.own_text import Writing
+from specviz_train.common.training_text import TokenStore, WindowFeed, beginnings
+from specviz_train.exits import card, objective, train
+from specviz_train.train import command
 from support.models import build, save
 from train.little_text import little_corpus
 
@@ -31,7 +31,7 @@ def small(monkeypatch, tmp_path):
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(4, 12, 40)}),
+        (own_text, {"HEADS": Writing(64, 12, 40)}),
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (train, {"N_WINDOWS": 4, "N_PROMPTS": 2, "PROMPT": 8, "N_NEW": 12}),

@@ -10,22 +10,22 @@ import torch
 from click.testing import CliRunner
 
 from methods.branch.test_hrad import blank
-from specviz.cli.train import command
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load as load_model
 from specviz.errors import SpecvizError
 from specviz.methods.branch.hrad import load
 from specviz.probability.draft import Draft
-from specviz.train.cards.page import page
-from specviz.train.common import corpus, target_text, training_text
-from specviz.train.common.console import Console
-from specviz.train.common.target_text import Writing
-from specviz.train.hrad import objective as fit
-from specviz.train.hrad import rounds as hrad_rounds
-from specviz.train.hrad import train as hrad
-from specviz.train.hrad.objective import FittedHrad, HradObjective, LabelledRounds
-from specviz.train.hrad.rounds import HradRounds, RoundCollector, RoundSettings, censored, label
+from specviz_train.cards.page import page
+from specviz_train.common import corpus, own_text, training_text
+from specviz_train.common.console import Console
+from specviz_train.common.own_text import Writing
+from specviz_train.hrad import objective as fit
+from specviz_train.hrad import rounds as hrad_rounds
+from specviz_train.hrad import train as hrad
+from specviz_train.hrad.objective import FittedHrad, HradObjective, LabelledRounds
+from specviz_train.hrad.rounds import HradRounds, RoundCollector, RoundSettings, censored, label
+from specviz_train.train import command
 from support.models import blurred, build, save
 
 GAMMA = 4
@@ -95,8 +95,7 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
 
 def test_one_prompt_in_ten_is_from_held_out_documents() -> None:
     """Split by prompt, and by document besides: no held-out prompt begins in a text that was learned from."""
-    from specviz.train.common.tokens import TokenStore
-    from specviz.train.common.training_text import Documents
+    from specviz_train.common.training_text import Documents, TokenStore
 
     store = Documents(TokenStore({"code": np.full(900, 1, np.int32)}, {"code": np.full(900, 2, np.int32)}))
     source = hrad_rounds.prompts(store, 0)
@@ -225,7 +224,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in corpus.sum_pages(200, seed=0)]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(64, 32, 40)}),
+        (own_text, {"HEADS": Writing(64, 32, 40)}),
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (hrad_rounds, {"LONGEST": 24, "N_NEW": 60, "CHUNK": 5}),
     ):

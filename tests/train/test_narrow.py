@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.draft_pair import models
-from specviz.train.draft_pair.tokenizer import VOCAB_SIZE
+from specviz_train.draft_pair import models
+from specviz_train.draft_pair.tokenizer import VOCAB_SIZE
 
 WINDOWS = torch.arange(4 * 32).reshape(4, 32) % VOCAB_SIZE
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.trained.parts import fingerprint
-from specviz.train.common import corpus, own_text, target_text, training_text
-from specviz.train.common.kept_states import KeptStates
-from specviz.train.common.target_text import OwnWindows
+from specviz_train.common import corpus, own_text, training_text
+from specviz_train.common.kept_states import KeptStates
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.train import command
 from support.models import build, save
 from train.little_text import little_corpus
 
@@ -59,16 +59,16 @@ def written(small: str, folder: Path, *more: str) -> Path:
 def test_a_text_is_written_gone_on_with_and_read_again(
     small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specviz.train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=2))
+    monkeypatch.setattr("specviz_train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=2))
     out = written(small, tmp_path)
     first = own_text.read(out)[0]
     facts = own_text.facts_of(out)
-    assert facts["temperatures"] == list(target_text.TREES.temperatures)
+    assert facts["temperatures"] == list(own_text.TREES.temperatures)
     found = own_text.given(out, facts["target"], chat=False)
     assert found.ids.shape == (8, 70)
     assert found.written[:, 40:].all()
     assert not found.written[:, :32].any()
-    monkeypatch.setattr("specviz.train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=3))
+    monkeypatch.setattr("specviz_train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=3))
     written(small, tmp_path)
     more = own_text.read(out)[0]
     assert len(more) == 3
@@ -149,8 +149,8 @@ def test_draws_stay_inside_the_nucleus() -> None:
     logits[0, :4] = 20.0
     logits[2, 7] = 50.0
     rng = torch.Generator().manual_seed(0)
-    drawn = torch.tensor([target_text._picked(logits, torch.ones(3), 0.9, rng) for _ in range(300)])
+    drawn = torch.tensor([own_text._picked(logits, torch.ones(3), 0.9, rng) for _ in range(300)])
     assert set(drawn[:, 0].tolist()) == {0, 1, 2, 3}
-    assert len(set(drawn[:, 1].tolist())) > target_text.LIKELIEST
+    assert len(set(drawn[:, 1].tolist())) > own_text.LIKELIEST
     assert set(drawn[:, 2].tolist()) == {7}
-    assert target_text._picked(logits, torch.zeros(3), 0.9, rng)[2] == 7
+    assert own_text._picked(logits, torch.zeros(3), 0.9, rng)[2] == 7

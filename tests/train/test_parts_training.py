@@ -9,7 +9,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from specviz.cli.train import command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
@@ -17,20 +16,21 @@ from specviz.methods.early_exit.heads import FinalHead
 from specviz.methods.kangaroo.adapter import Adapter, AdapterShape, pick
 from specviz.methods.self_skip.model import load as load_set
 from specviz.methods.self_skip.spec import SkipSet
-from specviz.train import recipe
-from specviz.train.common import corpus, files, target_text, training_text
-from specviz.train.common.console import Console
-from specviz.train.common.decoding import Decoded, decode, gain
-from specviz.train.common.loop import Loop
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import Writing
-from specviz.train.common.tokens import WindowFeed
-from specviz.train.exits import objective
-from specviz.train.kangaroo import train as kangaroo
-from specviz.train.kangaroo.train import AdapterObjective
-from specviz.train.self_skip import search as skip_costs
-from specviz.train.self_skip import train as skip_set
-from specviz.train.self_skip.search import Trials, choices, ranked, search, set_of
+from specviz_train import recipe
+from specviz_train.common import corpus, files, own_text, training_text
+from specviz_train.common.console import Console
+from specviz_train.common.decoding import Decoded, decode, gain
+from specviz_train.common.loop import Loop
+from specviz_train.common.optim import Budget
+from specviz_train.common.own_text import Writing
+from specviz_train.common.training_text import WindowFeed
+from specviz_train.exits import objective
+from specviz_train.kangaroo import train as kangaroo
+from specviz_train.kangaroo.train import AdapterObjective
+from specviz_train.self_skip import search as skip_costs
+from specviz_train.self_skip import train as skip_set
+from specviz_train.self_skip.search import Trials, choices, ranked, search, set_of
+from specviz_train.train import command
 from support.models import build, planted, save
 from train.little_text import little_corpus
 
@@ -41,7 +41,7 @@ def small(monkeypatch, tmp_path):
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(4, 12, 40)}),
+        (own_text, {"HEADS": Writing(64, 12, 40)}),
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (kangaroo, {"N_PROMPTS": 1, "PROMPT": 8, "N_NEW": 12}),

@@ -14,18 +14,18 @@ import torch
 from specviz.cli import INTERRUPTED, TERMINATED, main
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.train import recipe
-from specviz.train.common import loop, own_text, target_text
-from specviz.train.common.console import Console
-from specviz.train.common.loop import held
-from specviz.train.common.optim import Budget
-from specviz.train.exits import train as exit_heads
-from specviz.train.hrad import train as hrad
-from specviz.train.kangaroo import train as kangaroo
-from specviz.train.recipe import TimedRequest
-from specviz.train.self_skip import train as skip_set
-from specviz.train.trees import block_drafter, eagle3
-from specviz.train.trees.objective import PartResult
+from specviz_train import recipe
+from specviz_train.common import loop, own_text
+from specviz_train.common.console import Console
+from specviz_train.common.loop import held
+from specviz_train.common.optim import Budget
+from specviz_train.exits import train as exit_heads
+from specviz_train.hrad import train as hrad
+from specviz_train.kangaroo import train as kangaroo
+from specviz_train.recipe import TimedRequest
+from specviz_train.self_skip import train as skip_set
+from specviz_train.trees import block_drafter, eagle3
+from specviz_train.trees.objective import PartResult
 from support.models import build
 from train.small_drafter import quiet, run_of
 
@@ -227,11 +227,11 @@ def test_text_that_was_being_written_is_gone_on_with(tmp_path: Path) -> None:
     """A batch that was cut short is drawn again by its number; those before it are kept."""
     path, asked = tmp_path / "own.npz", []
 
-    def write(number: int) -> target_text.OwnWindows:
+    def write(number: int) -> own_text.OwnWindows:
         asked.append(number)
         if asked.count(2) == 1 and number == 2:
             raise KeyboardInterrupt
-        return target_text.OwnWindows.behind(np.full((2, 3), number, dtype=np.int32), number % 3)
+        return own_text.OwnWindows.behind(np.full((2, 3), number, dtype=np.int32), number % 3)
 
     with pytest.raises(KeyboardInterrupt):
         own_text.grown(path, Budget(steps=4), Console(quiet=True), write)

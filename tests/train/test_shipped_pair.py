@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from specviz.train.draft_pair.card import SAMPLE_PROMPT, n_python_lines, sample
+from specviz_train.draft_pair.card import SAMPLE_PROMPT, n_python_lines, sample
 
 PAIR = Path(__file__).parents[2] / "assets" / "specviz_assets" / "models" / "pair"
 MAX_BYTES = 40 * 2**20

@@ -9,13 +9,13 @@ import pytest
 from safetensors import safe_open
 
 from specviz.local_models.catalogue import SMOLLM2
-from specviz.train.cards.page import page
-from specviz.train.draft_model import card as draft
-from specviz.train.exits import card as heads
-from specviz.train.hrad import train as hrad
-from specviz.train.kangaroo import train as kangaroo
-from specviz.train.self_skip import train as skip_set
-from specviz.train.trees import block_drafter, eagle3, medusa, mtp
+from specviz_train.cards.page import page
+from specviz_train.draft_model import card as draft
+from specviz_train.exits import card as heads
+from specviz_train.hrad import train as hrad
+from specviz_train.kangaroo import train as kangaroo
+from specviz_train.self_skip import train as skip_set
+from specviz_train.trees import block_drafter, eagle3, medusa, mtp
 
 FOLDER = Path(__file__).parents[2] / "assets" / "specviz_assets" / "models" / "smollm2"
 KINDS: dict[str, Callable[[Any], dict[str, Any]]] = {

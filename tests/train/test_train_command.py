@@ -8,13 +8,15 @@ import torch
 from click.testing import CliRunner
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from specviz.cli.train import command
 from specviz.errors import KnobError, SpecvizError
-from specviz.train.common import corpus, target_text, tokens
-from specviz.train.common.console import Console
-from specviz.train.common.target_text import Writing
-from specviz.train.draft_pair import card as card_of
-from specviz.train.draft_pair import models, train
+from specviz_train.common import corpus, own_text, training_text
+from specviz_train.common.console import Console
+from specviz_train.common.own_text import Writing
+from specviz_train.draft_model import card as draft_card
+from specviz_train.draft_model.card import PairSpeed
+from specviz_train.draft_pair import card as card_of
+from specviz_train.draft_pair import models, train
+from specviz_train.train import command
 
 
 @pytest.fixture
@@ -28,14 +30,15 @@ def little_text(monkeypatch):
     ]
     pages = [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in corpus.sum_pages(300, seed=0)]
     monkeypatch.setattr(corpus, "gather", lambda wanted: code + pages)
-    for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8, "_N_NEW": 12}.items():
+    for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8}.items():
         monkeypatch.setattr(card_of, name, value)
-    monkeypatch.setattr(target_text, "PAIR", Writing(2, 48))
-    deep, all_windows = models.target_config, tokens.fixed
+    monkeypatch.setattr(own_text, "PAIR", Writing(2, 48))
+    deep, all_windows = models.target_config, training_text.fixed
     monkeypatch.setattr(models, "target_config", lambda: shallow(deep()))
-    monkeypatch.setattr(tokens, "fixed", lambda stream, n, length: all_windows(stream, min(n, 8), length))
+    monkeypatch.setattr(training_text, "fixed", lambda stream, n, length: all_windows(stream, min(n, 8), length))
     monkeypatch.setattr(models, "LAYERS", (0, 2))
-    monkeypatch.setattr(card_of, "measure_speed", lambda target, draft: card_of.PairSpeed(4.0, 1.0))
+    monkeypatch.setattr(card_of, "measure_speed", lambda target, draft: PairSpeed(4.0, 1.0))
+    monkeypatch.setattr(draft_card, "N_NEW", 12)
 
 
 def shallow(config):

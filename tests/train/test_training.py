@@ -11,12 +11,6 @@ import torch
 from click.testing import CliRunner
 
 from methods.specblock.stage import trained as random_drafter
-from specviz.cli.train import block_drafter as block_command
-from specviz.cli.train import dflash as dflash_command
-from specviz.cli.train import eagle3 as eagle_command
-from specviz.cli.train import medusa as medusa_command
-from specviz.cli.train import mtp as mtp_command
-from specviz.cli.train import static_tree as static_command
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.errors import SpecvizError
@@ -27,14 +21,19 @@ from specviz.methods.mtp import network as mtp_files
 from specviz.methods.specblock import network as block_files
 from specviz.methods.specblock.losses import LossConfig
 from specviz.methods.trained.rank_shapes import read_table
-from specviz.train.common import corpus, target_text, training_text
-from specviz.train.common.console import Console
-from specviz.train.common.optim import Budget
-from specviz.train.common.target_text import OwnWindows, Writing
-from specviz.train.common.tokens import WindowFeed
-from specviz.train.common.training_text import cut
-from specviz.train.trees import block_drafter, card, dflash, eagle3, fitted, losses, medusa, mtp, train
-from specviz.train.trees.objective import DrafterBatches, drafter_loop
+from specviz_train.common import corpus, own_text, training_text
+from specviz_train.common.console import Console
+from specviz_train.common.optim import Budget
+from specviz_train.common.own_text import OwnWindows, Writing
+from specviz_train.common.training_text import WindowFeed, cut
+from specviz_train.train import block_drafter as block_command
+from specviz_train.train import dflash as dflash_command
+from specviz_train.train import eagle3 as eagle_command
+from specviz_train.train import medusa as medusa_command
+from specviz_train.train import mtp as mtp_command
+from specviz_train.train import static_tree as static_command
+from specviz_train.trees import block_drafter, card, dflash, eagle3, fitted, losses, medusa, mtp, train
+from specviz_train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build, save
 from train.little_text import little_corpus
 
@@ -47,9 +46,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (target_text, {"HEADS": Writing(64, 32, 40)}),
+        (own_text, {"HEADS": Writing(64, 32, 40)}),
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
-        (target_text, {"TREES": replace(target_text.TREES, rows=10, prompt=8, length=40)}),
+        (own_text, {"TREES": replace(own_text.TREES, rows=10, prompt=8, length=40)}),
         (losses, {"ANCHORS": 6}),
         (train, {"N_WINDOWS": 4}),
         (train.TreeDrafterRequest, {"share": shares}),
@@ -256,24 +255,22 @@ def test_own_text_mixes_temperatures(small: str) -> None:
     """Four of ten rows are the library's greedy text; the rest are sampled, by the seed alone."""
     model = load(small, "target", None, None).adapter.model
     feed = WindowFeed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    how = target_text.TREES
+    how = own_text.TREES
     once, again = (
-        target_text.write_batch(model, cut(feed, how.rows, how.prompt, (7, 0, 0)), (7, 0), how) for _ in range(2)
+        own_text.write_batch(model, cut(feed, how.rows, how.prompt, (7, 0, 0)), (7, 0), how) for _ in range(2)
     )
     ids = once.ids
     assert (ids == again.ids).all()
     assert (once.written == (np.arange(40) >= how.prompt)).all()
     assert ids.shape == (10, 40)
-    prompts = torch.from_numpy(ids[:, : target_text.TREES.prompt].astype(np.int64))
+    prompts = torch.from_numpy(ids[:, : own_text.TREES.prompt].astype(np.int64))
     mask = torch.ones_like(prompts)
     best = model.generate(
         prompts, attention_mask=mask, max_new_tokens=32, do_sample=False, eos_token_id=None, pad_token_id=0
     ).numpy()
     greedy = [k for k in range(10) if (ids[k] == best[k]).all()]
     assert (
-        greedy
-        == [k for k, temperature in enumerate(target_text.TREES.temperatures) if temperature == 0]
-        == [0, 2, 4, 7]
+        greedy == [k for k, temperature in enumerate(own_text.TREES.temperatures) if temperature == 0] == [0, 2, 4, 7]
     )
 
 

@@ -4,10 +4,12 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.cards import page as cards
-from specviz.train.cards.page import page as drawn
-from specviz.train.common import target_text
-from specviz.train.draft_pair import card
+from specviz.engine.model.adapter import ModelAdapter
+from specviz_train.cards import page as cards
+from specviz_train.cards.page import page as drawn
+from specviz_train.common import own_text
+from specviz_train.draft_model import card as draft_card
+from specviz_train.draft_pair import card
 
 VOCAB = 32
 
@@ -38,41 +40,43 @@ def _successor_model(next_token: list[int]) -> LlamaForCausalLM:
 CYCLE = [(token + 1) % VOCAB for token in range(VOCAB)]
 
 
+def kept(target, draft, prompts: list[list[int]]) -> float:
+    """The share of drafts that is kept behind prompts."""
+    return draft_card.drafted(ModelAdapter(target), ModelAdapter(draft), prompts)["kept"]
+
+
 def test_equal_models_accept_everything():
     target, draft = _successor_model(CYCLE), _successor_model(CYCLE)
-    prompts = torch.tensor([[1, 2, 3], [9, 10, 11]])
-    assert card.chain_acceptance(target, draft, prompts) == 1.0
+    assert kept(target, draft, [[1, 2, 3], [9, 10, 11]]) == 1.0
     assert card.agreement(target, draft, torch.arange(VOCAB)[None]) == 1.0
 
 
 def test_a_draft_that_is_always_wrong_is_never_accepted():
     target, draft = _successor_model(CYCLE), _successor_model([0] * VOCAB)
-    assert card.chain_counts(target, draft, torch.tensor([[5]]))[0] <= 3  # only where the cycle passes token 0
+    assert kept(target, draft, [[5]]) <= 0.02  # only where the cycle passes token 0
 
 
 def test_acceptance_counts_the_tokens_before_the_first_error():
     wrong_after_seven = [0 if token == 7 else CYCLE[token] for token in range(VOCAB)]
     target, draft = _successor_model(CYCLE), _successor_model(wrong_after_seven)
-    accepted, drafted = card.chain_counts(target, draft, torch.tensor([[3]]))
     # From 4: rounds emit 5 tokens until one drafts 8 after 7; each lap of 32 has one such round.
-    assert drafted % card.GAMMA == 0
-    assert 0.8 < accepted / drafted < 1.0
+    assert 0.8 < kept(target, draft, [[3]]) < 1.0
     assert card.agreement(target, draft, torch.arange(9)[None]) == 7 / 8
 
 
 def test_own_text_follows_the_target_greedily_in_even_rows():
     prompts = [iter([each]) for each in ([1, 2], [1, 2], [30, 31], [30, 31])]
     rng = torch.Generator().manual_seed(0)
-    grown = torch.from_numpy(target_text.continued(_successor_model(CYCLE), prompts, target_text.PAIR, rng).ids)
-    assert grown.shape == (4, target_text.PAIR.length)
+    grown = torch.from_numpy(own_text.continued(_successor_model(CYCLE), prompts, own_text.PAIR, rng).ids)
+    assert grown.shape == (4, own_text.PAIR.length)
     steps = grown.diff() % VOCAB
     assert (steps[::2] == 1).all()
     assert (steps[1::2, 2:] != 1).any()  # sampled: these logits are nearly flat
 
 
 def test_step_time_is_positive_and_the_ratio_is_target_over_draft():
-    assert card.PairSpeed(target_ms=6.0, draft_ms=1.5).ratio == 4.0
-    assert card.step_ms(_successor_model(CYCLE), context=4, n_steps=12) > 0
+    assert draft_card.PairSpeed(target_ms=6.0, draft_ms=1.5).ratio == 4.0
+    assert draft_card.step_ms(ModelAdapter(_successor_model(CYCLE)), context=4, n_steps=12) > 0
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.train.common import tokens
-from specviz.train.common.loop import Loop
-from specviz.train.common.optim import FULL, WARM_UP, BatchedMuon, BatchStage, Budget, learning_rate_share, stage_at
-from specviz.train.draft_pair.models import LanguageObjective, distilled, next_token
+from specviz_train.common import training_text
+from specviz_train.common.loop import Loop
+from specviz_train.common.optim import FULL, WARM_UP, BatchedMuon, BatchStage, Budget, learning_rate_share, stage_at
+from specviz_train.draft_pair.models import LanguageObjective, distilled, next_token
 
 STAGES = (BatchStage(0.5, 8, 2, 1), BatchStage(1.0, 16, 1, 2))
 
@@ -32,8 +32,8 @@ def _model(seed: int = 0) -> LlamaForCausalLM:
 def _run(path, n_steps: int = 8, seed: int = 5) -> Loop:
     model = _model()
     stream = (np.arange(2_000) * 7 % 61).astype(np.uint16)
-    feed = tokens.WindowFeed({"code": stream, "prose": stream[::-1].copy()})
-    objective = LanguageObjective(model, next_token(model), feed, tokens.fixed(stream, 4, 8), STAGES, seed)
+    feed = training_text.WindowFeed({"code": stream, "prose": stream[::-1].copy()})
+    objective = LanguageObjective(model, next_token(model), feed, training_text.fixed(stream, 4, 8), STAGES, seed)
     return Loop(objective, Budget(steps=n_steps), path)
 
 

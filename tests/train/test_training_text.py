@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.errors import SpecvizError
-from specviz.train.common import corpus, tokens
-from specviz.train.draft_pair import tokenizer as words
+from specviz_train.common import corpus, training_text
+from specviz_train.draft_pair import tokenizer as words
 
 HOSTILE = [
     "",
@@ -88,7 +88,7 @@ def test_sides_share_no_document(tokenizer):
 def test_store_reads_back_what_it_wrote(tokenizer, tmp_path):
     store = words.encode(_documents(100), tokenizer)
     store.save(tmp_path / "tokens.npz")
-    again = tokens.TokenStore.load(tmp_path / "tokens.npz")
+    again = training_text.TokenStore.load(tmp_path / "tokens.npz")
     assert list(again.held_out) == ["code", words.STDLIB]
     assert (again.train["code"] == store.train["code"]).all()
 
@@ -143,7 +143,7 @@ def test_sums_are_right_and_repeatable():
 
 def test_windows_are_keyed_and_keep_to_the_text(tokenizer):
     streams = words.encode(_documents(400), tokenizer).train
-    feed = tokens.WindowFeed(streams)
+    feed = training_text.WindowFeed(streams)
     first = feed.draw((4, 16), (0, 7, 0))
     assert first.shape == (4, 17)
     assert first.equal(feed.draw((4, 16), (0, 7, 0)))
@@ -154,6 +154,6 @@ def test_aligned_windows_begin_at_top_level_definitions(tokenizer):
     text = "class A:\n    def f(self):\n        return 1\n\n\ndef g():\n    return 'def'\n" * 50
     stream = words.encode([corpus.Document("code", "stdlib", "f" * 64, text)], tokenizer).train["code"]
     starts = words.definition_starts(stream, tokenizer)
-    windows = tokens.WindowFeed({"code": stream}, {"code": starts}, {"code": 1.0}).draw((20, 8), (0, 0, 0))
+    windows = training_text.WindowFeed({"code": stream}, {"code": starts}, {"code": 1.0}).draw((20, 8), (0, 0, 0))
     beginnings = {tokenizer.decode(window)[:5] for window in windows}
     assert beginnings == {"class", "def g"}

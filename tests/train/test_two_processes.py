@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specviz.errors import MissingExtra, SpecvizError
-from specviz.train.common import workers
+from specviz_train.common import workers
 from train import two_processes
 
 LAUNCHED = {"ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_USE_CPU": "True"}

@@ -68,13 +68,13 @@ def two_queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def case_d(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Case D of the specification, judged by hsd."""
+    """Case D (`support.worked_trace`), judged by hsd."""
     return write_trace(tmp_path_factory.mktemp("d") / "case-d", worked_events())
 
 
 @pytest.fixture(scope="session")
 def branched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The worked trace of specbranch.md 4.8, with measured costs t = 1 ms, c = 4."""
+    """The worked trace (`support.branch_trace`), with measured costs t = 1 ms, c = 4."""
     header = make_header(Recipe(temperature=0.0), method="specbranch", drafter="branch", verifier="walk")
     prefill = ev.Prefill(prompt=[1] * 11, text="p", n_prompt=11, seed=0, dur_ns=1)
     costs = ev.Calibration(t_ns=1_000_000, c=4.0, kappa_q=0.0, kappa_p=0.0)

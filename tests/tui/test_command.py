@@ -14,14 +14,14 @@ from specviz.cli import main
 from support.traces import make_events, make_header, write_trace
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
+ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets", "train", "lab"))]
 HEAVY = {
     "torch",
     "transformers",
     "accelerate",
     "specviz.engine",
     "specviz.methods.draft_model.drafter",
-    "specviz.train",
+    "specviz_train",
 }
 
 

@@ -17,7 +17,7 @@ LIVE = ("--example", "code", "--method", "draft", "--temperature", "0.8", "--max
 
 def env(folder: Path) -> dict[str, str]:
     """The package as it stands here, with caches and settings of its own."""
-    roots = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
+    roots = [ROOT, *(ROOT / name for name in ("tui", "app", "assets", "train", "lab"))]
     own = {name: str(folder / name) for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     return {**inherited, **own, "PYTHONPATH": os.pathsep.join(map(str, roots)), "TERM": "xterm-256color"}

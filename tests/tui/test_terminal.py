@@ -53,7 +53,7 @@ def start() -> Iterator[Starter]:
 
 def begun(redirected: str, trace: Path, slave: int) -> subprocess.Popen[bytes]:
     """The command as a shell starts it, on the terminal but for what is redirected."""
-    roots = [ROOT, *(ROOT / name for name in ("tui", "app", "assets"))]
+    roots = [ROOT, *(ROOT / name for name in ("tui", "app", "assets", "train", "lab"))]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots)), "TERM": "xterm-256color"}
     line = f'"{sys.executable}" -m specviz tui --replay "{trace}" {redirected}'
     return subprocess.Popen(

@@ -10,8 +10,8 @@ import numpy as np
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import Problem
-from specviz.prove.enumerate import paths
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import paths
 from verifiers import drafts
 from verifiers.rounds import Play, draw_draft, emitted, target_rows
 

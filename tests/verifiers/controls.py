@@ -1,6 +1,6 @@
 """Wrong rules on purpose: a law check that lets one of them pass is too weak. Nothing here is for use.
 
-`blockwise` alone is right (verification.md 3.3): a backward scan is what it takes to see draws keyed without the round.
+`blockwise` alone is right: a backward scan is what it takes to see draws keyed without the round.
 """
 
 from fractions import Fraction
@@ -13,11 +13,11 @@ from specviz.probability.draws import Tested
 from specviz.probability.plan import Draw, Plan, State, Step, Test
 from specviz.probability.rows import positive_part
 from specviz.probability.table_models import Problem
-from specviz.prove.controls import retested as retested
-from specviz.prove.controls import softmax_argmax as softmax_argmax
-from specviz.prove.controls import stop_dropped as stop_dropped
-from specviz.prove.enumerate import BranchKeys, Law
 from specviz.verifiers import tokenwise, walk
+from specviz_lab.prove.controls import retested as retested
+from specviz_lab.prove.controls import softmax_argmax as softmax_argmax
+from specviz_lab.prove.controls import stop_dropped as stop_dropped
+from specviz_lab.prove.enumerate import BranchKeys, Law
 from verifiers.drafts import DraftBuilder, Grow, chain, siblings, without
 from verifiers.rounds import chained, emitted, play_once
 
@@ -164,7 +164,7 @@ class OneNoiseKeys(BranchKeys):
 def control_law(problem: Problem, grow: Grow, plan: Any, length: int, **options: Any) -> Law:
     """The law of `length` tokens under any plan function.
 
-    `once`: a single round, plain target draws after it (the TV of verification.md section 7). `kind`: other keys.
+    `once`: a single round, plain target draws after it (what golden distances are of). `kind`: other keys.
     `keyed=False`: no round in the keys.
     """
     once, kind = options.pop("once", False), options.pop("kind", BranchKeys)

@@ -1,11 +1,11 @@
-"""Drafts on table models: the layouts of production (`specviz.prove.layouts`), and odder ones that only tests need."""
+"""Drafts on table models: the layouts of production (`specviz_lab.prove.layouts`), and odder ones for tests."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
 from specviz.probability.draft import ROOT
-from specviz.prove.layouts import (
+from specviz_lab.prove.layouts import (
     BRANCH,
     JUDGED,
     WINDOW,
@@ -20,7 +20,7 @@ from specviz.prove.layouts import (
     siblings,
     without,
 )
-from specviz.prove.layouts import chains as distinct_or_not
+from specviz_lab.prove.layouts import chains as distinct_or_not
 
 __all__ = [
     "BRANCH",

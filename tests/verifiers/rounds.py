@@ -7,11 +7,11 @@ from typing import Any
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Outcome, Plan, Verifier
 from specviz.probability.table_models import Problem, law
-from specviz.prove.enumerate import Law, deviation, paths
-from specviz.prove.proof import mean as mean
-from specviz.prove.rounds import RoundPlayer
-from specviz.prove.rounds import emitted as emitted
-from specviz.prove.rounds import target_rows as target_rows
+from specviz_lab.prove.enumerate import Law, deviation, paths
+from specviz_lab.prove.proof import mean as mean
+from specviz_lab.prove.rounds import RoundPlayer
+from specviz_lab.prove.rounds import emitted as emitted
+from specviz_lab.prove.rounds import target_rows as target_rows
 from verifiers.drafts import DraftBuilder, Grow
 
 Play = Callable[[Any, tuple[int, ...], int], tuple[int, ...]]  # keys, text, round: the tokens it emits

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
-from specviz.prove.enumerate import deviation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import deviation
 from verifiers import drafts
 from verifiers.blocks import Blocks
 from verifiers.rounds import chained, off_target

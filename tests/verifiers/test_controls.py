@@ -7,8 +7,8 @@ import pytest
 
 from specviz.probability.draws import Keys, Tested
 from specviz.probability.table_models import CASE_A, CASE_B, CASE_C, CASES, Problem, law
-from specviz.prove.enumerate import law_of, total_variation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import law_of, total_variation
 from verifiers import controls, drafts
 from verifiers.rounds import accepted_law, draw_draft, mean, target_rows
 

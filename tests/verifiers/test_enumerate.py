@@ -8,8 +8,8 @@ import pytest
 
 from specviz.probability.rows import Certain
 from specviz.probability.table_models import CASE_A, CASE_B, exact_row
-from specviz.prove.enumerate import EnumeratedPath, law_of, paths
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, law_of, paths
 from verifiers import drafts
 from verifiers.controls import backward_scan
 from verifiers.rounds import chained, play

@@ -1,4 +1,4 @@
-"""Accepted lengths against the golden fractions of verification.md section 7, exactly, and against the closed forms."""
+"""Accepted lengths against the golden fractions of cases A, B and C, exactly, and against the closed forms."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -70,7 +70,7 @@ def test_deterministic_tree(verifier: Any) -> None:
 
 @pytest.mark.parametrize("verifier", [WALK, TOKENWISE], ids=lambda v: v.name)
 def test_eagle_example(verifier: Any) -> None:
-    """verification.md 3.8: paths 0-1 and 0-2-1."""
+    """The example of EAGLE's tree: paths 0-1 and 0-2-1."""
     after = {(): ".3 .35 .35", (0,): ".05 .05 .9", (0, 1): ".3 .3 .4", (0, 2): ".3 .3 .4"}
     table = PrefixTable({k: exact_row(v.split()) for k, v in after.items()}, exact_row(["1/3"] * 3))
     problem = Problem(3, 3, table, table)

@@ -1,4 +1,4 @@
-"""The joint rules against the golden numbers of verification.md section 7, exactly, and against the closed forms."""
+"""The joint rules against the golden numbers of cases A, B and C, exactly, and against the closed forms."""
 
 from fractions import Fraction
 from itertools import product
@@ -10,8 +10,8 @@ import pytest
 from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Test
 from specviz.probability.table_models import CASE_A, CASE_A_P, CASE_A_Q, CASE_B, CASES, Problem, exact_row, law
-from specviz.prove.enumerate import total_variation
 from specviz.verifiers import _joint, get_verifier
+from specviz_lab.prove.enumerate import total_variation
 from verifiers import drafts
 from verifiers.controls import control_law
 from verifiers.rounds import accepted_law, fractions, mean
@@ -243,7 +243,7 @@ def test_one_candidate_is_the_chain_rule(case: str, name: str) -> None:
 
 
 def test_gamma_one_is_the_same_for_all() -> None:
-    """verification.md 5.5: h = min(1, rho), residual (p - q)+, whatever the name."""
+    """With one token h = min(1, rho), residual (p - q)+, whatever the name."""
     names = ["tokenwise", "blockwise", "hsd", "hsd_naive", "hsd_ref", "multi_hsd", "multi_traversal"]
     for case in CASES.values():
         for token in range(case.vocab):

@@ -1,6 +1,6 @@
 """Wrong variants of the joint rules, each one change away from production, with their exact distance where it is known.
 
-verification.md 6, 10.4 and 11. A law check that lets one of them pass is too weak. TV is of the first gamma + 1 tokens,
+A law check that lets one of them pass is too weak. TV is of the first gamma + 1 tokens,
 one round and plain decoding after it, unless it says chained.
 """
 
@@ -17,10 +17,10 @@ from specviz.probability.draft import Draft
 from specviz.probability.plan import Draw, Plan, Step, Test
 from specviz.probability.rows import CertainRows
 from specviz.probability.table_models import CASE_A, CASE_B, CASES, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import total_variation
 from specviz.verifiers import _joint, all_verifiers, get_verifier, slack
 from specviz.verifiers._scan import nodes_of
 from specviz.verifiers.multi_hsd import _MultiHsd
+from specviz_lab.prove.enumerate import total_variation
 from verifiers import controls, drafts
 from verifiers.rounds import accepted_law, mean
 

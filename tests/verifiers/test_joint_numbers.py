@@ -1,6 +1,6 @@
 """The joint arithmetic against its formulas written out, on large float rows, on extreme ratios and on Fractions.
 
-verification.md 10, groups 3 and 10. The formulas stand here a second time, as sections 3.3 and 3.4 have them: blockwise
+The formulas stand here a second time, as their papers have them: blockwise
 by its recursion, HSD by its running maximum and by both divergences. Production shares one arithmetic for the two.
 """
 
@@ -43,7 +43,7 @@ def chain_of(tokens: tuple[int, ...], laws: Any) -> Draft:
 
 
 def blockwise_written_out(draft: Draft, rows: Any) -> tuple[list[Any], list[Any]]:
-    """h_1..h_gamma and the residual rows below t = 0..gamma - 1 (3.3)."""
+    """h_1..h_gamma and the residual rows below t = 0..gamma - 1."""
     gamma, q = len(draft), draft.law_rows
     w = [1]
     for t, x in enumerate(draft.tokens):
@@ -117,7 +117,7 @@ def test_identity_on_fractions(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_single_precision(seed: int) -> None:
-    """verification.md 5.8: c and S within 1e-5, h within 1e-4, at V = 50 000."""
+    """c and S within 1e-5, h within 1e-4, at V = 50 000."""
     torch = pytest.importorskip("torch")
     draft, rows = large(seed, vocab=50_000, gamma=8)
     exact = _joint.weigh(_joint.chain(draft, range(8), rows))
@@ -245,7 +245,7 @@ def test_a_prefix_is_weighed_as_in_the_whole(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_runtime_invariants_of_the_records(seed: int) -> None:
-    """verification.md 9, the last paragraph; `D-` is summed, not derived."""
+    """`D-` is summed, not derived."""
     draft, rows = large(seed, vocab=128, gamma=9)
     records = _joint.records(_joint.chain(draft, range(9), rows))
     before = 1.0

@@ -1,4 +1,4 @@
-"""The joint rules with the real keys and draws, by chi-square (verification.md 10, group 5).
+"""The joint rules with the real keys and draws, by chi-square.
 
 Seeded, so nothing flickers; the false-alarm rate 1e-4 is that of choosing the seeds. `hsd_ref` must be rejected, and
 how surely it is follows from its exact non-centrality.

@@ -1,4 +1,4 @@
-"""Properties that hold for every verifier on every draft it takes (verification.md 10, group 10)."""
+"""Properties that hold for every verifier on every draft it takes."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Keys
 from specviz.probability.plan import Draw, PlanStop, Test, Verifier
 from specviz.probability.rows import CertainRows
-from specviz.prove.enumerate import law_of
 from specviz.verifiers import all_verifiers, get_verifier
+from specviz_lab.prove.enumerate import law_of
 from verifiers.strategies import Case, cases, certain_as_array, fitted, padded, relabelled
 
 NAMES = sorted(all_verifiers())

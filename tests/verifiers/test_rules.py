@@ -52,7 +52,7 @@ def test_tokenwise_thresholds_and_rows() -> None:
 
 
 def test_point_masses_leave_the_row_one_by_one() -> None:
-    """The display form of verification.md 3.8: p(c) over what the earlier siblings left."""
+    """As a screen shows it: p(c) over what the earlier siblings left."""
     plan = TOKENWISE.plan(siblings(2, 0), P)
     first = plan.step(plan.start)
     second = plan.step(first.failed)  # type: ignore[union-attr]
@@ -95,7 +95,7 @@ def test_a_kept_stop_token_closes_with_none(verifier: Verifier) -> None:
 
 @pytest.mark.parametrize("verifier", [WALK, TOKENWISE], ids=lambda v: v.name)
 def test_an_empty_draft_is_plain_decoding(verifier: Verifier) -> None:
-    """gamma 0: the target stream, so the very token of plain decoding (contract.md 2)."""
+    """gamma 0: the target stream, so the very token of plain decoding."""
     plan = verifier.plan(Draft(), P[:1])
     for n in range(30):
         outcome = plan.walk(Keys(5, n), n)
@@ -129,7 +129,7 @@ def test_a_residual_without_mass_falls_back_to_the_plain_row() -> None:
 
 
 def test_a_drafted_token_its_law_never_gives_is_rejected() -> None:
-    """q(x) = 0 breaks the contract; the kernel must not turn it into infinity (verification.md 5.1)."""
+    """q(x) = 0 breaks the contract; the kernel must not turn it into infinity."""
     plan = TOKENWISE.plan(Draft((1,), (-1,), (0,), 1, 1, Q[1:], (0,)), P[:2])
     assert plan.step(plan.start).threshold == 0  # type: ignore[union-attr]
 

@@ -1,4 +1,4 @@
-"""The real keys and draws, by chi-square: what the enumeration takes for granted (verification.md 10, groups 5 and 6).
+"""The real keys and draws, by chi-square: what the enumeration takes for granted.
 
 Seeded, so nothing flickers; the false-alarm rate 1e-4 is that of choosing the seed. Each test has a control of known
 non-centrality that must be rejected.
@@ -14,8 +14,8 @@ from scipy.stats import chi2, ncx2
 
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_A, CASE_B, law
-from specviz.prove.enumerate import Law
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import Law
 from verifiers import controls, drafts
 from verifiers.rounds import play
 

@@ -1,4 +1,4 @@
-"""Deterministic trees (verification.md 3.8, group 11): the joint rule by its own formulas is `walk`; none does better.
+"""Deterministic trees: the joint rule by its own formulas is `walk`; none does better.
 
 Also what a draft's candidates are, and which drafts are refused.
 """
@@ -29,7 +29,7 @@ Law = dict[tuple[tuple[int, ...], int], Any]
 
 
 def tree_hsd_written_out(paths: Paths, row_of: Callable[[tuple[int, ...]], Any]) -> Law:
-    """Section 3.8 as it stands: path by path, each from weight 1, shared nodes tested again.
+    """EAGLE's tree written out: path by path, each from weight 1, shared nodes tested again.
 
     R is the target's row after the kept text without the tokens that failed there.
     """
@@ -145,9 +145,9 @@ def test_an_argmax_chain_gains_nothing(case: str, verifier: str) -> None:
 @pytest.mark.parametrize("name", ["blockwise", "hsd", "hsd_naive", "hsd_ref"])
 @pytest.mark.parametrize("case", "ABC")
 def test_the_closing_token_is_never_the_drafted_one(case: str, name: str) -> None:
-    """verification.md section 0, fact 6, says that it may be. On one chain it cannot: where test t + 1 failed,
-    w_{t+1} < 1, so w_t p(X_{t+1}) < q(X_{t+1}) and the residual gives X_{t+1} nothing. Its example, the row at t = 1 of
-    case D, stands below a test that always passes.
+    """On one chain it cannot be: where test t + 1 failed,
+    w_{t+1} < 1, so w_t p(X_{t+1}) < q(X_{t+1}) and the residual gives X_{t+1} nothing. The row at t = 1 of case D,
+    which has it, stands below a test that always passes.
     """
     problem = CASES[case]
     stops = 0
@@ -164,7 +164,7 @@ def test_the_closing_token_is_never_the_drafted_one(case: str, name: str) -> Non
 
 
 def test_the_closing_token_may_be_drafted_by_another_candidate() -> None:
-    """What is true of fact 6: case B, two chains. A token of the second may close the round at its own place."""
+    """Of several chains it may be: case B, two of them. A token of the second may close the round at its own place."""
     builder = drafts.DraftBuilder(None, (), CASE_B.q)
     for tokens in ((1, 0), (0, 2)):
         node = -1

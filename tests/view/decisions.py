@@ -1,4 +1,4 @@
-"""The decisions of a round made again from the rows of two tables, by nothing but verification.md and contract.md 2.
+"""The decisions of a round made again from the rows of two tables, by nothing but the rules and the keys of the draws.
 
 Written for tests, apart from the verifiers, the plan and the probe: tests in the order a rule makes them, each with the
 node judged, what the row required there gives its token, the keep chance and the uniform of its own ordinal.
@@ -89,7 +89,7 @@ class Judge:
         return self.made
 
     def tokenwise(self, slack: float = 0.0) -> None:
-        """verification.md 3.2 and 3.7: children of all that spell the text, in id order, R <- (R - q)+."""
+        """Children of all that spell the text, in id order, R <- (R - q)+."""
         text: Text = ()
         while True:
             row, failed = self.target(text), False
@@ -105,7 +105,7 @@ class Judge:
                 return
 
     def chain(self, verifier: str) -> None:
-        """verification.md 3.3 to 3.6, one chain."""
+        """`blockwise`, `hsd`, `hsd_naive` and `hsd_ref`, on one chain."""
         nodes = [n.node for n in self.nodes]
         rows = [self.target(self.above(n)) for n in nodes]
         self.scan(nodes, rows, False, capped=verifier != "hsd_naive", last_capped=verifier != "hsd_ref")
@@ -137,7 +137,7 @@ class Judge:
         return t, rest / rest.sum() if rest.sum() > 1e-14 else rows[t]
 
     def candidates(self) -> None:
-        """verification.md 3.7 with the joint rule: candidates in the order their first own node was drawn."""
+        """`multi_hsd`: candidates in the order their first own node was drawn."""
         text: Text = ()
         row, residual = self.target(text), False
         for head in [n.node for n in self.nodes]:
@@ -160,7 +160,7 @@ class Judge:
             row, residual = rest, True
 
     def traverse(self, node: int, text: Text, weight: float, given: float, residual: bool) -> bool:
-        """Leaf to root (3.7): a node is kept with the weight that its failed children left it."""
+        """Leaf to root: a node is kept with the weight that its failed children left it."""
         row, failed = self.target(text), False
         for child in self.children.get(node, ()):
             token, law = self.by_id[child].token, self.law(child)

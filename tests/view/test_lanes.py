@@ -1,4 +1,4 @@
-"""Screen *Lanes*: the worked trace of specbranch.md 4.8 on the modelled clock, fates, arrows, and the words."""
+"""Screen *Lanes*: the worked trace of `support.branch_trace` on the modelled clock, fates, arrows, and the words."""
 
 from itertools import pairwise
 from typing import Any

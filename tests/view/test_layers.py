@@ -12,7 +12,7 @@ from specviz.view.words.palette import Phase
 from support.exit_trace import SETTING, exit_events
 from view.exit_rounds import golden, heat_of, layers
 
-# Stop depths; layers, deepest test; widths by climb (specbound.md 4.6).
+# Stop depths; layers, deepest test; widths by climb.
 GOLDEN = [
     ([2, 3, 2], 6, 4, ["11", "112", "11", "112444"]),
     ([1, 1, 1], 6, 4, ["1", "1", "1", "144444"]),

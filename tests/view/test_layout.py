@@ -100,7 +100,7 @@ def test_folding_never_hides_the_selected_node(family: RoundTree, data: st.DataO
 
 
 def test_the_tree_of_the_mock() -> None:
-    """The canvas of ux.md S1, drawn from places and lines."""
+    """A small tree, drawn from places and lines."""
     run = a_round(
         node(0, "the"),
         node(1, "a"),

@@ -1,4 +1,4 @@
-"""The sentences of a backward scan, word for word, on the smallest drafts in which the thing happens (7.1, 7.6)."""
+"""The sentences of a backward scan, word for word, on the smallest drafts in which the thing happens."""
 
 from typing import Any
 

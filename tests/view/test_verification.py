@@ -1,6 +1,6 @@
-"""The screen HSD as a view: case D of the specification as a frame, one step at a time, and every reason for nothing.
+"""The screen HSD as a view: case D as a frame, one step at a time, and every reason for nothing.
 
-Numbers are those of section 7.6, worked out there from rows by hand.
+Numbers are worked out from its rows (`support.worked_trace`) by hand.
 """
 
 import math

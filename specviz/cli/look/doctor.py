@@ -19,6 +19,8 @@ from specviz.names import GRAPHS
 # Enough to know that an extra is there; the rest of it comes along.
 EXTRAS: dict[str, tuple[str, ...]] = {
     "engine": ("torch", "transformers", "accelerate", "safetensors", "gguf"),
+    "train": ("accelerate",),
+    "lab": ("xllamacpp",),
     "tui": ("textual",),
     "serve": ("textual-serve",),
     "web": ("streamlit", "plotly"),

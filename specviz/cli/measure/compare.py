@@ -14,7 +14,7 @@ import click
 
 from specviz.cli import INTERRUPTED, OK, flags, options
 from specviz.cli.flags import text, value
-from specviz.cli.measure import shared
+from specviz.cli.measure.values import each_value
 from specviz.cli.printing import narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.errors import SpecvizError, suggestion
@@ -26,7 +26,7 @@ from specviz.traits import TOKENWISE
 from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:
-    from specviz.bench.compare import ComparisonSettings, Progress
+    from specviz.comparison.measured import ComparisonSettings, Progress
 
 _SECTIONS = {
     "What": ("verifiers", "vary", "method", "prompt_number"),
@@ -103,9 +103,12 @@ def command(**given: Any) -> int:
     if given["traces"] and not given["onto"]:
         raise SpecvizError("--traces keeps recordings in the folder of --onto: name it")
     question = _question(method, given)
-    from specviz.bench.compare import compare
-    from specviz.bench.report import compare as words
-    from specviz.bench.shares import launched
+    import msgspec
+
+    from specviz.comparison import words
+    from specviz.comparison.measured import compare
+    from specviz.comparison.shares import launched
+    from specviz.comparison.sheets import print_sheets
 
     if launched()[1] > 1 and not given["onto"]:
         raise SpecvizError("several processes of one comparison meet in a folder: name it with --onto")
@@ -116,7 +119,10 @@ def command(**given: Any) -> int:
             used = report.prompts["n_used"]
             narrate(f"{used} prompts are in {given['onto']}; the same command without the launcher puts them together")
     else:
-        shared.put_out(given, report, words)
+        heading, found = words.heading(report), words.sheets(report)
+        if not given["as_json"]:
+            print_sheets(heading, found)
+        click.echo(msgspec.json.encode(report).decode())
     return INTERRUPTED if report.interrupted else OK
 
 
@@ -157,7 +163,7 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     varied = _varied(method, given, knobs)
     names = asked or (_that_fit(method, snapshot) if not varied else [pick_verifier(method, None, snapshot).name])
     verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
-    from specviz.bench.compare import ComparisonSettings
+    from specviz.comparison.measured import ComparisonSettings
 
     models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
     models |= {name: given[name] for name in ("target", "draft", "threads")}
@@ -195,7 +201,7 @@ def _varied(method: Method, given: Mapping[str, Any], knobs: Mapping[str, Any]) 
             raise SpecvizError(f"--vary {word[:40]}: no knob of {method.name} with values{near}")
         if name in out:
             raise SpecvizError(f"--vary names '{name}' twice; write all its values in one")
-        out[name] = list(dict.fromkeys(shared.each_value(specs[name], values)))
+        out[name] = list(dict.fromkeys(each_value(specs[name], values)))
     return out
 
 

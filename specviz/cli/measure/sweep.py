@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from specviz.cli.flags import flag, max_mb_option, text
-from specviz.cli.measure.shared import each_value
+from specviz.cli.measure.values import each_value
 from specviz.cli.printing import echo_json, narrate
 from specviz.cli.request import check_place
 from specviz.cost.exit_grid import AXES, grid

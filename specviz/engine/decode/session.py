@@ -1,4 +1,4 @@
-"""`Session`: one prompt being decoded, and the one round that every method shares (architecture.md 4).
+"""`Session`: one prompt being decoded, and the one round that every method shares.
 
 Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws,
 plan, walk, one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round;

@@ -2,7 +2,7 @@
 
 Parts are found by attribute and proved at start-up by a self-test against `model(ids)` (a chain and a small tree), so
 an architecture we never saw either works or is refused with the name of its layer type. No copy of any model's code:
-layers, norms, rotary tables, head and soft cap are the library's (engine.md 1.4).
+layers, norms, rotary tables, head and soft cap are the library's.
 """
 
 import inspect

@@ -83,7 +83,7 @@ class KVCache:
         return self._buffer
 
     def _allocate(self, key: torch.Tensor) -> None:
-        # The first key tells heads and head_dim: sharded or unusual heads are not in the config (engine.md 1.2).
+        # The first key tells heads and head_dim: sharded or unusual heads are not in the config.
         made = torch.zeros if self.spare else torch.empty
         places = self.places or (key.device,) * self.n_layers
         buffers: list[torch.Tensor] = []

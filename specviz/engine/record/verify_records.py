@@ -5,8 +5,8 @@ device in a few gathers over all nodes, never one by one. A prefix that a backwa
 tested; what its test would have been is shown all the same.
 
 `chain` records hold the joint ratios of sampled chains, whatever the verifier, so that others can be compared offline:
-one per node of every candidate that begins at the root. Candidates that begin further down start again from weight 1
-(verification.md 3.7), so a ratio from the root on says nothing about them; for point masses none is written.
+one per node of every candidate that begins at the root. Candidates that begin further down start again from weight 1,
+so a ratio from the root on says nothing about them; for point masses none is written.
 """
 
 from collections.abc import Iterator, Sequence

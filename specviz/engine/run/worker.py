@@ -1,8 +1,8 @@
 """The core in a process of its own: commands in on stdin, the trace's own lines out on stdout, narration on stderr.
 
 First lines: the steps of loading, then the catalogue. Models are loaded once and stay; runs follow one another. A
-thread reads commands, another writes lines from an unbounded queue, so decoding never waits for a reader (contract.md
-4, Wire). From the catalogue on a third says `beat` every second: a reader takes silence for a core that hangs, and a
+thread reads commands, another writes lines from an unbounded queue, so decoding never waits for a reader.
+From the catalogue on a third says `beat` every second: a reader takes silence for a core that hangs, and a
 write into a pipe that nobody reads tells this side that the front-end has gone. Then the worker leaves, as it does
 when its input ends.
 """

@@ -1,11 +1,11 @@
-"""SpecBranch and PEARL: draft ahead of the verdict, in branches (specbranch.md 4 and 6; `methods/specbranch.py`).
+"""SpecBranch and PEARL: draft ahead of the verdict, in branches.
 
 `propose` brings the pending tokens: after a hit the part of the surviving branch that the signal keeps (posterior
 drafting, with this round's knobs), else a draft stage of its own, during which the target waits. `meanwhile`, beside
 the target's pass, forks branches behind the last pending token and drafts on in each. `observe` keeps the rest of the
 branch that was hit for the next `propose`.
 
-Whether a position is pending, a branch point or neither is told before anything is drawn there (5.1 b): by the signal,
+Whether a position is pending, a branch point or neither is told before anything is drawn there: by the signal,
 by the top of the draft row, by the room left. A token that was drawn is never dropped for what it is. An aborted round
 leaves nothing behind: what survived the last finished round is given up only when the next one is observed.
 """
@@ -126,7 +126,7 @@ class Branching(OverlappingDrafter):
 
 
 def n_kept(rest: list[PendingToken], s: int, knobs: Knobs) -> int:
-    """How many tokens of a surviving branch to keep (4.5), by the confidence of the rows they came from."""
+    """How many tokens of a surviving branch to keep, by the confidence of the rows they came from."""
     if s != 1:
         return 0 if s == 0 else len(rest)
     least, bound = knobs["soft_min_keep"], knobs["epsilon"]

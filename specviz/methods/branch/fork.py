@@ -1,9 +1,9 @@
-"""Forking: how many branches, which tokens, how long, and drafting on in all of them at once (specbranch.md 4.3).
+"""SpecBranch's forking: how many branches, which tokens, how long, and drafting on in all of them at once.
 
-There is no confidence stop in here: what of a branch is worth keeping is told when it has survived (4.5), and then by
+There is no confidence stop in here: what of a branch is worth keeping is told when it has survived, and then by
 the rows its tokens were drawn from, not by the tokens.
 
-Which tokens begin the branches, and how many (specbranch.md 4.3, 5.2).
+Which tokens begin the branches, and how many.
 
 The set is fixed by what is known before anything is drawn there, or drawn from a law that is put on record; the
 verifier then judges the tokens as siblings in this order, with no rule of its own:
@@ -12,7 +12,7 @@ verifier then judges the tokens as siblings in this order, with no rule of its o
 * `hybrid`  the k - 1 likeliest, and one drawn from the draft law restricted to the others and renormalised.
 * `swor`    k draws without replacement, each with the law that the ones before left.
 
-Counts come from the raw softmax, draws from the processed law; mixing the two breaks greedy forks (section 1).
+Counts come from the raw softmax, draws from the processed law; mixing the two breaks greedy forks.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""The signal of a branch drafter: how much of a draft is kept; and H-RAD, the network behind it (specbranch.md 3).
+"""The signal of a branch drafter: how much of a draft is kept; and H-RAD, SpecBranch's network behind it.
 
 A signal is 0 keep nothing, 1 until the draft model is unsure, 2 everything. It may read committed tokens and the
-target's states about them, never a drafted continuation: that would bias the text (5.1 b, 5.3). Without a classifier,
+target's states about them, never a drafted continuation: that would bias the text. Without a classifier,
 or a feature row for it, it is 1, the implicit confidence rule alone.
 
 H-RAD reads `z = (f, e)`: the target's states at the row whose logits chose the newest committed token (the last
@@ -199,7 +199,7 @@ def taps(n_layers: int, hrad_layers: int = LAYERS) -> tuple[int, ...]:
 
 
 class Network(nn.Module):
-    """Standardisation, then 256, 64, 3, in float32 (3.2). Features not seen to vary are left out by a scale of zero."""
+    """Standardisation, then 256, 64, 3, in float32. Features not seen to vary are left out by a scale of zero."""
 
     mean: Tensor
     scale: Tensor

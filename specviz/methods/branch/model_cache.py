@@ -2,7 +2,7 @@
 
 The cache follows text + pending tokens; what it lacks of them (the newest one, or two) goes in with the next forward.
 Branches are siblings behind the last pending token, so k of them share the prefix's keys and values without a copy, and
-`follow` keeps the surviving path when the branch is chosen (this replaces specbranch.md 4.6 and 14).
+`follow` keeps the surviving path when the branch is chosen.
 """
 
 import time

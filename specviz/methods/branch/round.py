@@ -1,4 +1,4 @@
-"""A round of a branch drafter in flight, how its tokens are drawn, and what becomes of them (specbranch.md 7).
+"""A round of a branch drafter in flight, how its tokens are drawn, and what becomes of them.
 
 Every token is settled exactly once, with one fate. Those of a surviving branch stay open into the next round, which
 trims some of them and judges the others.

@@ -1,11 +1,11 @@
-"""`pearl`: drafting and verifying side by side with a fixed draft length (PEARL, ICLR 2025; specbranch.md 8.2).
+"""`pearl`: drafting and verifying side by side with a fixed draft length (PEARL, ICLR 2025).
 
 SpecBranch with one branch, the hybrid rule (for one branch: ordinary speculative sampling) and a fixed signal: after a
 rollback draft nothing first (pre-verify: the target judges the first token of the draft under way), else keep all
 (post-verify: gamma - 1 pending tokens and the first of the next gamma are judged). Every decision has a uniform of its
 own, unlike in the authors' code, and nothing is returned unverified.
 
-`specbranch`: draft in branches while the target verifies (SpecBranch, ICLR 2026; specbranch.md).
+`specbranch`: draft in branches while the target verifies (SpecBranch, ICLR 2026).
 
 A round verifies the pending tokens and, meanwhile, drafts on behind them in k branches that fork at the branch point:
 where the draft model is unsure (epsilon), or behind the last pending token. If the target's token there is one of the
@@ -32,7 +32,7 @@ PARALLEL, AUTO_LEN = 0, -1  # values of branch_len
 
 
 def branch_count(k_max: int, conf: float, vocab: int) -> int:
-    """How many branches to fork where the draft model's best token has probability `conf` (specbranch.md 4.3)."""
+    """How many branches to fork where the draft model's best token has probability `conf`."""
     return min(max(1, math.floor(k_max * (1 - conf) + GUARD)), vocab)
 
 

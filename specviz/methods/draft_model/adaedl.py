@@ -1,6 +1,6 @@
-"""AdaEDL: a chain that ends where the entropy of the draft law promises a rejection (specbranch.md 8.3).
+"""AdaEDL: a chain that ends where the entropy of the draft law promises a rejection.
 
-Looked at before a token is drawn, so the stop depends on the law alone and the text keeps its law (5.1 b). The first
+Looked at before a token is drawn, so the stop depends on the law alone and the text keeps its law. The first
 token of a round is always drafted; a stop costs one forward whose token is never drawn, and it is counted. The
 threshold moves by what the round before drafted and kept, under the knobs of the round that begins.
 """

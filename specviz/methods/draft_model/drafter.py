@@ -6,7 +6,7 @@ Each token is drawn from the draft law (`sampled`), its most likely one (`argmax
 noise (`shared`): then only `walk` may judge it, and the text is that of plain decoding at every temperature although
 the draft was sampled. By `race` a shared token equals the target's with probability at least (1 - TV)/(1 + TV).
 
-Several drafted chains at once: K beside each other, or a caterpillar (verification.md 3.7).
+Several drafted chains at once: K beside each other, or a caterpillar.
 
 `chains`: K chains from the root, independent of each other (their first tokens distinct without `replacement`).
 `caterpillar`: one main chain, and K - 1 fresh chains off the root and off every node of it. All chains grow a token in

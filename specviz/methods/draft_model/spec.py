@@ -4,14 +4,14 @@ Layouts (knob `shape`): `chain` (Leviathan 2023, Chen 2023), `tree` of the most 
 each other, `caterpillar`, `drawn_tree`. `auto` is argmax for `tree` and sampled for all others; at temperature 0 no
 layout draws: several chains begin with the most likely tokens in turn, since copies of one greedy chain are pointless.
 
-`sps`: standard speculative sampling, one drafted chain a round (Leviathan 2023, Chen 2023; specbranch.md 8.1).
+`sps`: standard speculative sampling, one drafted chain a round (Leviathan 2023, Chen 2023).
 
 The plain form that the pipelines are compared with: the target waits while the chain is drafted, the draft model while
 it is judged. Method `draft` has the same chain among its layouts, and every verifier for it.
 
 `adaedl`: a chain that stops where the draft model's entropy says its next token would be rejected.
 
-specbranch.md 8.3. `1 - sqrt(entropy_gain * H)` is an estimate from below of the chance that a token drawn from a law of
+`1 - sqrt(entropy_gain * H)` is an estimate from below of the chance that a token drawn from a law of
 entropy H is accepted; below the threshold lambda the chain ends. After every round lambda moves so that the acceptance
 rate stays near `target_rate`. Public re-implementations disagree on when it is lowered: that is `entropy_decrease`.
 """

@@ -1,6 +1,6 @@
 """Trees that a draft model grows, and siblings drawn one after another.
 
-`TopTree`: the most likely continuations; every node is a point mass (contract.md 5). Level 1 holds the `k_max` best
+`TopTree`: the most likely continuations; every node is a point mass. Level 1 holds the `k_max` best
 children of the root, each later level expands the `k_max` best nodes of the level before in one batched call, `w_max`
 children each, and the `node_budget` best nodes by path probability are sent. Pruning by value is allowed here because
 nothing was drawn.

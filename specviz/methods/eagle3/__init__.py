@@ -1,1 +1,1 @@
-"""EAGLE-3 (Li et al. 2025): one decoder layer over target features, a tree grown level by level (specblock.md 10)."""
+"""EAGLE-3 (Li et al. 2025): one decoder layer over target features, a tree grown level by level."""

@@ -1,4 +1,4 @@
-"""`eagle3`: its network, and its tree over the shared verification (specblock.md 10).
+"""`eagle3`: its network, and its tree over the shared verification.
 
 The network is one decoder layer that reads `[norm(E[x]) ; norm(f)]` on the residual stream f. f is
 `W [low; mid; top]` of the target's features on committed text, and the layer's own output on drafted nodes; the head

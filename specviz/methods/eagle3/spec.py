@@ -1,6 +1,6 @@
-"""`eagle3`: EAGLE-3 over the shared verification (Li et al. 2025; specblock.md 10).
+"""`eagle3`: EAGLE-3 over the shared verification (Li et al. 2025).
 
-`static_tree`: the drafter of `eagle3` on a shape that was calibrated once (specblock.md 10).
+`static_tree`: the drafter of `eagle3` on a shape that was calibrated once.
 """
 
 from specviz.knobs import whole

@@ -1,4 +1,4 @@
-"""What layers, heads and tests cost on this machine, measured once per model (specbound.md 11.3).
+"""What layers, heads and tests cost on this machine, measured once per model.
 
 Gives the predicted time of a round beside the measured one. Layers are timed by the number of rows in a call; what a
 call costs besides its layers is apart, because an early-exit round makes many short ones.

@@ -1,4 +1,4 @@
-"""Exit heads: what turns the state after a layer into logits, one small module a layer (specbound.md 8.1).
+"""Exit heads: what turns the state after a layer into logits, one small module a layer.
 
 Every kind begins as the logit lens, the model's own final norm and head read too early, and learns what that lacks:
 
@@ -304,7 +304,7 @@ def describe(adapter: ModelAdapter, heads: Heads) -> str:
 
 
 def cost_in_layers(adapter: ModelAdapter, heads: Heads) -> float:
-    """`c_h`: what one head test reads of weights, in units of one layer (specbound.md 8.2)."""
+    """`c_h`: what one head test reads of weights, in units of one layer."""
     layer = sum(int(parameter.numel()) for parameter in adapter.layers[0].parameters())
     if isinstance(heads, TrainedHeads):
         return heads.weights_read / layer

@@ -1,9 +1,9 @@
-"""What an early-exit round leaves on record: climbs, gates and costs (specbound.md 12).
+"""What an early-exit round leaves on record: climbs, gates and costs.
 
 Kept while drafting as it happens, written once the verdict is in. With `observe_all` the states of every layer are
 kept and every head is asked about every row *after* the verdict: such values cannot reach a decision.
 
-One teacher-forced pass over a finished text: what every head says after every token (specbound.md 11.5).
+One teacher-forced pass over a finished text: what every head says after every token.
 
 The records decide the rounds of any setting on the grid without a model (`specviz.cost.exit_replay`), because under
 `walk` the text does not depend on the setting.

@@ -1,4 +1,4 @@
-"""What the early-exit methods share: their knobs, and how a setting is read for a model of L layers (specbound.md 9).
+"""What the early-exit methods share: their knobs, and how a setting is read for a model of L layers.
 
 Layers count from 1. They are named by number or as a share of the model, so that a default fits every target:
 `L/8, L/4, 3L/8, L/2` are layers 2, 3, 5 and 6 of 12. `auto` are the layers that the target's exit heads advise, chosen
@@ -17,7 +17,8 @@ The same loop as `specbound`: no annealing, its layers, its threshold (their gam
 
 A row climbs the target's own layers; where a small head is sure enough at an annealed temperature, its token becomes
 the next row. Rows left behind are taken along when a later one needs the layer, so nothing is computed twice.
-Rules of specbound.md 6: G and M are `walk`, O is `tokenwise` over argmax drafts, Q over sampled, C `walk` over shared.
+`walk` judges greedy and arg-max drafts by matching and goes with `shared` ones too; `tokenwise` judges arg-max and
+sampled ones by their laws.
 """
 
 import math

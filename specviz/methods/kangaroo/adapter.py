@@ -1,4 +1,4 @@
-"""Kangaroo's adapter: what turns the states after a shallow layer into a draft model (specbound.md 14.2).
+"""Kangaroo's adapter: what turns the states after a shallow layer into a draft model.
 
 A norm, one multi-head attention with a residual, a norm; no feed-forward; then the target's own head. With 4 d^2
 weights it reads all the states of the text, where an exit head reads one. Attention, norms and rotary table are the
@@ -7,7 +7,7 @@ library's Llama modules whatever the target is; angles and their scaling are the
 `AdapterModel` is the adapter behind the engine's model interface: one layer with a cache of its own, whose input are
 the target's states in place of token embeddings. A row depends only on the tokens up to it, so `follow` keeps whatever
 spells the text, accepted drafts included. When every draft was kept, the last of them went through the target but not
-through the adapter: the next round feeds two rows (specbound.md 14.2), which is what `follow` says is missing.
+through the adapter: the next round feeds two rows, which is what `follow` says is missing.
 
 A folder holds `adapter.safetensors` and a `config.json` naming the target's fingerprint, layer and shape.
 """

@@ -1,4 +1,4 @@
-"""Kangaroo: the target's first layers and an adapter draft (specbound.md 14.2).
+"""Kangaroo: the target's first layers and an adapter draft.
 
 Every row climbs to one layer, the adapter reads its state, and its best token is fed next. A token that the adapter
 gave less than `tau` is the last one drafted; it is fed and verified like any other. The last draft climbs with the

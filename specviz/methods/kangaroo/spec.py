@@ -3,7 +3,7 @@
 The adapter reads the states after one early layer with an attention of its own, so it knows the whole text, where an
 exit head knows one state. Unlike `specbound` it never declines to draft: drafting ends *after* a token that the adapter
 gave less than `tau`, and that weak token is verified like the rest. At most `w_max` are drafted. Whether a token is
-weak is known before it is drawn, so drawn drafts keep their law (specbound.md 6.1, 14.2).
+weak is known before it is drawn, so drawn drafts keep their law.
 """
 
 from collections.abc import Mapping

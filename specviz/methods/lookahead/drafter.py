@@ -1,4 +1,4 @@
-"""Lookahead decoding (Fu et al. 2024; specbranch.md 8.4): the target drafts for itself, in the pass that judges.
+"""Lookahead decoding (Fu et al. 2024): the target drafts for itself, in the pass that judges.
 
 Row 0 of the window is the newest token and tokens after it; row r continues each column by one token. A column is a
 guess at what would follow the token at its foot, one token longer every round; full ones are n-grams for the pool.
@@ -13,7 +13,7 @@ the round's budget of nodes; guesses come first, and the window, made as small a
 that has room for all of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -30,7 +30,6 @@ from specviz.engine.model.host import sent
 from specviz.events import Warn
 from specviz.events import Window as WindowRecord
 from specviz.knobs import Knobs, KnobSpec
-from specviz.methods.lookahead.budget import most_cells, nearly_free, window_shape
 from specviz.methods.lookahead.spec import MOST_NODES
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
@@ -317,3 +316,29 @@ class Lookahead(Drafter):
 def make(models: FactoryModels, knobs: Knobs) -> Lookahead:
     device = models.target.device.type
     return Lookahead(knobs, nearly_free(partial(row_cost, device), MOST_NODES))
+
+
+HARDLY = 0.08  # of a pass over one row: a node that costs no more needs no good chance to pay
+
+
+def nearly_free(cost: Callable[[int], float], most: int) -> int:
+    """Nodes, at most `most`, of which none costs more than `HARDLY`. `cost(k)`: a pass over k rows, in passes over
+    one, the root's among them."""
+    return next((n for n in range(most) if cost(n + 2) - cost(n + 1) > HARDLY), most)
+
+
+def most_cells(size: int, width: int) -> int:
+    """Cells besides the newest token in the largest round of a window for n-grams of `size`, warming up included."""
+    return max(rows * (width + size - 1 - rows) - 1 for rows in range(1, size))
+
+
+def window_shape(size: int, width: int, budget: int) -> tuple[int, int]:
+    """`(n-gram size, columns)` of the window that is asked for, or of the largest one that fits a budget of nodes.
+
+    A smaller one keeps at least as many columns as rows, so that its n-grams can still be found behind the newest
+    token when they are finished. In the end it is the newest token alone, which feeds nothing.
+    """
+    if most_cells(size, width) <= budget:
+        return size, width
+    shapes = ((smaller, columns) for smaller in range(size, 1, -1) for columns in range(width, smaller - 2, -1))
+    return next(shape for shape in shapes if most_cells(*shape) <= budget)

@@ -1,4 +1,4 @@
-"""`lookahead`: no draft model. The target guesses n-grams in a window beside its own work (specbranch.md 8.4).
+"""`lookahead`: no draft model. The target guesses n-grams in a window beside its own work.
 
 Every pass feeds a window of `ngram_size - 1` rows and `window` columns, whose best next tokens make a new row, so that
 each column grows an n-gram by one token a round; finished ones go to a pool. What the pool holds under the newest token

@@ -1,1 +1,1 @@
-"""Medusa (Cai et al. 2024): heads on the target's last hidden state, a fixed tree of ranks (specblock.md 10)."""
+"""Medusa (Cai et al. 2024): heads on the target's last hidden state, a fixed tree of ranks."""

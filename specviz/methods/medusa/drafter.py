@@ -1,4 +1,4 @@
-"""`medusa`: one call of all heads, and the fixed tree of their ranks over the shared verification (specblock.md 10).
+"""`medusa`: one call of all heads, and the fixed tree of their ranks over the shared verification.
 
 Head j says `W2_j (f + SiLU(W1_j f + b_j))` of the target's last hidden state f, taken after the target's final norm,
 whose own logits gave the root token: head 0 speaks of the token behind the root. W1 begins at zero and W2 at the

@@ -1,4 +1,4 @@
-"""`medusa`: heads on the target's last state over the shared verification (Cai et al. 2024; specblock.md 10)."""
+"""`medusa`: heads on the target's last state over the shared verification (Cai et al. 2024)."""
 
 from specviz.methods import Method
 from specviz.methods.common.knobs import HEADS, budget, example, folder

@@ -1,1 +1,1 @@
-"""Learning while serving: when an update of the drafter is worth its time (specblock.md 8)."""
+"""Learning while serving: when an update of the drafter is worth its time."""

@@ -1,9 +1,9 @@
-"""Which update, if any, pays after a query: a bandit over skip, head and full that counts in seconds (specblock 8.3).
+"""Which update, if any, pays after a query: a bandit over skip, head and full that counts in seconds.
 
 An update is bought with seconds now and pays in seconds saved over the next queries. What an action gains is taken to
 be proportional to the signal s (how far off the drafter was at rejections), one slope an action, by discounted least
 squares; what it costs is measured. Exploring has a budget of its own, a share of the serving time. Pure arithmetic: no
-clock, no model; every number comes in from outside. `QuerySurprise` is that s (specblock.md 8.1).
+clock, no model; every number comes in from outside. `QuerySurprise` is that s.
 """
 
 import math

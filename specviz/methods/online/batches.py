@@ -1,19 +1,18 @@
 """What serving leaves to learn from: the pairs of a query, the slots that spoke on its path, a ring of slots.
 
 A *slot* here is one (block, slot) distribution at a committed place, up to and including the rejected one: valid-prefix
-by construction, because a spine is on the path only as far as it was right (specblock.md 8.2). Its summary phi follows
+by construction, because a spine is on the path only as far as it was right. Its summary phi follows
 from its state and the head in hand, so it is worked out anew rather than kept.
 
 One place in five is held out: whatever predicts that token is measured on and never trained on, in every action. Held
 out by slot, the same token would be learnt through its neighbour.
 
-`QueryCollector`: what one query shows of its drafter, round by round; nothing is learnt before it is over
-(specblock.md 8.1).
+`QueryCollector`: what one query shows of its drafter, round by round; nothing is learnt before it is over.
 
 Only what is needed later is kept: features of the committed pairs, laws of the committed places, states of the slots on
 the path. One copy from the device at the end of the query, none per round.
 
-The target's distributions that an update learns from, over the draft vocabulary, in little memory (specblock 8.2).
+The target's distributions that an update learns from, over the draft vocabulary, in little memory.
 
 Small vocabularies are kept whole. Of larger ones the 64 likeliest tokens stay, and the mass of the rest as one lump, so
 that an update is not told to forget the tail.

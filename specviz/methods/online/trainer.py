@@ -1,4 +1,4 @@
-"""`OnlineTrainer`: what lasts from query to query while a drafter learns, and what is done after one (specblock.md 8).
+"""`OnlineTrainer`: what lasts from query to query while a drafter learns, and what is done after one (SpecBlock).
 
 Signal, then the tau guard, then the bandit, then perhaps an update on a copy, measured on held-out places before and
 after; kept whole or not at all. All of it happens between queries, its time is measured and told, and none of it can
@@ -240,7 +240,7 @@ class OnlineTrainer:
 
 
 class Replays:
-    """What every action would have brought at one boundary, each tried on a copy: regret as it is (specblock 8.6)."""
+    """What every action would have brought at one boundary, each tried on a copy: regret as it is."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ parameter of a drafter and no tensor here shares storage with it. What `walk` wr
 update costs time only.
 
 Before and after an update the same held-out places are measured (`coverage`), as next-query lengths are far too noisy
-to tell its worth (specblock 8.3). A head update is replayed on the states as they were. After a full one states change
+to tell its worth. A head update is replayed on the states as they were. After a full one states change
 too: those of root blocks are worked out anew in one pass a query; later blocks grew from a tree that is gone.
 """
 
@@ -155,7 +155,7 @@ class _SlotAnswers:
 
 
 def lesson_loss(network: BlockNetwork, embed: Embed, lesson: QueryBatch) -> Tensor:
-    """Draft plus rank loss `[]` of block 1 at every pair, under the valid-prefix mask (specblock.md 7.2).
+    """Draft plus rank loss `[]` of block 1 at every pair, under the valid-prefix mask.
 
     Slots that predict a held-out place count for the mask and not for the loss.
     """

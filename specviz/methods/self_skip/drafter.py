@@ -1,11 +1,11 @@
-"""Draft&Verify: the target with some sublayers left out drafts, the whole target verifies (specbound.md 14.5).
+"""Draft&Verify: the target with some sublayers left out drafts, the whole target verifies.
 
 A draft begins at the committed text and runs one row at a time through what is left of the layers. It ends after the
 first token that it gave less than the threshold, which is verified like the rest; then the whole target runs all rows
 from the committed text. What the threshold is compared with is known before the token is drawn, and the controller
-reads finished rounds only, so drawn drafts keep their law (6.1).
+reads finished rounds only, so drawn drafts keep their law.
 
-Draft&Verify's threshold controller (specbound.md 14.5). A function of finished rounds: part of a query's state.
+Draft&Verify's threshold controller. A function of finished rounds: part of a query's state.
 """
 
 import math

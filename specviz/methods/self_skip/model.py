@@ -1,4 +1,4 @@
-"""The target with some sublayers left out: Draft&Verify's draft model (specbound.md 14.5), and its folders.
+"""The target with some sublayers left out: Draft&Verify's draft model, and its folders.
 
 It shares every weight. A layer that lacks a sublayer is a twin of the library's module in which that sublayer gives
 zeros, so the residual passes by whatever the architecture puts around it; a layer that lacks both is not run at all.

@@ -2,7 +2,7 @@
 
 Nothing is trained: which attention and feed-forward sublayers a draft does without is found once by a bounded search
 (`specviz train skip-set`). Drafting ends after a token that the draft gave less than a threshold, which a controller
-moves between rounds so that about nine in ten drafts are kept (specbound.md 14.5). Draft states are not the model's,
+moves between rounds so that about nine in ten drafts are kept. Draft states are not the model's,
 so nothing of a draft is reused.
 """
 

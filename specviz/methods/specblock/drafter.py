@@ -1,4 +1,4 @@
-"""`specblock`: the block network drafts, predicted ranks shape the tree, the target verifies it (specblock.md 9).
+"""`specblock`: the block network drafts, predicted ranks shape the tree, the target verifies it.
 
 One call appends the pairs that were just committed and speaks block 1; each further block is one call for all its
 starts. The drafter is a memo: whatever it says, whichever weights or knobs it has, `walk` writes the target's text. A

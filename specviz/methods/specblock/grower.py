@@ -6,7 +6,7 @@ Block 1 was spoken when the new pairs became rows; each further block is one cal
 most. It costs a target pass more for every drafter call, over a cache of its own; it looks at the target's rows, not at
 the draws that decide, so even here the text is that of plain decoding.
 
-Sampled siblings are draws without replacement, each with the law it was really drawn from (specblock.md 6.4), which the
+Sampled siblings are draws without replacement, each with the law it was really drawn from, which the
 target's own processors form over the whole vocabulary. A verifier that tests siblings by p/q in the order they were
 drawn keeps the target's law and, on flat rows, more tokens than any fixed set of siblings could.
 """

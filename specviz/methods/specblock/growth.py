@@ -1,4 +1,4 @@
-"""Growing the tree: which tokens of a block become nodes, where the next blocks start, what is kept (specblock.md 5).
+"""Growing SpecBlock's tree: which tokens of a block become nodes, where the next blocks start, what is kept.
 
 Pure functions of numbers: no model, no device. An *expansion* is one (block, slot) distribution at one parent; a node
 can be offered by several, which is why rank statistics belong to expansions. Every slot adds its best tokens as
@@ -8,11 +8,11 @@ block starts at them.
 Merging joins offers of the same token at the same parent: certain to happen, because slot 0 of a block that starts at
 spine node k speaks of the same place as slot k + 1 of the block before.
 
-Drawn siblings (`draw`) have rules of their own (specblock.md 6.4), without which the recorded laws would be false: how
+Drawn siblings (`draw`) have rules of their own, without which the recorded laws would be false: how
 many there are is fixed before the first is drawn, one expansion a node, and nothing is dropped or joined afterwards.
 So the budget is spent as the tree grows, and blocks start at leaves only.
 
-How many children a slot gets: by rank bucket, trimmed where the draft is sure (specblock.md 5.2).
+How many children a slot gets: by rank bucket, trimmed where the draft is sure.
 
 Width 0 gives up: that slot and all later ones of its block get no siblings and no starts, only the spine's own nodes,
 which cost the drafter nothing. Slot 0 of the root's block ignores its bucket and takes the `beam`.

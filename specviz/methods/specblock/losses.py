@@ -1,8 +1,8 @@
 """What a block network is taught: the target's distribution at every slot it may rightly be asked about, and its rank.
 
 A slot counts only behind slots whose best token was the target's own (the valid-prefix mask): at inference nothing
-else is reached. Every slot's loss is averaged over its own survivors, so late slots keep their weight (specblock.md
-7.2), unless few are left (`LossConfig.floor`). The rank loss reads detached inputs and moves the rank head alone.
+else is reached. Every slot's loss is averaged over its own survivors, so late slots keep their weight,
+unless few are left (`LossConfig.floor`). The rank loss reads detached inputs and moves the rank head alone.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,13 @@
-"""The block network: one call makes K left-to-right dependent positions (specblock.md 3).
+"""The block network: one call makes K left-to-right dependent positions.
 
 A block reads a condition (target features of a pair, or the cached state of the place it starts at), the embedding of
 its input token, and one learned query per slot. Between layers slot k also receives what slot k - 1 had: the layer-wise
-shift. No drafted token is read inside a block. Letters of the spec: Q `queries`, W_c `condition`, W_f `fuse`, S_l
-`shifts`, W_o `head`, h what `forward` returns, g `norm_out(h)`. Switches that only the ablations of section 11 turn:
+shift. No drafted token is read inside a block. Letters in formulas: Q `queries`, W_c `condition`, W_f `fuse`, S_l
+`shifts`, W_o `head`, h what `forward` returns, g `norm_out(h)`. Switches that only ablations turn:
 `shift`, `broadcast` (condition and token reach slot 0 alone).
 
 `packed` is the forward that trains it: block 1 of every pair is one causal pass over the rows in order. Block b > 1 of
-an anchor continues from the slot where the block before was cut (specblock.md 7.3): its rows see block 1 of earlier
+an anchor continues from the slot where the block before was cut: its rows see block 1 of earlier
 pairs, what its own chain had up to the cuts, and themselves. Blocks 2 and later of other anchors are not seen: those
 rows do not exist when decoding. So anchors are independent and a subset may be drawn.
 

@@ -1,6 +1,6 @@
-"""`specblock`: a few calls of a small network draft a tree whose shape follows predicted ranks (specblock.md 13).
+"""`specblock`: a few calls of a small network draft a tree whose shape follows predicted ranks.
 
-`ADAPT` are the knobs of learning while serving (specblock.md 8.3), done by `methods.online`. All take effect between
+`ADAPT` are the knobs of learning while serving, done by `methods.online`. All take effect between
 two prompts. None changes the text: the verifier never reads what the drafter thinks.
 """
 

@@ -1,4 +1,4 @@
-"""Calls of a network that reads pairs: its cache, one round of calls, and what they cost (specblock.md 3.7, 3.8, 5.5).
+"""Calls of a network that reads pairs: its cache, one round of calls, and what they cost.
 
 A pair is the features of a target row beside the token after it; the last pair is the root's. Block drafters make
 several rows a pair, EAGLE-3's one; the life of the cache, starts and masks are the same for both. Pairs that the target
@@ -8,7 +8,7 @@ to the slot they left it at, and themselves. The batch is one forest of rows ove
 
 Decoding one text is bound by reading weights, so in `CallCosts` a plain round costs 1, and a drafted one 1 and the
 drafter's calls, each by its share of the target's weights. Small models on a processor keep other times; the model says
-what is to be expected where weights are large (`modelled_speedup`, specblock.md 7.5).
+what is to be expected where weights are large (`modelled_speedup`).
 """
 
 import time

@@ -5,7 +5,7 @@ cache when decoding, plain concatenation when training. So one layer serves pack
 
 Keys and values of a drafter's rows: committed ones in front, those of the round in hand behind them.
 
-A memo (architecture.md 1): nothing here decides a token. Committed rows are only ever appended, rows of a round are
+A memo: nothing here decides a token. Committed rows are only ever appended, rows of a round are
 dropped by moving a length. Buffers grow by doubling, so a short text never pays for a long context.
 """
 

@@ -18,9 +18,17 @@ from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
 from specviz.methods.common.missing import missing_part
-from specviz.methods.trained.eight_bits import packed, unpacked
 from specviz.methods.trained.layers import LayerShape, compile_network, reads_four_bits
-from specviz.methods.trained.part_kind import PartKind, Tensors, in_bfloat16, read_tensors, refuse_odd, width_of
+from specviz.methods.trained.part_kind import (
+    PartKind,
+    Tensors,
+    in_bfloat16,
+    packed,
+    read_tensors,
+    refuse_odd,
+    unpacked,
+    width_of,
+)
 from specviz.methods.trained.part_kind import read_config as read_config
 from specviz.methods.trained.programs import compile_programs
 from specviz.methods.trained.sizes import fault, shown
@@ -283,7 +291,7 @@ def differing(network: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | 
 
 
 def taps(n_layers: int) -> tuple[int, int, int]:
-    """Which entries of the hidden-state list a drafter reads: early, middle, late (specblock.md 3.2).
+    """Which entries of the hidden-state list a drafter reads: early, middle, late.
 
     Entry l is what layer l of 1.. put out. Raises ModelError for a target of fewer than three layers.
     """

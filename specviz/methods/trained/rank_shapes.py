@@ -1,4 +1,4 @@
-"""Fixed trees: which paths of draft ranks are worth a node, from how often each rank was right (specblock.md 10).
+"""Fixed trees: which paths of draft ranks are worth a node, from how often each rank was right.
 
 `right[d][j]` = how often the target's token had draft rank j + 1 at depth d + 1, given that all before was right. The
 product along a path is the chance that the text goes down it, if depths are independent; the n best paths are the tree

@@ -1,4 +1,4 @@
-"""Ranks of drafted tokens: the head that predicts them, and the best tokens of a call's rows (specblock.md 4).
+"""Ranks of drafted tokens: the head that predicts them, and the best tokens of a call's rows.
 
 The rank head says in which bucket the target's own token will stand in a slot's draft distribution. Bucket 0: the
 draft's best token is right; 1: ranks 2 to 4; 2: ranks 5 to 10; 3: lower. Ranks count from 1. What a call's logits offer

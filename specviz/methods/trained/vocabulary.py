@@ -1,4 +1,4 @@
-"""Between a draft vocabulary and the target's: `target = draft + d2t[draft]` (specblock.md 3.5).
+"""Between a draft vocabulary and the target's: `target = draft + d2t[draft]`.
 
 A draft vocabulary is the most frequent target tokens in token order; a small vocabulary is kept whole.
 """

@@ -1,15 +1,40 @@
-"""What was counted and judged of a whole recording, as bytes and back: neither changes, and both read every round."""
+"""What was counted and judged of a whole recording, as bytes and back: neither changes, and both read every round.
+
+Metrics of a recording need not be counted again to be shown again either.
+"""
 
 from collections.abc import Mapping
+from typing import Any, get_type_hints
 
 import msgspec
 
 from specviz.metrics import ConfidenceBand
-from specviz.metrics.kept import packed, unpacked
+from specviz.metrics.registry import METRICS, Metrics
 from specviz.runlog.fold import Run
 from specviz.view.frame.judgement import CountedRun, RunFinding, RunJudgement
 from specviz.view.frame.series import Meter
 from specviz.view.judge.judgement import judge
+
+
+def packed(metrics: Metrics) -> bytes:
+    """As MessagePack; empty where a metric of somebody's own gives what cannot be written."""
+    try:
+        return msgspec.msgpack.encode(dict(metrics))
+    except TypeError:
+        return b""
+
+
+def unpacked(data: bytes) -> Metrics | None:
+    """What was packed, as equal values of the same kinds: those that the formulas say they give. None when other
+    metrics are declared now, or when it is something else."""
+    try:
+        raw = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
+        if raw.keys() != METRICS.keys():
+            return None
+        kinds = {name: get_type_hints(spec.formula).get("return", Any) for name, spec in METRICS.items()}
+        return Metrics({name: msgspec.msgpack.decode(raw[name], type=kind) for name, kind in kinds.items()})
+    except (msgspec.MsgspecError, TypeError, NameError):
+        return None
 
 
 class _Kept(msgspec.Struct, array_like=True):

@@ -88,7 +88,7 @@ def looked_at(run: Run, family: RoundTree, selected: int | None) -> Path | None:
 
 
 def n_carried(family: RoundTree, n_kept: int, length: int) -> int:
-    """Carried rounds after naive HSD kept `n_kept` tokens of a draft (verification.md 3.5)."""
+    """Carried rounds after naive HSD kept `n_kept` tokens of a draft."""
     return max(0, family.planned(length) - n_kept - 1) if n_kept < length else 0
 
 

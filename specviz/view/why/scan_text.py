@@ -1,4 +1,4 @@
-"""Sentences on one position of a backward scan (verification.md 9): why its prefix passed, failed, or came along.
+"""Sentences on one position of a backward scan: why its prefix passed, failed, or came along.
 
 Numbers of the joint ratio, from weight 1 at the root, are told only for the first scan of a round: a later candidate
 meets a row that others have taken from, and then the threshold alone is told.

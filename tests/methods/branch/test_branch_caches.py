@@ -1,4 +1,4 @@
-"""Rows and caches of branch drafters against full recomputation (specbranch.md 4.1, 4.6, 15.3)."""
+"""Rows and caches of branch drafters against full recomputation."""
 
 from collections import Counter
 from typing import Any
@@ -83,7 +83,7 @@ def recomputed(model: ModelAdapter, text: list[int]) -> torch.Tensor:
     return (logits.double() / 0.8).softmax(-1)
 
 
-# Caches (4.1, 4.6).
+# Caches.
 
 
 @pytest.mark.parametrize(("method", "length"), [("specbranch", 0), ("specbranch", 1), ("pearl", 0)])

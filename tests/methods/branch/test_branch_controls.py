@@ -1,4 +1,4 @@
-"""Mistakes that the law tests must see, each made in the production drafter, with about its stated size (5.3)."""
+"""Mistakes that the law tests must see, each made in the production drafter, with about its stated size."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from specviz.methods.branch.round import BranchRound
 from specviz.methods.common.runner import DraftSampler
 from specviz.probability.draws import Tested
 from specviz.probability.table_models import Iid, Problem, exact_row, law
-from specviz.prove.enumerate import BranchKeys, EnumeratedPath, Law, law_of, total_variation
+from specviz_lab.prove.enumerate import BranchKeys, EnumeratedPath, Law, law_of, total_variation
 from support.table_session import session, session_law, table_models
 
 
@@ -43,7 +43,7 @@ SKEWED = iid("1/2 1/2", "4/5 1/5")
 
 
 def test_a_stop_that_looks_at_the_drawn_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """q = (.8, .2), p = (.5, .5), epsilon .3: only draws of token 0 are kept, and (.6, .4) comes out (5.3)."""
+    """q = (.8, .2), p = (.5, .5), epsilon .3: only draws of token 0 are kept, and (.6, .4) comes out."""
     knobs = {"gamma": 1, "epsilon": 0.3, "signal": "1", "n": 1, "length": 3}
     assert off(SKEWED, **knobs) < 1e-12
     stage = drafter.Branching._draft_stage
@@ -146,7 +146,7 @@ def test_pearl_with_a_uniform_of_its_own_per_decision() -> None:
 
 
 def test_pearl_with_a_shared_uniform_is_biased() -> None:
-    """Up to .15 over two tokens (5.3)."""
+    """Up to .15 over two tokens."""
     problem = iid("2/5 3/5", "9/10 1/10")
     assert float(total_variation(pearl_law(problem, BranchKeys), law(problem.p, 2))) < 1e-12
     assert 0.05 < float(total_variation(pearl_law(problem, SharedUniform), law(problem.p, 2))) < 0.25

@@ -1,4 +1,4 @@
-"""Whole decoders by enumeration: the production session, every random decision of it (specbranch.md 5.5, 15.2, 15.7).
+"""Whole decoders by enumeration: the production session, every random decision of it.
 
 Draft stage, soft stop, adaptive branch count, match rules, posterior drafting, caps and end tokens, over several rounds
 with a cache of token ids in between: the law of the text is the target's, exactly.
@@ -14,7 +14,7 @@ from methods.branch.small import THREE
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import deviation, law_of
+from specviz_lab.prove.enumerate import deviation, law_of
 from support.table_session import HISTORY, Letters, session, session_law, table_models
 
 EXACT = 1e-12

@@ -1,4 +1,4 @@
-"""Branch drafters on a small real pair in float64: texts, fates, ends, aborts (specbranch.md 15.3, 15.5)."""
+"""Branch drafters on a small real pair in float64: texts, fates, ends, aborts."""
 
 import contextlib
 from collections import Counter

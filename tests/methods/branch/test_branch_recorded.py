@@ -16,8 +16,8 @@ from methods.branch.small import THREE
 from specviz import events as ev
 from specviz.engine.record.probe import Probe
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import EnumeratedPath, deviation, law_of
 from specviz.trace.check import Checker
+from specviz_lab.prove.enumerate import EnumeratedPath, deviation, law_of
 from support.table_session import HISTORY, Letters, session, table_models
 
 

@@ -1,4 +1,4 @@
-"""The branch rules at one position: the law of what comes out is the target's, exactly (specbranch.md 5.2, 15.1)."""
+"""The branch rules at one position: the law of what comes out is the target's, exactly."""
 
 import random
 from fractions import Fraction
@@ -14,8 +14,8 @@ from specviz.methods.branch.spec import branch_count
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import exact_row
-from specviz.prove.enumerate import EnumeratedPath, law_of
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, law_of
 
 TOKENWISE = get_verifier("tokenwise").plan
 EXACT = 1e-12
@@ -86,7 +86,7 @@ def test_topk_hits_with_the_targets_mass_and_no_rule_better_for_that_set() -> No
 
 
 def test_drawn_branches_hit_more_often_than_fixed_ones() -> None:
-    """Random rows of eight tokens, k = 1, 2, 3: topk .42 .64 .77, hybrid .72 .83 .89, swor .72 .85 .91 (5.2)."""
+    """Random rows of eight tokens, k = 1, 2, 3: topk .42 .64 .77, hybrid .72 .83 .89, swor .72 .85 .91."""
     generator = np.random.default_rng(1)
     pairs = [[torch.tensor(generator.dirichlet(np.ones(8))) for _ in range(2)] for _ in range(25)]
     found = {
@@ -143,12 +143,12 @@ def repository_law(p: Any, q: Any, k: int) -> Any:
 
 
 def test_the_repositorys_rule() -> None:
-    """p = (.5, .3, .2), q = (.6, .3, .1): (5/6, 0, 1/6) comes out (specbranch.md 5.3)."""
+    """p = (.5, .3, .2), q = (.6, .3, .1): (5/6, 0, 1/6) comes out."""
     p, q = list(exact_row([".5", ".3", ".2"])), list(exact_row([".6", ".3", ".1"]))
     assert repository_law(p, q, 2) == [Fraction(5, 6), 0, Fraction(1, 6)]
 
 
-# The count of branches (4.3).
+# The count of branches.
 
 TABLE = {
     3: [2, 2, 2, 2, 1, 1, 1, 1, 1, 1],

@@ -1,4 +1,4 @@
-"""The worked trace (specbranch.md 4.8), the signal's sources, and what a branch round leaves on record."""
+"""The worked trace, the signal's sources, and what a branch round leaves on record."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -25,7 +25,7 @@ from support.driver import session as real_session
 from support.models import build
 from support.table_session import session, table_models
 
-P = 11  # prompt tokens; its last one is the root of the first round (in the spec the first token of the text)
+P = 11  # prompt tokens; its last one is the root of the first round
 DRAFT = {0: 0.8, 1: 0.6, 2: 0.2, 3: 0.81, 4: 0.66, 5: 0.93, 6: 0.9}  # the top of the draft row, by place in the text
 TARGET = {2: 1, 4: 3}  # where the target's best token is not the draft's, which is 0
 
@@ -138,7 +138,7 @@ def asking(prompt: list[int], classifier: Any, **knobs: Any) -> tuple[Session, W
 
 
 def test_the_classifier_reads_the_row_that_chose_the_newest_token() -> None:
-    """Absolute place n - 2, whatever the round before was; the token is the newest committed one (3.1)."""
+    """Absolute place n - 2, whatever the round before was; the token is the newest committed one."""
     classifier = Always(2, 2)
     run, watch = asking([5, 77, 12, 5], classifier)
     run.generate()
@@ -212,7 +212,7 @@ def test_a_classifier_used_elsewhere_than_it_learned_says_so_once() -> None:
 
 
 def test_the_cut_of_a_surviving_branch() -> None:
-    """Signal 1 keeps what stands before the first unsure row, from the first or the second one on (4.5)."""
+    """Signal 1 keeps what stands before the first unsure row, from the first or the second one on."""
 
     def kept(s: int, least: int, epsilon: float, *confs: float) -> int:
         rest: Any = [SimpleNamespace(look=SimpleNamespace(conf=conf)) for conf in confs]

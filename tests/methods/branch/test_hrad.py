@@ -16,8 +16,8 @@ from specviz.methods.branch import hrad
 from specviz.methods.branch.hrad import CLASSES, Hrad, HradConfig, Network, feature_rows, load, pick
 from specviz.methods.draft_model.drafter import ChainDrafter
 from specviz.methods.trained.parts import fingerprint
-from specviz.train.hrad.rounds import RoundCollector, RoundSettings
-from specviz.train.hrad.train import save as save_hrad
+from specviz_train.hrad.rounds import RoundCollector, RoundSettings
+from specviz_train.hrad.train import save as save_hrad
 from support.driver import session as real_session
 from support.models import blurred, build, save
 

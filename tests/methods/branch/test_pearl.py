@@ -1,4 +1,4 @@
-"""PEARL as a pipeline: pre-verify and post-verify, and how often it rolls back (specbranch.md 8.2)."""
+"""PEARL as a pipeline: pre-verify and post-verify, and how often it rolls back."""
 
 from typing import Any
 

@@ -7,8 +7,8 @@ import pytest
 
 from specviz.engine.model.files.loading import load
 from specviz.methods.branch.hrad import CLASSES, pick
-from specviz.train.cards.page import page
-from specviz.train.hrad.train import said
+from specviz_train.cards.page import page
+from specviz_train.hrad.train import said
 
 SHIPPED = sorted((Path(__file__).parents[3] / "assets" / "specviz_assets" / "models" / "pair").glob("hrad*"))
 

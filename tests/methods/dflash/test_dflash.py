@@ -29,8 +29,8 @@ from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.table_models import CASE_C, Table, law
-from specviz.prove.enumerate import deviation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import deviation
 from support.driver import session as plain_session
 from support.models import build
 from support.table_session import HISTORY, law_by_rounds

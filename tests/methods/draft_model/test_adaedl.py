@@ -19,7 +19,7 @@ from specviz.methods.common.runner import laws
 from specviz.methods.draft_model.adaedl import AdaEdl, Controller
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.table_models import CASE_B, CASE_C, Iid, Problem, exact_row, law
-from specviz.prove.enumerate import deviation
+from specviz_lab.prove.enumerate import deviation
 from support.driver import session as real_session
 from support.models import blurred, build
 from support.table_session import HISTORY, session, session_law, table_models
@@ -68,7 +68,7 @@ def test_law_with_knobs_changed_every_round(case: str, length: int) -> None:
 
 
 def test_a_stop_that_looks_at_the_drawn_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control of specbranch.md 5.3: q = (.8, .2), p = (.5, .5), threshold .3 on q of the drawn token."""
+    """A control, off the law on q = (.8, .2), p = (.5, .5), threshold .3 on q of the drawn token."""
 
     def propose(self: AdaEdl, ctx: Context) -> Draft:
         tree, node = DraftTree(ctx), ROOT

@@ -7,7 +7,7 @@ import torch
 
 from methods.branch.habits import problem
 from specviz.probability.table_models import CASE_B, law
-from specviz.prove.enumerate import deviation
+from specviz_lab.prove.enumerate import deviation
 from support.driver import session as real_session
 from support.models import blurred, build
 from support.table_session import HISTORY, session, session_law, table_models

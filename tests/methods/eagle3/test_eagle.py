@@ -76,7 +76,7 @@ def offers(parents: list[int], seed: int, k: int = 10) -> list[tuple[list[int], 
 
 
 def test_710_candidates_for_8_calls() -> None:
-    """k + 7 k^2 with k = 10 (specblock.md 10); the 60 kept ones are the best of all and closed under parents."""
+    """k + 7 k^2 with k = 10; the 60 kept ones are the best of all and closed under parents."""
     levels, calls = Levels(10, 8), 0
     parents = [ROOT]
     while parents:

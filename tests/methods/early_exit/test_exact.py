@@ -1,6 +1,6 @@
 """Early exit is exact: same text, same logits in every row, whatever the heads say and whatever happens in between.
 
-Text alone is a weak witness (specbound.md 15: rows without their keys kept 195 of 200 texts). So the logits of every
+Text alone is a weak witness (rows without their keys kept 195 of 200 texts). So the logits of every
 row, rejected ones included, are held against an uncached forward of the prefix the row was run on.
 """
 
@@ -307,7 +307,7 @@ def test_knobs_fitted_to_a_model_say_what_the_loose_ones_mean(method: str) -> No
 
 
 def test_the_setting_of_the_spec() -> None:
-    """Defaults of specbound.md 9 on twelve layers, and of its relatives (14.1)."""
+    """Defaults of SpecBound on twelve layers, and of its relatives."""
     found = {name: read(get_method(name).table.knobs().values, 12, depth) for name, depth in STYLES.items()}
     assert found["specbound"] == Limits(0.5, 0.75, 6, 6, (2, 3, 5, 6))
     assert found["adadecode"] == Limits(0.0, 0.75, 11, 5, (3, 6, 9))

@@ -26,7 +26,7 @@ from specviz.methods.early_exit.heads import (
     load,
     pick,
 )
-from specviz.train.exits.train import save as save_heads
+from specviz_train.exits.train import save as save_heads
 from support.driver import session
 from support.models import build, planted, save
 

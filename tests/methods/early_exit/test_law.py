@@ -1,4 +1,4 @@
-"""The exact law of whole generations under rules M, O, Q and C, and three mistakes that must show (specbound.md 6).
+"""The exact law of whole generations under rules M, O, Q and C, and three mistakes that must show.
 
 Every random decision is enumerated through the production session, over a model of three layers with a cache each.
 """
@@ -20,8 +20,8 @@ from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import Law, deviation, total_variation
 from support.table_session import law_by_rounds
 
 EXACT = 1e-12

@@ -1,4 +1,4 @@
-"""The staircase of specbound.md 4.2: widths and filled lengths follow from the exits alone; the vectors of 4.6."""
+"""The staircase of rows: widths and filled lengths follow from the exits alone; vectors worked out by hand."""
 
 from functools import cache
 
@@ -80,7 +80,7 @@ def test_widths_follow_from_the_exits(n_layers: int, stops: list[int], w_max: in
 
 
 def test_a_row_is_not_tested_above_d_max_and_the_last_not_at_all() -> None:
-    """Two mistakes of specbound.md 18: testing the terminal row of a full round, or above the bound."""
+    """Two mistakes that are easily made: testing the terminal row of a full round, or above the bound."""
     _, bounded = climbs_of([], 6, 3)
     assert bounded.head_tests == 3
     _, full = climbs_of([2, 2], 6, 4, w_max=2)

@@ -219,7 +219,7 @@ def test_drafting_ends_after_a_weak_draft_which_is_verified(confs: list[float], 
 
 
 def test_a_round_costs_what_the_source_says() -> None:
-    """`k l + L` layer calls and k adapter calls for k drafts behind layer l (specbound.md 14.2)."""
+    """`k l + L` layer calls and k adapter calls for k drafts behind layer l."""
     done, facts = scripted([0.9, 0.9, 0.4])
     (cost,) = (fact for fact in facts if isinstance(fact, ExitRound))
     assert (cost.layer_calls, cost.n_rows, cost.head_tests) == (3 * 2 + LAYERS, 4, 3)
@@ -228,7 +228,7 @@ def test_a_round_costs_what_the_source_says() -> None:
 
 
 def test_the_adapter_feeds_two_rows_after_a_round_that_kept_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trap of specbound.md 14.2: the last draft went through the target's layers but not through the adapter."""
+    """The trap: the last draft went through the target's layers but not through the adapter."""
     target = planted_target()
     run = kangaroo_run(target, adapter_for(target, 2, noise=0.0), PROMPT, max_new_tokens=40, tau=0, w_max=3)
     reader: Reader = run.drafter.reader  # type: ignore[union-attr]

@@ -25,8 +25,8 @@ from specviz.methods.kangaroo.drafter import Kangaroo
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import Law, deviation, total_variation
 from support.table_session import PROMPT, law_by_rounds
 
 EXACT = 1e-12

@@ -17,11 +17,10 @@ from specviz.errors import KnobError
 from specviz.events import Event
 from specviz.events import Window as WindowRecord
 from specviz.methods import get_method
-from specviz.methods.lookahead.budget import nearly_free, window_shape
-from specviz.methods.lookahead.drafter import LookaheadWindow, Pool, TextReader
+from specviz.methods.lookahead.drafter import LookaheadWindow, Pool, TextReader, nearly_free, window_shape
 from specviz.probability.draws import Keys
 from specviz.probability.table_models import CASE_B, CASE_C, Markov, law
-from specviz.prove.enumerate import deviation
+from specviz_lab.prove.enumerate import deviation
 from support.driver import greedy
 from support.driver import session as real_session
 from support.models import build
@@ -43,7 +42,7 @@ def models(prompt: Sequence[int] = PROMPT, capacity: int = 400) -> FactoryModels
 def by_the_book(
     size: int, width: int, guesses: int, prompt: Sequence[int], fillers: list[int], limit: int, best: Best, pick: Best
 ) -> list[dict[str, Any]]:
-    """specbranch.md 8.4 with lists and no cache: what every round feeds of the window, guesses and commits.
+    """Lookahead with lists and no cache: what every round feeds of the window, guesses and commits.
 
     `rows[0]` leaves out the newest token, which is column 0 of row 0. `best(text)`: arg-max; `pick(text)`: the target.
     """
@@ -142,7 +141,7 @@ def test_window_and_pool_are_those_of_the_book(size: int, width: int, guesses: i
 
 
 def test_a_guess_that_matches_to_its_end_counts_whole() -> None:
-    """N - 1 tokens of the guess and one more: a public implementation stops one short (specbranch.md 16)."""
+    """N - 1 tokens of the guess and one more: a public implementation stops one short."""
     after = np.full((5, 5), 0.01) + 0.95 * np.roll(np.eye(5), 1, axis=1)  # 0 1 2 3 4 0 1 ..
     pair = FactoryModels(TableModel(Markov(after[0], after), (3,)), None, 400)
     knobs = {"temperature": 0.0, "ngram_size": 4, "window": 6, "guesses": 4, "max_new_tokens": 40, **BOOK}

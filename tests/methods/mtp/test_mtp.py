@@ -23,16 +23,16 @@ from specviz.methods.mtp.drafter import Mtp
 from specviz.methods.mtp.network import KIND, MtpConfig, MtpNetwork, Trained
 from specviz.methods.specblock.network import packed
 from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
-from specviz.methods.trained.eight_bits import SCALE
 from specviz.methods.trained.layers import LayerShape
+from specviz.methods.trained.part_kind import SCALE
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.table_models import CASE_C, Table, law
-from specviz.prove.enumerate import deviation
-from specviz.train.common.target_text import OwnWindows, Writing, continued
-from specviz.train.trees.block_drafter import layer_like
-from specviz.train.trees.fitted import passed, settle
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import deviation
+from specviz_train.common.own_text import OwnWindows, Writing, continued
+from specviz_train.trees.block_drafter import layer_like
+from specviz_train.trees.mtp import passed, settle
 from support.driver import session as plain_session
 from support.models import build
 from support.table_session import HISTORY, law_by_rounds

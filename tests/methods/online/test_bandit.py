@@ -75,7 +75,7 @@ BEST = dict(zip(WORLDS, ("head", "full", "skip", "skip", "skip"), strict=True))
 def test_five_worlds(name: str) -> None:
     """Near the best fixed action everywhere; far better than doing nothing where something helps.
 
-    Which action that is differs by world, as the specification's table has it (8.3).
+    Which action that is differs by world, as worked out by hand.
     """
     world = WORLDS[name]
     fixed = {action: world.run(action)[0] for action in ("skip", "head", "full")}  # type: ignore[arg-type]

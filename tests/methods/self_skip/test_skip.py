@@ -23,8 +23,8 @@ from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import law
-from specviz.prove.enumerate import Law, deviation, total_variation
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import Law, deviation, total_variation
 from support.driver import session
 from support.models import planted
 from support.table_session import PROMPT as TABLE_PROMPT

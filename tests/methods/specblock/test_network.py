@@ -97,7 +97,7 @@ def test_the_checks_above_can_fail() -> None:
 
 
 def test_a_level_of_gathered_last_links_would_be_wrong() -> None:
-    """A start must carry its whole chain: without the second link block 3 says something else (specblock.md 5.5)."""
+    """A start must carry its whole chain: without the second link block 3 says something else."""
     net, text, anchor = network(), Text(N_PAIRS), 4
     right = chains(opened(net, text, anchor), text, anchor, [(2, 3)])[0][1]
     calls = opened(net, text, anchor)

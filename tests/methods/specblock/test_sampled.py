@@ -1,7 +1,7 @@
 """Drawn siblings: the exact law of whole generations through the production session, and what would spoil it.
 
-A real block network over a target of tables: every path of draws and tests is a run of a fresh session (specblock.md
-6.3, 6.4). The controls are the faults that the rules of 6.4 forbid.
+A real block network over a target of tables: every path of draws and tests is a run of a fresh session.
+The controls are the faults that its rules forbid.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,8 +29,8 @@ from specviz.methods.trained.ranks import Offer
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import Iid, Table, exact_row, law
-from specviz.prove.enumerate import EnumeratedPath, Law, deviation, law_of
 from specviz.verifiers import get_verifier
+from specviz_lab.prove.enumerate import EnumeratedPath, Law, deviation, law_of
 from support.models import build
 from support.table_session import HISTORY, TableModel, law_by_rounds
 

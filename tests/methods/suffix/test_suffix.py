@@ -17,7 +17,7 @@ from specviz.methods.common.runner import DraftSampler
 from specviz.methods.suffix.counts import SuffixCounts, SuffixMatches, SuffixPlace
 from specviz.methods.suffix.drafter import Suffix
 from specviz.probability.table_models import CASE_B, CASE_C, law
-from specviz.prove.enumerate import deviation
+from specviz_lab.prove.enumerate import deviation
 from support.driver import greedy
 from support.driver import session as real_session
 from support.models import build

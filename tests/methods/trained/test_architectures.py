@@ -14,9 +14,9 @@ from specviz.methods.eagle3.drafter import Eagle, StaticTree
 from specviz.methods.medusa.drafter import Medusa
 from specviz.methods.medusa.drafter import Trained as Heads
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.train.common.target_text import OwnWindows
-from specviz.train.trees import block_drafter, eagle3, medusa
 from specviz.verifiers import get_verifier
+from specviz_train.common.own_text import OwnWindows
+from specviz_train.trees import block_drafter, eagle3, medusa
 from support.driver import session as plain_session
 from support.models import CONFIGS, build
 

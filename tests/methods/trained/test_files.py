@@ -237,7 +237,7 @@ def test_a_drafter_beside_its_target_is_found(tmp_path: Path) -> None:
 
 
 def test_which_layers_are_read() -> None:
-    """Layers 2, L/2 and L - 3 of 1..L; early, middle and last where those collide (specblock.md 3.2)."""
+    """Layers 2, L/2 and L - 3 of 1..L; early, middle and last where those collide."""
     assert taps(32) == (2, 16, 29)
     assert taps(12) == (2, 6, 9)
     assert [taps(n) for n in (3, 4, 5, 6, 7)] == [(1, 2, 3), (1, 2, 4), (1, 2, 5), (1, 3, 6), (2, 3, 4)]

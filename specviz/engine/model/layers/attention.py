@@ -1,7 +1,7 @@
 """The attention function that models of this engine run with, registered under the library's interface.
 
 The library materialises repeated keys and values for masked multi-row queries; folding the query groups into rows
-gives the same numbers without the copy (`engine.md` 1.3). Masks are boolean, `[1, 1, n, kv]`, or already tiled per
+gives the same numbers without the copy. Masks are boolean, `[1, 1, n, kv]`, or already tiled per
 group `[1, 1, G * n, kv]` (done once a forward, not once a layer).
 
 Rotary tables: worked out once by the library's module for many positions, then sliced.

@@ -1,6 +1,6 @@
 """A decoder layer of the Llama kind in one function: what the library's modules compute, without their calls.
 
-Between small products most of a layer's time is calls (`engine.md` 7.1: 123 us a layer against 51). Query, key and
+Between small products most of a layer's time is calls (123 us a layer against 51 where it was measured). Query, key and
 value are one product here, gate and up another. A loaded model runs so where every layer gave the library's own numbers
 on a few rows, bit for bit (`run_directly`); a quantised draft model, whose weights are others anyway, where they are
 near with the weights as they came.

@@ -1,5 +1,5 @@
 """The rows of an early-exit round, from its records: which climb computed which cell, what heads said, what became
-of it (specbound.md 12). Nothing here depends on where in the round we look, but for `shown` and `judged`.
+of it. Nothing here depends on where in the round we look, but for `shown` and `judged`.
 """
 
 from collections.abc import Iterator, Mapping

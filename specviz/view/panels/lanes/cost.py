@@ -1,4 +1,4 @@
-"""The cost panel: what a token costs in each pipeline by draft length, and where the run stands (specbranch.md 2).
+"""The cost panel: what a token costs in each pipeline by draft length, and where the run stands.
 
 Theorem 1 as published, the exact latencies of the literal pipelines and the run itself, on one clock at a time, stay
 apart. Unit of all latencies: one draft forward.

@@ -1,4 +1,4 @@
-"""What another width table would have offered at the expansions of a run (specblock.md 5.2). No model runs.
+"""What another width table would have offered at the expansions of a run. No model runs.
 
 Exact, because a distribution does not depend on how many of its tokens became children: they are counted as the drafter
 would make them, before merging and pruning. Of the recorded expansions only, so no length is claimed.
