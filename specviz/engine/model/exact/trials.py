@@ -136,10 +136,10 @@ class Attention:
         rng, widths = Random(0), self.widths
         for n, last in self._met(min(widths.most, widths.longest - LANES)):
             first = last - n + 1
-            room = min(widths.most, widths.longest - LANES - first % widths.piece)
+            room = widths.longest - LANES - first % widths.piece  # a tree may be larger than a pass
             slots = rng.randrange(min(n, room), room + 1) if last % 2 else room
-            for all_at_once in (False, True):
-                if not self._alike(self._path(first, min(n, room), slots, rng, all_at_once), first):
+            for all_at_once, n_slots in ((False, slots), (True, min(slots, widths.most))):
+                if not self._alike(self._path(first, min(n, n_slots), n_slots, rng, all_at_once), first):
                     return False
         return True
 
