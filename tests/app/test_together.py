@@ -13,7 +13,7 @@ from PIL import Image
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.served import Served, served
-from tools.chromium import chromium, executable
+from specviz.view.stage.chromium import chromium, executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

@@ -22,7 +22,7 @@ _TO_KEEP = {"Content-Disposition": "attachment"}
 
 def played(server: "Server", asked: QueryParams) -> Response:
     """The head of a run; with `round`, so many rounds from there on as `n` says; with `page`, all as one file; with
-    `share`, a picture of a round or the tables of all; with `points`, of the newest run of the core, the time line
+    `share`, a film of a round or the tables of all; with `points`, of the newest run of the core, the time line
     from there on, with `knobs` those of a next run by that method; with `further`, the same of a recording, a part
     more of which is read; with `said`, what was said to the core."""
     first, n = asked.get("round"), asked.get("n", "1")
