@@ -86,7 +86,6 @@ def test_who_follows_goes_along_until_they_move_by_hand(recorded: Served, person
     assert _step(other).startswith("r5"), "nobody is taken along unasked"
     other.keyboard.press("f")
     _stands(other, _step(leads))
-    leads.locator(".roomline", has_text="1 follow").wait_for()
     for key in ("]", "ArrowLeft", "ArrowLeft", "}"):
         leads.keyboard.press(key)
         _stands(other, _step(leads))
