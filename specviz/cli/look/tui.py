@@ -15,13 +15,37 @@ import click
 from specviz.cli import options
 from specviz.cli.flags import flag, max_mb_option, text
 from specviz.cli.look import live
-from specviz.cli.look.able import methods_for
 from specviz.cli.printing import narrate
 from specviz.errors import MissingExtra, SpecvizError, suggestion
+from specviz.local_models.choices import EMBEDDED
+from specviz.local_models.found import local_path, shipped_models
+from specviz.local_models.shipped import shipped_folder
+from specviz.methods import Method, all_methods
 
 if TYPE_CHECKING:
     from specviz_tui.common.feed import RunFeed
     from specviz_tui.screens.library import Library, WorkerStart
+
+
+def methods_for(target: str) -> str:
+    """`16 of 18 methods work with it; not trained for it yet: eagle3, medusa`. The core has the last word."""
+    methods = all_methods()
+    lacking = [name for name, method in methods.items() if not _has_part(target, method)]
+    said = f"{len(methods) - len(lacking)} of {len(methods)} methods work with it"
+    return said + (f"; not trained for it yet: {', '.join(lacking)}" if lacking else "")
+
+
+def _has_part(target: str, method: Method) -> bool:
+    part = method.part
+    return part is None or any((folder / part.beside / part.file).is_file() for folder in _places(target))
+
+
+def _places(target: str) -> list[Path]:
+    """Folders in which parts of a target lie."""
+    if target == EMBEDDED:
+        return [shipped_models() / "pair"]
+    own = local_path(target) or Path(target).expanduser()
+    return [folder for folder in (shipped_folder(target), own) if folder is not None]
 
 
 @click.command("tui")
