@@ -36,8 +36,8 @@ import numpy as np
 from PIL import Image
 
 import specviz
+from specviz.view.stage.chromium import chromium, executable
 from specviz.view.words.palette import Phase
-from tools.chromium import chromium, executable
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "app" / "golden"

@@ -41,7 +41,7 @@ from specviz.sources.big_trace import BigTrace
 from specviz.sources.bundled import bundled_traces
 from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.trace import Recorder, read_events
-from tools.chromium import chromium
+from specviz.view.stage.chromium import chromium
 
 SIZE = (36, 120)
 COMMAND = [sys.executable, "-m", "specviz"]

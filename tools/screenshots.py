@@ -25,9 +25,9 @@ from PIL import Image
 
 from specviz.cli import main as command_line
 from specviz.errors import SpecvizError
+from specviz.view.stage.chromium import chromium, executable
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import Library
-from tools.chromium import chromium, executable
 
 WIDE = (120, 36)
 DESK, PHONE = (1280, 900), (390, 844)

@@ -52,7 +52,8 @@ def prompt_text(options: Mapping[str, Any]) -> str:
     if len(names) != 1:
         wrong = f"{' and '.join(names)} both give a prompt" if names else "no prompt"
         raise SpecvizError(
-            f"{wrong}: give one of --prompt TEXT, --prompt-file FILE, --example NAME, - (standard input)"
+            f"{wrong}: give one of --prompt TEXT, --prompt-file FILE, --example NAME, - (standard input); "
+            "'specviz tui' and 'specviz web' hold a conversation"
         )
     return _checked(_read(stdin or file, text, example), names[0])
 
@@ -132,23 +133,6 @@ def read_stream(name: str) -> Stream:
 
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?|auto(:.*)?")
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
-
-
-def wants_conversation(given: Mapping[str, Any]) -> bool:
-    """Whether a run without a prompt is a conversation: in a terminal, for --chat or a model that was named.
-
-    Raises SpecvizError for --chat without a terminal to hold it in.
-    """
-    told = any(given[name] is not None for name in (*SOURCES, "stream")) or given["chat"] is False
-    if told or not (given["chat"] or given["target"]):
-        return False
-    if given["as_json"] or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        if given["chat"]:
-            raise SpecvizError(
-                "no prompt, and a conversation needs a terminal: give --prompt TEXT, or - (standard input)"
-            )
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ class ChainPosition:
 
     node: int
     t: int
-    log_rho: float
     log_r: float  # joint ratio, uncapped
     cap_at: int  # where the ratio peaked, 0 when it never exceeded 1
     log_c: float  # joint ratio over its running maximum, at most 0
@@ -81,7 +80,7 @@ def links(
         if own and verdict is not None and verdict.kind == "test" and verdict.thr is not None:
             keep[own] = verdict.thr
         u = _u(node, verdict, key, 0 if ordinals is None else ordinals.get(node.node, 0))
-        out.append(ChainPosition(node.node, t, rho, at.log_r, at.cap_at, at.log_c, u, keep, at.credit(chain), chain))
+        out.append(ChainPosition(node.node, t, at.log_r, at.cap_at, at.log_c, u, keep, at.credit(chain), chain))
     return tuple(out)
 
 

@@ -99,12 +99,16 @@ class TwoRuns:
     def _goes_on(self) -> bool:
         try:
             if self._ended():
+                self._keep()
                 self.n_done += 1
                 if self.running:
                     self._begin()
         except SpecvizError as error:
             self.problem = str(error)
         return self.running
+
+    def _keep(self) -> None:
+        """A run is at its end, and the next has not begun: who keeps runs by name does that now."""
 
     def cancel(self) -> None:
         """End it; what was done of it stays."""

@@ -11,9 +11,9 @@ from app.conftest import Open
 from specviz.runlog.fold import Run, fold
 from specviz.trace import read_events
 from specviz.view.compare import SideBySide, comparison, score
+from specviz.view.stage.chromium import chromium, executable
 from specviz_app.server.core import Settings
 from support.recordings import RECORDINGS
-from tools.chromium import chromium, executable
 
 SAME, PARTED = ("code-tree", "code-ar"), ("code-hsd", "code-draft", "code-ar")
 

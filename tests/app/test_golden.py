@@ -14,9 +14,9 @@ from PIL import Image
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 pytest.importorskip("fontTools", reason="fonttools is not installed (extra dev)")
 import specviz
+from specviz.view.stage import chromium as system
+from specviz.view.stage.chromium import chromium, executable
 from specviz.view.words.palette import Phase
-from tools import chromium as system
-from tools.chromium import chromium, executable
 from tools.golden import FLAGS, GOLDEN, MOST, RECORDING, SCENES, Scene, apart, go_to, golden, painted, picture, stage
 
 pytestmark = [

@@ -11,9 +11,9 @@ pytest.importorskip("playwright", reason="playwright is not installed (extra dev
 import specviz
 from specviz.events import Event
 from specviz.trace import read_events
+from specviz.view.stage.chromium import chromium, executable
 from support.recordings import RECORDINGS
 from support.traces import write_trace
-from tools.chromium import chromium, executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

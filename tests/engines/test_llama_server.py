@@ -20,8 +20,8 @@ from specviz.events import Commit, Node, RoundEnd
 from specviz.runlog.fold import Run, fold
 from specviz.trace import read_events
 from specviz.trace.files import resolve
+from specviz.view.stage.chromium import chromium, executable
 from support.llama_server import LlamaServer
-from tools.chromium import chromium, executable
 
 PROMPT = "abab hello abab hello"
 N = 48

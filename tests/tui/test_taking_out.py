@@ -56,35 +56,15 @@ async def test_every_kind_of_file(tree_trace: Path, here: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("right_square_bracket", "right")
         await pilot.pause()
-        for what in ("svg", "stage", "json", "html", "csv", "chrome", "cast"):
+        for what in ("svg", "json", "html", "csv", "chrome"):
             await taken(pilot, what)
     assert {path.stat().st_mode & 0o777 for path in here.iterdir()} == {0o600}
     assert only(here, "*-r2.svg").read_text().startswith("<svg")
-    assert "<svg" in only(here, "*-stage.svg").read_text()[:200]
     assert "node" in json.loads(only(here, "*-r2-*.json").read_text())
     assert "<html" in only(here, "*.html").read_text()[:400].lower()
     with zipfile.ZipFile(io.BytesIO(only(here, "*.csv.zip").read_bytes())) as archive:
         assert {"rounds.csv", "nodes.csv"} <= set(archive.namelist())
     assert json.loads(only(here, "*.chrome.json").read_text())["displayTimeUnit"] == "ms"
-
-
-async def test_a_film_has_every_moment_of_the_round_and_leaves_one_where_one_was(tree_trace: Path, here: Path) -> None:
-    app = replay_app(tree_trace)
-    async with app.run_test(size=WIDE) as pilot:
-        await pilot.press("right_square_bracket")
-        await pilot.pause()
-        before = main_of(app).feed.player.cursor
-        await taken(pilot, "cast")
-        assert main_of(app).feed.player.cursor == before
-        n = len(main_of(app).feed.player.builder.steps(before.index).moments)
-    head, *lines = only(here, "*.cast").read_text().splitlines()
-    assert (json.loads(head)["width"], json.loads(head)["height"]) == WIDE
-    times, kinds, texts = zip(*map(json.loads, lines), strict=True)
-    assert list(times) == sorted(times)
-    assert len(lines) == n + 1
-    assert set(kinds) == {"o"}
-    for phase in ("ROOT", "DRAFT", "VERIFY", "ACCEPT", "COMMIT"):
-        assert any(phase in text for text in texts), phase
 
 
 async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(

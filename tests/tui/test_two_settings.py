@@ -11,9 +11,8 @@ from specviz.view.compare import comparison
 from specviz.view.compare.aligned import aligned
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import Painter, painter_of
-from specviz_tui.compare.columns import columns
 from specviz_tui.compare.screen import CompareScreen
-from specviz_tui.compare.two import TwoScreen, example, verdict
+from specviz_tui.compare.two import TwoScreen, columns, example, verdict
 from specviz_tui.compare.views import differ, whole
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.settings import parse_settings

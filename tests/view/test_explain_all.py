@@ -81,13 +81,14 @@ def test_flips_flip(player: Player) -> None:
     seen = 0
     for frame, _, verdict in every_node(player):
         flip = frame.why.flip if frame.why else None
-        if flip is None or not flip.delta or verdict is None or verdict.u is None:
+        if flip is None or not flip.caveat or verdict is None or verdict.u is None:
             continue
         seen += 1
-        eps = math.copysign(1e-9, flip.delta)
+        edge = min((flip.lo, flip.hi), key=lambda edge, u=verdict.u: abs(edge - u) if 0 < edge < 1 else math.inf)
+        eps = math.copysign(1e-9, edge - verdict.u)
         assert kept(verdict, verdict.u) == (verdict.status == "accepted")
-        assert kept(verdict, verdict.u + flip.delta + eps) != kept(verdict, verdict.u)
-        assert kept(verdict, verdict.u + flip.delta - eps) == kept(verdict, verdict.u)
+        assert kept(verdict, edge + eps) != kept(verdict, verdict.u)
+        assert kept(verdict, edge - eps) == kept(verdict, verdict.u)
     assert (
         seen
         or player.run.rounds[0].temperature == 0

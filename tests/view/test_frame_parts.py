@@ -56,13 +56,7 @@ def test_the_counts_of_the_mock() -> None:
     )
     counts = Player(run).frame().counts
     assert counts.text == "6 drafted · tested 4: ✓2 ✗2 · never tested 2 · pruned 1 · drawn ↻1"
-    assert (counts.n_drafted, counts.n_tested, counts.n_accepted, counts.n_rejected, counts.n_untested) == (
-        6,
-        4,
-        2,
-        2,
-        2,
-    )
+    assert (counts.n_drafted, counts.n_tested, counts.n_accepted) == (6, 4, 2)
     assert counts.closing == "recovered"
     plain = Player(run).frame(Options(ascii=True)).counts
     assert plain.text == "6 drafted · tested 4: +2 x2 · never tested 2 · pruned 1 · drawn r1"

@@ -46,7 +46,7 @@ def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:
         15,
     )
     traces: list[Any] = [conf, cells, *_oracle(heat), _asked(heat), *_exits(heat), _would(heat), *_cursor(heat, dark)]
-    shown = _some(layers, heat.tested)
+    shown = [n for n in layers if len(layers) <= 16 or n in heat.tested or n % 4 == 0]
     x = {
         **base.ticks([short(c.shown, _TICK) for c in heat.columns]),
         "tickangle": -90,
@@ -61,11 +61,6 @@ def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:
     borders = [base.stroke(k - 0.5, 0.2, k - 0.5, 0.5, base.GREY) for k, c in enumerate(heat.columns) if c.row == 0]
     out = base.figure(traces, 150 + _ROW * heat.n_layers, base.BARE | x, base.BARE | y, shapes=borders)
     return out.update_layout(clickmode="event+select", plot_bgcolor="rgba(128,128,128,.18)")
-
-
-def _some(layers: Sequence[int], tested: Sequence[int]) -> list[int]:
-    """All layers of a small model; of a large one those tested and every fourth."""
-    return [n for n in layers if len(layers) <= 16 or n in tested or n % 4 == 0]
 
 
 def _heat_hover(column: Column, layer: int) -> str:

@@ -7,8 +7,7 @@ import plotly.graph_objects as go
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Series
-from specviz.view.panels.overview.build import Histogram
-from specviz.view.panels.overview.model import Stage
+from specviz.view.panels.overview.model import Histogram, Stage
 from specviz.view.words.palette import colour, glyph, word
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence

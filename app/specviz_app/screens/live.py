@@ -133,15 +133,11 @@ def _start_form(server: Server, core: ServedRun, method: MethodInfo) -> None:
         st.button("Start", type="primary", on_click=guard.obeyed(_start), args=(core, method, many), key="start")
         if core.has_run:
             st.page_link(
-                _explorer(),
+                st.session_state["pages"]["rounds"],
                 label="Open in the round explorer",
                 icon=":material/account_tree:",
                 query_params={state.SRC: LIVE},
             )
-
-
-def _explorer() -> Any:
-    return st.session_state["pages"]["rounds"]
 
 
 def _example() -> None:

@@ -4,7 +4,8 @@ import streamlit as st
 
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.parts import Series
-from specviz.view.panels.overview.build import Overview, overview
+from specviz.view.panels.overview.build import overview
+from specviz.view.panels.overview.model import Overview
 from specviz.view.words.numbers import prob
 from specviz_app.figures import overview as draw
 from specviz_app.server.server import current

@@ -22,7 +22,7 @@ _TO_KEEP = {"Content-Disposition": "attachment"}
 
 def played(server: "Server", asked: QueryParams) -> Response:
     """The head of a run; with `round`, so many rounds from there on as `n` says; with `page`, all as one file; with
-    `share`, a picture of a round or the tables of all; with `points`, of the newest run of the core, the time line
+    `share`, a film of a round or the tables of all; with `points`, of the newest run of the core, the time line
     from there on, with `knobs` those of a next run by that method; with `further`, the same of a recording, a part
     more of which is read; with `said`, what was said to the core."""
     first, n = asked.get("round"), asked.get("n", "1")
@@ -103,17 +103,15 @@ def obey(server: "Server", body: bytes) -> Response:
 
 
 def heard(server: "Server", leads: bool, body: bytes) -> Response:
-    """A word of a page about looking together: where it stands, for who may steer; that it follows, for all."""
+    """A word of a page about looking together: where it stands, for who may steer; that it has gone, for all."""
     try:
         said = decode_said(body)
         if isinstance(said, Lead) and not leads:
             return no("only who started this server presents: open it by the address that it printed, with the key")
-        n = server.room.hear(said)
+        server.room.hear(said)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return refused(f"bad word: {error}", 400)
-    except SpecvizError as error:
-        return refused(str(error), 409)
-    return JSONResponse({"ok": True, "n": n}, headers=HEADERS)
+    return JSONResponse({"ok": True}, headers=HEADERS)
 
 
 def no(why: str) -> Response:

@@ -69,8 +69,8 @@ class LiveRounds:
         return page(self._so_far(), self._name)
 
     def share(self, wanted: Taken) -> bytes:
-        """A picture or the tables of it, so far. Raises SpecvizError."""
-        return prepared(self._so_far(), self._name, wanted)()
+        """A film or the tables of it, so far. Raises SpecvizError."""
+        return prepared(self._so_far(), wanted)()
 
     def _so_far(self) -> FrameBuilder:
         with self._core.lock:

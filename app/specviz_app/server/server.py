@@ -2,7 +2,7 @@
 
 `GET /api/events` sends frames as server-sent events, `POST /api/command` takes one command of the wire (pause, resume,
 step, stop, knob, pace), `GET /api/stage` gives the head of a run, or some of its rounds, `POST /api/whatif` decides a
-recorded round again with something changed, `POST /api/room` takes where the page that presents stands and who follows
+recorded round again with something changed, `POST /api/room` takes where the page that presents stands
 it. All want the token that only pages of this server are given: another site open in the same browser can reach a
 loopback port, but cannot read the token. Where other machines reach the server, commands, and to present, want the
 owner's token instead.

@@ -181,9 +181,9 @@ class OpenRun:
             return page(self._read(), self._name)
 
     def share(self, wanted: Taken) -> bytes:
-        """A picture or the tables of it. Raises SpecvizError; others are not held up while it is painted."""
+        """A film or the tables of it. Raises SpecvizError; others are not held up while it is drawn."""
         with self._lock:
-            make = prepared(self._read(), self._name, wanted)
+            make = prepared(self._read(), wanted)
         return make()
 
 

@@ -1,5 +1,6 @@
 // A saved page: its run lies in it, packed; nothing is asked of anybody.
 
+import { PosedStage } from "./pose.js";
 import { Stage } from "./stage.js";
 
 async function unpacked(packed) {
@@ -8,9 +9,18 @@ async function unpacked(packed) {
   return JSON.parse(await new Response(stream).text());
 }
 
-export function openFile() {
+function sourceHere() {
   const whole = unpacked(document.getElementById("run").textContent.trim());
-  const source = { head: async () => (await whole).head, round: async (index) => (await whole).rounds[index] };
+  return { head: async () => (await whole).head, round: async (index) => (await whole).rounds[index] };
+}
+
+// The same as a picture, for who drives the page from outside.
+export function poseFile(theme, wide) {
+  globalThis.posed = new PosedStage(document.body, sourceHere(), { theme, wide });
+}
+
+export function openFile() {
+  const source = sourceHere();
   const asked = new URLSearchParams(location.hash.slice(1));
   const onPlace = (place) => {
     try {

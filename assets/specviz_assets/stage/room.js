@@ -3,7 +3,6 @@
 import { button, el, put } from "./dom.js";
 
 const WORD_MS = 60; // least time between two words about where this page stands
-const HERE_MS = 8000; // so often a page says that it is still here
 const PRESENTING = "sv-presents"; // of the page around: nothing but the picture, in large type
 const INVERTED = "sv-inverts"; // while that page has a light ground: what stands below the picture is turned dark
 
@@ -11,7 +10,7 @@ const INVERTED = "sv-inverts"; // while that page has a light ground: what stand
 // name; `mode`, as the address has it; `tell(name, value)` tells the page around; `panel()`, the one that is open.
 export class Room {
   constructor(stage, options) {
-    Object.assign(this, { stage, ...options, told: { lead: null, n: 0 }, mode: "", wasAway: false });
+    Object.assign(this, { stage, ...options, told: { lead: null }, mode: "", wasAway: false, last: null });
     const digits = crypto.getRandomValues(new Uint32Array(2));
     this.who = [...digits].map((each) => each.toString(36)).join("");
     this.presents = button("present", "presenter mode: large, dark, by keys alone (p)", () => this.turn());
@@ -21,7 +20,6 @@ export class Room {
     stage.time.bar.append(this.line);
     this.bye = () => this.leave(true);
     addEventListener("pagehide", this.bye);
-    this.clock = setInterval(() => this.repeat(), HERE_MS);
     this.set(options.mode);
     this.paint();
   }
@@ -75,11 +73,10 @@ export class Room {
     stage.turned = large ? "dark" : undefined;
     stage.paintTheme();
     stage.tree.refit();
-    if (before) this.leave(false);
+    if (before === "present") this.leave(false);
     if (large) this.moved();
     if (mode === "follow") {
       this.at = this.led = null;
-      this.say({ room: "follow" });
       this.goAlong();
     } else stage.setSpeed(Number(stage.time.speed.value));
     this.paint();
@@ -104,8 +101,7 @@ export class Room {
     follows.title = this.following ? "stop going where the presenter goes (f)" : "go where the presenter goes (f)";
     follows.setAttribute("aria-pressed", String(this.following));
     follows.classList.toggle("on", this.following);
-    const n = this.told.n;
-    put(this.line, this.leading ? `presenting${n ? ` · ${n} follow` : ""} · Esc leaves · ? keys`
+    put(this.line, this.leading ? "presenting · Esc leaves · ? keys"
       : this.mode === "present" ? "Esc leaves · ? keys"
         : this.following && !other ? "Nobody presents yet: this page goes along as soon as somebody does." : "");
   }
@@ -135,14 +131,9 @@ export class Room {
       change: stage.changed ? stage.change : null };
   }
 
-  repeat() {
-    if (document.hidden) return;
-    const word = this.following ? { room: "follow" } : this.leading && this.standing();
-    if (word) this.say(this.leading ? { ...word, again: true } : word);
-  }
-
   leave(gone) {
-    if (!gone) this.last = null;
+    if (this.last === null) return; // nothing was said
+    this.last = null;
     this.say({ room: "leave" }, gone);
   }
 
@@ -213,10 +204,9 @@ export class Room {
   }
 
   end() {
-    clearInterval(this.clock);
     clearTimeout(this.saying);
     removeEventListener("pagehide", this.bye);
-    if (this.mode) this.leave(true);
+    this.leave(true);
     document.documentElement.classList.remove(PRESENTING, INVERTED);
     this.mode = "";
   }

@@ -1,8 +1,10 @@
 // What can be taken away from the picture: the run as one file, this moment, this round, its tables, the way here.
 
 import { button, el, put } from "./dom.js";
+import { pictureOf } from "./pose.js";
 
 const ENDS = { csv: "zip", parquet: "zip" };
+const HERE = ["svg", "png"]; // made in this page
 const SHARED = [
   ["svg", "this moment as SVG"],
   ["png", "this moment as PNG"],
@@ -35,9 +37,7 @@ async function fetchFile(line, made, promise, name) {
 }
 
 function asked(stage, kind) {
-  const query = new URLSearchParams({ share: kind, round: stage.index, moment: stage.k, theme: stage.dark ? "dark" : "light" });
-  if (stage.chosen !== null && stage.chosen !== undefined) query.set("node", stage.chosen);
-  return query.toString();
+  return new URLSearchParams({ share: kind, round: stage.index, theme: stage.dark ? "dark" : "light" }).toString();
 }
 
 function named(stage, kind) {
@@ -76,7 +76,8 @@ export function shareMenu(stage) {
     for (const [kind, words] of SHARED) {
       item(kind, words, (made) => {
         const name = named(stage, kind);
-        return fetchFile(line, made, () => share(asked(stage, kind)), () => name);
+        const make = () => (HERE.includes(kind) ? pictureOf(stage, kind) : share(asked(stage, kind)));
+        return fetchFile(line, made, make, () => name);
       });
     }
     item("link", "copy link to this place", () => copyLink(stage, line));

@@ -23,6 +23,7 @@ export class TreeView {
       button("fit", "fit the tree (0)", () => this.all()));
     this.box = el("div", { class: "canvas" }, this.svg, this.beam, this.missing, this.tools);
     this.free = null; // where the person moved the picture
+    this.entire = false; // all of the tree is in the picture, however small its letters
     this.view = { x: 0, y: 0, s: 1 };
     this.listen();
     new ResizeObserver(() => this.resized()).observe(this.box);
@@ -98,8 +99,8 @@ export class TreeView {
     this.groups = new Map();
     this.shown = this.best();
     this.measure(this.shown.shape, this.shown.lines);
-    this.least = this.smallest(this.shape);
-    if (this.whole().s < this.least) this.spread();
+    this.least = this.entire ? 0 : this.smallest(this.shape);
+    if (this.entire || this.whole().s < this.least) this.spread();
     this.layer = svg("g", { class: this.shape === DENSE ? "round dense" : "round" });
     this.edges = svg("g", { class: "edges" });
     this.layer.append(this.edges);
@@ -257,6 +258,12 @@ export class TreeView {
 
   whole() {
     return this.fit([...this.at.keys()], CLOSEST);
+  }
+
+  // The height that the whole tree has at the width of its box.
+  tall() {
+    const { y0, y1 } = this.bounds([...this.at.keys()]);
+    return Math.ceil((y1 - y0) * this.whole().s + 2 * MARGIN);
   }
 
   bounds(ids) {

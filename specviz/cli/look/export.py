@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -13,12 +13,11 @@ from specviz.errors import SpecvizError
 from specviz.text import running
 
 if TYPE_CHECKING:
-    from specviz.view.picture.look import Theme
     from specviz.view.play.build import FrameBuilder
 
 _PHASES = ("root", "draft", "verify", "accept", "close", "commit")
 _PLACE = re.compile(r"(?:q(?P<q>\d{1,6})[/.]?)?r?(?P<r>\d{1,9})(?:[/.]n(?P<n>\d{1,9}))?", re.IGNORECASE)
-_MOST_ROUNDS = 12  # of a GIF: some 400 kB and half a minute each
+_MOST_ROUNDS = 12  # of a GIF: some 1 MB and ten seconds of work each
 _MOST_SPANNED = 50_000  # of a Chrome trace: beyond that its viewers run out of memory
 _PICTURES, _FOLDERS = ("gif", "svg", "png"), ("csv", "parquet")
 _FILES = (*_PICTURES, "chrome")
@@ -45,9 +44,6 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @value("--theme", click.Choice(("light", "dark")), "light", "Ground of a picture.")
 @value("--width", click.IntRange(480, 2400), 800, "Of a picture, in pixels; a PNG has twice as many.")
 @value("--speed", click.FloatRange(0.25, 8), 1.0, "Of a GIF.")
-@click.option(
-    "--font", type=click.Path(path_type=Path), metavar="FILE", help="Font for letters ours lacks, for --gif and --png."
-)
 @flag("--force", "Write over what is there.")
 @quiet()
 @max_mb_option
@@ -55,7 +51,8 @@ def command(trace: str, **given: Any) -> None:
     """Save a round as SVG, PNG or GIF, rounds as a Chrome trace, or the tables of a trace as CSV or Parquet.
 
     TRACE is a recorded trace, or the name of one that comes with the package. A round is written as r37, q2/r5 of
-    another query, r37/n14 with a node. Pictures show the text of the run, prompt included.
+    another query, r37/n14 with a node. Pictures show the text of the run, prompt included. The page of
+    'specviz report' draws them in Chromium or Chrome, which must be on this machine.
 
     \b
       specviz export run.sv.jsonl.gz --gif r4 -o round.gif
@@ -81,7 +78,7 @@ def command(trace: str, **given: Any) -> None:
 def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
     """Raises SpecvizError for an option that this kind has no use for: it would be ignored without a word."""
     source = click.get_current_context().get_parameter_source
-    uses = {"phase": ("svg", "png"), "speed": ("gif",), "font": ("gif", "png"), "out": _FILES}
+    uses = {"phase": ("svg", "png"), "speed": ("gif",), "out": _FILES}
     uses |= {"narrow": ("parquet",), "theme": _PICTURES, "width": _PICTURES}
     for name, kinds in uses.items():
         if kind not in kinds and source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -129,8 +126,10 @@ def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
     builder = read_run(path)
     if kind == "chrome":
         made = _spans(builder, place)
+    elif kind == "gif":
+        made = _film(builder, place, given)
     else:
-        made = _film(builder, place, given) if kind == "gif" else _still(builder, kind, place, given)
+        made = _still(builder, "svg" if kind == "svg" else "png", place, given)
     try:
         with open_like(written, [path]) as file:
             file.write(made)
@@ -189,9 +188,8 @@ def _spans(builder: "FrameBuilder", place: str) -> bytes:
 
 
 def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:
-    from specviz.view.picture.film import gif
-    from specviz.view.picture.letters import Letters
-    from specviz.view.stage.document import head, one_round
+    from specviz.view.stage.page import posed_page
+    from specviz.view.stage.pictures import film
 
     indexes = _indexes(builder, "gif", place)
     if len(indexes) > _MOST_ROUNDS:
@@ -199,14 +197,13 @@ def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:
             f"--gif {place}: {len(indexes)} rounds are too many for one GIF, {_MOST_ROUNDS} at most; "
             "'specviz report' saves a whole run that plays"
         )
-    rounds = [one_round(builder, index) for index in indexes]
-    return gif(head(builder, ""), rounds, _theme(given), given["width"], given["speed"], Letters(given["font"]))
+    return film(posed_page(builder, indexes, given["theme"], given["width"]), indexes, given["speed"])
 
 
-def _still(builder: "FrameBuilder", kind: str, place: str, given: dict[str, Any]) -> bytes:
-    from specviz.view.picture.stage import StagePainter
-    from specviz.view.picture.svg import svg
-    from specviz.view.stage.document import head, one_round
+def _still(builder: "FrameBuilder", kind: Literal["svg", "png"], place: str, given: dict[str, Any]) -> bytes:
+    from specviz.view.stage.document import one_round
+    from specviz.view.stage.page import posed_page
+    from specviz.view.stage.pictures import still
 
     index, node = _index(builder, kind, place)
     page = one_round(builder, index)
@@ -214,25 +211,15 @@ def _still(builder: "FrameBuilder", kind: str, place: str, given: dict[str, Any]
         known = [each.id for each in page.nodes if each.id >= 0]
         there = f"there are n{known[0]} to n{known[-1]}" if known else "nothing was drafted in it"
         raise SpecvizError(f"--{kind} {place}: round {page.place} has no node {node}; {there}")
-    painter = StagePainter(head(builder, ""), page, _theme(given), given["width"], chosen=node)
-    picture = painter.picture(_moment(painter, given["phase"], place, kind))
-    if kind == "svg":
-        return svg(picture).encode("utf-8")
-    from specviz.view.picture.letters import Letters
-    from specviz.view.picture.raster import png
-
-    return png(picture, letters=Letters(given["font"]))
+    phases = [_PHASES[moment.phase - 1] for moment in page.moments]
+    k = _last_of(phases, given["phase"], place)
+    return still(posed_page(builder, [index], given["theme"], given["width"]), kind, index, k, node)
 
 
-def _theme(given: dict[str, Any]) -> "Theme":
-    return "dark" if given["theme"] == "dark" else "light"
-
-
-def _moment(painter: Any, phase: str | None, place: str, kind: str) -> int:
+def _last_of(phases: Sequence[str], phase: str | None, place: str) -> int:
     """The last moment of a phase. Raises SpecvizError where the round has none, with those it has."""
     if phase is None:
         return -1
-    phases = [_PHASES[moment.phase - 1] for moment in painter.page.moments]
     if phase not in phases:
         there = ", ".join(dict.fromkeys(phases))
         raise SpecvizError(f"--phase {phase}: round {place} has no such phase; it has {there}")

@@ -17,7 +17,7 @@ from specviz.metrics.ranks import AdaptCounts
 from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
-from specviz.view.frame.judgement import RunCard, RunFinding, RunJudgement
+from specviz.view.frame.judgement import RunCard, RunJudgement
 from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, judged
 from specviz.view.panels.ranks.model import BUCKETS
 from specviz.view.words import numbers
@@ -123,7 +123,7 @@ def _judgement(console: Console, said: RunJudgement) -> None:
         console.print(Text(f"! {finding.headline}", style="bold"))
         console.print(Padding(Text(finding.text), (0, 0, 0, 2)))
         if finding.places:
-            console.print(Text(f"  {_shown_by(finding)}"))
+            console.print(Text(f"  seen in {finding.where} (specviz tui FILE --at {finding.places[0].at})"))
 
 
 def _card(console: Console, card: RunCard) -> None:
@@ -134,11 +134,6 @@ def _card(console: Console, card: RunCard) -> None:
         console.print(Text(f"{label}: ", style="bold").append(words, style="bold red" if red else ""))
     for words in card.violations:
         console.print(Text(f"! {words}", style="bold red"))
-
-
-def _shown_by(finding: RunFinding) -> str:
-    """`seen in r2, r5, r9 (specviz tui FILE --at r2/n4)`."""
-    return f"seen in {finding.where} (specviz tui FILE --at {finding.places[0].at})"
 
 
 def _whole(metrics: Metrics) -> Table:

@@ -13,19 +13,42 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from specviz.cli import options
-from specviz.cli.flags import flag, max_mb_option, text, value
-from specviz.cli.look import live, served
-from specviz.cli.look.able import methods_for
-from specviz.cli.look.served import RememberingCommand
+from specviz.cli.flags import flag, max_mb_option, text
+from specviz.cli.look import live
 from specviz.cli.printing import narrate
 from specviz.errors import MissingExtra, SpecvizError, suggestion
+from specviz.local_models.choices import EMBEDDED
+from specviz.local_models.found import local_path, shipped_models
+from specviz.local_models.shipped import shipped_folder
+from specviz.methods import Method, all_methods
 
 if TYPE_CHECKING:
     from specviz_tui.common.feed import RunFeed
     from specviz_tui.screens.library import Library, WorkerStart
 
 
-@click.command("tui", cls=RememberingCommand)
+def methods_for(target: str) -> str:
+    """`16 of 18 methods work with it; not trained for it yet: eagle3, medusa`. The core has the last word."""
+    methods = all_methods()
+    lacking = [name for name, method in methods.items() if not _has_part(target, method)]
+    said = f"{len(methods) - len(lacking)} of {len(methods)} methods work with it"
+    return said + (f"; not trained for it yet: {', '.join(lacking)}" if lacking else "")
+
+
+def _has_part(target: str, method: Method) -> bool:
+    part = method.part
+    return part is None or any((folder / part.beside / part.file).is_file() for folder in _places(target))
+
+
+def _places(target: str) -> list[Path]:
+    """Folders in which parts of a target lie."""
+    if target == EMBEDDED:
+        return [shipped_models() / "pair"]
+    own = local_path(target) or Path(target).expanduser()
+    return [folder for folder in (shipped_folder(target), own) if folder is not None]
+
+
+@click.command("tui")
 @click.argument("trace", required=False)
 @live.REPLAY
 @text("--at", "PLACE", "Open there: r37, r37/n14 or q1/r3/n14.")
@@ -43,8 +66,7 @@ if TYPE_CHECKING:
 @text(
     "--theme", "NAME", "Colours: textual-dark, textual-light, nord or solarized-light [default: chosen last, with T]."
 )
-@flag("--serve", "In a browser of this machine instead of the terminal.")
-@value("--port", click.IntRange(0, 65535), 8000, "With --serve; the next free one when it is in use.", metavar="N")
+@click.option("--serve", is_flag=True, hidden=True)
 @max_mb_option
 @options.knob_options
 def command(**given: Any) -> int:
@@ -58,6 +80,11 @@ def command(**given: Any) -> int:
       specviz tui run.sv.jsonl.gz --at r37/n14
       specviz tui --example code --method draft --gamma 6 --temperature 0.8
     """
+    if given.pop("serve"):
+        raise SpecvizError(
+            "--serve is gone: textual-serve shows this screen in a browser: pip install textual-serve, then python -c "
+            "\"from textual_serve.server import Server; Server('specviz tui').serve()\"; 'specviz web' is the dashboard"
+        )
     if importlib.util.find_spec("textual") is None:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
     from specviz_tui.screens.library import Library, WorkerStart
@@ -71,14 +98,12 @@ def command(**given: Any) -> int:
     from specviz_tui.common.remapped import own_keys
 
     core = _core(given) if wanted else WorkerStart()
-    if given["replay"] is not None and not given["serve"] and is_history(given["replay"]):
+    if given["replay"] is not None and is_history(given["replay"]):
         return show_history(given["replay"])
     theme = given["theme"] or ""
     if theme and theme not in THEMES:
         raise SpecvizError(f"no theme '{theme}'{suggestion(theme, THEMES)}")
     library = Library(wants_animation(), given["ascii_only"], core, keys=own_keys(), methods=methods_for, theme=theme)
-    if given["serve"]:
-        return _serve(given)
     feed = _opened(library, given["replay"], wanted)
     in_browser = _in_browser()
     app = SpecvizApp(library, feed, given["at"], driver_class=None if in_browser else terminal_driver())
@@ -104,17 +129,6 @@ def _opened(library: "Library", replay: str | None, wanted: bool) -> "RunFeed | 
             feed.close()
         raise SpecvizError("no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without")
     return library.live() if wanted else feed
-
-
-def _serve(given: Mapping[str, Any]) -> int:
-    """What is wrong with the request is said now, not in a browser."""
-    served.refuse_absent()
-    if given["replay"] is not None:
-        from specviz.trace import Trace
-
-        Trace(given["replay"]).close()
-    served.serve(click.get_current_context().meta[served.WORDS], given["port"])
-    return 0
 
 
 def _in_browser() -> bool:

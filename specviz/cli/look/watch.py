@@ -43,7 +43,7 @@ def command(
     from specviz.engines.watch import ServerWatcher, picture_of, read_history
 
     on_screen = not plain and not as_json and looks is None and _screen_works()
-    if _is_file(server):
+    if server.endswith((".jsonl", ".jsonl.gz")) or Path(server).is_file():
         picture = picture_of(read_history(server))
         if on_screen:
             _show(picture, None, every)
@@ -74,10 +74,6 @@ def show_history(file: str) -> int:
     else:
         tell(picture, as_json=False)
     return 0
-
-
-def _is_file(server: str) -> bool:
-    return server.endswith((".jsonl", ".jsonl.gz")) or Path(server).is_file()
 
 
 def _screen_works() -> bool:

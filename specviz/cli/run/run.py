@@ -20,7 +20,7 @@ from specviz.cli import NO_ROOM, Terminated, options
 from specviz.cli import request as prompts
 from specviz.cli.flags import SectionedCommand, flag, text
 from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out, narrate
-from specviz.cli.request import RunRequest, wants_conversation
+from specviz.cli.request import RunRequest
 from specviz.cli.run.lines import RoundLines, StreamLines
 from specviz.cli.run.result import Result, RunError, StreamResult
 from specviz.cli.run.timings import Timings, memory_words
@@ -64,13 +64,13 @@ def command(**given: Any) -> None:
     """Decode a prompt, round by round, or a stream of prompts.
 
     Every knob is a flag; a knob that the chosen method lacks is an error. With no model named, the embedded pair is
-    used. Standard output holds the new text alone. A model with a chat template answers; without a prompt, in a
-    terminal, it is a conversation.
+    used. Standard output holds the new text alone. A model with a chat template answers; 'specviz tui' and
+    'specviz web' hold a conversation.
 
     \b
       specviz run --example code
       specviz run --prompt 'def add(a, b):' --gamma 6 --record add.sv.jsonl
-      specviz run --target smollm2 --method ngram
+      specviz run --target smollm2 --prompt 'Why is the sky blue?' --method ngram
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
@@ -79,11 +79,6 @@ def command(**given: Any) -> None:
         from specviz.cli.run.parted import run_parted
 
         run_parted(given, partial(_decoded, timings=timings))
-        return
-    if wants_conversation(given):
-        from specviz.cli.run.chat import converse
-
-        converse(given)
         return
     _decoded(RunRequest.of(given), timings=timings)
 

@@ -184,7 +184,6 @@ class Queue:
     """How far the view is behind what is recorded."""
 
     waiting: int = 0  # rounds not yet shown
-    skipped: int = 0
     text: str = ""  # "showing 1 of 6 rounds", "+3 waiting"
 
 

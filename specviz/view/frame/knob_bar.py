@@ -106,7 +106,6 @@ def _item(
         applies=spec.applies,
         applies_text=_WHEN["X" if waits else spec.applies],
         changes_text=spec.text != "K",
-        lossy=spec.text == "L",
         staged=staged,
         staged_text=None if staged is None else shown(staged),
         sent=sent,

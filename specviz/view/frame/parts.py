@@ -56,7 +56,6 @@ class Flip:
     text: str
     lo: float
     hi: float
-    delta: float  # signed distance from u to the nearest edge of [lo, hi)
     caveat: str = "decision only, later text may differ"
 
 
@@ -89,8 +88,6 @@ class Counts:
     n_drafted: int | None
     n_tested: int | None
     n_accepted: int | None
-    n_rejected: int | None
-    n_untested: int | None
     closing: Mark | None
 
 
@@ -112,7 +109,6 @@ class KnobItem:
     applies: Literal["R", "Q", "X"]
     applies_text: str  # "next round"
     changes_text: bool  # it changes the text's law (T) or is lossy (L)
-    lossy: bool = False
     staged: Any = None
     staged_text: str | None = None
     sent: Any = None

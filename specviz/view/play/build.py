@@ -214,7 +214,7 @@ class FrameBuilder:
             n_steps=0,
             strip=Strip(tokens, prefill.n_prompt if prefill else 0, 0, "0 tok"),
             tree=TreeFrame((), (), (), 0, 0, (), missing=waiting),
-            counts=Counts("", None, None, None, None, None, None),
+            counts=Counts("", None, None, None, None),
             why=None,
             knobs=self._knob_bar(None, options, feed),
             metrics=header_metrics(None),
@@ -354,7 +354,7 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
     return f"phase {int(phase)}/6 {text}"
 
 
-_NO_COUNTS = Counts("", None, None, None, None, None, None)
+_NO_COUNTS = Counts("", None, None, None, None)
 
 
 def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
@@ -377,8 +377,7 @@ def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool =
         parts += [f"never tested {untested}"] if now.all_tested and untested else []
     parts += [f"pruned {len(born) - len(kept)}"] if len(born) > len(kept) else []
     parts += [_drawn(closing, ascii)] if closing else []
-    never = untested if now.all_tested else None
-    return Counts(" · ".join(parts), len(kept), len(tested), accepted, rejected, never, closing)
+    return Counts(" · ".join(parts), len(kept), len(tested), accepted, closing)
 
 
 def _drawn(mark: Mark, ascii: bool) -> str:
@@ -390,13 +389,11 @@ def _totals(family: RoundTree, ascii: bool, backward: bool) -> Counts:
     end = family.record.end
     assert end is not None
     lost = max(0, (end.n_drafted if backward else end.n_tested) - end.n_accepted)
-    never = 0 if backward else max(0, end.n_drafted - end.n_tested)
     closing = family.record.closing_mark
     fates = f"{glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{lost}"
     parts = [f"{end.n_drafted} drafted", fates if backward else f"tested {end.n_tested}: {fates}"]
     parts += [_drawn(closing, ascii)] if closing else []
-    numbers = (end.n_drafted, end.n_tested, end.n_accepted, lost, never)
-    return Counts(" · ".join(parts), *numbers, closing)
+    return Counts(" · ".join(parts), end.n_drafted, end.n_tested, end.n_accepted, closing)
 
 
 def notices(run: Run) -> tuple[str, ...]:

@@ -91,8 +91,8 @@ class Player(Seek):
         if self.following and self.every:
             return Queue(waiting)
         if self.following and self._skipped:
-            return Queue(waiting, self._skipped, f"showing 1 of {self._skipped + 1} rounds")
-        return Queue(waiting, 0, f"+{waiting} waiting" if waiting else "")
+            return Queue(waiting, f"showing 1 of {self._skipped + 1} rounds")
+        return Queue(waiting, f"+{waiting} waiting" if waiting else "")
 
     @property
     def waiting(self) -> int:

@@ -199,12 +199,12 @@ def place_of(builder: FrameBuilder, index: int) -> str:
     return f"q{q}/r{r}" if len(builder.run.queries) > 1 else f"r{r}"
 
 
-def document(builder: FrameBuilder, name: str) -> Iterator[bytes]:
-    """The whole run as JSON, piece by piece: `{"head": .., "rounds": [..]}`."""
-    yield b'{"head":' + msgspec.json.encode(head(builder, name)) + b',"rounds":['
-    for index in range(len(builder.run.rounds)):
-        yield (b"," if index else b"") + msgspec.json.encode(one_round(builder, index))
-    yield b"]}"
+def document(builder: FrameBuilder, name: str, indexes: Sequence[int] | None = None) -> Iterator[bytes]:
+    """The run as JSON, piece by piece: `{"head": .., "rounds": {"0": .., "1": ..}}`; of the rounds all, or some."""
+    yield b'{"head":' + msgspec.json.encode(head(builder, name)) + b',"rounds":{'
+    for n, index in enumerate(range(len(builder.run.rounds)) if indexes is None else indexes):
+        yield (b"," if n else b"") + b'"%d":' % index + msgspec.json.encode(one_round(builder, index))
+    yield b"}}"
 
 
 def rounds_json(builder: FrameBuilder, indexes: Sequence[int], options: Options = OPTIONS) -> bytes:

@@ -53,7 +53,9 @@ class RoundMoments:
         now = moment(self.family, cursor)
         states = {node.id: self._state(node, now) for node in frame.tree.nodes}
         for node in frame.tree.nodes:
-            self.nodes.setdefault(node.id, self._place(node))
+            self.nodes.setdefault(
+                node.id, StageNode(node.id, node.parent, node.column, node.row, node.shown, self._reads(node.id))
+            )
         return frame, now, states
 
     def _moment(self, frame: Frame, now: Moment, changed: Mapping[int, State]) -> StageMoment:
@@ -68,9 +70,6 @@ class RoundMoments:
             fresh=tuple(sorted(i for i in now.fresh if i in changed)),
             maybe=maybe,
         )
-
-    def _place(self, node: TreeNode) -> StageNode:
-        return StageNode(node.id, node.parent, node.column, node.row, node.shown, self._reads(node.id))
 
     def _reads(self, node: int) -> str:
         """How the node's token reads in the text; nothing for the root, which is text already."""

@@ -6,10 +6,11 @@ The run is packed and written in base64, so that no token in it can end a script
 import base64
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
+from typing import Literal, get_args
 
 from specviz.text import running
 from specviz.view.play.build import FrameBuilder
@@ -29,9 +30,13 @@ MODULES = (
     "picture",
     "moves",
     "stage",
+    "vector",
+    "pose",
 )  # each before those that use it
 # Behind them, for a page with a server: a run that goes on, what if, the panels below the picture.
 LIVE = ("feed", "livebar", "steer", "talker", "follow", "live", "welcome", "whatifrow", "whatif", "panelrow", "room")
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = get_args(Theme)
 _IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:\{[^}]*\};\n|(?=const|class|function|async))", re.MULTILINE)
 _GZIP = 31  # zlib's word for gzip, with no time of day in it
@@ -62,6 +67,15 @@ def style(*more: str) -> str:
 
 def page(builder: FrameBuilder, name: str) -> str:
     """The whole run as one HTML file. `name`: what the trace is called."""
+    return _html(builder, name, range(len(builder.run.rounds)), "openFile();")
+
+
+def posed_page(builder: FrameBuilder, indexes: Sequence[int], theme: Theme = "light", width: int = 800) -> str:
+    """Some rounds as a page that is a picture, `width` pixels wide, for who drives it from outside (`pictures`)."""
+    return _html(builder, "", indexes, f'poseFile("{theme}", {width});')
+
+
+def _html(builder: FrameBuilder, name: str, indexes: Sequence[int], begins: str) -> str:
     title = escape(running(f"{name} · specviz"))
     run = builder.run
     what = f"{run.header.method}, {len(run.rounds)} rounds" if run.header is not None else "no run"
@@ -79,10 +93,10 @@ html, body {{ margin: 0; }}
 </head>
 <body>
 <noscript>This page plays a run; it needs JavaScript.</noscript>
-<script id="run" type="text/plain">{packed(document(builder, name))}</script>
+<script id="run" type="text/plain">{packed(document(builder, name, indexes))}</script>
 <script type="module">
 {painter("file")}
-openFile();
+{begins}
 </script>
 </body>
 </html>

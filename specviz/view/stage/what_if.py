@@ -179,15 +179,11 @@ class _Again:
             phase=int(Phase.CLOSE),
             label="what if",
             say=f"What if: {self.shown.sentence}.",
-            at=self._first_other(),
+            at=next((node.node for node in self.shown.nodes if node.changed), ROOT),
             counts=self.shown.note,
             nodes=states,
             maybe=(*path, *((CLOSING,) if closed else ())),
         )
-
-    def _first_other(self) -> int:
-        """The node that is looked at: the first one whose fate is another."""
-        return next((node.node for node in self.shown.nodes if node.changed), ROOT)
 
     def _state(self, node: int) -> State:
         """As it ended, but for what the change makes of it."""

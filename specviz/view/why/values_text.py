@@ -300,14 +300,14 @@ def flip(case: NodeContext) -> Flip | None:
 def _test(case: NodeContext, u: float, thr: float, kept: bool) -> Flip:
     lo, hi = 0.0, min(1.0, max(0.0, thr))
     if hi >= 1:
-        return Flip("no u rejects it", lo, hi, 0.0, "")
+        return Flip("no u rejects it", lo, hi, "")
     if hi <= 0:
-        return Flip("no u keeps it", lo, hi, 0.0, "")
+        return Flip("no u keeps it", lo, hi, "")
     shown = apart(u, thr)[1]
     if kept:
-        return Flip(f"rejected from u ≥ {shown}", lo, hi, thr - u)
+        return Flip(f"rejected from u ≥ {shown}", lo, hi)
     slack = f", or slack ≥ {apart(u - thr, least=2)[0]} (lossy rule: no guarantee)" if _ratio_test(case) else ""
-    return Flip(f"kept below u < {shown}{slack}", lo, hi, thr - u)
+    return Flip(f"kept below u < {shown}{slack}", lo, hi)
 
 
 def _ratio_test(case: NodeContext) -> bool:
@@ -319,9 +319,8 @@ def _draw(u: float, lo: float | None, hi: float | None, kept: bool) -> Flip | No
     if lo is None or hi is None:
         return None
     if hi <= lo:
-        return Flip("no u draws it", lo, hi, 0.0, "")
+        return Flip("no u draws it", lo, hi, "")
     stretch = within(u, lo, hi)[1]
     if kept:
-        delta = hi - u if hi - u <= u - lo else lo - u
-        return Flip(f"another token for u outside {stretch}", lo, hi, delta)
-    return Flip(f"kept for u in {stretch}", lo, hi, lo - u if u < lo else hi - u)
+        return Flip(f"another token for u outside {stretch}", lo, hi)
+    return Flip(f"kept for u in {stretch}", lo, hi)

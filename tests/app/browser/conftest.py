@@ -8,10 +8,10 @@ import pytest
 
 from app.browser.acts import WAIT_MS
 from app.served import Served, free_port, served
+from specviz.view.stage.chromium import chromium
 from support.exit_trace import exit_events
 from support.rank_trace import rank_events
 from support.traces import write_trace
-from tools.chromium import chromium
 
 # What a page of another test has left behind is gone before the first script of the next one runs.
 _FORGET = "if (!window.name) { window.name = 'seen'; localStorage.clear(); sessionStorage.clear(); }"

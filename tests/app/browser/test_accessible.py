@@ -16,9 +16,9 @@ from axe_playwright_python.sync_playwright import Axe
 
 import specviz
 from app.served import Served, served
+from specviz.view.stage.chromium import executable
 from specviz_app.ui.pages import all_pages
 from support.recordings import RECORDINGS
-from tools.chromium import executable
 
 pytestmark = [
     pytest.mark.audit,

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.keys import focused, tab_to, tabbed
 from app.served import Served
-from tools.chromium import executable
+from specviz.view.stage.chromium import executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

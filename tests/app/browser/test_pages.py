@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.browser.acts import COUNT_RUNS, address, settled, tree_of, until
 from app.served import Served
-from tools.chromium import executable
+from specviz.view.stage.chromium import executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

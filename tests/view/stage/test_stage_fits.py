@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from specviz.sources.bundled import bundled_traces
+from specviz.view.stage.chromium import chromium, executable
 from support.stage_pages import STATES, stage_page
-from tools.chromium import chromium, executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

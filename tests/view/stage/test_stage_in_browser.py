@@ -12,11 +12,11 @@ import specviz
 from specviz.events import Closing, Commit, Event, Node, Prefill
 from specviz.trace import read_events
 from specviz.view import Player
+from specviz.view.stage.chromium import chromium, executable
 from specviz.view.stage.document import one_round
 from specviz.view.words.palette import STYLES
 from support.recordings import RECORDINGS
 from support.traces import make_events, write_trace
-from tools.chromium import chromium, executable
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"

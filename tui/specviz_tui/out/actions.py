@@ -1,9 +1,8 @@
-"""Keys that take something out of the screen: pictures, pages, tables, a film of the round, a link to where one is.
+"""Keys that take something out of the screen: its picture, pages, tables, a link to where one is.
 
 Files go into the working folder, under a name that is free; on a screen in a browser they are downloaded.
 """
 
-import asyncio
 import io
 import shlex
 from collections.abc import Callable
@@ -17,27 +16,16 @@ from specviz.sources.bundled import bundled_traces, trace_name
 from specviz.tables import zipped
 from specviz.tables.chrome import chrome_trace
 from specviz.trace.private import open_like
-from specviz.view import CLOSING, ROOT, Cursor
-from specviz.view.picture.look import Theme
-from specviz.view.picture.stage import StagePainter
-from specviz.view.picture.svg import svg
-from specviz.view.play.player import STEP_S
-from specviz.view.stage.document import head, one_round
+from specviz.view import CLOSING, ROOT
 from specviz.view.stage.page import page
 from specviz_tui.common.feed import node_record
-from specviz_tui.out.cast import asciicast, painted
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
 from specviz_tui.screens.run_screen import RunScreen
 
 LONG = 2_000  # rounds above which a whole run is written by the command line, not while a screen waits
-_SETTLE_S = 0.06  # until a moment is on the screen
-_LAST_S = 2.0  # of looking at the last one
-_WIDTH = 800  # pixels of a picture
 CHOICES = (
     ListChoice("svg", "screen as SVG", "as it stands here"),
     ListChoice("json", "node as JSON", "its records"),
-    ListChoice("stage", "round as a picture", "SVG of the stage: tree, test, numbers"),
-    ListChoice("cast", "round as a film", "asciicast, step by step, for asciinema"),
     ListChoice("html", "run as a page", "one file that plays, for a browser"),
     ListChoice("csv", "run as tables", "CSV of rounds, nodes and tests, zipped"),
     ListChoice("chrome", "run as a Chrome trace", "lanes on their clocks, for Perfetto"),
@@ -58,8 +46,6 @@ class OutActions(RunScreen):
             return
         makes: dict[str, Callable[[], None]] = {
             "svg": self._screen_picture,
-            "stage": self._stage_picture,
-            "cast": self._begin_film,
             "json": self._node,
             "html": lambda: self._whole("html", "specviz report", self._page),
             "csv": lambda: self._whole("csv.zip", "specviz export --csv tables", self._csv_tables),
@@ -82,51 +68,12 @@ class OutActions(RunScreen):
         picture = self.app.export_screenshot(title=f"specviz r{self.frame.round}")
         self._write(f"{self._stem()}.svg", picture.encode())
 
-    def _stage_picture(self) -> None:
-        player = self.feed.player
-        if not player.run.rounds or self.frame is None:
-            self.notify("no round yet", markup=False)
-            return
-        theme: Theme = "dark" if self.app.current_theme.dark else "light"
-        drawn = one_round(player.builder, player.cursor.index)
-        known = {node.id for node in drawn.nodes}
-        chosen = self.frame.selected if self.frame.selected in known else None
-        painter = StagePainter(head(player.builder, ""), drawn, theme, _WIDTH, chosen=chosen)
-        self._write(f"{self._stem(node=True)}-stage.svg", svg(painter.picture(-1)).encode("utf-8"))
-
     def _node(self) -> None:
         record = node_record(self.frame) if self.frame is not None else None
         if record is None:
             self.notify("this node has no record of its own", markup=False)
             return
         self._write(f"{self._stem(node=True)}.json", msgspec.json.format(msgspec.json.encode(record), indent=2))
-
-    def _begin_film(self) -> None:
-        self.run_worker(self._film(), exclusive=True)
-
-    async def _film(self) -> None:
-        """Go through the round on the screen itself; then back to where one was."""
-        player = self.feed.player
-        if not player.run.rounds:
-            self.notify("no round yet", markup=False)
-            return
-        place, selected = player.cursor, self.feed.options.selected
-        player.pause()
-        self.select(None)
-        steps = player.builder.steps(place.index)
-        frames: list[tuple[float, str]] = []
-        for number in range(len(steps.moments)):
-            player.place = steps.cursor(place.index, number)
-            self.paint()
-            await asyncio.sleep(_SETTLE_S)
-            frames.append((number * STEP_S, painted(self)))
-        frames.append((len(frames) * STEP_S + _LAST_S, frames[-1][1]))
-        player.place = Cursor(place.index, place.phase, place.step)
-        self.select(selected)
-        self.paint()
-        self._write(
-            f"{self._stem()}.cast", asciicast(frames, (self.size.width, self.size.height), f"specviz {self._stem()}")
-        )
 
     # Of the run ------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from textual.containers import Horizontal, Vertical
 
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.overview.build import OverviewPanel
-from specviz.view.panels.overview.model import OverviewModel, OverviewOptions
+from specviz.view.panels.overview.model import Overview, OverviewOptions
 from specviz_tui.common.frame_widget import EvidenceAsked
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.pane import PanelPane, opens
@@ -48,7 +48,7 @@ OVERVIEW_PAGES = {
 }
 
 
-class OverviewPane(PanelPane[OverviewOptions, OverviewModel]):
+class OverviewPane(PanelPane[OverviewOptions, Overview]):
     """The judgement on top; curves beside what they cost, as the width allows."""
 
     PANEL = OverviewPanel
@@ -69,7 +69,7 @@ class OverviewPane(PanelPane[OverviewOptions, OverviewModel]):
                 yield self.box(views.stages, "Where time goes", "stages")
         yield self.box(views.numbers, "Numbers", "all-numbers")
 
-    def show(self, frame: Frame, model: OverviewModel) -> None:
+    def show(self, frame: Frame, model: Overview) -> None:
         found = model.judgement.found
         self.query_one("#judged").border_subtitle = found if model.judgement.findings else ""
 

@@ -6,8 +6,8 @@ from rich.text import Text
 from specviz.text import clip
 from specviz.view.frame.judgement import RunCard, RunFinding
 from specviz.view.frame.parts import Metric, Series
-from specviz.view.panels.overview.model import OverviewModel
-from specviz.view.words.numbers import percent, prob
+from specviz.view.panels.overview.model import Overview
+from specviz.view.words.numbers import UNKNOWN, percent, prob
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter, bar, indented, wrapped
 
 WIDEST_BAR = 44
@@ -20,7 +20,7 @@ LEGEND = "█ surely  ▒ 95 % interval"
 CURSOR_MARK, OTHER_MARK = "▸", " "
 
 
-def judgement(model: OverviewModel, painter: Painter, cells: int) -> Text:
+def judgement(model: Overview, painter: Painter, cells: int) -> Text:
     """The line, how the speed-up came about, then every finding; the one under the cursor in full."""
     found = model.judgement
     head = Text(f" {found.tokens}", style=STRONG)
@@ -58,7 +58,7 @@ def _finding(finding: RunFinding, chosen: bool, painter: Painter, cells: int) ->
     return [head, *(Text(f"   {line}", style=PLAIN) for line in wrapped(finding.text, cells - 4))]
 
 
-def curves(model: OverviewModel, painter: Painter, cells: int) -> Text:
+def curves(model: Overview, painter: Painter, cells: int) -> Text:
     """Acceptance by position, by depth where that is another number, survival where tests do not tell."""
     if not model.curves:
         return Text(" nothing was drafted, or nodes are not on record (level none)", style=FAINT)
@@ -96,7 +96,7 @@ def interval_bar(value: float, low: float | None, high: float | None, cells: int
     return ("█" * full + "▒" * (upto - full)).ljust(cells)
 
 
-def calibration(model: OverviewModel, painter: Painter, cells: int) -> Text:
+def calibration(model: Overview, painter: Painter, cells: int) -> Text:
     """What the draft gave its tokens, what the target gave them, and how many were kept."""
     if not model.calibration:
         return Text(" no probabilities of drafted tokens on record", style=FAINT)
@@ -121,7 +121,7 @@ def calibration(model: OverviewModel, painter: Painter, cells: int) -> Text:
     return Text("\n").join(lines)
 
 
-def stages(model: OverviewModel, painter: Painter, cells: int) -> Text:
+def stages(model: Overview, painter: Painter, cells: int) -> Text:
     """Median time of each stage."""
     if not model.stages:
         return Text(" no times on record", style=FAINT)
@@ -138,11 +138,13 @@ def stages(model: OverviewModel, painter: Painter, cells: int) -> Text:
                 f" {percent(stage.share)}", style=FAINT
             )
         lines.append(line)
-    lines += indented(f"medians of a round · {model.time_words}", cells, FAINT)
+    drafting = f"drafting is {model.drafting_share} of a round with its recording"
+    words = ("medians of a round", *([drafting] if model.drafting_share != UNKNOWN else []))
+    lines += indented(" · ".join((*words, f"recording cost {model.overhead}")), cells, FAINT)
     return Text("\n").join([*lines, *(indented(model.roof_words, cells) if model.roof_words else ())])
 
 
-def numbers(model: OverviewModel, painter: Painter, cells: int) -> Text:
+def numbers(model: Overview, painter: Painter, cells: int) -> Text:
     """Every number with what it means."""
     known = [found for found in model.metrics if found.value is not None]
     label = max((len(found.label) for found in known), default=0)
@@ -157,9 +159,9 @@ def _number(found: Metric, label: int, text: int, cells: int) -> Text:
     return line
 
 
-def _spread(model: OverviewModel, cells: int) -> Text:
+def _spread(model: Overview, cells: int) -> Text:
     """Rounds by accepted tokens in one line: `kept  0: 3  1: 5`."""
-    counts = [f"{kept}: {n}" for kept, n in model.histogram if n]
+    counts = [f"{kept}: {n}" for kept, n in model.histogram.counts if n]
     line = Text(f" rounds that kept  {'  '.join(counts)}" if counts else "", style=FAINT, no_wrap=True)
     line.truncate(cells, overflow="ellipsis")
     return line

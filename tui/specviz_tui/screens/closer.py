@@ -2,16 +2,115 @@
 
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
 from textual import on
-from textual.widgets import Input
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, Static
 
+from specviz.errors import SpecvizError
+from specviz.runlog.fold import Run
+from specviz.runlog.run import RoundRecord
 from specviz.sources.offers import RecordingOffer, recording_for
+from specviz.view.frame.parts import Why
+from specviz.view.why.again import NodeAgain, RuleAgain, least_u, node_again, with_u
 from specviz_tui.common.frame_widget import OfferTaken, RecordingAsked
+from specviz_tui.common.paint import FAINT, STRONG, Painter, painter_of
 from specviz_tui.common.pane import PanelPane
-from specviz_tui.screens.again import AgainScreen
 from specviz_tui.screens.run_screen import RunScreen
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.why_panel import WhyPanel
+
+DECISION_ONLY = "decisions of this round alone, on the text as it was; what comes after it may be another text"
+WORKING = "deciding again by every rule that takes this draft …"
+
+
+class AgainScreen(ModalScreen[None]):
+    """A field for u above the table of rules."""
+
+    BINDINGS = [Binding("escape,q", "leave", "back", show=False)]
+
+    def __init__(self, run: Run, record: RoundRecord, why: Why, ascii: bool = False) -> None:
+        super().__init__()
+        self._run, self._record, self._why, self._ascii = run, record, why, ascii
+        self._found: NodeAgain | None = None
+
+    def compose(self) -> ComposeResult:
+        """Both parts stand from the start; what they say comes when it is worked out."""
+        with VerticalScroll(classes="dialog -wide -again"):
+            yield Label(f"{self._why.title} again · round {self._record.r}", markup=False, classes="dialog-title")
+            yield Label("with u =", markup=False, id="u-label")
+            yield Input("", id="u", restrict=r"[0-9.]*", disabled=True)
+            yield Static("", id="with-u", markup=False, classes="dialog-hint")
+            yield Static(WORKING, id="rules")
+            yield Static(f"{DECISION_ONLY} · esc back", markup=False, classes="dialog-hint")
+
+    def on_mount(self) -> None:
+        """The rules are worked out beside the screen."""
+        self.run_worker(self._decide, thread=True, exclusive=True)
+
+    def _decide(self) -> None:
+        try:
+            found = node_again(self._run, self._record, self._why.node, self._ascii)
+        except SpecvizError as error:
+            self.app.call_from_thread(self._fail, str(error))
+            return
+        self.app.call_from_thread(self._show, found)
+
+    def _fail(self, why: str) -> None:
+        self.query_one("#rules", Static).update(Text(why))
+
+    def _show(self, found: NodeAgain) -> None:
+        self._found = found
+        self.query_one("#rules", Static).update(rule_table(found, painter_of(self.app)))
+        field = self.query_one("#u", Input)
+        if found.u is None:
+            self.query_one("#with-u", Static).update(found.no_u)
+            return
+        flip = self._why.flip
+        field.disabled = False
+        field.value = least_u(flip.lo, flip.hi, found.u) if flip is not None else f"{found.u:.3f}"
+        field.focus()
+
+    @on(Input.Changed, "#u")
+    def _asked(self, event: Input.Changed) -> None:
+        """Decide with what is typed so far."""
+        if self._found is None or self._found.u is None:
+            return
+        hint = self.query_one("#with-u", Static)
+        try:
+            said = with_u(self._run, self._record, self._why.node, float(event.value), self._ascii).sentence
+        except ValueError:
+            hint.update("a number from 0 up to, not including, 1")
+            return
+        except SpecvizError as error:
+            hint.update(str(error))
+            return
+        hint.update(f"{said}. Recorded: u {self._found.u:.6g}.")
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def rule_table(found: NodeAgain, painter: Painter) -> Table:
+    """A row for each rule: what becomes of the node, how many drafted tokens are kept, and in words."""
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    for ratio in (None, None, None, 1):
+        table.add_column(ratio=ratio, no_wrap=ratio is None)
+    table.add_row(*(Text(word, style=FAINT) for word in ("rule", "node", "kept", "")))
+    for each in found.rules:
+        table.add_row(*_cells(each, painter))
+    return table
+
+
+def _cells(each: RuleAgain, painter: Painter) -> tuple[Text, ...]:
+    style = painter.tint(each.mark) if each.mark is not None else FAINT
+    name = Text(f"▶ {each.verifier}" if each.own else f"  {each.verifier}", style=STRONG if each.own else "")
+    return name, Text(each.glyph, style=style), Text(each.kept), Text(each.sentence)
+
 
 ZOOMS = ("tree", "why", "text", "panel")
 NOT_YET = "its verdict is still to come: . goes on"

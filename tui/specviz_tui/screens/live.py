@@ -185,14 +185,10 @@ class LiveActions(RunScreen):
 
     def choose_set(self) -> None:
         """Stage a whole set, or keep the values as they are under a name."""
-        sets = self._sets()
+        sets = {name: self._changes(values) for name, values in self._named_sets().items()}
         choices = [ListChoice(name, name, changed or "as it is now") for name, changed in sets.items()]
         choices.append(ListChoice(KEEP_SET, "keep these values …", "under a name, for this method"))
         self.app.push_screen(PickScreen("Sets of knob values", choices, "", "esc back", "stages it"), self._chose_set)
-
-    def _sets(self) -> dict[str, str]:
-        """Each by its name, with what it would change."""
-        return {name: self._changes(values) for name, values in self._named_sets().items()}
 
     def _named_sets(self) -> Presets:
         header = self.feed.player.run.header

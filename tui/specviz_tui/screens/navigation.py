@@ -176,7 +176,7 @@ class LookingActions(RunScreen):
         if record is None:
             self.notify("this node has no record of its own", markup=False)
             return
-        self.app.copy_to_clipboard(_json(record))
+        self.app.copy_to_clipboard(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
         self.notify("copied as JSON", markup=False)
 
     # Forms -----------------------------------------------------------------------------------------------------------
@@ -261,10 +261,6 @@ def _counted(group: WarningGroup) -> str:
     more = len(group.places) - _NAMED
     named += f" and {more:,} more" if more > 0 else ""
     return ": ".join(part for part in (times, named) if part) or "before the first round"
-
-
-def _json(record: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 
 
 def share_of(words: str) -> float | None:

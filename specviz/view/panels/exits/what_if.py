@@ -187,7 +187,6 @@ class ExitText:
 
     q: int
     first: int  # position of the first token shown
-    n_text: int
     tokens: tuple[str, ...]  # the rows: what climbs
     chosen: tuple[str, ...]  # what the target chose after each
     layers: tuple[int, ...]
@@ -218,7 +217,6 @@ def exit_text(replay: TextReplay, picked: ExitKnobs, q: int, pos: int, span: int
     return ExitText(
         query.q,
         table.first + low,
-        n,
         tuple(map(name, rows)),
         tuple(map(name, table.tokens[window].tolist())),
         table.layers,

@@ -32,13 +32,12 @@ class GlanceBar:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """`curve`: kept tokens by place, with intervals. `ranks`: of judged tokens in the target's row, in the last
-    `n_ranked_rounds`. `stages`: median time of each part of a round."""
+    """`curve`: kept tokens by place, with intervals. `ranks`: of judged tokens in the target's row, in the last rounds.
+    `stages`: median time of each part of a round."""
 
     missing: str | None = None
     curve: Series | None = None
     ranks: tuple[GlanceBar, ...] = ()
-    n_ranked_rounds: int = 0
     stages: tuple[GlanceBar, ...] = ()
 
 
@@ -65,21 +64,19 @@ class GlancePanel(Panel[PanelOptions, Glance]):
 
     def _make(self, index: int, metrics: "Metrics | None") -> Glance:
         curves = [found for name in _CURVES if not (found := one_series(name, metrics)).missing]
-        ranks, n = self._ranks(index)
-        return Glance(None, curves[0] if curves else None, ranks, n, _stages(metrics))
+        return Glance(None, curves[0] if curves else None, self._ranks(index), _stages(metrics))
 
-    def _ranks(self, index: int) -> tuple[tuple[GlanceBar, ...], int]:
+    def _ranks(self, index: int) -> tuple[GlanceBar, ...]:
         """How the target ranks the tokens it judged."""
-        found, n = Counter[str](), 0
+        found = Counter[str]()
         for record in self.run.rounds[max(0, index + 1 - _RECENT) : index + 1]:
             here = [v.rank_p for v in record.verdicts.values() if v.order is not None and v.rank_p is not None]
             found.update(next((label for most, label in _EDGES if rank <= most), _BEYOND) for rank in here)
-            n += bool(here)
         total = found.total()
         if not total:
-            return (), 0
+            return ()
         labels = (*(label for _, label in _EDGES), _BEYOND)
-        return tuple(GlanceBar(label, found[label] / total, percent(found[label] / total)) for label in labels), n
+        return tuple(GlanceBar(label, found[label] / total, percent(found[label] / total)) for label in labels)
 
 
 def _stages(metrics: "Metrics | None") -> tuple[GlanceBar, ...]:

@@ -118,8 +118,13 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             block=self._block(chart, fates, judged, record.index),
             summary=self._summary(clock, metrics),
             cost=self._costs(clock, options.model_c, metrics) if self.run.tells_tokens else None,
-            pay=self._pay.of(self.run.rounds.n_complete, lambda: self._pay_panel(metrics)),
-            roof=self._roof.of(self.run.rounds.n_complete, lambda: self._roof_panel(metrics)),
+            pay=self._pay.of(
+                self.run.rounds.n_complete,
+                lambda: pay_panel(self.run.header, self.run.calibration, metrics, self.run.knobs),
+            ),
+            roof=self._roof.of(
+                self.run.rounds.n_complete, lambda: roof_panel(self.run.header, self.run.calibration, metrics)
+            ),
         )
 
     # The chart --------------------------------------------------------------------------------------------------------
@@ -193,7 +198,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         own = key == "draft" and self.run.method_traits.exits != "none"
         label = "self-draft" if own else _LABELS.get(key, key)
         label = "other" if key == "sync" and not self.run.tells_tokens else label
-        return Lane(key, label, (info.device or "") if info else "", branch, share, _lane_text(key, mine, share))
+        return Lane(key, label, (info.device or "") if info else "", branch, _lane_text(key, mine, share))
 
     def _cursor(
         self, blocks: Sequence[LaneBlock], index: int, selected: int | None, wanted: tuple[int, str, int] | None
@@ -284,12 +289,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             (self.run.rounds.n_complete, clock, c),
             lambda: cost_panel(operating(self.run, metrics, self._worked), named, c=c),
         )
-
-    def _pay_panel(self, metrics: "Metrics | None") -> PayPanel:
-        return pay_panel(self.run.header, self.run.calibration, metrics, self.run.knobs)
-
-    def _roof_panel(self, metrics: "Metrics | None") -> RoofPanel:
-        return roof_panel(self.run.header, self.run.calibration, metrics)
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
         rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]

@@ -64,7 +64,6 @@ class Lane:
     label: str
     device: str
     branch: bool
-    busy: float | None
     text: str
 
 

@@ -1,27 +1,23 @@
-"""`overview(run) -> Overview`: everything that is said about a whole run, arranged for a page; `OverviewPanel`: what of
-it stands on a screen. Numbers come from `specviz.metrics`; here they get their labels, their text and their
-order."""
+"""`overview(run) -> Overview`: everything that is said about a whole run; `OverviewPanel`: the same of the run so far.
+Numbers come from `specviz.metrics`; here they get their labels, their text and their order."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
-from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark
 from specviz.view.frame.judgement import RunJudgement
-from specviz.view.frame.parts import Metric, Series
 from specviz.view.frame.run_header import NOTHING, of_whole_run, run_info
-from specviz.view.frame.series import Meter, histogram, metric, one_series, overhead, series
+from specviz.view.frame.series import Meter, histogram, metric, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
 from specviz.view.panels.lanes.payoff import roof_panel
-from specviz.view.panels.overview.model import CalibrationRow, OverviewModel, OverviewOptions, Stage
+from specviz.view.panels.overview.model import CalibrationRow, Histogram, Overview, OverviewOptions, Stage
 from specviz.view.words.numbers import MINUS, number, percent, prob, uncertainty
 
 if TYPE_CHECKING:
     from specviz.metrics import ConfidenceBand, Estimate, GeometricFit, Metrics
-    from specviz.view.frame.frame import RunInfo
 
 _METRICS = (  # name, label, help
     ("mean_acceptance_length", "tokens per round", "tokens committed per round, the drawn one included"),
@@ -35,61 +31,41 @@ _METRICS = (  # name, label, help
 )
 _PREFILL = "prefill"
 _STAGES = (_PREFILL, "draft", "target", "verdict", "commit", "adapt", "other")
-_CURVES = ("position_acceptance", "depth_acceptance", "survival")
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Rounds by accepted tokens, beside what one constant acceptance probability would give."""
-
-    counts: tuple[tuple[int, int], ...]
-    expected: tuple[tuple[int, float], ...]
-    alpha: str  # ".71", "" when there is no fit
-    missing: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """A run in numbers. `takeaways` are whole sentences, for alternative texts too."""
-
-    info: "RunInfo"
-    n_rounds: int
-    n_tokens: int
-    metrics: tuple[Metric, ...]
-    series: dict[str, Series]
-    histogram: Histogram
-    stages: tuple[Stage, ...]
-    drafting_share: str
-    overhead: str
-    points: Sequence[RoundPoint]
-    judgement: RunJudgement
-    marks: tuple[tuple[Mark, int], ...]  # tokens by what became of them
 
 
 def overview(run: Run, meter: Meter | None = None) -> Overview:
-    """The overview of everything that has ended so far; empty parts say why they are. `meter`: what counted the run."""
+    """The overview of everything that has ended so far. `meter`: what counted the run."""
     from specviz.metrics import geometric_fit
 
     meter = meter or Meter()
     metrics, tally = meter.metrics(run), meter.tally
     fit = geometric_fit(tally) if metrics is not None else None
+    return _overview(run, metrics, judge(run, tally, metrics), fit, tally.fates)
+
+
+def _overview(
+    run: Run,
+    metrics: "Metrics | None",
+    judgement: RunJudgement,
+    fit: "GeometricFit | None" = None,
+    fates: Mapping[str, int] | None = None,
+) -> Overview:
     seed = run.queries[0].prefill.seed if run.queries and run.queries[0].prefill else None
     share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
+    cost = overhead(metrics)
     return Overview(
-        info=of_whole_run(run_info(run, run.knobs, seed, overhead(metrics)), run)
-        if run.header is not None
-        else NOTHING,
-        n_rounds=tally.n_rounds,
-        n_tokens=(metrics.n_emitted or 0) if metrics is not None else 0,
+        info=of_whole_run(run_info(run, run.knobs, seed, cost), run) if run.header is not None else NOTHING,
+        n_rounds=metrics.n_rounds if metrics is not None else 0,
+        judgement=judgement,
         metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
         series=series(metrics),
-        histogram=_histogram(metrics, fit),
+        calibration=tuple(calibration_row(band) for band in judgement.confidence),
         stages=_stages(metrics),
         drafting_share=percent(share),
-        overhead=overhead(metrics),
-        points=run.rounds.points(),
-        judgement=judge(run, tally, metrics),
-        marks=_marks(run, metrics, tally.fates),
+        overhead=cost,
+        roof_words=roof_panel(run.header, run.calibration, metrics).words if metrics is not None else "",
+        histogram=_histogram(metrics, fit),
+        marks=_marks(run, metrics, fates or {}),
     )
 
 
@@ -134,40 +110,23 @@ def _marks(run: Run, metrics: "Metrics | None", seen: Mapping[str, int]) -> tupl
     return (("accepted", metrics.n_accepted), ("rejected", lost), ("untested", max(0, never)))
 
 
-class OverviewPanel(Panel[OverviewOptions, OverviewModel]):
+class OverviewPanel(Panel[OverviewOptions, Overview]):
     """The run so far, whichever moment is on screen."""
 
     id = "overview"
     title = "Overview"
     options = OverviewOptions
 
-    def build(self, scene: Scene, options: OverviewOptions) -> OverviewModel:
-        metrics = scene.metrics
-        if metrics is None or not metrics.n_rounds:
+    def build(self, scene: Scene, options: OverviewOptions) -> Overview:
+        if scene.metrics is None or not scene.metrics.n_rounds:
             return self.empty("no round has ended yet")
-        curves = [one_series(name, metrics) for name in _CURVES]
-        chosen = options.finding
+        chosen, last = options.finding, len(scene.judgement.findings) - 1
         if chosen is not None:
-            chosen = max(0, min(chosen, len(scene.judgement.findings) - 1)) if scene.judgement.findings else None
-        return OverviewModel(
-            judgement=scene.judgement,
-            metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
-            curves=tuple(curve for k, curve in enumerate(curves) if curve.xs and not _said_before(curve, curves[:k])),
-            calibration=tuple(calibration_row(band) for band in scene.judgement.confidence),
-            stages=_stages(metrics),
-            time_words=time_words(metrics),
-            roof_words=roof_panel(self.run.header, self.run.calibration, metrics).words,
-            histogram=histogram(metrics),
-            finding=chosen,
-        )
+            chosen = max(0, min(chosen, last)) if last >= 0 else None
+        return replace(_overview(self.run, scene.metrics, scene.judgement), finding=chosen)
 
-    def empty(self, reason: str) -> OverviewModel:
-        return OverviewModel(missing=reason)
-
-
-def _said_before(curve: Series, others: list[Series]) -> bool:
-    """On a chain acceptance by depth is that by position."""
-    return any(curve.values == other.values and curve.ns == other.ns for other in others)
+    def empty(self, reason: str) -> Overview:
+        return Overview(missing=reason)
 
 
 def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
@@ -178,10 +137,3 @@ def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
     words = f"{prob(band.lo)} to {prob(band.hi)}"
     texts = (prob(band.q), prob(band.p), prob(band.kept.value), apart)
     return CalibrationRow(words, band.n, band.q, band.p, band.kept.value, texts)
-
-
-def time_words(metrics: "Metrics") -> str:
-    """`drafting is 38 % of a round with its recording · recording cost +2.1 %`."""
-    share = metrics.drafting_share
-    parts = [f"drafting is {percent(share.value)} of a round with its recording"] if share is not None else []
-    return " · ".join((*parts, f"recording cost {overhead(metrics)}"))

@@ -1,11 +1,14 @@
 """What the overview of a run shows at a moment: its judgement, numbers with their meaning, curves, where time goes."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Self
 
-from specviz.view.frame.frame import PanelOptions
+from specviz.runlog.run import Mark
+from specviz.view.frame.frame import PanelOptions, RunInfo
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.frame.parts import Metric, Series
+from specviz.view.frame.run_header import NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +44,44 @@ class CalibrationRow:
 
 
 @dataclass(frozen=True, slots=True)
-class OverviewModel:
-    """A run in numbers. `histogram`: (accepted tokens, rounds)."""
+class Histogram:
+    """Rounds by accepted tokens, beside what one constant acceptance probability would give."""
 
+    counts: tuple[tuple[int, int], ...] = ()
+    expected: tuple[tuple[int, float], ...] = ()
+    alpha: str = ""  # ".71", "" when there is no fit
+    missing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A run in numbers; empty parts say why they are. `missing`: no round has ended yet."""
+
+    info: RunInfo = NOTHING
+    n_rounds: int = 0
     judgement: RunJudgement = NO_JUDGEMENT
     metrics: tuple[Metric, ...] = ()
-    curves: tuple[Series, ...] = ()
+    series: Mapping[str, Series] = field(default_factory=dict)
     calibration: tuple[CalibrationRow, ...] = ()
     stages: tuple[Stage, ...] = ()
-    time_words: str = ""
+    drafting_share: str = ""  # of a round
+    overhead: str = ""  # what recording cost
     roof_words: str = ""  # a round against what its machine allows; empty: not known
-    histogram: tuple[tuple[int, int], ...] = ()
+    histogram: Histogram = Histogram()
+    marks: tuple[tuple[Mark, int], ...] = ()  # drafted tokens by what became of them
     finding: int | None = None
     missing: str | None = None
+
+    @property
+    def curves(self) -> tuple[Series, ...]:
+        """Acceptance by position, by depth where that is another number (on a chain it is not), and survival."""
+        found: list[Series] = []
+        for name in ("position_acceptance", "depth_acceptance", "survival"):
+            curve = self.series.get(name)
+            if curve is not None and curve.xs and not any(_alike(curve, other) for other in found):
+                found.append(curve)
+        return tuple(found)
+
+
+def _alike(one: Series, other: Series) -> bool:
+    return one.values == other.values and one.ns == other.ns

@@ -42,8 +42,7 @@ class VerificationPanel(Panel[PanelOptions, VerificationModel]):
         return int(drawn) + int(drawn and run.backward)
 
     def empty(self, reason: str) -> VerificationModel:
-        verifier = self.run.header.verifier if self.run.header else ""
-        return VerificationModel(reason, None, None, (), None, None, None, None, (), verifier)
+        return VerificationModel(reason, None, None, (), None, None, None, None, ())
 
     def build(self, scene: Scene, options: PanelOptions) -> VerificationModel:
         """The scan of the selected chain, its pictures, other rules on the same draft, and the run as a whole."""
@@ -52,11 +51,10 @@ class VerificationPanel(Panel[PanelOptions, VerificationModel]):
 
 def _verification(run: Run, scene: Scene) -> VerificationModel:
     family, now, selected, metrics = scene.family, scene.now, scene.selected, scene.metrics
-    verifier = run.header.verifier if run.header else ""
     over_run = survival(run.rule.replays_as, metrics), paired(metrics)
     path = looked_at(run, family, selected)
     if path is None:
-        return VerificationModel(why_no_chain(run, family), None, None, (), None, None, None, *over_run, verifier)
+        return VerificationModel(why_no_chain(run, family), None, None, (), None, None, None, *over_run)
     look = ScanView(run, family, now, path, selected, scene.ascii)
     found = branches(look) if now.has_p else ()
     chained = any(link.chain is not None for link in path.links)
@@ -70,7 +68,6 @@ def _verification(run: Run, scene: Scene) -> VerificationModel:
         comparison=comparison(look),
         survival=over_run[0],
         paired=over_run[1],
-        own_rule=verifier,
     )
 
 

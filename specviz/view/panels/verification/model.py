@@ -190,4 +190,3 @@ class VerificationModel:
     comparison: Comparison | None
     survival: Survival | None
     paired: tuple[Paired, ...]
-    own_rule: str

@@ -1,1 +1,0 @@
-"""Pictures of the stage without a browser: made of the records that the stage plays, painted as SVG, PNG or GIF."""
