@@ -14,7 +14,6 @@ from textual.widgets import ContentSwitcher, Static
 
 from specviz.errors import SpecvizError
 from specviz.view.frame.run_header import warning_text
-from specviz.view.panels import opening
 from specviz_tui.common.collecting import set_aside
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import (
@@ -127,8 +126,6 @@ class MainScreen(
             pane.restart()
         feed.tick(time.monotonic())
         self._go_to_start(at)
-        if self.shown == TREE and (panel := opening(feed.player.run)) is not None:
-            self.turn_to(panel.id)
         self._settles, self._n_shown = self._ticks + SETTLED, self._n_shown + 1
         self.repaint_all()
 
