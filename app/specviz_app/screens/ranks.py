@@ -18,7 +18,7 @@ from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
 
-_PARTS = ("this round", "the run", "other widths", "learning")
+_PARTS = ("this round", "the run", "learning")
 _SIGNS = (
     "b: the block that offered the node, s: its slot, #: its rank there, 1 the slot's best token; +: merged offers; "
     "◎: a block starts there."
@@ -54,8 +54,7 @@ def _shown(held: Viewer, dark: bool, shown: str) -> None:
     sections: dict[str, Callable[[Viewer, RanksModel, bool], None]] = {
         _PARTS[0]: _round,
         _PARTS[1]: ranks_run.section,
-        _PARTS[2]: ranks_run.widths_section,
-        _PARTS[3]: learning_section,
+        _PARTS[2]: learning_section,
     }
     sections[shown](held, found, dark)
 

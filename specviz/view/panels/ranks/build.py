@@ -142,6 +142,7 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
             widths=widths,
             widths_words=counts.width_words(widths),
             reach=counts.reach_points(picked),
+            reach_rows=counts.reach_rows(picked),
             slot_rows=counts.slot_rows(picked),
             block_rows=counts.block_rows(self.run, metrics),
             depth_rows=counts.depth_rows(metrics),

@@ -236,6 +236,20 @@ class ReachPoint:
     used: float | None  # share of expansions given that width or more
 
 
+REACH_WIDTHS = (1, 2, 3, 4, 6, 8, 10, 15, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class ReachRow:
+    """One predicted bucket: how wide it was, what that covered, and what each of `REACH_WIDTHS` would have covered."""
+
+    bucket: str
+    n: int
+    width: str
+    covered: float | None
+    at: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SlotRow:
     """One (block, slot). `top1`: the target's best token stood first; `bucket`: its bucket was predicted."""
@@ -298,6 +312,7 @@ class RanksModel:
     widths: tuple[WidthRow, ...] = ()
     widths_words: str = ""
     reach: tuple[ReachPoint, ...] = ()
+    reach_rows: tuple[ReachRow, ...] = ()
     slot_rows: tuple[SlotRow, ...] = ()
     block_rows: tuple[BlockRow, ...] = ()
     depth_rows: tuple[DepthRow, ...] = ()
