@@ -157,7 +157,7 @@ async def test_the_bandit_is_walked_query_by_query(learning: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "4", "v", "v", "v")
         text = shown(app)
-        assert "▶head" in text
+        assert "▶ head" in text
         assert "taken back" in text
         await press(pilot, "down")
         assert frame(app).query == 1

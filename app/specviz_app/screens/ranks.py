@@ -5,10 +5,9 @@ from collections.abc import Callable
 import streamlit as st
 
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels.learning.build import AdaptView, LearningPanel
+from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, RanksModel
-from specviz.view.words.numbers import number
 from specviz_app.figures import learning as of_learning
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
@@ -209,7 +208,7 @@ PAGE = Page(
 
 
 def learning_section(held: Viewer, found: RanksModel, dark: bool) -> None:
-    """The queries, the actions, the money; the reason, where nothing was learnt."""
+    """The queries, what was learnt after each, the seconds; the reason, where nothing was learnt."""
     learnt = LearningPanel.of(held.frame)
     view = learnt.view if learnt is not None else None
     if view is None:
@@ -217,79 +216,24 @@ def learning_section(held: Viewer, found: RanksModel, dark: bool) -> None:
         return
     parts.metrics(((row.label, row.value, row.note or None) for row in view.summary), "ranks")
     here = next((s for s in view.steps if s.cursor), None)
-    if here is not None:
-        parts.lead(f"After query {here.q}: {here.words}")
-    _stream(held, view, dark)
+    parts.lead(f"After query {here.q}: {view.words}" if here is not None else view.words)
+    for action in view.actions:
+        st.caption(parts.plain(action))
     left, right = st.columns(2, gap="large")
+    rows = of_learning.stream_rows(view)
     with left:
-        st.subheader(
-            "What each action promises",
-            help="Expected profit: seconds saved over the next queries less the "
-            "action's cost, with its bounds. Taken for sure when a lower bound is above 0.",
-        )
-        parts.plot(of_learning.fig_arms(view, dark), "learning-arms", _arms_alt(view), of_learning.arm_rows(view))
-        st.subheader(
-            "Spent, allowed, given up",
-            help="Exploring has a budget, a share of the serving time. Regret is "
-            "what the decisions gave up against the best expected profit.",
-        )
-        alt = f"Exploring spent {view.spent:.3g} s of {view.budget:.3g} s; regret {view.total_regret:.3g} s."
-        parts.plot(of_learning.fig_ledger(view, dark), "learning-ledger", alt, of_learning.ledger_rows(view))
+        st.subheader("Length by query", help="mean acceptance length; the sign: what was learnt after it, ✗ taken back")
+        event = parts.plot(of_learning.fig_stream(view, dark), "learning-stream", view.words, rows, pick=True)
     with right:
         st.subheader(
-            "Expected and measured gain",
-            help="measured by replay on held-out places of recent queries, "
-            "before and after the update; hatched: worse, and taken back",
+            "Spent and given up",
+            help="Exploring has a budget, a share of the serving time. Regret is what the decisions gave up against "
+            "the best expected profit.",
         )
-        alt = f"{sum(s.measured_gain is not None for s in view.steps)} updates measured, {view.n_reverted} taken back."
-        parts.plot(of_learning.fig_gains(view, dark), "learning-gains", alt, of_learning.gain_rows(view))
-        _query(view)
-
-
-def _stream(held: Viewer, view: AdaptView, dark: bool) -> None:
-    st.subheader(
-        "Length by query",
-        help="mean acceptance length; dashed: the domain changes. Below: what was learnt "
-        "after the query. Filled: it surely pays; open: tried within the budget; ✗ taken back.",
-    )
-    event = parts.plot(
-        of_learning.fig_stream(view, dark), "learning-stream", view.words, of_learning.stream_rows(view), pick=True
-    )
+        last = view.steps[-1]
+        alt = f"Exploring spent {last.spent:.3g} s; regret {last.total_regret:.3g} s."
+        parts.plot(of_learning.fig_ledger(view, dark), "learning-ledger", alt, rows)
+    st.dataframe(rows, hide_index=True, key="learning-queries")
     if (place := around.click(event, "learning-stream")) and place[0] is not None:
         held.seek(int(place[0]))
         st.rerun()
-    if len(view.domains) > 1:
-        rows = [
-            {"domain": d.domain, "queries": d.n, "len": d.tau, "earlier half": d.first, "later half": d.last}
-            for d in view.domains
-        ]
-        st.dataframe(rows, hide_index=True, key="learning-domains")
-
-
-def _query(view: AdaptView) -> None:
-    """The decision after the query on screen."""
-    step = next((s for s in view.steps if s.cursor), None)
-    if step is None:
-        return
-    st.subheader(
-        f"The actions after query {step.q}",
-        help="gain in tokens a round, the rest in seconds: what it would "
-        "save over the next queries, what it costs, and the bounds of the difference",
-    )
-    rows = [
-        {
-            "action": f"{a.glyph} {a.action}",
-            "taken": a.chosen,
-            "gain": f"{number(a.gain)} ± {number(a.se)}",
-            "saves": number(a.save),
-            "costs": number(a.cost),
-            "at least": number(a.lcb),
-            "at most": number(a.ucb),
-        }
-        for a in view.arms
-    ]
-    st.dataframe(rows, hide_index=True, key="learning-arms-here")
-
-
-def _arms_alt(view: AdaptView) -> str:
-    return ", ".join(f"{action} taken {n} times" for action, n in view.counts) or "No bounds are on record."

@@ -253,7 +253,7 @@ class RankView(FrameWidget):
         elif part == "cell":
             text, self._cursor_line = ranks_views.cell(found.cell, painter, cells)
         elif part == "bandit":
-            text, self._cursor_line = learning_views.arms(learnt.view, learnt.missing, painter, cells)
+            text, self._cursor_line = learning_views.queries(learnt.view, learnt.missing, painter, cells)
         elif part in _PAINTED:
             text = _PAINTED[part](found, painter, cells)
         else:
