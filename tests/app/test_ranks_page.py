@@ -73,10 +73,11 @@ def numbers(packed: Any) -> list[Any]:
 
 
 def test_the_table_of_the_tree_says_where_every_node_came_from() -> None:
-    tree = ranks().tree
-    assert tree is not None
-    drafted = [node for node in tree.nodes if node.id >= 0]
-    assert [row["block"] for row in rank_tree_rows(tree)] == [node.block for node in drafted]
+    player = Player(fold(rank_events()), animate=False)
+    player.seek_index(1)
+    frame, found = player.frame(Options(shown=("ranks",))), ranks()
+    rows = rank_tree_rows(frame.tree, found.badges)
+    assert [row["came from"] for row in rows] == [found.badges[n.id] for n in frame.tree.nodes if n.id >= 0]
 
 
 def test_offers_are_those_of_the_expansion_and_the_width_is_between_them() -> None:
@@ -177,12 +178,14 @@ def test_a_cell_lists_its_expansions_and_filters_narrow_them(rank_trace: Path, o
 
 def test_choosing_a_node_moves_the_panel_and_the_address(rank_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=rank_trace), "ranks", at="r2")
-    node = next(n for n in ranks().tree.nodes if n.id >= 0 and n.start is not None)  # type: ignore[union-attr]
-    box(at, "ranks-node").set_value(node.id).run()
+    node, badge = next((id, badge) for id, badge in ranks().badges.items() if "◎" in badge)
+    box(at, "ranks-node").set_value(node).run()
     assert not at.exception
     place = at.query_params["at"]
-    assert (place if isinstance(place, str) else place[0]) == f"r2/n{node.id}"
-    assert any("came from" in str(h.value) and node.badge in str(h.value) for h in at.get("html"))
+    assert (place if isinstance(place, str) else place[0]) == f"r2/n{node}"
+    assert any(
+        "drafted" in str(h.value) and badge.split(" +")[0].removesuffix(" ◎") in str(h.value) for h in at.get("html")
+    )
 
 
 @pytest.mark.parametrize("show", ["this round", "the run", "learning"])

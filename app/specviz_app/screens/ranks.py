@@ -1,13 +1,14 @@
 """Ranks: why a drafted tree has its shape, what widths cost and brought, and what is learnt while serving."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 
+from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, RanksModel
+from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RanksModel
 from specviz_app.figures import learning as of_learning
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
@@ -60,22 +61,22 @@ def _shown(held: Viewer, dark: bool, shown: str) -> None:
 
 def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
-    frame, tree = held.frame, found.tree
+    frame = held.frame
+    tree = frame.tree
     parts.lead(" ".join(filter(None, (found.shape, found.ending))))
-    drawn = tree is not None and tree.missing is None and len(tree.nodes) > 1
-    if drawn:
+    if tree.missing is None and len(tree.nodes) > 1:
         stage_tree(held, "ranks-tree", "ranks-none" if st.session_state.get("ranks-pruned") else "ranks")
-        parts.table(draw.rank_tree_rows(tree), "ranks-tree")
+        parts.table(draw.rank_tree_rows(tree, found.badges), "ranks-tree")
     else:
-        st.info(parts.plain((tree.missing if tree is not None else "") or "Nothing was drafted in this round."))
+        st.info(parts.plain(tree.missing or "Nothing was drafted in this round."))
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
-    st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
-    if tree is not None and tree.n_pruned:
-        st.toggle(f"show the {tree.n_pruned:,} pruned nodes as well", key="ranks-pruned")
+    st.caption(parts.plain(" · ".join(filter(None, (found.tree_text, signs)))))
+    if found.n_pruned:
+        st.toggle(f"show the {found.n_pruned:,} pruned nodes as well", key="ranks-pruned")
     left, right = st.columns(2, gap="large")
     with left:
-        _choose(held, found, frame.selected)
-        _node(found, frame.selected, dark)
+        _choose(held, frame.tree, found.badges, frame.selected)
+        parts.why_panel(frame.why, dark, "ranks-why")
         said = _expansion(found, dark) if found.round_expansions else None
     if not found.round_expansions:
         return
@@ -90,29 +91,15 @@ def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
     _table(held, found)
 
 
-def _choose(held: Viewer, found: RanksModel, selected: int | None) -> None:
+def _choose(held: Viewer, tree: TreeFrame, badges: Mapping[int, str], selected: int | None) -> None:
     """Every node by name: the keyboard's way to what a click does."""
-    nodes = found.tree.nodes if found.tree is not None else ()
-    named = {n.id: f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})" for n in nodes}
-    if named:
-        around.choice(held, "Node", "ranks-node", named, selected, held.choose)
 
+    def named(node: TreeNode) -> str:
+        return f"{node.glyph} {node.shown}  ({', '.join(filter(None, (node_name(node.id), badges.get(node.id))))})"
 
-def _node(found: RanksModel, selected: int | None, dark: bool) -> None:
-    """Where the node came from."""
-    node = found.tree.node(selected) if found.tree is not None and selected is not None else None
-    if node is None or node.id < 0:
-        return
-    parts.facts(f"{node.glyph} {node.shown}", ", ".join(node.flags), _node_rows(node), node.mark, dark)
-
-
-def _node_rows(node: RankNode) -> list[WhyRow]:
-    rows = [WhyRow("came from", node.badge), WhyRow("path chance", node.chance, note="by the draft, root to here")]
-    rows += [WhyRow("merged", str(node.merged), note="further offers of the same token here")] if node.merged else []
-    rows += [WhyRow("starts", f"block {node.start_block}", note=f"start {node.start} of the round")] * (
-        node.start is not None
-    )
-    return [*rows, WhyRow("became", node.word)]
+    names = {node.id: named(node) for node in tree.nodes}
+    if names:
+        around.choice(held, "Node", "ranks-node", names, selected, held.choose)
 
 
 def _expansion(found: RanksModel, dark: bool) -> ExpansionView | None:
