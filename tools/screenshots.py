@@ -118,7 +118,6 @@ def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
     with served(["--replay", str(traces.ranks)]) as url:
         _page(browser, out / "web-ranks.png", f"{url}/ranks?at=r4", (1280, 1980))
         _page(browser, out / "web-ranks-run.png", f"{url}/ranks?show=the+run", (1280, 1700))
-        _page(browser, out / "web-ranks-widths.png", f"{url}/ranks?show=other+widths", (1280, 1400), dark=True)
     with served(["--replay", str(traces.stream)]) as url:
         _page(browser, out / "web-ranks-bandit.png", f"{url}/ranks?show=learning", (1280, 1640))
 

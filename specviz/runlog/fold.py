@@ -156,7 +156,7 @@ class Run:
     def missing(self, record: RoundRecord) -> str | None:
         """Why the draft of a round cannot be shown; None when it can, or when there was none."""
         if self.header is not None and self.header.outside is not None and not self.tells_tokens:
-            return f"{self.header.outside.engine}'s profile tells when things ran, and no tokens: see Lanes"
+            return f"{self.header.outside.engine}'s profile tells when things ran, and no tokens"
         if record.nodes or (record.end is not None and not record.end.n_drafted):
             return None
         if self.header is not None and self.header.imported:

@@ -1,11 +1,9 @@
 """A run as tables: one of rounds, one of nodes, one of tests; rows are made as they are asked for."""
 
-from specviz.tables.card import CARD
 from specviz.tables.rows import TABLES, WHOLE, DataTable, TableColumn
 from specviz.tables.write import ENDINGS, Kind, arrow_schema, write_tables, zipped
 
 __all__ = [
-    "CARD",
     "ENDINGS",
     "TABLES",
     "WHOLE",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from specviz.runlog.fold import Run
-from specviz.tables.card import CARD, dataset_card
 from specviz.tables.rows import TABLES, Cell, DataTable, Held
 from specviz.trace.private import open_like
 
@@ -28,7 +27,7 @@ def write_tables(
     narrow: bool = False,
     traces: Sequence[Path] = (),
 ) -> list[Path]:
-    """Every table as a file of the folder, and the card of Parquet ones; `narrow`, for these: see `parquet_file`.
+    """Every table as a file of the folder; `narrow`, for Parquet: see `parquet_file`.
 
     `traces`: what they are made of, whose readers may read them. Raises OSError.
     """
@@ -42,10 +41,6 @@ def write_tables(
             else:
                 _WRITERS[kind](run, table, file)
         found.append(path)
-    if kind == "parquet":
-        found.append(folder / CARD)
-        with open_like(found[-1], traces) as file:
-            file.write(dataset_card(tables, narrow).encode())
     return found
 
 

@@ -6,9 +6,9 @@ where the two part, so nothing is said of it: the decision of a round is about t
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from specviz.errors import SpecvizError
+from specviz.events import Header
 from specviz.knobs import Knobs, KnobSpec
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import DrawResult, Outcome, TestResult, Verifier
@@ -18,10 +18,9 @@ from specviz.runlog.tree import RoundTree
 from specviz.verifiers import all_verifiers
 from specviz.whatif.changes import Change, cut, cutting, deepest_left, fitting, verifier_of
 from specviz.whatif.complete import SmallRound, completions
-from specviz.whatif.decide import DrawsAgain, MergedPlan, Way, every_way
+from specviz.whatif.decide import DrawsAgain, Recalled, Walked, recall, walk_again
 from specviz.whatif.decision import Decision, RoundAgain, Status, TestAgain
-from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, RecordedRound, follows
-from specviz.whatif.told import remember, remember_draws, remember_text
+from specviz.whatif.recorded import CannotTell, RecordedRound, follows
 
 
 def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
@@ -41,24 +40,49 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
         of = RecordedRound(run, family)
         draft = cut(header, record, of.draft, change.knobs)
         _refuse(rule, draft, record, change, of.draft)
-        ways = _Again(of, draft, rule, header.verifier == rule.name, change).ways()
+        now = _Again(of, draft, rule, header.verifier == rule.name, change).round()
     except CannotTell as error:
-        return replace(base, why=str(error))
+        return replace(base, why=f"{error}{_needs(header)}")
     gone = tuple(i for i in of.draft.ids if i not in draft.ids)
-    if gone and run.method_traits.pipelined and (unknown := _open_end(family, gone, ways)):
+    if gone and (unknown := _in_their_place(run, family, change, rule, gone, draft, now)):
         return replace(base, why=unknown, gone=gone)
-    most = deepest_left(header, record, change.knobs)
-    if most is not None and not run.method_traits.pipelined:
-        if gone and rule.traits.backward:
-            if any(_refilled(family, gone, most, node, None) for node in (ROOT, *draft.ids)):
-                return replace(base, why=_OTHERS, gone=gone)
-        elif gone:
-            sure = rule.traits.draws or record.temperature == 0
-            ways = [_grown(family, gone, most, way, sure) for way in ways]
-    return replace(base, ways=tuple(ways), gone=gone)
+    return replace(base, now=now, gone=gone)
+
+
+def _needs(header: Header) -> str:
+    """What a recording would need for more to be told."""
+    if header.outside is not None or header.level == "none":
+        return ""
+    if header.level != "full":
+        return f" at level {header.level}; one of level full holds more"
+    return f" with its {header.topk} likeliest tokens a row; one with a larger topk holds more"
+
+
+def _in_their_place(
+    run: Run, family: RoundTree, change: Change, rule: Verifier, gone: tuple[int, ...], draft: Draft, now: RoundAgain
+) -> str:
+    """Why a round cannot be told whose drafter would have put others in the place of nodes cut off; "" where it can.
+
+    They come behind their siblings, so what is kept stays: they matter where the round ends. A rule that draws, or
+    chooses, its closing token whatever was drafted would follow only a node that spells it.
+    """
+    record = family.record
+    if run.method_traits.pipelined:  # it works ahead
+        ends = {family.parent(node) for node in gone}
+        return _AHEAD if now.stop in ends else ""
+    assert run.header is not None
+    most = deepest_left(run.header, record, change.knobs)
+    if most is None:
+        return ""
+    if rule.traits.backward:
+        return _OTHERS if any(_refilled(family, gone, most, node, None) for node in (ROOT, *draft.ids)) else ""
+    sure = rule.traits.draws or record.temperature == 0
+    more = now.kind != "none" and _refilled(family, gone, most, now.stop, now.closing if sure else None)
+    return _OTHERS if more else ""
 
 
 _OTHERS = "other nodes would have taken the place of those cut off, and what the target says of them is not on record"
+_AHEAD = "the draft would end where it was cut, and what its drafter would have put there is not on record"
 
 
 def _refilled(family: RoundTree, gone: tuple[int, ...], most: int, node: int, token: int | None) -> bool:
@@ -69,15 +93,6 @@ def _refilled(family: RoundTree, gone: tuple[int, ...], most: int, node: int, to
     born = [i for i in family.children.get(node, ()) if i in family.record.nodes and i not in gone]
     spare = [i for i in born if not family.nodes[i].kept and token in (None, family.nodes[i].token)]
     return bool(spare) or not family.children.get(node)
-
-
-def _grown(family: RoundTree, gone: tuple[int, ...], most: int, way: RoundAgain, sure: bool) -> RoundAgain:
-    """The way where nodes in place of those cut off may go on from its end. They come behind their siblings, so what
-    was kept stays. `sure`: the closing token was drawn, or chosen, whatever was drafted: a node must spell it."""
-    if way.kind == "none" or not _refilled(family, gone, most, way.stop, way.closing if sure else None):
-        return way
-    open_end = (*way.tokens[: len(way.accepted)], UNKNOWN_TOKEN)
-    return replace(way, tokens=open_end, may_close=(UNKNOWN_TOKEN,), never=(), more=most - len(way.accepted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +140,6 @@ def _listed(ids: tuple[int, ...]) -> str:
     return ", ".join(names[:8]) + (f" .. {names[-1]}" if len(names) > 8 else "") if names else "nothing"
 
 
-def _open_end(family: RoundTree, gone: tuple[int, ...], ways: list[RoundAgain]) -> str:
-    """Why it cannot be told how a round goes whose drafter works ahead: what it would have put in place of the cut."""
-    ends = {family.parent(node) for node in gone}
-    if any(way.stop in ends for way in ways):
-        return "the draft would end where it was cut, and what its drafter would have put there is not on record"
-    return ""
-
-
 class _Again:
     """One round under one rule."""
 
@@ -142,32 +149,25 @@ class _Again:
         self.whole = len(draft) == len(of.draft)
         self.own = own and not any(spec.name in change.knobs for spec in rule.knobs)
 
-    def ways(self) -> list[RoundAgain]:
-        """All of them, each once."""
+    def round(self) -> RoundAgain:
+        """How it goes. Raises CannotTell."""
         small = completions(self.of, self.draft)
-        merged = MergedPlan(self.rule, small, self.of)
-        self._remember(merged, small)
-        found: dict[tuple[Any, ...], RoundAgain] = {}
-        for way in every_way(merged, self._draws()):
-            again = self._again(way, small)
-            found.setdefault((tuple(again.marks.items()), again.tokens), again)
-        return list(found.values())
+        recorded = self._recalled(small)
+        return self._again(walk_again(self.of, self.rule, small, self._draws(), recorded), small)
 
-    def _remember(self, merged: MergedPlan, small: SmallRound) -> None:
+    def _recalled(self, small: SmallRound) -> Recalled:
         """What the run's rule met. Of a part of a draft its thresholds may be others: a scan begins at the end."""
-        if self.own and self.whole:
-            remember(merged)
-            return
         header = self.of.run.header
         assert header is not None
         mine = all_verifiers().get(header.verifier)
-        if mine is not None and mine.refuses(self.of.draft) is None:
-            whole = small if self.whole else completions(self.of, self.of.draft)
-            own = MergedPlan(mine.tuned(Knobs(self.of.record.knobs)), whole, self.of)
-            remember(own)
-            remember_draws(merged, own)
-        if header.keeps_tokens:
-            remember_text(merged)
+        if mine is None or mine.refuses(self.of.draft) is not None:
+            return recall(self.of, None, small)
+        mine = mine.tuned(Knobs(self.of.record.knobs))
+        recorded = recall(self.of, mine, small if self.whole else completions(self.of, self.of.draft))
+        if not (self.own and self.whole):
+            recorded.thresholds.clear()
+            recorded.tokens.clear()
+        return recorded
 
     def _draws(self) -> DrawsAgain:
         seed, numbers = self.change.seed, {i: k for k, i in enumerate(self.draft.ids)}
@@ -191,8 +191,8 @@ class _Again:
         parent = self.draft.parents[node]
         return parent if parent == ROOT else self.draft.spelling.first(parent)
 
-    def _again(self, way: Way, small: SmallRound) -> RoundAgain:
-        outcome, ids = way.outcome, self.draft.ids
+    def _again(self, walked: Walked, small: SmallRound) -> RoundAgain:
+        outcome, ids = walked.outcome, self.draft.ids
         tokens = [self.draft.tokens[node] for node in outcome.accepted]
         if outcome.closing is not None:
             tokens.append(small.name(outcome.closing))
@@ -201,11 +201,10 @@ class _Again:
         return RoundAgain(
             accepted=tuple(ids[node] for node in kept),
             marks=dict(zip(ids, marks(outcome, len(self.draft), len(kept)), strict=True)),
-            tests=tuple(TestAgain(ids[t.node], t.u, t.low, t.high, t.passed) for t in way.tests),
+            tests=tuple(TestAgain(ids[t.node], t.u, t.threshold, t.passed) for t in walked.tests),
             tokens=tuple(tokens[:left]),
             kind=outcome.kind if outcome.kind is not None and len(tokens[:left]) > len(kept) else "none",
-            may_close=tuple(small.name(token) for token in way.may_close) if left == len(tokens) else (),
-            never=tuple(small.name(token) for token in way.never) if left == len(tokens) else (),
+            other=walked.other and left == len(tokens),
             carries=outcome.carry.left if outcome.carry is not None and left == len(tokens) else 0,
         )
 
@@ -252,7 +251,7 @@ def as_recorded(family: RoundTree) -> RoundAgain:
         accepted=family.accepted,
         marks={i: known[i] for i in order},
         tests=tuple(
-            TestAgain(v.node, v.u, v.thr, v.thr, v.u < v.thr)
+            TestAgain(v.node, v.u, v.thr, v.u < v.thr)
             for v in family.tests
             if v.kind == "test" and v.u is not None and v.thr is not None
         ),

@@ -3,10 +3,9 @@
 A target row p and the law q below it are known on some tokens; what matters of all others, to any rule here, is how
 much `F(w) = sum (w p - q)+` they give: a convex function that rises from 0 with slopes up to p's rest, and lies above
 `w p_rest - q_rest`. Records name it at some weights (`tv_pq` at 1, the divergences of a `chain` at its ratios). Between
-them it lies below the chords and above the neighbouring chords drawn on; so one completion follows the chords, and one
-for each stretch takes the lower bound there. A weight that is on record gives the same number in all of them, and then
-the decision is exact; else it lies between them. One chain is bracketed so for certain. Where several candidates meet
-residuals of residuals the completions are the far ends of each step.
+them it lies below the chords and above the neighbouring chords drawn on; so one completion follows the chords, and two
+take the lower bound, in every other stretch. A weight that is on record gives the same number in all of them: what a
+rule decides alike on all of them is exact, and of anything else nothing is said.
 
 Completions live in a small vocabulary: the tokens that any record of the round names, in the order of their ids, and
 behind them a few places for the rest.
@@ -25,7 +24,6 @@ from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, Recor
 
 Point = tuple[float, float]
 _PLACES = 8  # for the rest: kinks of F, what only p has, what only q has
-_ONLY_Q = _PLACES - 1
 _NOTHING = 1e-12
 
 
@@ -94,12 +92,9 @@ class _Rows:
         self.size = len(self.tokens) + _PLACES
 
     def made(self) -> SmallRound:
-        """All completions: the chords, and the lower bound of one stretch after the other."""
+        """All completions: the chords, and the lower bounds of the even and of the odd stretches."""
         drawn = {node: self._drawn_children(node) for node in range(-1, self.draft.n_fed)}
-        sums = [self.of.surpluses(self.old[node], self.old[below[0]]) for node, below in drawn.items() if below]
-        most = max(map(len, sums), default=0)
-        stretches: list[int | None] = [None, *range(most + 1)] if self.laws else [None]
-        tables = [self._table(drawn, stretch) for stretch in stretches]
+        tables = [self._table(drawn, lowered) for lowered in ((None, 0, 1) if self.laws else (None,))]
         plain = tuple(PartialRow({self.place[t]: p for t, p in row.known.items()}) for row in self.target)
         drafts = tuple(_small(self.draft, self.place, law_rows=laws, row_of=self._row_of()) for _, laws in tables)
         return SmallRound(self.tokens, drafts, tuple(rows for rows, _ in tables), plain)
@@ -111,7 +106,7 @@ class _Rows:
     def _drawn_children(self, node: int) -> tuple[int, ...]:
         return tuple(i for i in self.draft.candidates(node) if i in self.laws)
 
-    def _table(self, drawn: dict[int, tuple[int, ...]], stretch: int | None) -> tuple[Any, Any]:
+    def _table(self, drawn: dict[int, tuple[int, ...]], lowered: int | None) -> tuple[Any, Any]:
         """Target rows `[n_fed + 1, V]` and laws `[drawn nodes, V]` of one completion."""
         rows, laws = np.zeros((self.draft.n_fed + 1, self.size)), np.zeros((len(self.laws), self.size))
         order = {node: k for k, node in enumerate(self.laws)}
@@ -127,18 +122,14 @@ class _Rows:
             p_rest = max(0.0, 1.0 - sum(known[token] for token in both))
             q_rest = self._law(laws[order[first]], first, both)
             points = self._points(node, both, first)
-            for place, (p, q) in enumerate(_spread(p_rest, q_rest, points, stretch)):
+            for place, (p, q) in enumerate(_spread(p_rest, q_rest, points, lowered)):
                 rows[node + 1][len(self.tokens) + place] = p
                 laws[order[first]][len(self.tokens) + place] = q
             for other in others:
-                self._meet(
-                    laws[order[other]],
-                    self._law(laws[order[other]], other, both),
-                    laws[order[first]],
-                    rows[node + 1],
-                    stretch,
-                    self.of.same_law(self.old[first], self.old[other]),
-                )
+                law, begin = laws[order[other]], len(self.tokens)
+                rest = self._law(law, other, both)
+                law[begin:] = laws[order[first]][begin:] * (rest / q_rest if q_rest > 0 else 0.0)
+                law[-1] += rest if not q_rest > 0 else 0.0
         return rows, laws if len(laws) else None
 
     def _fill(self, row: Any, known: dict[int, float]) -> None:
@@ -171,27 +162,15 @@ class _Rows:
         sums = self.of.surpluses(self.old[node], self.old[first])
         return [(w, total - sum(max(0.0, w * p[t] - q[t]) for t in both)) for w, total in sums]
 
-    def _meet(self, law: Any, rest: float, first: Any, row: Any, stretch: int | None, same: bool) -> None:
-        """Where the rest of a further sibling's law lies: as the first one's, apart from the row's, or upon it."""
-        begin, end = len(self.tokens), self.size
-        if same:
-            law[begin:end] = first[begin:end]
-            return
-        if stretch is not None:
-            for k in range(begin, end):
-                law[k] = min(rest, row[k])
-                rest -= law[k]
-        law[begin + _ONLY_Q] += rest
 
-
-def _spread(p_rest: float, q_rest: float, points: list[Point], stretch: int | None) -> list[Point]:
+def _spread(p_rest: float, q_rest: float, points: list[Point], lowered: int | None) -> list[Point]:
     """`(p, q)` of the places of the rest, so that F goes through the points.
 
     F is piecewise linear: where its slope grows by p at the weight w, a place has p of the row and w p of the law.
     """
     places: list[Point] = []
     slope = 0.0
-    for kink, new in _kinks(p_rest, q_rest, points, stretch):
+    for kink, new in _kinks(p_rest, q_rest, points, lowered):
         grown = max(0.0, new - slope)
         if grown > _NOTHING:
             places.append((grown, grown * kink))
@@ -204,13 +183,13 @@ def _spread(p_rest: float, q_rest: float, points: list[Point], stretch: int | No
     return [*places, (max(0.0, p_rest - used_p), 0.0), (0.0, max(0.0, q_rest - used_q * scale))]
 
 
-def _kinks(p_rest: float, q_rest: float, points: list[Point], stretch: int | None) -> Iterator[Point]:
+def _kinks(p_rest: float, q_rest: float, points: list[Point], lowered: int | None) -> Iterator[Point]:
     """`(weight, slope from there on)` of a completion of F, weights rising."""
     line = _convex(p_rest, q_rest, points)
     slopes = [0.0, *((b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(line)), p_rest]
     last = len(line) - 1
     for k, (w, value) in enumerate(line):
-        if k != stretch:
+        if lowered is None or k % 2 != lowered:
             yield w, slopes[k + 1]
             continue
         before, behind = slopes[k], p_rest if k == last else slopes[min(k + 2, last + 1)]

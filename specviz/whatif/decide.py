@@ -1,86 +1,38 @@
-"""A round decided again: the verifier's own plan, walked over every completion of the rows at once.
+"""A round decided again: the verifier's own plan, walked over every completion of the rows with keyed draws.
 
-`MergedPlan` opens one state of the plans of all completions together: a test has a threshold between two bounds, a draw
-a token among several. `Walker` walks it with the recorded draws, or with others: where a draw falls between the bounds
-both ways are gone, so the answer is the list of all ways a round can have gone that the record allows. One way is an
-answer that is certain.
-
-What the run's own verifier did is not worked out but read (`specviz.whatif.told`).
+Where all completions end alike, that is the answer; where two differ, or a draw falls where the record does not say
+whose mass lies there, none is given. What the run's own verifier met is not worked out but read off the record: its
+thresholds and tokens at the states it came through, and what it drew from the target's own rows. Such a draw is keyed
+by the position alone, so any other rule draws the same token there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from specviz.events import Verify
+from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Drawn, Stream, Tested, uniform
 from specviz.probability.plan import Draw, Outcome, Plan, State, Step, Test, Verifier
 from specviz.probability.rows import dense
 from specviz.whatif.complete import SmallRound
-from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound
+from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound, follows
 
 ROUNDED = 1e-4  # relative: thresholds made of logs with six figures
 SHARE = 2e-5  # absolute: ends of the intervals that tokens have in a row
-MOST_WAYS = 64
 
 
-class Chance(float):
-    """A threshold between two bounds; as a number, their middle."""
+@dataclass(slots=True)
+class Recalled:
+    """What is on record of draws and tests. By state: of the run's own plan. By node, as in the trace: of any plan."""
 
-    low: float
-    high: float
-    node: int
-
-    def __new__(cls, low: float, high: float, node: int) -> "Chance":
-        made = super().__new__(cls, (low + high) / 2)
-        made.low, made.high, made.node = low, high, node
-        return made
-
-
-@dataclass(frozen=True, slots=True)
-class Law:
-    """The row of a draw: `bounds[token]` holds the least and most of both ends of its interval, outermost first.
-
-    `rest`: whether tokens that nobody named may be drawn. `edges`: tokens that are drafted nodes. `told`: the token
-    that is on record. `drafted`: the tokens drafted here, whose weight is known always.
-    """
-
-    node: int
-    bounds: Mapping[int, tuple[float, float, float, float]]
-    rest: bool
-    edges: frozenset[int]
-    told: int | None = None
-    drafted: frozenset[int] = frozenset()
-
-    def drawn_by(self, u: float) -> list[int]:
-        """Every token that `u` may draw; UNKNOWN_TOKEN stands for all that are not named."""
-        sure = [t for t, (_, low, high, _) in self.bounds.items() if low <= u < high]
-        if sure:
-            return sure[:1]
-        may = [t for t, (low, _, _, high) in self.bounds.items() if low <= u < high]
-        return [*may, *([UNKNOWN_TOKEN] if self.rest or not may else [])]
-
-
-@dataclass(frozen=True, slots=True)
-class OneTest:
-    """A test as it was made again. `low`, `high`: bounds of the threshold."""
-
-    node: int
-    u: float
-    low: float
-    high: float
-    passed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way the round can have gone. `may_close`: every token it may have ended with; `never`: some it cannot."""
-
-    outcome: Outcome
-    tests: tuple[OneTest, ...]
-    may_close: tuple[int, ...]
-    never: tuple[int, ...]
+    thresholds: dict[State, float] = field(default_factory=dict)
+    tokens: dict[State, int] = field(default_factory=dict)
+    drawn: dict[int, int] = field(default_factory=dict)  # from the target's own row after a node
+    intervals: dict[int, tuple[float, float]] = field(default_factory=dict)  # of a drafted token in that row
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,177 +46,243 @@ class DrawsAgain:
     moved: bool = False  # another seed than the recorded one
 
 
-class MergedPlan:
-    """The plans of all completions as one. `told` and `tokens`: by state, what the record says (`told`)."""
+@dataclass(frozen=True, slots=True)
+class TestMade:
+    """A test as it was made again. `threshold` None: not on record, but on the same side of `u` whatever it is."""
 
-    def __init__(self, verifier: Verifier, small: SmallRound, of: RecordedRound) -> None:
-        self.small, self.of = small, of
-        self.plans = [verifier.plan(draft, rows) for draft, rows in zip(small.drafts, small.rows, strict=True)]
-        self.told: dict[State, float] = {}
-        self.tokens: dict[State, int] = {}
-        self.plain_tokens: dict[int, int] = {}  # drawn from the target's own row after a node
-        self.plain_edges: dict[int, tuple[int, float, float]] = {}  # by drafted node: its recorded interval there
-        self.plan = Plan(small.drafts[0], self.plans[0].start, self.open)
+    __test__ = False
 
-    def open(self, state: State) -> Step:
-        steps = [plan.step(state) for plan in self.plans]
-        first = steps[0]
-        if isinstance(first, Test):
-            return self._test(state, [step for step in steps if isinstance(step, Test)])
-        if isinstance(first, Draw):
-            return self._draw(state, [step for step in steps if isinstance(step, Draw)])
-        return first
-
-    def _test(self, state: State, steps: list[Test]) -> Test:
-        first = steps[0]
-        self._same(len(steps), all(s.node == first.node and s.ordinal == first.ordinal for s in steps))
-        low, high = (float(pick(step.threshold for step in steps)) for pick in (min, max))
-        if state in self.told:
-            low = high = self.told[state]
-        elif not self.of.certain:
-            low, high = low * (1 - ROUNDED), high * (1 + ROUNDED) if high < 1 else high
-        return _replaced(first, Chance(low, high, first.node))
-
-    def _draw(self, state: State, steps: list[Draw]) -> Draw:
-        first = steps[0]
-        self._same(len(steps), all(s.node == first.node and s.stream == first.stream for s in steps))
-
-        def row() -> Law:
-            return self._law(state, steps)
-
-        carry = first.carry  # asked alone for how much is left to write, which no token changes
-        left = None if carry is None else lambda _: carry(0)
-        return Draw(first.node, row, first.edges, first.stream, first.kind, first.fallback, first.mass, left)
-
-    def _same(self, n: int, alike: bool) -> None:
-        if n != len(self.plans) or not alike:
-            raise CannotTell("this rule goes by numbers that are not on record")
-
-    def _law(self, state: State, steps: list[Draw]) -> Law:
-        first = steps[0]
-        edges = frozenset(first.edges)
-        draft = self.small.drafts[0]
-        drafted = frozenset(draft.tokens[node] for node in draft.candidates(first.node))
-        told = self.tokens.get(state)
-        if first.stream == "target" and told is None:
-            told = self.plain_tokens.get(first.node)
-        if self.of.certain:
-            rows = [int(np.argmax(dense(step.row()))) for step in steps]
-            return Law(first.node, {}, False, edges, rows[0], drafted)
-        if first.stream == "target":
-            bounds, rest = _bounds([self.small.plain[first.node + 1]], len(self.small.tokens))
-            for token, low, high in self._recorded_edges(first.node):
-                bounds[token] = (low, low, high, high)
-            return Law(first.node, bounds, rest, edges, told, drafted)
-        weights = [dense(step.row()) for step in steps]
-        named = [PartialRow(_shares(row, len(self.small.tokens))) for row in weights]
-        bounds, rest = _bounds(named, len(self.small.tokens))
-        return Law(first.node, bounds, rest, edges, told, drafted)
-
-    def _recorded_edges(self, node: int) -> list[tuple[int, float, float]]:
-        return [self.plain_edges[i] for i in self.small.drafts[0].candidates(node) if i in self.plain_edges]
+    node: int
+    u: float
+    threshold: float | None
+    passed: bool
 
 
-def _replaced(step: Test, threshold: float) -> Test:
-    return Test(step.node, threshold, step.kept, step.failed, step.p, step.q, step.ordinal, step.residual)
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """How the round goes. `other`: what closes it is not on record, but is not the recorded token."""
+
+    outcome: Outcome
+    tests: tuple[TestMade, ...]
+    other: bool
 
 
-def _shares(row: Any, n_named: int) -> dict[int, float]:
-    """What the named tokens have of a row `[V]`, normalised."""
-    total = float(row.sum())
-    return {token: float(row[token]) / total for token in range(n_named) if row[token] > 0} if total > 0 else {}
+class _At(float):
+    """A threshold that knows the state and the node it stands for."""
+
+    state: State
+    node: int
+    exact: bool
+
+    def __new__(cls, threshold: float, state: State, node: int, exact: bool) -> "_At":
+        made = super().__new__(cls, threshold)
+        made.state, made.node, made.exact = state, node, exact
+        return made
 
 
-def _bounds(rows: list[PartialRow], size: int) -> tuple[dict[int, tuple[float, float, float, float]], bool]:
-    """By token: least and most of its interval's lower end, then of its upper end; and whether anything is left over.
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The row of a draw: `weights` `[V]`, and the tokens whose share of it is known."""
 
-    The rest may lie before a token or behind it, all of it or in part.
-    """
-    out: dict[int, tuple[float, float, float, float]] = {}
-    left = max((row.rest for row in rows), default=1.0)
-    before = [0.0] * len(rows)
-    for token in range(size):
-        ends = [(sum_, sum_ + row.known.get(token, 0.0), row.rest) for sum_, row in zip(before, rows, strict=True)]
-        before = [high for _, high, _ in ends]
-        if any(high > low for low, high, _ in ends):
-            out[token] = (
-                min(low for low, _, _ in ends) - SHARE,
-                max(low + rest for low, _, rest in ends) + SHARE,
-                min(high for _, high, _ in ends) - SHARE,
-                max(high + rest for _, high, rest in ends) + SHARE,
-            )
-    return out, left > SHARE
+    state: State
+    step: Draw
+    weights: Any
+    known: PartialRow
 
 
-@dataclass
-class Walker:
-    """The draws of one walk, `script` telling which way to go where several are open. What it met is kept."""
+def recall(of: RecordedRound, verifier: Verifier | None, small: SmallRound) -> Recalled:
+    """What the record holds. `verifier`: the run's own, where its plan takes the whole draft, which is `small`'s."""
+    recorded = Recalled()
+    for i in of.draft.ids:
+        verdict = of.record.verdicts[i]
+        if verdict.interval is not None and verdict.kind == "draw":
+            recorded.intervals[i] = verdict.interval
+    if verifier is not None:
+        plan = _located(verifier, small, 0, of, Recalled())
+        walk = _AsRecorded(of, small, recorded)
+        with suppress(CannotTell):  # the record may end before its round does
+            plan.untested(plan.walk(walk, of.n), walk, of.n)
+    header = of.run.header
+    if header is not None and header.keeps_tokens:
+        _recall_text(of, recorded)
+    return recorded
 
-    draws: DrawsAgain
-    merged: MergedPlan
-    script: list[int]
-    open_ways: list[int] = field(default_factory=list)  # how many there were at each such place
-    tests: list[OneTest] = field(default_factory=list)
-    may_close: tuple[int, ...] = ()
-    never: tuple[int, ...] = ()
+
+def _recall_text(of: RecordedRound, recorded: Recalled) -> None:
+    """The whole text was drawn so, where the run's verifier draws every token so; not where its law was moved."""
+    commit = of.record.commit
+    text = follows(of.record) if not of.run.mixed else tuple(commit.tokens if commit is not None else ())
+    for node in range(ROOT, of.draft.n_fed):
+        path = of.draft.path(node)
+        if len(path) < len(text) and path == text[: len(path)]:
+            recorded.drawn.setdefault(of.draft.ids[node] if node != ROOT else ROOT, text[len(path)])
+
+
+def _located(verifier: Verifier, small: SmallRound, which: int, of: RecordedRound, recorded: Recalled) -> Plan:
+    """The plan on one completion, whose thresholds and rows know where they stand."""
+    draft = small.drafts[which]
+    plan = verifier.plan(draft, small.rows[which])
+
+    def located(state: State) -> Step:
+        step = plan.step(state)
+        if isinstance(step, Test):
+            threshold = recorded.thresholds.get(state, float(step.threshold))
+            exact = state in recorded.thresholds or of.certain
+            return replace(step, threshold=_At(threshold, state, step.node, exact))
+        if isinstance(step, Draw):
+            carry = step.carry  # asked alone for how much is left to write, which no token changes
+            left = None if carry is None else lambda _: carry(0)
+            return replace(step, row=lambda: _row(small, draft, of, recorded, state, step), carry=left)
+        return step
+
+    return Plan(draft, plan.start, located)
+
+
+def _row(small: SmallRound, draft: Draft, of: RecordedRound, recorded: Recalled, state: State, step: Draw) -> _Row:
+    weights = dense(step.row())
+    if of.certain:
+        return _Row(state, step, weights, PartialRow({}))
+    if step.stream == "target":
+        return _Row(state, step, weights, small.plain[step.node + 1])
+    total = float(weights.sum())
+    named = range(len(small.tokens)) if total > 0 else ()
+    return _Row(state, step, weights, PartialRow({t: float(weights[t]) / total for t in named if weights[t] > 0}))
+
+
+class _AsRecorded:
+    """The draws of the recorded round, as far as they are on record; writes down where each was met."""
+
+    def __init__(self, of: RecordedRound, small: SmallRound, recorded: Recalled) -> None:
+        self.of, self.small, self.recorded = of, small, recorded
+        numbers = {i: k for k, i in enumerate(of.draft.ids)}
+        self.tests: dict[int, Verify] = {}  # by the node that was tested
+        for verdict in of.record.verdicts.values():
+            tested = numbers.get(verdict.node if verdict.judged is None else verdict.judged)
+            if tested is not None and verdict.kind == "test" and verdict.thr is not None and verdict.u is not None:
+                self.tests[tested] = verdict
+        place = {token: k for k, token in enumerate(small.tokens)}
+        commit = of.record.commit
+        self.text = [place.get(token, UNKNOWN_TOKEN) for token in (commit.tokens if commit is not None else ())]
 
     def passes(self, pos: int, threshold: float, index: int = 0) -> Tested:
-        assert isinstance(threshold, Chance)
-        node = threshold.node
-        u = self.draws.tests.get(node)
+        assert isinstance(threshold, _At)
+        verdict = self.tests.get(threshold.node)
+        if verdict is None or verdict.thr is None or verdict.u is None:
+            raise CannotTell("the record ends here")
+        self.recorded.thresholds[threshold.state] = verdict.thr
+        return Tested(verdict.u < verdict.thr, verdict.u)
+
+    def draw(self, stream: Stream, pos: int, row: Any, index: int = 0) -> Drawn:
+        assert isinstance(row, _Row)
+        place = pos - self.of.n
+        token = self.text[place] if place < len(self.text) else UNKNOWN_TOKEN
+        if token == UNKNOWN_TOKEN:
+            raise CannotTell("the record ends here")
+        self.recorded.tokens[row.state] = self.small.name(token)
+        if stream == "target":
+            node = row.step.node
+            self.recorded.drawn[self.of.draft.ids[node] if node != ROOT else ROOT] = self.small.name(token)
+        return Drawn(token, None)
+
+
+class _Again:
+    """The draws of one walk."""
+
+    def __init__(self, of: RecordedRound, small: SmallRound, which: int, draws: DrawsAgain, recorded: Recalled) -> None:
+        self.of, self.small, self.draws, self.recorded = of, small, draws, recorded
+        self.draft = small.drafts[which]
+        self.place = {token: k for k, token in enumerate(small.tokens)}
+        self.text = follows(of.record)
+        self.tests: list[TestMade] = []
+        self.other = False
+
+    def passes(self, pos: int, threshold: float, index: int = 0) -> Tested:
+        assert isinstance(threshold, _At)
+        u = self.draws.tests.get(threshold.node)
         if u is None:
             u = uniform(self.draws.seed, "accept", self.draws.round, pos, index)
-        passed = self._choose(2) == 0 if threshold.low <= u < threshold.high else u < threshold.low
-        self.tests.append(OneTest(node, u, threshold.low, threshold.high, passed))
+        passed = u < threshold
+        high = threshold * (1 + ROUNDED) if threshold < 1 else threshold
+        if not threshold.exact and threshold * (1 - ROUNDED) <= u < high:
+            name = self._name(threshold.node)
+            raise CannotTell(f"the u of {name} falls upon its threshold, in the digits that are on record")
+        self.tests.append(TestMade(threshold.node, u, float(threshold), passed))
         return Tested(passed, u)
 
     def draw(self, stream: Stream, pos: int, row: Any, index: int = 0) -> Drawn:
-        assert isinstance(row, Law)
-        u = self.draws.rows.get(row.node) if row.edges else None  # a draw that decides about nothing has its own
-        if self.merged.of.certain:
-            return self._drawn([row.told if row.told is not None else UNKNOWN_TOKEN], row, None)
-        if row.told is not None and u is None and not self.draws.moved:
-            return self._drawn([row.told], row, None)
-        if self.merged.of.record.knobs.get("draw", "cdf") != "cdf":
-            tokens = [*row.bounds, UNKNOWN_TOKEN]  # a race over all tokens: it may have been any
-            return self._drawn(tokens, row, None)
+        assert isinstance(row, _Row)
+        if self.of.certain:
+            return Drawn(int(np.argmax(row.weights)), None)
+        u = self.draws.rows.get(row.step.node) if row.step.edges else None  # one that decides about nothing has its own
+        if u is None and not self.draws.moved and (told := self._told(row)) is not None:
+            return Drawn(told, None)
         if u is None:
             u = uniform(self.draws.seed, stream, 0 if stream == "target" else self.draws.round, pos, index)
-        return self._drawn(row.drawn_by(u), row, u)
+        race = self.of.record.knobs.get("draw", "cdf") != "cdf"  # over all tokens: it may have been any
+        may = [*row.known.known, UNKNOWN_TOKEN] if race else self._drawn_by(u, row)
+        if len(may) == 1 and may[0] != UNKNOWN_TOKEN:
+            return Drawn(may[0], u)
+        if any(token in row.step.edges for token in may):
+            raise CannotTell(f"which token is drawn behind {self._name(row.step.node)} is not on record")
+        was = self.text[pos - self.of.n] if pos - self.of.n < len(self.text) else UNKNOWN_TOKEN
+        names = [self.small.name(token) for token in may]
+        drafted = [self.draft.tokens[node] for node in self.draft.candidates(row.step.node)]
+        self.other = was not in names and (UNKNOWN_TOKEN not in names or self.place.get(was) in drafted)
+        return Drawn(UNKNOWN_TOKEN, u)
 
-    def _drawn(self, tokens: list[int], row: Law, u: float | None) -> Drawn:
-        """One of the drafted tokens among them, or one of the others, which all close the round."""
-        followed = [token for token in tokens if token in row.edges]
-        closing = [token for token in tokens if token not in row.edges]
-        ways = len(followed) + bool(closing)
-        taken = self._choose(ways) if ways > 1 else 0
-        if taken < len(followed):
-            return Drawn(followed[taken], u)
-        self.may_close, self.never = tuple(closing), tuple(row.drafted.difference(closing))
-        return Drawn(closing[0] if len(closing) == 1 else UNKNOWN_TOKEN, u)
+    def _told(self, row: _Row) -> int | None:
+        """The token that is on record for this draw."""
+        token = self.recorded.tokens.get(row.state)
+        if token is None and row.step.stream == "target":
+            node = row.step.node
+            token = self.recorded.drawn.get(self.draft.ids[node] if node != ROOT else ROOT)
+        return None if token is None else self.place.get(token)
 
-    def _choose(self, ways: int) -> int:
-        place = len(self.open_ways)
-        self.open_ways.append(ways)
-        if place == len(self.script):
-            self.script.append(0)
-        return self.script[place]
+    def _drawn_by(self, u: float, row: _Row) -> list[int]:
+        """Every token that `u` may draw; UNKNOWN_TOKEN stands for all that are not named.
+
+        The rest of the mass may lie before a token or behind it, all of it or in part.
+        """
+        rest = row.known.rest
+        ends: dict[int, tuple[float, float, float, float]] = {}
+        before = 0.0
+        for token, mass in sorted(row.known.known.items()):
+            ends[token] = (before, before + rest, before + mass, before + mass + rest)
+            before += mass
+        if row.step.stream == "target":
+            for node in self.draft.candidates(row.step.node):
+                if (told := self.recorded.intervals.get(self.draft.ids[node])) is not None:
+                    ends[self.draft.tokens[node]] = (told[0], told[0], told[1], told[1])
+        sure = [token for token, (_, low, high, _) in ends.items() if low + SHARE <= u < high - SHARE]
+        may = [token for token, (low, _, _, high) in ends.items() if low - SHARE <= u < high + SHARE]
+        return sure[:1] or [*may, *([UNKNOWN_TOKEN] if rest > SHARE or not may else [])]
+
+    def _name(self, node: int) -> str:
+        return f"n{self.draft.ids[node]}" if node != ROOT else "the text before it"
 
 
-def every_way(merged: MergedPlan, draws: DrawsAgain) -> list[Way]:
-    """All ways the round can have gone that the record allows. Raises CannotTell when they are too many."""
-    found: list[Way] = []
-    script: list[int] = []
-    while True:
-        walker = Walker(draws, merged, script)
-        outcome = merged.plan.walk(walker, merged.of.n)
-        may, never = (walker.may_close, walker.never) if outcome.closing is not None else ((), ())
-        found.append(Way(outcome, tuple(walker.tests), may, never))
-        script = walker.script
-        while script and script[-1] + 1 >= walker.open_ways[len(script) - 1]:
-            script.pop()
-        if not script:
-            return found
-        script[-1] += 1
-        if len(found) >= MOST_WAYS:
-            raise CannotTell(f"more than {MOST_WAYS} ways are open")
+def walk_again(of: RecordedRound, rule: Verifier, small: SmallRound, draws: DrawsAgain, recorded: Recalled) -> Walked:
+    """How the round goes on every completion. Raises CannotTell where two differ."""
+    walks = []
+    for which in range(len(small.rows)):
+        again = _Again(of, small, which, draws, recorded)
+        walks.append((_located(rule, small, which, of, recorded).walk(again, of.n), again))
+    (outcome, again), *others = walks
+    if any(_fate(other, theirs.tests) != _fate(outcome, again.tests) for other, theirs in others):
+        raise CannotTell("this rule goes by sums over whole rows that are not on record")
+    tests = tuple(_same_test(made) for made in zip(*(each.tests for _, each in walks), strict=True))
+    if any(other.closing != outcome.closing for other, _ in others):
+        return Walked(replace(outcome, closing=UNKNOWN_TOKEN), tests, other=False)
+    return Walked(outcome, tests, again.other)
+
+
+def _fate(outcome: Outcome, tests: list[TestMade]) -> tuple[Any, ...]:
+    return outcome.accepted, outcome.kind, [(test.node, test.passed) for test in tests]
+
+
+def _same_test(made: tuple[TestMade, ...]) -> TestMade:
+    """One test on all completions: with its threshold where they agree on it."""
+    first = made[0]
+    assert first.threshold is not None
+    apart = max(abs((test.threshold or 0.0) - first.threshold) for test in made)
+    return first if apart <= 2 * ROUNDED else replace(first, threshold=None)

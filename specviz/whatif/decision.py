@@ -1,4 +1,4 @@
-"""What comes of a round that is decided again: the ways it may go, beside what it was."""
+"""What comes of a round that is decided again, beside what it was."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,26 +12,24 @@ Status = Literal["accepted", "rejected", "untested"]
 
 @dataclass(frozen=True, slots=True)
 class TestAgain:
-    """A test that would be made. `low`, `high`: between what its threshold lies, equal where that is on record."""
+    """A test that would be made. `threshold` None: not on record, though it is known on which side of `u` it lies."""
 
     __test__ = False
 
     node: int
     u: float
-    low: float
-    high: float
+    threshold: float | None
     passed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RoundAgain:
-    """One way the round would go. Nodes have their numbers of the trace.
+    """How the round would go. Nodes have their numbers of the trace.
 
     `closing`: the token that would end it; None: a token that the record does not name. `tokens`: all that would be
-    committed, UNKNOWN_TOKEN for that one; `may_close` holds every token it may be, `never` some that it is not. `kind`:
-    "none" when nothing is drawn behind the draft. `carries`: how many rounds the rule then takes to write the rest of
-    its block, a token each and nothing drafted. `more`: how many tokens at most may be kept besides, of nodes that
-    would have taken the place of those cut off.
+    committed, UNKNOWN_TOKEN for that one; `other`: it is none that the recorded text goes on with. `kind`: "none" when
+    nothing is drawn behind the draft. `carries`: how many rounds the rule then takes to write the rest of its block, a
+    token each and nothing drafted.
     """
 
     accepted: tuple[int, ...]
@@ -39,10 +37,8 @@ class RoundAgain:
     tests: tuple[TestAgain, ...]
     tokens: tuple[int, ...]
     kind: Literal["recovered", "bonus", "none"]
-    may_close: tuple[int, ...] = ()
-    never: tuple[int, ...] = ()
+    other: bool = False
     carries: int = 0
-    more: int = 0
 
     @property
     def closing(self) -> int | None:
@@ -68,10 +64,8 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A round decided again: all `ways` it may go by what is on record, the likeliest reading of which is one.
-
-    `why`: none are told, for this reason. `was`: what was recorded, in the same terms.
-    """
+    """A round decided again: `now`, or None and the reason `why` it cannot be told. `was`: as recorded, in the same
+    terms."""
 
     q: int
     r: int
@@ -80,44 +74,27 @@ class Decision:
     verifier: str
     was: RoundAgain
     deepest: int  # levels of the draft: no rule keeps more tokens
-    ways: tuple[RoundAgain, ...] = ()
+    now: RoundAgain | None = None
     why: str = ""
     gone: tuple[int, ...] = ()  # drafted nodes that a cut left out
     follows: tuple[int, ...] = ()  # what the recorded text goes on with, this round's tokens first
 
     @property
-    def told(self) -> bool:
-        """Whether every node's fate is known."""
-        return bool(self.ways) and all(way.marks == self.ways[0].marks and not way.more for way in self.ways)
-
-    @property
-    def kept(self) -> tuple[int, int] | None:
-        """The fewest and the most drafted tokens that would be kept; None where nothing can be told."""
-        counts = [(len(way.accepted), len(way.accepted) + way.more) for way in self.ways]
-        return (min(low for low, _ in counts), max(high for _, high in counts)) if counts else None
+    def kept(self) -> int | None:
+        """How many drafted tokens would be kept; None where that cannot be told."""
+        return None if self.now is None else len(self.now.accepted)
 
     @property
     def parting(self) -> Parting | None:
         """Where the text would part; None where nothing can be told."""
-        if not self.ways:
+        if self.now is None:
             return None
-        found = [_parting(way, self.n, self.follows) for way in self.ways]
-        if all(part == found[0] for part in found):
-            return found[0]
-        places = [part.pos for part in found if part.pos is not None]
-        return Parting(min(places), False)
+        for place, (token, was) in enumerate(zip(self.now.tokens, self.follows, strict=False)):
+            if token != was:
+                return Parting(self.n + place, token != UNKNOWN_TOKEN or self.now.other)
+        return Parting(None)
 
     @property
     def changed(self) -> bool:
         """Whether any token would meet another fate, as far as that is told."""
-        return self.told and any(self.was.marks[node] != mark for node, mark in self.ways[0].marks.items())
-
-
-def _parting(way: RoundAgain, n: int, follows: tuple[int, ...]) -> Parting:
-    for place, (token, was) in enumerate(zip(way.tokens, follows, strict=False)):
-        if token == UNKNOWN_TOKEN:
-            named = UNKNOWN_TOKEN not in way.may_close and was not in way.may_close
-            return Parting(n + place, was in way.never or named)
-        if token != was:
-            return Parting(n + place)
-    return Parting(None)
+        return self.now is not None and any(self.was.marks[node] != mark for node, mark in self.now.marks.items())

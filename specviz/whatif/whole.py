@@ -1,8 +1,8 @@
 """`decide_run(run, change)`: every round of a run again, each on the text before it as it was recorded.
 
 Counts of single rounds are compared pair by pair: so many drafted tokens kept, so many under the change. They do not
-add up to another run: from the first place where the text parts, later rounds would have begun elsewhere. Where a round
-is not told its fewest and its most stand in, and the answer lies between both.
+add up to another run: from the first place where the text parts, later rounds would have begun elsewhere. Rounds that
+cannot be told are counted with their reasons, and while there are any it is not said which way a run would go.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ _INSIDE = "a stop before it leaves the rule a block to write to its end, in roun
 
 @dataclass(frozen=True, slots=True)
 class RoundGain:
-    """One round: tokens kept, and the fewest and most under the change.
+    """One round: tokens kept, and how many under the change, None where that cannot be told.
 
     `pos`: where its text would part, None: nowhere; `sure`: at that place, else there or behind it, or not at all.
     """
@@ -33,54 +33,42 @@ class RoundGain:
     r: int
     index: int
     was: int
-    low: int
-    high: int
+    kept: int | None
     pos: int | None
     why: str = ""
     sure: bool = True
 
-    @property
-    def told(self) -> bool:
-        return self.low == self.high
-
 
 @dataclass(frozen=True, slots=True)
 class RunAgain:
-    """All rounds that had a draft. `gain`: the mean difference with its 95 % interval, paired by round.
+    """All rounds that had a draft. `difference`: its mean with its 95 % interval, paired by round, over those told.
 
-    `low`, `high`: that of the fewest and of the most; the same where all rounds are told. `unfit`: rounds whose draft
-    the rule does not take, which are left out; `reasons`: why rounds are not told, and how many. `carried`: rounds
-    that the rule would need besides, to write the blocks of told rounds to their end.
+    `unfit`: rounds whose draft the rule does not take, which are left out; `reasons`: why rounds cannot be told, and
+    how many. `carried`: rounds that the rule would need besides, to write the blocks of told rounds to their end.
     """
 
     verifier: str
     rounds: tuple[RoundGain, ...]
     was: Estimate | None
-    low: Estimate | None
-    high: Estimate | None
+    difference: Estimate | None
     unfit: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
     carried: int = 0
 
     @property
     def n_told(self) -> int:
-        return sum(gain.told for gain in self.rounds)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Of the mean difference, over everything that the record leaves open."""
-        if self.low is None or self.high is None or self.low.interval is None or self.high.interval is None:
-            return None
-        return self.low.interval[0], self.high.interval[1]
+        return sum(gain.kept is not None for gain in self.rounds)
 
     @property
     def verdict(self) -> Verdict:
         """What can be said: whether more tokens would be kept a round. An interval that holds 0 says nothing."""
-        if self.rounds and all(gain.told and gain.low == gain.was for gain in self.rounds):
+        if self.rounds and all(gain.kept == gain.was for gain in self.rounds):
             return "same"
-        if self.unfit or self.interval is None or self.interval[0] <= 0 <= self.interval[1]:
+        within = self.difference.interval if self.difference is not None else None
+        untold = self.n_told < len(self.rounds)
+        if self.unfit or untold or within is None or within[0] <= 0 <= within[1]:
             return "cannot tell yet"
-        return "more" if self.interval[0] > 0 else "fewer"
+        return "more" if within[0] > 0 else "fewer"
 
     @property
     def parts(self) -> RoundGain | None:
@@ -127,14 +115,14 @@ class _Blocks:
             self._q, self._until = found.q, 0
         inside = found.n < self._until
         if carried or (inside and self._sure):
-            return replace(found, ways=(), why=found.why or _INSIDE)
-        ends = [found.n + len(way.tokens) + way.carries for way in found.ways if way.carries]
-        if not found.ways and self._carries:
-            ends = [found.n + found.deepest]
-        self._sure = not inside and len(ends) == len(found.ways) > 0
-        self._until = max([self._until, *ends])
-        self.carried += min((way.carries for way in found.ways), default=0) if not inside else 0
-        return replace(found, ways=(), why=_INSIDE) if inside else found
+            return replace(found, now=None, why=found.why or _INSIDE)
+        now = found.now
+        end = found.n + found.deepest if now is None else found.n + len(now.tokens) + now.carries
+        stops = now.carries > 0 if now is not None else self._carries
+        self._sure = not inside and now is not None and stops
+        self._until = max(self._until, end if stops else 0)
+        self.carried += now.carries if now is not None and not inside else 0
+        return replace(found, now=None, why=_INSIDE) if inside else found
 
 
 def _exits(run: Run, change: Change) -> RunAgain:
@@ -144,7 +132,7 @@ def _exits(run: Run, change: Change) -> RunAgain:
     for record in run.rounds:
         if record.complete:
             found = replay.decide(record)
-            tally.count(RoundGain(found.q, found.r, found.index, found.was, found.kept, found.kept, None))
+            tally.count(RoundGain(found.q, found.r, found.index, found.was, found.kept, None))
     return tally.summary(run.header.verifier, 0)
 
 
@@ -158,25 +146,24 @@ class _Tally:
 
     def __init__(self) -> None:
         self.gains: list[RoundGain] = []
-        self._was, self._low, self._high = Ratio(), Ratio(), Ratio()
+        self._was, self._difference = Ratio(), Ratio()
         self._why: Counter[str] = Counter()
 
     def add(self, found: Decision) -> None:
         was, parting = len(found.was.accepted), found.parting
-        low, high = found.kept or (0, found.deepest)
         if found.why:
             self._why[found.why] += 1
         pos = parting.pos if parting is not None else None
         sure = parting is None or parting.sure
-        self.count(RoundGain(found.q, found.r, found.index, was, low, high, pos, found.why, sure))
+        self.count(RoundGain(found.q, found.r, found.index, was, found.kept, pos, found.why, sure))
 
     def count(self, gain: RoundGain) -> None:
         """One more round."""
         self.gains.append(gain)
         n = len(self.gains)
         self._was.add(n, gain.q, gain.was, 1)
-        self._low.add(n, gain.q, gain.low - gain.was, 1)
-        self._high.add(n, gain.q, gain.high - gain.was, 1)
+        if gain.kept is not None:
+            self._difference.add(n, gain.q, gain.kept - gain.was, 1)
 
     def summary(self, verifier: str, unfit: int) -> RunAgain:
         """Over rounds, or over queries from 8 on."""
@@ -185,8 +172,7 @@ class _Tally:
             verifier,
             tuple(self.gains),
             self._was.estimate(by_query),
-            self._low.signed(by_query),
-            self._high.signed(by_query),
+            self._difference.signed(by_query),
             unfit,
             tuple(self._why.most_common()),
         )

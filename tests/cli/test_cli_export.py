@@ -1,8 +1,6 @@
 """`specviz export`: what it writes where, and what it refuses and how."""
 
-import json
 import os
-import re
 import shutil
 import sys
 from io import BytesIO
@@ -65,39 +63,11 @@ def test_tables_go_into_a_folder(kind: str, cli: Cli, tmp_path: Path) -> None:
     done = cli("export", TRACE, f"--{kind}", folder)
     whole = ("runs", "requests") if kind == "parquet" else ()
     wanted = [folder / f"{name}.{kind}" for name in (*whole, "rounds", "nodes", "tests")]
-    wanted += [folder / "README.md"] * (kind == "parquet")
     assert done == (0, "".join(f"{path}\n" for path in wanted), "")
     assert "--force" in cli("export", TRACE, f"--{kind}", folder).line
     assert cli("export", TRACE, f"--{kind}", folder, "--force").code == 0
     if kind == "csv":
         assert wanted[0].read_text("utf-8").startswith("query,round,")
-
-
-def test_rounds_as_a_chrome_trace_are_a_window_of_the_run(cli: Cli, tmp_path: Path) -> None:
-    whole, part = tmp_path / "whole.json", tmp_path / "part.json"
-    assert cli("export", TRACE, "--chrome", "all", "-o", whole).code == 0
-    assert cli("export", TRACE, "--chrome", "r3-r5", "-o", part).code == 0
-    named = [
-        [
-            event["name"]
-            for event in json.loads(path.read_bytes())["traceEvents"]
-            if re.match(r"q\d+ r\d+", event["name"])
-        ]
-        for path in (whole, part)
-    ]
-    assert named[1] == ["q0 r3", "q0 r4", "q0 r5"] == named[0][2:5]
-    assert min(event["ts"] for event in json.loads(part.read_bytes())["traceEvents"] if "ts" in event) == 0
-    assert cli("export", TRACE, "--chrome", "all", "-o", whole).code == 2
-
-
-def test_more_rounds_than_a_viewer_can_hold_are_refused(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("specviz.cli.look.export._MOST_SPANNED", 3)
-    done = cli("export", TRACE, "--chrome", "all", "-o", tmp_path / "x.json")
-    assert done.code == 2
-    assert "name a window of them" in done.line
-    assert not (tmp_path / "x.json").exists()
 
 
 @drawn
@@ -117,9 +87,7 @@ def test_without_a_name_it_is_named_after_trace_and_round(
         (["--svg", "nine"], "write a round as r4"),
         (["--gif", "r1-r2-r3"], "r3-r7 for several"),
         (["--gif", "r5-r2"], "turn them round"),
-        (["--chrome", "r5-r2"], "turn them round"),
-        (["--chrome", "nine"], "r3-r7 for several"),
-        (["--chrome", "r1", "--theme", "dark"], "says nothing of --chrome"),
+        (["--chrome", "r1-r2"], "Chrome traces are not written any more"),
         (["--gif", "r1-r19"], "19 rounds are too many"),
         (["--svg", "r999"], "there are r1 to r"),
         (["--svg", "q7/r1"], "no query 7; there are q0"),

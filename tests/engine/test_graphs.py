@@ -160,7 +160,7 @@ def test_a_size_is_recorded_once() -> None:
 
 
 def test_recordings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest go; they are made again, with the same bits. How many there are lies with the widths of exact passes."""
+    """The oldest go; they are made again, with the same bits. How many there are, the widths of exact passes say."""
     adapter = exact()
     wanted = fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0]
     all_sizes = graphed(other := exact())

@@ -25,17 +25,7 @@ def _counts(path: Path) -> list[tuple[int, int, int]]:
     return [(e.n_drafted, e.n_accepted, e.n_emitted) for record in run.rounds for e in record.every(RoundEnd)]
 
 
-def test_mlx_responses(tmp_path: Path, capsys: Captured) -> None:
-    flags = [False, True, True, False, True, False, False]
-    lines = [{"text": "a", "token": 5, "from_draft": flag, "prompt_tokens": 7} for flag in flags]
-    file = _lines(tmp_path / "mlx.jsonl", [*lines, {**lines[0], "from_draft": True, "finish_reason": "length"}])
-    assert main(["import", file, "-o", str(tmp_path / "a")]) == 2
-    assert "--drafted N" in capsys.readouterr().err
-    assert main(["import", file, "-o", str(tmp_path / "a"), "--drafted", "3", "--force"]) == 0
-    assert _counts(tmp_path / "a") == [(3, 0, 1), (3, 2, 3), (3, 1, 2), (3, 0, 1), (3, 1, 1)]
-
-
-def test_records_of_aiperf_by_step_and_by_totals(tmp_path: Path) -> None:
+def test_answers_of_vllm_by_step_and_by_totals(tmp_path: Path) -> None:
     record = {
         "engine": "vllm",
         "num_spec_steps": 3,
@@ -45,7 +35,7 @@ def test_records_of_aiperf_by_step_and_by_totals(tmp_path: Path) -> None:
         "completion_tokens": 9,
     }
     steps = {"per_step_accepted": [4, 0, 1], "per_step_drafted": [4, 4, 4]}
-    lines = [{"metadata": {}, "spec_decode_acceptance": {**record, **more}} for more in (steps, {})]
+    lines = [{"metrics": {**record, **more}} for more in (steps, {})]
     file = _lines(tmp_path / "profile_export.jsonl", [*lines, {"metadata": {}}])
     assert main(["import", file, "-o", str(tmp_path / "a"), "--rule", "one-hot"]) == 0
     assert _counts(tmp_path / "a") == [(0, 0, 1), (4, 4, 5), (4, 0, 1), (4, 1, 2)]
@@ -53,6 +43,24 @@ def test_records_of_aiperf_by_step_and_by_totals(tmp_path: Path) -> None:
     assert card is not None
     assert not card.violations
     assert card.title == "vLLM"
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ({"traceEvents": []}, "a Chrome trace"),
+        ({"text": "a", "token": 5, "from_draft": True}, "a stream of MLX-LM"),
+        ({"metadata": {}, "spec_decode_acceptance": {}}, "an export of AIPerf"),
+    ],
+)
+def test_a_file_that_is_not_read_any_more_says_what_to_do_in_a_line(
+    tmp_path: Path, capsys: Captured, content: dict[str, Any], what: str
+) -> None:
+    assert main(["import", _lines(tmp_path / "file.json", [content]), "-o", str(tmp_path / "a")]) == 2
+    error = capsys.readouterr().err
+    assert f"is {what}, which is not read any more: " in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.glob("a.*"))
 
 
 def test_the_report_of_a_benchmark_has_no_rounds_and_says_what_it_counted(tmp_path: Path, capsys: Captured) -> None:

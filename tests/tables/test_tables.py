@@ -7,13 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import yaml
 from pyarrow import parquet
 
 from specviz.events import Event, Node
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
-from specviz.tables import ENDINGS, TABLES, WHOLE, write_tables, zipped
+from specviz.tables import ENDINGS, TABLES, write_tables, zipped
 from specviz.trace import read_events
 from support.recordings import RECORDINGS
 from support.traces import make_events
@@ -107,18 +106,3 @@ def test_what_is_not_recorded_is_empty(tmp_path: Path) -> None:
     assert nodes == tests == []
     write_tables(run, "parquet", tmp_path)
     assert parquet.read_table(tmp_path / "nodes.parquet").num_rows == 0
-
-
-@pytest.mark.parametrize("narrow", [False, True])
-def test_a_folder_of_parquet_is_a_data_set(narrow: bool, tmp_path: Path) -> None:
-    """Hugging Face's `datasets` reads the head of its card: a configuration a table, since their columns are unlike."""
-    tables = [table for table in WHOLE if table.narrow or not narrow]
-    write_tables(_run(read_events(RECORDINGS["code-tree"])), "parquet", tmp_path, tables, narrow)
-    _, head, body = (tmp_path / "README.md").read_text("utf-8").split("---\n", 2)
-    configs = yaml.safe_load(head)["configs"]
-    assert [each["config_name"] for each in configs] == [table.name for table in tables]
-    assert [each["config_name"] for each in configs if each.get("default")] == ["rounds"]
-    for each in configs:
-        for column in parquet.read_schema(tmp_path / each["data_files"]):
-            assert f"| {column.name} | " in body
-            assert column.metadata[b"help"].decode().replace("|", "&#124;") in body

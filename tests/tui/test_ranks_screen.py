@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from specviz.view.frame.frame import Frame
+from specviz.view.frame.frame import Frame, TreeNode
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import RanksModel
@@ -40,20 +40,23 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
     await pilot.pause()
 
 
-async def test_the_tree_shows_badges_starts_merges_and_spine(ranked: Path) -> None:
+def _listed(app: SpecvizApp) -> list[TreeNode]:
+    """The nodes in the order of their lines."""
+    return sorted(frame(app).tree.nodes, key=lambda node: (node.row, node.column))
+
+
+async def test_the_tree_shows_badges_starts_and_merges(ranked: Path) -> None:
     app = replay_app(ranked)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "4", "]")
         text = shown(app)
         assert "[4 Ranks]" in text
-        tree = ranks(app).tree
-        assert tree is not None
-        for node in tree.nodes[1:4]:
-            assert f"{node.rails}{node.glyph} {node.shown}" in text
-            assert node.badge in text
-        assert "▸b2" in text
-        assert "⊕" in text
-        assert tree.text in text
+        found, nodes = ranks(app), frame(app).tree.nodes
+        for node in nodes[1:4]:
+            assert f"{node.glyph} {node.shown}" in text
+            assert found.badges[node.id] in text
+        assert "◎" in text
+        assert found.tree_text in text
 
 
 async def test_arrows_walk_the_tree_and_enter_goes_to_the_draft_tree(ranked: Path) -> None:
@@ -62,12 +65,10 @@ async def test_arrows_walk_the_tree_and_enter_goes_to_the_draft_tree(ranked: Pat
         await press(pilot, "4", "]", *["up"] * 40)
         assert frame(app).selected == ROOT
         await press(pilot, "down")
-        tree = ranks(app).tree
-        assert tree is not None
-        assert frame(app).selected == tree.nodes[1].id
-        assert tree.nodes[1].cursor
+        first = _listed(app)[1]
+        assert frame(app).selected == first.id
+        assert first.cursor
         await press(pilot, "right")
-        assert ranks(app).tree is not None
         chosen = frame(app).selected
         assert frame(app).tree.node(chosen).depth == 2  # type: ignore[arg-type, union-attr]
         await press(pilot, "enter")
@@ -157,7 +158,7 @@ async def test_the_bandit_is_walked_query_by_query(learning: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "4", "v", "v", "v")
         text = shown(app)
-        assert "▶head" in text
+        assert "▶ head" in text
         assert "taken back" in text
         await press(pilot, "down")
         assert frame(app).query == 1
@@ -208,16 +209,12 @@ async def test_the_line_of_the_cursor_stays_in_view(ranked: Path) -> None:
     app = replay_app(ranked)
     async with app.run_test(size=NARROW) as pilot:
         await press(pilot, "4", "]", "X")
-        tree = ranks(app).tree
-        assert tree is not None
-        assert len(tree.nodes) > 30, "longer than the screen"
+        assert len(frame(app).tree.nodes) > 30, "longer than the screen"
         await press(pilot, *["down"] * 60)
         await pilot.pause(0.1)
-        tree = ranks(app).tree
-        assert tree is not None
-        last = next(node for node in tree.nodes if node.cursor)
-        assert last == tree.nodes[-1]
-        assert f"{last.rails}{last.glyph} {last.shown}" in shown(app)
+        last = _listed(app)[-1]
+        assert last.cursor
+        assert f"{last.glyph} {last.shown}" in shown(app)
 
 
 async def test_token_text_cannot_write_to_the_terminal(ranked: Path) -> None:
@@ -236,11 +233,9 @@ async def test_clicks_choose_nodes_and_cells(ranked: Path) -> None:
     app = replay_app(ranked)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "4", "]")
-        tree = ranks(app).tree
-        assert tree is not None
         await pilot.click("#rank-left", offset=(6, 2))
         await pilot.pause()
-        assert frame(app).selected == tree.nodes[2].id
+        assert frame(app).selected == _listed(app)[2].id
         await press(pilot, "v")
         await pilot.click("#rank-left", offset=(25, 3))
         await pilot.pause()

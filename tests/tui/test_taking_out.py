@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main as specviz
-from specviz.runlog.fold import fold
-from specviz.tables.chrome import chrome_trace
 from specviz.trace import read_events
 from specviz_tui.app import SpecvizApp
 from specviz_tui.out import actions as taking_out
@@ -56,7 +54,7 @@ async def test_every_kind_of_file(tree_trace: Path, here: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("right_square_bracket", "right")
         await pilot.pause()
-        for what in ("svg", "json", "html", "csv", "chrome"):
+        for what in ("svg", "json", "html", "csv"):
             await taken(pilot, what)
     assert {path.stat().st_mode & 0o777 for path in here.iterdir()} == {0o600}
     assert only(here, "*-r2.svg").read_text().startswith("<svg")
@@ -64,7 +62,6 @@ async def test_every_kind_of_file(tree_trace: Path, here: Path) -> None:
     assert "<html" in only(here, "*.html").read_text()[:400].lower()
     with zipfile.ZipFile(io.BytesIO(only(here, "*.csv.zip").read_bytes())) as archive:
         assert {"rounds.csv", "nodes.csv"} <= set(archive.namelist())
-    assert json.loads(only(here, "*.chrome.json").read_text())["displayTimeUnit"] == "ms"
 
 
 async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(
@@ -123,23 +120,6 @@ async def test_a_run_in_no_file_has_no_link(monkeypatch: pytest.MonkeyPatch) -> 
         await pilot.pause(0.3)
         main_of(app).action_link()
     assert any("R records it" in message for message in told)
-
-
-@pytest.mark.parametrize("name", ["code-specbranch", "code-pearl", "prose-tree", "code-ar"])
-def test_a_chrome_trace_holds_lanes_rounds_and_rejections(name: str) -> None:
-    run = fold(read_events(RECORDINGS[name]))
-    events = json.loads(chrome_trace(run))["traceEvents"]
-    spans = [span for record in run.rounds for span in record.spans]
-    rounds = [event for event in events if event["ph"] == "X" and event["tid"] == 0 and event["pid"] == 1]
-    assert len(rounds) == sum(record.end is not None for record in run.rounds)
-    assert sum(event["ph"] == "X" for event in events) == len(spans) + len(rounds)
-    named = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
-    assert {(event["pid"], event["tid"]) for event in events if event["ph"] == "X"} <= named
-    assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
-    lost = sum(v.status == "rejected" and v.order is not None for r in run.rounds for v in r.verdicts.values())
-    assert sum(event["ph"] == "i" for event in events) == lost
-    begun = {event["id"] for event in events if event["ph"] == "s"}
-    assert {event["id"] for event in events if event["ph"] == "f"} <= begun
 
 
 def test_a_trace_is_named_without_a_flag(capsys: pytest.CaptureFixture[str], tree_trace: Path) -> None:

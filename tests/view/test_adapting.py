@@ -48,40 +48,32 @@ def test_every_query_has_its_step(run: Run) -> None:
         assert (step.action, step.reason, step.reverted) == (record.action, record.reason, record.reverted)
         assert step.total_regret == pytest.approx(total)
         assert (step.domain, step.tau) == (record.domain, record.mean_acceptance_length)
-    assert found.total_regret == pytest.approx(total)
-    assert (found.spent, found.budget, found.version) == (records(run)[-1].spent, records(run)[-1].budget, 5)
-    assert sum(count for _, count in found.counts) == 6
-    assert found.n_reverted == sum(record.reverted for record in records(run)) > 0
+    rows = {row.label: row.value for row in found.summary}
+    assert found.steps[-1].spent == records(run)[-1].spent
+    assert (rows["queries"], rows["weights"]) == ("6", "version 5")
+    assert int(rows["taken back"]) == sum(record.reverted for record in records(run)) > 0
 
 
 @pytest.mark.parametrize("q", [0, 3])
-def test_arms_are_those_of_the_query_on_screen(run: Run, q: int) -> None:
+def test_actions_are_those_of_the_query_on_screen(run: Run, q: int) -> None:
     index = run.queries[q].rounds[0].index
     found = panel(run, index)
     assert [step.q for step in found.steps if step.cursor] == [q]
-    assert len(found.arms) == len(records(run)[q].arms) == 2
-    for arm, record in zip(found.arms, records(run)[q].arms, strict=True):
-        assert (arm.action, arm.gain, arm.se, arm.cost, arm.lcb, arm.n) == (
-            record.action,
-            record.gain,
-            record.se,
-            record.cost,
-            record.lcb,
-            record.n,
-        )
-        assert arm.ucb == (math.inf if record.ucb is None else record.ucb)
-        assert arm.mean == pytest.approx(record.save - record.cost)
-        assert arm.chosen == (record.action == records(run)[q].action)
+    assert len(found.actions) == len(records(run)[q].arms) == 2
+    for words, record in zip(found.actions, records(run)[q].arms, strict=True):
+        assert words.startswith(f"{'▶' if record.action == records(run)[q].action else ' '} {record.action} (")
+        assert f"at least {short_seconds(record.lcb)}, " in words
+        assert ("at most ∞" in words) == (record.ucb is None)
 
 
-def test_arms_are_shown_when_nothing_was_done(run: Run) -> None:
+def test_actions_are_shown_when_nothing_was_done(run: Run) -> None:
     events = rank_events(queries=1, learns=True)
     for event in events:
         if isinstance(event, ev.Adapt):
             event.action, event.reason = "skip", "skip"
     found = panel(fold(events))
-    assert {arm.action for arm in found.arms} == {"head", "full"}
-    assert not any(arm.chosen for arm in found.arms)
+    assert len(found.actions) == 2
+    assert not any(words.startswith("▶") for words in found.actions)
     assert "learn nothing" in found.words
 
 
@@ -91,31 +83,21 @@ def test_what_was_taken_back_is_said(run: Run) -> None:
         assert (step.mark == "rejected") == step.reverted
 
 
-def test_domains_are_compared_with_themselves(run: Run) -> None:
-    taus = [record.mean_acceptance_length or 0 for record in records(run)]
-    rows = {row.domain: row for row in panel(run).domains}
-    assert set(rows) == {"code", "prose"}
-    assert rows["code"].n == 3
-    assert rows["code"].tau == pytest.approx(sum(taus[::2]) / 3)
-    assert rows["code"].first == pytest.approx((taus[0] + taus[2]) / 2)
-    assert rows["code"].last == pytest.approx(taus[4])
-
-
-def test_a_recording_without_arms_still_shows_the_one_taken() -> None:
+def test_a_recording_without_arms_still_says_what_was_taken() -> None:
     """Records of an older writer hold the chosen action only."""
     events = rank_events(queries=1, learns=True)
     for event in events:
         if isinstance(event, ev.Adapt):
             event.arms = []
             event.action, event.reason = "head", "explore"
-            event.gain, event.save, event.cost, event.lcb, event.ucb = 0.1, 1.0, 0.25, -0.5, None
-    (arm,) = panel(fold(events)).arms
-    assert (arm.action, arm.chosen, arm.mean, arm.ucb) == ("head", True, 0.75, None)
+    found = panel(fold(events))
+    assert not found.actions
+    assert "Chosen: head" in found.words
 
 
 def test_hostile_domain_names_are_escaped() -> None:
     found = panel(fold(rank_events(queries=1, learns=True, domains=("\x1b[31mred",))))
-    assert "\x1b" not in found.steps[0].domain + found.domains[0].domain
+    assert "\x1b" not in found.steps[0].domain
 
 
 def test_where_nothing_learns_it_says_what_would() -> None:

@@ -36,8 +36,8 @@ def test_a_rejection_by_a_uniform_set_by_hand() -> None:
     run = one_round(0.2)
     found = said(run, uniforms={0: 0.71})
     n = run.rounds[0].start.n
-    assert found.certainty == "exact"
-    assert (found.kept_was, found.kept) == (1, (0, 0))
+    assert found.told
+    assert (found.kept_was, found.kept) == (1, 0)
     assert [(node.was, node.now) for node in found.nodes] == [("accepted", "rejected")]
     assert found.marks == {0: "rejected"}
     assert found.parting == n
@@ -57,7 +57,7 @@ def test_nothing_is_another_where_the_uniform_falls_on_the_same_side() -> None:
 
 @pytest.mark.parametrize(("u", "kept"), [(0.0, True), (0.57999, True), (0.5801, False), (0.999, False)])
 def test_the_recorded_threshold_decides(u: float, kept: bool) -> None:
-    assert said(one_round(0.3), uniforms={0: u}).kept == ((1, 1) if kept else (0, 0))
+    assert said(one_round(0.3), uniforms={0: u}).kept == kept
 
 
 def test_every_node_of_a_tree_has_its_mark_and_unknown_ones_are_drafted() -> None:
@@ -65,7 +65,7 @@ def test_every_node_of_a_tree_has_its_mark_and_unknown_ones_are_drafted() -> Non
     for record in run.rounds:
         found = said(run, record.index, verifier="multi_hsd")
         assert set(found.marks) == {node.node for node in found.nodes} == {*decided(run, record.index)}
-        if found.certainty == "exact":
+        if found.told:
             assert "drafted" not in found.marks.values()
 
 
@@ -73,28 +73,26 @@ def decided(run: Run, index: int) -> list[int]:
     return [i for i, verdict in run.rounds[index].verdicts.items() if verdict.status != "pruned"]
 
 
-def test_what_is_open_is_said_to_be_open() -> None:
+def test_what_cannot_be_told_says_what_would_tell_it() -> None:
     """At level summary no sums over rows are recorded, so a joint rule cannot always be told."""
     run = Run().extend(make_events(temperature=1.2, seed=4, new_tokens=60, level="summary"))
     found = [said(run, record.index, verifier="blockwise") for record in run.rounds]
-    opened = [each for each in found if each.certainty == "between"]
-    assert opened
-    for each in opened:
-        assert "this recording leaves open how the round goes" in each.sentence
-        assert any(node.now is None and node.glyphs[1] == "?" for node in each.nodes)
+    untold = [each for each in found if not each.told]
+    assert untold
+    for each in untold:
+        assert "cannot be told: " in each.sentence
+        assert each.sentence.endswith("on record at level summary; one of level full holds more")
+        assert all(node.now is None and node.glyphs[1] == "?" for node in each.nodes)
     full = Run().extend(make_events(temperature=1.2, seed=4, new_tokens=60))
     again = [said(full, record.index, verifier="blockwise") for record in full.rounds]
-    assert all(each.certainty == "exact" for each in again)
-    for each, exact in zip(found, again, strict=True):
-        assert each.kept is not None
-        assert exact.kept is not None
-        assert each.kept[0] <= exact.kept[0] <= each.kept[1]
+    assert all(each.told for each in again)
+    assert all(each.kept in (None, exact.kept) for each, exact in zip(found, again, strict=True))
 
 
 def test_a_level_without_nodes_gives_the_reason() -> None:
     run = Run().extend(make_events(temperature=0.9, seed=1, level="none"))
     found = said(run, verifier="tokenwise")
-    assert found.certainty == "unknown"
+    assert not found.told
     assert "recorded at level none" in found.sentence
     with pytest.raises(SpecvizError, match="recorded at level none"):
         decide_run(run, Change(verifier="tokenwise"))

@@ -1,11 +1,13 @@
 """Where the nodes of a round's tree came from, as a table; and one slot's distribution, drawn."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import plotly.graph_objects as go
 
-from specviz.view.panels.ranks.model import ExpansionView, RankTree
+from specviz.view.frame.frame import TreeFrame
+from specviz.view.panels.ranks.model import ExpansionView
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import colour
 from specviz_app.figures import base
@@ -20,7 +22,8 @@ def _brief(shown: str) -> str:
     return short(re.sub("▁{3,}", lambda run: f"▁×{len(run[0])}", shown), _TOKEN)
 
 
-def rank_tree_rows(tree: RankTree | None) -> list[dict[str, Any]]:
+def rank_tree_rows(tree: TreeFrame, badges: Mapping[int, str]) -> list[dict[str, Any]]:
+    """The table twin of the tree: what every node is, and where it came from."""
     return [
         {
             "node": node_name(n.id),
@@ -28,14 +31,9 @@ def rank_tree_rows(tree: RankTree | None) -> list[dict[str, Any]]:
             "depth": n.depth,
             "token": n.shown,
             "status": f"{n.glyph} {n.word}",
-            "block": n.block,
-            "slot": n.slot if n.head is None else n.head,
-            "rank": n.rank,
-            "path chance": n.chance,
-            "log": n.cum,
-            "": ", ".join(n.flags),
+            "came from": badges.get(n.id, ""),
         }
-        for n in (tree.nodes if tree is not None else ())
+        for n in tree.nodes
         if n.id >= 0
     ]
 

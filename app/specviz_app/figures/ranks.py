@@ -10,10 +10,12 @@ from specviz.view.panels.ranks.model import (
     BUCKET_WORDS,
     BUCKETS,
     COSTS,
+    REACH_WIDTHS,
     BlockRow,
     Confusion,
     DepthRow,
     ReachPoint,
+    ReachRow,
     SlotRow,
     WidthRow,
 )
@@ -218,6 +220,16 @@ def fig_reach(points: Sequence[ReachPoint], dark: bool = False) -> go.Figure:
 
 def reach_rows(points: Sequence[ReachPoint]) -> list[dict[str, Any]]:
     return [{"width": p.width, "would cover": p.share, "given so much": p.used} for p in points]
+
+
+def other_width_rows(rows: Sequence[ReachRow]) -> list[dict[str, Any]]:
+    """By predicted bucket, what other widths would have covered."""
+    widths = [str(width) for width in REACH_WIDTHS]
+    return [
+        {"said": row.bucket, "expansions": row.n, "children given": row.width, "covered": percent(row.covered)}
+        | dict(zip(widths, map(percent, row.at), strict=True))
+        for row in rows
+    ]
 
 
 # Slots, blocks, depths ----------------------------------------------------------------------------------------------

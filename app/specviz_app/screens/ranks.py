@@ -1,14 +1,14 @@
 """Ranks: why a drafted tree has its shape, what widths cost and brought, and what is learnt while serving."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import streamlit as st
 
+from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels.learning.build import AdaptView, LearningPanel
+from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RankNode, RanksModel
-from specviz.view.words.numbers import number
+from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RanksModel
 from specviz_app.figures import learning as of_learning
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
@@ -18,7 +18,7 @@ from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
 
-_PARTS = ("this round", "the run", "other widths", "learning")
+_PARTS = ("this round", "the run", "learning")
 _SIGNS = (
     "b: the block that offered the node, s: its slot, #: its rank there, 1 the slot's best token; +: merged offers; "
     "◎: a block starts there."
@@ -54,30 +54,29 @@ def _shown(held: Viewer, dark: bool, shown: str) -> None:
     sections: dict[str, Callable[[Viewer, RanksModel, bool], None]] = {
         _PARTS[0]: _round,
         _PARTS[1]: ranks_run.section,
-        _PARTS[2]: ranks_run.widths_section,
-        _PARTS[3]: learning_section,
+        _PARTS[2]: learning_section,
     }
     sections[shown](held, found, dark)
 
 
 def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
-    frame, tree = held.frame, found.tree
+    frame = held.frame
+    tree = frame.tree
     parts.lead(" ".join(filter(None, (found.shape, found.ending))))
-    drawn = tree is not None and tree.missing is None and len(tree.nodes) > 1
-    if drawn:
+    if tree.missing is None and len(tree.nodes) > 1:
         stage_tree(held, "ranks-tree", "ranks-none" if st.session_state.get("ranks-pruned") else "ranks")
-        parts.table(draw.rank_tree_rows(tree), "ranks-tree")
+        parts.table(draw.rank_tree_rows(tree, found.badges), "ranks-tree")
     else:
-        st.info(parts.plain((tree.missing if tree is not None else "") or "Nothing was drafted in this round."))
+        st.info(parts.plain(tree.missing or "Nothing was drafted in this round."))
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
-    st.caption(parts.plain(" · ".join(filter(None, (tree.text if tree is not None else "", signs)))))
-    if tree is not None and tree.n_pruned:
-        st.toggle(f"show the {tree.n_pruned:,} pruned nodes as well", key="ranks-pruned")
+    st.caption(parts.plain(" · ".join(filter(None, (found.tree_text, signs)))))
+    if found.n_pruned:
+        st.toggle(f"show the {found.n_pruned:,} pruned nodes as well", key="ranks-pruned")
     left, right = st.columns(2, gap="large")
     with left:
-        _choose(held, found, frame.selected)
-        _node(found, frame.selected, dark)
+        _choose(held, frame.tree, found.badges, frame.selected)
+        parts.why_panel(frame.why, dark, "ranks-why")
         said = _expansion(found, dark) if found.round_expansions else None
     if not found.round_expansions:
         return
@@ -92,29 +91,15 @@ def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
     _table(held, found)
 
 
-def _choose(held: Viewer, found: RanksModel, selected: int | None) -> None:
+def _choose(held: Viewer, tree: TreeFrame, badges: Mapping[int, str], selected: int | None) -> None:
     """Every node by name: the keyboard's way to what a click does."""
-    nodes = found.tree.nodes if found.tree is not None else ()
-    named = {n.id: f"{n.glyph} {n.shown}  ({', '.join(filter(None, (node_name(n.id), n.badge)))})" for n in nodes}
-    if named:
-        around.choice(held, "Node", "ranks-node", named, selected, held.choose)
 
+    def named(node: TreeNode) -> str:
+        return f"{node.glyph} {node.shown}  ({', '.join(filter(None, (node_name(node.id), badges.get(node.id))))})"
 
-def _node(found: RanksModel, selected: int | None, dark: bool) -> None:
-    """Where the node came from."""
-    node = found.tree.node(selected) if found.tree is not None and selected is not None else None
-    if node is None or node.id < 0:
-        return
-    parts.facts(f"{node.glyph} {node.shown}", ", ".join(node.flags), _node_rows(node), node.mark, dark)
-
-
-def _node_rows(node: RankNode) -> list[WhyRow]:
-    rows = [WhyRow("came from", node.badge), WhyRow("path chance", node.chance, note="by the draft, root to here")]
-    rows += [WhyRow("merged", str(node.merged), note="further offers of the same token here")] if node.merged else []
-    rows += [WhyRow("starts", f"block {node.start_block}", note=f"start {node.start} of the round")] * (
-        node.start is not None
-    )
-    return [*rows, WhyRow("became", node.word)]
+    names = {node.id: named(node) for node in tree.nodes}
+    if names:
+        around.choice(held, "Node", "ranks-node", names, selected, held.choose)
 
 
 def _expansion(found: RanksModel, dark: bool) -> ExpansionView | None:
@@ -210,7 +195,7 @@ PAGE = Page(
 
 
 def learning_section(held: Viewer, found: RanksModel, dark: bool) -> None:
-    """The queries, the actions, the money; the reason, where nothing was learnt."""
+    """The queries, what was learnt after each, the seconds; the reason, where nothing was learnt."""
     learnt = LearningPanel.of(held.frame)
     view = learnt.view if learnt is not None else None
     if view is None:
@@ -218,79 +203,24 @@ def learning_section(held: Viewer, found: RanksModel, dark: bool) -> None:
         return
     parts.metrics(((row.label, row.value, row.note or None) for row in view.summary), "ranks")
     here = next((s for s in view.steps if s.cursor), None)
-    if here is not None:
-        parts.lead(f"After query {here.q}: {here.words}")
-    _stream(held, view, dark)
+    parts.lead(f"After query {here.q}: {view.words}" if here is not None else view.words)
+    for action in view.actions:
+        st.caption(parts.plain(action))
     left, right = st.columns(2, gap="large")
+    rows = of_learning.stream_rows(view)
     with left:
-        st.subheader(
-            "What each action promises",
-            help="Expected profit: seconds saved over the next queries less the "
-            "action's cost, with its bounds. Taken for sure when a lower bound is above 0.",
-        )
-        parts.plot(of_learning.fig_arms(view, dark), "learning-arms", _arms_alt(view), of_learning.arm_rows(view))
-        st.subheader(
-            "Spent, allowed, given up",
-            help="Exploring has a budget, a share of the serving time. Regret is "
-            "what the decisions gave up against the best expected profit.",
-        )
-        alt = f"Exploring spent {view.spent:.3g} s of {view.budget:.3g} s; regret {view.total_regret:.3g} s."
-        parts.plot(of_learning.fig_ledger(view, dark), "learning-ledger", alt, of_learning.ledger_rows(view))
+        st.subheader("Length by query", help="mean acceptance length; the sign: what was learnt after it, ✗ taken back")
+        event = parts.plot(of_learning.fig_stream(view, dark), "learning-stream", view.words, rows, pick=True)
     with right:
         st.subheader(
-            "Expected and measured gain",
-            help="measured by replay on held-out places of recent queries, "
-            "before and after the update; hatched: worse, and taken back",
+            "Spent and given up",
+            help="Exploring has a budget, a share of the serving time. Regret is what the decisions gave up against "
+            "the best expected profit.",
         )
-        alt = f"{sum(s.measured_gain is not None for s in view.steps)} updates measured, {view.n_reverted} taken back."
-        parts.plot(of_learning.fig_gains(view, dark), "learning-gains", alt, of_learning.gain_rows(view))
-        _query(view)
-
-
-def _stream(held: Viewer, view: AdaptView, dark: bool) -> None:
-    st.subheader(
-        "Length by query",
-        help="mean acceptance length; dashed: the domain changes. Below: what was learnt "
-        "after the query. Filled: it surely pays; open: tried within the budget; ✗ taken back.",
-    )
-    event = parts.plot(
-        of_learning.fig_stream(view, dark), "learning-stream", view.words, of_learning.stream_rows(view), pick=True
-    )
+        last = view.steps[-1]
+        alt = f"Exploring spent {last.spent:.3g} s; regret {last.total_regret:.3g} s."
+        parts.plot(of_learning.fig_ledger(view, dark), "learning-ledger", alt, rows)
+    st.dataframe(rows, hide_index=True, key="learning-queries")
     if (place := around.click(event, "learning-stream")) and place[0] is not None:
         held.seek(int(place[0]))
         st.rerun()
-    if len(view.domains) > 1:
-        rows = [
-            {"domain": d.domain, "queries": d.n, "len": d.tau, "earlier half": d.first, "later half": d.last}
-            for d in view.domains
-        ]
-        st.dataframe(rows, hide_index=True, key="learning-domains")
-
-
-def _query(view: AdaptView) -> None:
-    """The decision after the query on screen."""
-    step = next((s for s in view.steps if s.cursor), None)
-    if step is None:
-        return
-    st.subheader(
-        f"The actions after query {step.q}",
-        help="gain in tokens a round, the rest in seconds: what it would "
-        "save over the next queries, what it costs, and the bounds of the difference",
-    )
-    rows = [
-        {
-            "action": f"{a.glyph} {a.action}",
-            "taken": a.chosen,
-            "gain": f"{number(a.gain)} ± {number(a.se)}",
-            "saves": number(a.save),
-            "costs": number(a.cost),
-            "at least": number(a.lcb),
-            "at most": number(a.ucb),
-        }
-        for a in view.arms
-    ]
-    st.dataframe(rows, hide_index=True, key="learning-arms-here")
-
-
-def _arms_alt(view: AdaptView) -> str:
-    return ", ".join(f"{action} taken {n} times" for action, n in view.counts) or "No bounds are on record."

@@ -3,12 +3,11 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.view.panels import opening
 from specviz_app.screens import first_minute, live_models, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
 from specviz_app.ui import around, below, counters, guard, parts, state, together
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.pages import Page, all_pages
+from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
 from specviz_app.ui.viewer import Viewer
 
@@ -72,11 +71,6 @@ def _recorded(server: Server, name: str) -> None:
     if not held.player.run.rounds:
         if not counters.show_history():
             st.info(_NOTHING)
-        return
-    panel = opening(held.player.run)
-    instead = next((page for page in all_pages() if panel and any(each.panel is panel for each in page.below)), None)
-    if instead is not None:  # it tells nothing that the picture could show
-        instead.show()
         return
     _mount(server, held, key)
 

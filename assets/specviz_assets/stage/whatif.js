@@ -10,7 +10,6 @@ const SOON_MS = 90; // a slider that moves is not asked about at every pixel
 // A slider that is moved back to where it began restores the recording, wherever its steps fall.
 const same = (value, own, step) => value === own
   || (typeof value === "number" && typeof own === "number" && Math.abs(value - own) < step * 0.5001);
-const CERTAIN = { exact: "exact", between: "left open by this recording", unknown: "cannot be told" };
 
 // `options.whatIf(question)`: a promise of the answer; a question that changes nothing is answered by what may change.
 export class WhatIfStage extends Stage {
@@ -150,9 +149,9 @@ export class WhatIfStage extends Stage {
       this.k = this.page.moments.length - 1;
     }
     put(this.iffWords, answer.sentence ?? "");
-    put(this.iffSure, this.changed ? [CERTAIN[answer.certainty], answer.warns && `⚠ ${answer.warns}`].filter(Boolean).join(" · ") : "");
+    put(this.iffSure, this.changed ? [answer.told ? "exact" : "cannot be told", answer.warns && `⚠ ${answer.warns}`].filter(Boolean).join(" · ") : "");
     this.iff.classList.toggle("lossy", Boolean(answer.warns));
-    this.iffSure.dataset.sure = answer.certainty ?? "";
+    this.iffSure.dataset.sure = answer.told ? "exact" : "";
     if (this.page && (this.page !== was || !this.playing)) this.draw(false, { page: this.page, k: this.k });
   }
 

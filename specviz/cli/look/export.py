@@ -1,4 +1,4 @@
-"""`specviz export`: a round as a picture or a film, rounds as a Chrome trace, or a whole trace as tables."""
+"""`specviz export`: a round as a picture or a film, or a whole trace as tables."""
 
 import re
 from collections.abc import Sequence
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _PHASES = ("root", "draft", "verify", "accept", "close", "commit")
 _PLACE = re.compile(r"(?:q(?P<q>\d{1,6})[/.]?)?r?(?P<r>\d{1,9})(?:[/.]n(?P<n>\d{1,9}))?", re.IGNORECASE)
 _MOST_ROUNDS = 12  # of a GIF: some 1 MB and ten seconds of work each
-_MOST_SPANNED = 50_000  # of a Chrome trace: beyond that its viewers run out of memory
 _PICTURES, _FOLDERS = ("gif", "svg", "png"), ("csv", "parquet")
-_FILES = (*_PICTURES, "chrome")
 _DIR = click.Path(path_type=Path, file_okay=False)
 
 
@@ -29,7 +27,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @text("--gif", "rN[-rM]", "A round as it goes, or several, as an animated GIF.")
 @text("--svg", "rN[/nID]", "The stage at a round, with a node chosen if one is named, as SVG.")
 @text("--png", "rN[/nID]", "The same as PNG.")
-@text("--chrome", "rN-rM", "Rounds on their lanes as a Chrome trace, for Perfetto; 'all': the whole run.")
+@click.option("--chrome", hidden=True)
 @click.option("--csv", type=_DIR, metavar="DIR", help="Tables of rounds, nodes and tests as CSV, in a folder.")
 @click.option(
     "--parquet", type=_DIR, metavar="DIR", help="The same as Parquet, with tables of the run and its prompts."
@@ -48,7 +46,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @quiet()
 @max_mb_option
 def command(trace: str, **given: Any) -> None:
-    """Save a round as SVG, PNG or GIF, rounds as a Chrome trace, or the tables of a trace as CSV or Parquet.
+    """Save a round as SVG, PNG or GIF, or the tables of a trace as CSV or Parquet.
 
     TRACE is a recorded trace, or the name of one that comes with the package. A round is written as r37, q2/r5 of
     another query, r37/n14 with a node. Pictures show the text of the run, prompt included. The page of
@@ -57,15 +55,18 @@ def command(trace: str, **given: Any) -> None:
     \b
       specviz export run.sv.jsonl.gz --gif r4 -o round.gif
       specviz export run.sv.jsonl.gz --svg r4/n14 --theme dark
-      specviz export run.sv.jsonl.gz --chrome r100-r400 -o rounds.json
       specviz export run.sv.jsonl.gz --csv tables
     """
-    asked = [kind for kind in (*_FILES, *_FOLDERS) if given[kind] is not None]
+    if given["chrome"] is not None:
+        raise SpecvizError(
+            "--chrome: Chrome traces are not written any more; --parquet DIR writes rounds, nodes and tests, and "
+            "'specviz query' asks them by SQL"
+        )
+    asked = [kind for kind in (*_PICTURES, *_FOLDERS) if given[kind] is not None]
     if len(asked) != 1:
         seen = f" together: {', '.join(f'--{kind}' for kind in asked)}" if asked else ""
         raise SpecvizError(
-            f"name one thing to export{seen}; one of --gif r4, --svg r4, --png r4, --chrome r4-r9, --csv DIR, "
-            "--parquet DIR"
+            f"name one thing to export{seen}; one of --gif r4, --svg r4, --png r4, --csv DIR, --parquet DIR"
         )
     kind = asked[0]
     _refuse_unused(kind, given)
@@ -78,7 +79,7 @@ def command(trace: str, **given: Any) -> None:
 def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
     """Raises SpecvizError for an option that this kind has no use for: it would be ignored without a word."""
     source = click.get_current_context().get_parameter_source
-    uses = {"phase": ("svg", "png"), "speed": ("gif",), "out": _FILES}
+    uses = {"phase": ("svg", "png"), "speed": ("gif",), "out": _PICTURES}
     uses |= {"narrow": ("parquet",), "theme": _PICTURES, "width": _PICTURES}
     for name, kinds in uses.items():
         if kind not in kinds and source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -91,12 +92,12 @@ def _or(kinds: Sequence[str]) -> str:
 
 def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
     from specviz.cli.look.written import read_run
-    from specviz.tables import CARD, ENDINGS, TABLES, WHOLE, write_tables
+    from specviz.tables import ENDINGS, TABLES, WHOLE, write_tables
     from specviz.trace import resolve
 
     folder, narrow = given[kind], bool(given["narrow"])
     asked = [table for table in (WHOLE if kind == "parquet" else TABLES) if table.narrow or not narrow]
-    there = [folder / f"{table.name}.{kind}" for table in asked] + [folder / CARD] * (kind == "parquet")
+    there = [folder / f"{table.name}.{kind}" for table in asked]
     taken = next((path for path in there if path.exists()), None)
     if taken is not None and not given["force"]:
         raise SpecvizError(f"{taken} is there already; give --force to write over it, or another folder")
@@ -120,16 +121,14 @@ def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
     path, place = resolve(trace), str(given[kind]).strip()
     _check_place(kind, place)
     named = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
-    ending = "chrome.json" if kind == "chrome" else kind
-    written = given["out"] or Path(f"{trace_title(path)}-{named}.{ending}")
+    written = given["out"] or Path(f"{trace_title(path)}-{named}.{kind}")
     refuse_place(written, path, given["force"])
     builder = read_run(path)
-    if kind == "chrome":
-        made = _spans(builder, place)
-    elif kind == "gif":
-        made = _film(builder, place, given)
-    else:
-        made = _still(builder, "svg" if kind == "svg" else "png", place, given)
+    made = (
+        _film(builder, place, given)
+        if kind == "gif"
+        else _still(builder, "svg" if kind == "svg" else "png", place, given)
+    )
     try:
         with open_like(written, [path]) as file:
             file.write(made)
@@ -142,10 +141,8 @@ def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
 
 def _check_place(kind: str, place: str) -> None:
     """Raises SpecvizError for what is no place, before anything is read."""
-    several = kind in ("gif", "chrome")
+    several = kind == "gif"
     ends = place.split("-") if several else [place]
-    if kind == "chrome" and place == "all":
-        return
     if len(ends) > 2 or not all(_PLACE.fullmatch(end) for end in ends):
         example = "r4, or r3-r7 for several rounds" if several else "r4, or r4/n14 with a node"
         raise SpecvizError(f"--{kind} {place}: write a round as {example}")
@@ -173,18 +170,6 @@ def _indexes(builder: "FrameBuilder", kind: str, place: str) -> range:
     if ends[-1] < ends[0]:
         raise SpecvizError(f"--{kind} {place}: the second round comes before the first; turn them round")
     return range(ends[0], ends[-1] + 1)
-
-
-def _spans(builder: "FrameBuilder", place: str) -> bytes:
-    from specviz.tables.chrome import chrome_trace
-
-    indexes = range(len(builder.run.rounds)) if place == "all" else _indexes(builder, "chrome", place)
-    if len(indexes) > _MOST_SPANNED:
-        raise SpecvizError(
-            f"--chrome {place}: {len(indexes):,} rounds are too many for a viewer of Chrome traces, {_MOST_SPANNED:,} "
-            "at most; name a window of them, like r1-r1000"
-        )
-    return chrome_trace(builder.run, indexes)
 
 
 def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:

@@ -21,6 +21,7 @@ from specviz.whatif import (
     Change,
     Decision,
     ExitReplay,
+    RoundAgain,
     RunAgain,
     checked,
     cutting,
@@ -53,8 +54,8 @@ def command(
 ) -> None:
     """Decide the rounds of TRACE again: another verifier, a shorter draft, other draws.
 
-    The answer stands on the text before each round as it was recorded. What the recording does not hold is left open:
-    the answer is exact, or lies between two numbers, or cannot be told, and says which.
+    The answer stands on the text before each round as it was recorded. It is exact, or cannot be told, for a
+    reason that it says.
     """
     if verifier is not None:
         get_verifier(verifier)
@@ -133,7 +134,7 @@ def _one(run: Run, record: RoundRecord, change: Change, as_json: bool) -> None:
     found = decide(run, record, change)
     shown = what_if(run, found, change)
     if as_json:
-        echo_json(_json_round(found, shown.sentence, shown.certainty))
+        echo_json(_json_round(found, shown.sentence))
         return
     click.echo(f"r{found.r}: {shown.sentence}")
     if shown.nodes:
@@ -158,21 +159,16 @@ def _one_exit(replay: ExitReplay, record: RoundRecord, change: Change, as_json: 
         click.echo(f"r{found.r}: {sentence}")
 
 
-def _json_round(found: Decision, sentence: str, certainty: str) -> dict[str, Any]:
-    parting = found.parting
+def _json_round(found: Decision, sentence: str) -> dict[str, Any]:
+    parting, now = found.parting, found.now
     return {
         "q": found.q,
         "r": found.r,
         "n": found.n,
         "verifier": found.verifier,
-        "certainty": certainty,
         "why": found.why or None,
-        "was": _json_way(found.was.accepted, found.was.tokens, found.was.marks, found.was.kind),
-        "ways": [
-            _json_way(way.accepted, way.tokens, way.marks, way.kind)
-            | {"tests": way.tests, "carried_rounds": way.carries}
-            for way in found.ways
-        ],
+        "was": _json_way(found.was),
+        "now": None if now is None else _json_way(now) | {"tests": now.tests, "carried_rounds": now.carries},
         "kept": found.kept,
         "cut": found.gone,
         "parting": None if parting is None else {"pos": parting.pos, "sure": parting.sure},
@@ -180,13 +176,13 @@ def _json_round(found: Decision, sentence: str, certainty: str) -> dict[str, Any
     }
 
 
-def _json_way(accepted: Any, tokens: Any, marks: Any, kind: str) -> dict[str, Any]:
+def _json_way(way: RoundAgain) -> dict[str, Any]:
     """Nodes by their ids; a token that is not on record is null."""
     return {
-        "accepted": accepted,
-        "tokens": [None if token < 0 else token for token in tokens],
-        "marks": {f"n{node}": mark for node, mark in marks.items()},
-        "closing": kind,
+        "accepted": way.accepted,
+        "tokens": [None if token < 0 else token for token in way.tokens],
+        "marks": {f"n{node}": mark for node, mark in way.marks.items()},
+        "closing": way.kind,
     }
 
 
@@ -217,7 +213,7 @@ def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
         "n_told": found.n_told,
         "n_unfit": found.unfit,
         "kept_as_recorded": found.was,
-        "difference": {"low": found.low, "high": found.high, "interval": found.interval},
+        "difference": found.difference,
         "verdict": found.verdict,
         "carried_rounds": found.carried,
         "rounds": [
@@ -225,7 +221,7 @@ def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
                 "q": g.q,
                 "r": g.r,
                 "was": g.was,
-                "kept": [g.low, g.high],
+                "kept": g.kept,
                 "parts_at": g.pos,
                 "parts_for_sure": g.sure,
                 "why": g.why or None,

@@ -21,16 +21,12 @@ from specviz.trace.recorder import existing
 @click.option(
     "--rule", metavar="NAME", help="The rule that decided there, where FILE does not say: see the page of the guide."
 )
-@click.option(
-    "--drafted", type=click.IntRange(1, 4096), metavar="N", help="Tokens drafted a round, where FILE does not say."
-)
 @flag("--force", "Record over an older trace.")
-def command(file: Path, out: Path | None, rule: str | None, drafted: int | None, force: bool) -> None:
+def command(file: Path, out: Path | None, rule: str | None, force: bool) -> None:
     """Turn a file of another engine into a trace, which every other command opens.
 
-    What FILE is is told from what stands in it: a debug log of llama.cpp's server or of its llama-speculative, MLX-LM
-    responses, records of AIPerf, answers or a benchmark report of vLLM, a profile of torch (Chrome trace) of vLLM or
-    SGLang. What is not known there stays unknown; `specviz stats` shows the card.
+    What FILE is is told from what stands in it: a debug log of llama.cpp's server or of its llama-speculative, answers
+    or a benchmark report of vLLM. What is not known there stays unknown; `specviz stats` shows the card.
 
     \b
       llama-server -m target.gguf -md draft.gguf -lv 10 2> server.log
@@ -42,7 +38,7 @@ def command(file: Path, out: Path | None, rule: str | None, drafted: int | None,
     older = existing(where)
     if older is not None and not force:
         raise SpecvizError(f"{older} is there already; give --force to record over it, or another -o")
-    made = import_file(file, where, rule, drafted)
+    made = import_file(file, where, rule)
     made.trace.close()
     if made.trace.problem is not None:
         raise SpecvizError(f"cannot write {made.trace.path}: {made.trace.problem}")

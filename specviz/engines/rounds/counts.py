@@ -1,5 +1,4 @@
-"""Counts of one request, as vLLM answers them and AIPerf keeps them: per step where the engine was asked for it, else
-totals and a histogram.
+"""Counts of one request, as vLLM answers them: per step where the engine was asked for it, else totals and a histogram.
 
 `per_step_accepted`, `per_step_drafted`: vLLM with `--per-request-spec-decode-metrics detailed`. The first token comes
 from the prompt's pass and belongs to no step.

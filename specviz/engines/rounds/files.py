@@ -7,24 +7,33 @@ from typing import Any
 
 import msgspec
 
-from specviz.engines.rounds import chrome_events, json_lines, llama_log, llama_speculative, profile_spans
+from specviz.engines.rounds import json_lines, llama_log, llama_speculative
 from specviz.engines.rounds.importing import Imported, Opened, opened
 from specviz.errors import TraceError
 
 READ = (
-    "llama.cpp's server log at debug verbosity (-lv 10), that of llama-speculative, MLX-LM responses (JSON lines with "
-    "from_draft), AIPerf's profile_export.jsonl, vLLM answers with per-request counts, the JSON of 'vllm bench serve', "
-    "profiles of torch (Chrome traces) of vLLM or SGLang"
+    "llama.cpp's server log at debug verbosity (-lv 10), that of llama-speculative, vLLM answers with per-request "
+    "counts, the JSON of 'vllm bench serve'"
 )
-_OPENING = 1 << 16  # characters in which a Chrome trace shows that it is one
+_NOT_READ = {  # what shows a file to be of a kind that once was read, what it is, and what to do
+    '"traceEvents"': (
+        "a Chrome trace",
+        "open it in Perfetto; to see the rounds of vLLM or SGLang, load specviz-recorder into the engine",
+    ),
+    '"from_draft"': ("a stream of MLX-LM", "write its rounds with specviz.trace.Writer"),
+    '"spec_decode_acceptance"': ("an export of AIPerf", "read the engine itself: specviz attach URL"),
+}
+_OPENING = 1 << 16  # characters in which a file shows that it is one of these
 _FIRST = 400  # lines that are looked at to tell what a file is
 _LOADING = 50_000  # lines that llama.cpp writes at most about its two models before it decodes
 
 
-def import_file(path: Path, out: Path, rule: str | None, n_drafted: int | None) -> Imported:
+def import_file(path: Path, out: Path, rule: str | None) -> Imported:
     """Read a file into a trace. Raises TraceError with what is read where it is nothing of that."""
-    if chrome_events.recognised(_opening(path)):
-        return profile_spans.read(path, out, rule)
+    opening = _opening(path)
+    for sign, (what, instead) in _NOT_READ.items():
+        if opening.lstrip()[:1] in ("{", "[") and sign in opening:
+            raise TraceError(f"{path} is {what}, which is not read any more: {instead}")
     lines = _lines(path)
     head = [line for line, _ in zip(lines, range(_FIRST), strict=False)]
     if not any(line.strip() for line in head):
@@ -37,7 +46,7 @@ def import_file(path: Path, out: Path, rule: str | None, n_drafted: int | None) 
         return _llama(path, out, rule, rest, llama_speculative.read)
     if llama_log.recognised(text):
         return _llama(path, out, rule, rest, llama_log.read)
-    return _json(path, out, rule, n_drafted, head, rest)
+    return _json(path, out, rule, head, rest)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -92,30 +101,11 @@ def _llama(
     return made[0]
 
 
-def _json(
-    path: Path, out: Path, rule: str | None, n_drafted: int | None, head: list[str], lines: Iterator[str]
-) -> Imported:
+def _json(path: Path, out: Path, rule: str | None, head: list[str], lines: Iterator[str]) -> Imported:
     first = _decoded(head[0]) if len(head) > 1 else None
     whole = _decoded("".join(head)) if first is None and len(head) < _FIRST else first
     if json_lines.is_bench(whole):
         return _bench(path, out, rule, whole)
-    if json_lines.is_mlx(whole):
-        if n_drafted is None:
-            raise TraceError(
-                "MLX-LM does not report how many tokens it drafts: give its --num-draft-tokens as --drafted N"
-            )
-        made = Imported(
-            out,
-            engine="MLX-LM",
-            rule=rule or "exact match",
-            setting="its only one",
-            known="counts",
-            source="stream of responses",
-        )
-        reader = json_lines.MlxRounds(made, n_drafted)
-        _each(made, path, lines, json_lines.is_mlx, reader.take)
-        reader.finish()
-        return made
     if json_lines.is_counts(whole):
         made = Imported(
             out, engine="vLLM", rule=rule or "unknown", known="counts", source="counts of requests", chains=True

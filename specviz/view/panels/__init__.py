@@ -32,7 +32,6 @@ __all__ = [
     "Remark",
     "Scene",
     "all_panels",
-    "opening",
     "register",
     "remarks",
     "unregister",
@@ -88,11 +87,6 @@ class Panel(Generic[OptionsT, ModelT]):
     def worth(cls, run: Run) -> int:
         """How much of the panel a run fills: 0 nothing, 1 it can be looked at, 2 it was made for it."""
         return int(cls.needs(run.method_traits))
-
-    @classmethod
-    def opens(cls, run: Run) -> bool:
-        """Whether a run is opened at this panel in place of its tree, as it tells nothing that the tree could show."""
-        return False
 
     def build(self, scene: Scene, options: OptionsT) -> ModelT:
         """The model of a moment; with its reason where there is nothing to show."""
@@ -182,11 +176,6 @@ def _found() -> dict[str, AnyPanel]:
                 if isinstance(panel, type) and issubclass(panel, Panel) and panel.__module__ == home:
                     found[panel.id] = panel
     return found
-
-
-def opening(run: Run) -> AnyPanel | None:
-    """The panel that a run is opened at; None: its tree."""
-    return next((panel for panel in all_panels() if panel.opens(run)), None)
 
 
 def remarks(run: Run, family: RoundTree, node: int) -> Remark:

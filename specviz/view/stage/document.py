@@ -18,7 +18,6 @@ from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar
 from specviz.view.frame.run_header import NOTHING, of_whole_run
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import RankNode
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.moments import FEED, OPTIONS, RoundMoments
 from specviz.view.stage.parts import (
@@ -173,16 +172,8 @@ def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> 
 def _badged(nodes: Mapping[int, StageNode], frame: Frame) -> tuple[StageNode, ...]:
     """The nodes with where they came from, where the frame has that."""
     found = RanksPanel.of(frame)
-    badges = (
-        {node.id: _badge(node) for node in found.tree.nodes} if found is not None and found.tree is not None else {}
-    )
+    badges: Mapping[int, str] = found.badges if found is not None else {}
     return tuple(msgspec.structs.replace(node, badge=badges.get(node.id, "")) for node in nodes.values())
-
-
-def _badge(node: RankNode) -> str:
-    """`b1·s0 #1 +2 ◎`: with further offers of the same token, and a sign where a block starts."""
-    merged, starts = f"+{node.merged}" if node.merged else "", "◎" if node.start is not None else ""
-    return " ".join(filter(None, (node.badge, merged, starts)))
 
 
 def in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:

@@ -270,7 +270,7 @@ class StageWhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     draws: dict[str, float]
     change: str = ""
     sentence: str = ""
-    certainty: str = ""
+    told: bool = False
     note: str = ""
     lossy: tuple[str, ...] = ()
     warns: str = ""

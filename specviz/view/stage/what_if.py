@@ -39,6 +39,7 @@ from specviz.whatif import (
     ExitReplay,
     Movable,
     RoundAgain,
+    TestAgain,
     checked,
     decide,
     exits_asked,
@@ -76,10 +77,10 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
         base,
         change=shown.change,
         sentence=shown.sentence,
-        certainty=shown.certainty,
+        told=shown.told,
         note=shown.note,
         warns=_warns(found.verifier) if change.verifier is not None else "",
-        round=_Again(builder, index, found, shown).page() if found.ways else None,
+        round=_Again(builder, index, found, found.now, shown).page() if found.now is not None else None,
     )
 
 
@@ -109,7 +110,7 @@ def _exits(builder: FrameBuilder, index: int, replay: ExitReplay, base: StageWha
         knobs=(*moves, *others),
         change=changed_words(change),
         sentence=f"{exits_words(found, change)} {next_words(found)}",
-        certainty="exact",
+        told=True,
         round=exits_round(builder, index, found),
     )
 
@@ -138,21 +139,19 @@ def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:
 def _draws(found: Decision, offer: Movable) -> dict[str, float]:
     """What is drawn for every test, as asked for or as recorded."""
     drawn = {str(node): u for node, u in offer.uniforms.items()}
-    return drawn | {str(test.node): test.u for way in found.ways for test in way.tests}
+    return drawn | {str(test.node): test.u for test in (found.now.tests if found.now is not None else ())}
 
 
 class _Again:
     """One round as it would have ended, laid out like the recorded one."""
 
-    def __init__(self, builder: FrameBuilder, index: int, found: Decision, shown: WhatIf) -> None:
-        self.builder, self.index, self.found, self.shown = builder, index, found, shown
+    def __init__(self, builder: FrameBuilder, index: int, found: Decision, now: RoundAgain, shown: WhatIf) -> None:
+        self.builder, self.index, self.found, self.now, self.shown = builder, index, found, now, shown
         self.run: Run = builder.run
         self.walk = RoundMoments(builder, index)
         self.frame, self.states = self.walk.end()
         self.nodes = {node.id: node for node in self.walk.nodes.values() if node.id != CLOSING}
         self.whys: list[StageWhy] = []
-        way = found.ways[0]
-        self.way: RoundAgain | None = way if all(other.accepted == way.accepted for other in found.ways) else None
 
     def page(self) -> StageRound:
         """The round as one moment."""
@@ -174,7 +173,6 @@ class _Again:
         )
 
     def _moment(self, states: dict[str, State], closed: bool) -> StageMoment:
-        path = self.way.accepted if self.way is not None else ()
         return StageMoment(
             phase=int(Phase.CLOSE),
             label="what if",
@@ -182,7 +180,7 @@ class _Again:
             at=next((node.node for node in self.shown.nodes if node.changed), ROOT),
             counts=self.shown.note,
             nodes=states,
-            maybe=(*path, *((CLOSING,) if closed else ())),
+            maybe=(*self.now.accepted, *((CLOSING,) if closed else ())),
         )
 
     def _state(self, node: int) -> State:
@@ -192,8 +190,11 @@ class _Again:
         if again is None:
             return state | {"win": node == ROOT}
         mark = again.now or "drafted"
-        kept = self.way is not None and node in self.way.accepted
-        state |= {"mark": mark, "win": kept, "note": "" if again.changed else state.get("note", "")}
+        state |= {
+            "mark": mark,
+            "win": node in self.now.accepted,
+            "note": "" if again.changed else state.get("note", ""),
+        }
         self.whys.append(self._why(again, mark))
         test = self._test(node)
         return state | {"why": len(self.whys) - 1, "u": fine(test.u) if test is not None else None}
@@ -201,10 +202,10 @@ class _Again:
     def _why(self, again: WhatIfNode, mark: Mark) -> StageWhy:
         test = self._test(again.node)
         was, now = STYLES[again.was].word, STYLES[mark].word
-        words = f"It would be {now}" if again.now is not None else "The recording leaves its fate open"
+        words = f"It would be {now}"
         words += f", as it was: {again.words}" if not again.changed and again.words else ""
         words += f"; as recorded it was {was}. {again.words}" if again.changed else ""
-        edge = None if test is None else min(1.0, test.high if test.high >= 1 else (test.low + test.high) / 2)
+        edge = None if test is None or test.threshold is None else min(1.0, test.threshold)
         return StageWhy(
             title=self.nodes[again.node].shown,
             mark=mark,
@@ -215,13 +216,13 @@ class _Again:
             gauge=None if test is None or edge is None else Gauge(test.u, 0.0, edge, again.words),
         )
 
-    def _test(self, node: int) -> Any:
-        return next((test for way in self.found.ways for test in way.tests if test.node == node), None)
+    def _test(self, node: int) -> TestAgain | None:
+        return next((test for test in self.now.tests if test.node == node), None)
 
     def _closing(self) -> tuple[StageNode, State] | None:
         """The token that would close the round, behind the last that is kept; None where it is not told."""
-        way = self.way
-        if way is None or way.kind == "none" or self.shown.closing is None or (token := way.closing) is None:
+        way = self.now
+        if way.kind == "none" or self.shown.closing is None or (token := way.closing) is None:
             return None
         above = self.nodes.get(way.stop, self.nodes[ROOT])
         reads = running(*self.run.words.get(token, ("", None)), LONGEST)

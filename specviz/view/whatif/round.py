@@ -6,15 +6,12 @@ it as it was recorded.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
 from specviz.view.words.numbers import apart, fine, knob, plural
 from specviz.view.words.palette import glyph
 from specviz.whatif import Change, Decision, RoundAgain, TestAgain
-
-Certainty = Literal["exact", "between", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,8 @@ class WhatIfNode:
 class WhatIf:
     """One round. `marks`: by node, for a painter of trees; nodes that a cut leaves out are `pruned`.
 
-    `certainty`: exact, or between what the record leaves open, or unknown. `kept`: the fewest and the most drafted
-    tokens kept. `closing`: the token behind them, None where it is not told. `parting`: where the text would part.
+    `told`: whether it can be told; then it is exact. `kept`: drafted tokens kept. `closing`: the token behind them,
+    None where it is not told. `parting`: where the text would part.
     """
 
     q: int
@@ -46,11 +43,11 @@ class WhatIf:
     index: int
     change: str
     sentence: str
-    certainty: Certainty
+    told: bool
     nodes: tuple[WhatIfNode, ...]
     marks: Mapping[int, Mark]
     kept_was: int
-    kept: tuple[int, int] | None
+    kept: int | None
     closing: str | None
     parting: int | None
     note: str = ""
@@ -67,10 +64,12 @@ def changed_words(change: Change) -> str:
 
 def what_if(run: Run, found: Decision, change: Change, ascii: bool = False) -> WhatIf:
     """The round as it would be, beside what it was."""
-    sure = _told_marks(found)
+    sure: dict[int, Mark] = {}
+    if found.now is not None:
+        sure |= dict.fromkeys(found.gone, "pruned")
+        sure |= found.now.marks
     nodes = [_node(run, found, node, was, sure.get(node), ascii) for node, was in found.was.marks.items()]
-    way = found.ways[0] if found.ways else None
-    closing = way.closing if way is not None and all(w.tokens == way.tokens for w in found.ways) else None
+    closing = found.now.closing if found.now is not None else None
     parting = found.parting
     return WhatIf(
         q=found.q,
@@ -78,7 +77,7 @@ def what_if(run: Run, found: Decision, change: Change, ascii: bool = False) -> W
         index=found.index,
         change=changed_words(change),
         sentence=_sentence(run, found, changed_words(change)),
-        certainty="unknown" if way is None else "exact" if found.told else "between",
+        told=found.now is not None,
         nodes=tuple(nodes),
         marks={node.node: node.now or "drafted" for node in nodes},
         kept_was=len(found.was.accepted),
@@ -87,16 +86,6 @@ def what_if(run: Run, found: Decision, change: Change, ascii: bool = False) -> W
         parting=parting.pos if parting is not None else None,
         note=_note(found),
     )
-
-
-def _told_marks(found: Decision) -> dict[int, Mark]:
-    """The fates that are the same in every way the round may go."""
-    out: dict[int, Mark] = dict.fromkeys(found.gone, "pruned") if found.ways else {}
-    if found.ways:
-        first = found.ways[0].marks
-        same = {node: mark for node, mark in first.items() if all(way.marks[node] == mark for way in found.ways)}
-        out |= same
-    return out
 
 
 def _node(run: Run, found: Decision, node: int, was: Mark, now: Mark | None, ascii: bool) -> WhatIfNode:
@@ -113,45 +102,28 @@ def _token(run: Run, found: Decision, node: int) -> int:
 
 
 def _test(found: Decision, node: int) -> TestAgain | None:
-    """The test of a node in the first way that makes it."""
-    return next((test for way in found.ways for test in way.tests if test.node == node), None)
+    return next((test for test in found.now.tests if test.node == node), None) if found.now is not None else None
 
 
 def _compared(test: TestAgain) -> str:
-    """`u .71 ≥ .29`, `u .12 < .29`, or between what the threshold lies where that is open."""
-    if test.low <= test.u < test.high:
-        return "u {}, threshold between {} and {}".format(*apart(test.u, test.low, test.high))
-    # A threshold of 1 is not known better than its figures; one that was rounded is shown in the middle of its bounds.
-    bound = 1.0 if test.high >= 1 else (test.low + test.high) / 2
-    u, threshold = apart(test.u, bound)
-    return f"u {u} {'<' if test.passed else '≥'} {threshold}"
+    """`u .71 ≥ .29`, `u .12 < .29`."""
+    sign = "<" if test.passed else "≥"
+    if test.threshold is None:
+        return f"u {fine(test.u)} {sign} any threshold that fits the record"
+    u, threshold = apart(test.u, min(1.0, test.threshold))
+    return f"u {u} {sign} {threshold}"
 
 
 def _sentence(run: Run, found: Decision, change: str) -> str:
-    if not found.ways:
-        return f"{change}: cannot be told, {found.why}"
-    if not found.told:
-        return f"{change}: {_open(run, found)}"
-    parts = [_difference(run, found), _carried(found), _parting(found)]
+    if found.now is None:
+        return f"{change}: cannot be told: {found.why}"
+    parts = [_difference(run, found, found.now), _carried(found.now), _parting(found, found.now)]
     return f"{change} {'; '.join(filter(None, parts))}"
 
 
-def _open(run: Run, found: Decision) -> str:
-    """What is left open, and what leaves it open."""
-    assert found.kept is not None
-    low, high = found.kept
-    kept = f"{low} to {high} drafted tokens" if low != high else plural(low, "drafted token")
-    said = f"this recording leaves open how the round goes: {kept} kept ({len(found.was.accepted)} were)"
-    unsure = [test for way in found.ways for test in way.tests if test.low <= test.u < test.high]
-    why = f"n{unsure[0].node}: {_compared(unsure[0])}" if unsure else "which token is drawn is not on record"
-    if any(way.more for way in found.ways):
-        why = "other nodes would have taken the place of those cut off"
-    return f"{said}; {why}"
-
-
-def _difference(run: Run, found: Decision) -> str:
+def _difference(run: Run, found: Decision, now: RoundAgain) -> str:
     """The first token on the way down that meets another fate, and why; then how many are kept."""
-    now, was = found.ways[0], found.was
+    was = found.was
     if not was.marks:
         return "nothing is another: this round had no draft"
     if now.accepted == was.accepted:
@@ -162,14 +134,14 @@ def _difference(run: Run, found: Decision) -> str:
     pairs = zip(_path(now, len(was.accepted)), _path(was, len(now.accepted)), strict=True)
     ours, theirs = next((a, b) for a, b in pairs if a != b)
     count = f"{len(now.accepted)} kept instead of {len(was.accepted)}"
-    return f"{_fate(run, found, ours, theirs)} ({count})"
+    return f"{_fate(run, found, now, ours, theirs)} ({count})"
 
 
 def _path(way: RoundAgain, at_least: int) -> list[int | None]:
     return [*way.accepted, *[None] * max(0, at_least - len(way.accepted))]
 
 
-def _fate(run: Run, found: Decision, ours: int | None, theirs: int | None) -> str:
+def _fate(run: Run, found: Decision, now: RoundAgain, ours: int | None, theirs: int | None) -> str:
     """Of the node that is kept now, or that no longer is."""
     node = ours if ours is not None else theirs
     assert node is not None
@@ -177,42 +149,42 @@ def _fate(run: Run, found: Decision, ours: int | None, theirs: int | None) -> st
     if ours is None:
         if node in found.gone:
             return f"{name} would not have been drafted"
-        return f"{name} would have been {_lost(found, node)}"
+        return f"{name} would have been {_lost(found, now, node)}"
     test = _test(found, node)
     if test is None or not test.passed:
-        longer = next((t for t in found.ways[0].tests if t.passed and t.node in found.ways[0].accepted), None)
+        longer = next((t for t in now.tests if t.passed and t.node in now.accepted), None)
         return f"{name} would have been kept" + (f" with n{longer.node}: {_compared(longer)}" if longer else "")
     return f"{name} would have been kept: {_compared(test)}"
 
 
-def _lost(found: Decision, node: int) -> str:
+def _lost(found: Decision, now: RoundAgain, node: int) -> str:
     """How a kept node is lost: by its own test, or because the target draws another token there."""
     test = _test(found, node)
     if test is not None and not test.passed:
         return f"rejected: {_compared(test)}"
-    if found.ways[0].marks[node] == "rejected":
+    if now.marks[node] == "rejected":
         return "rejected: the target draws another token there"
     return "passed over"
 
 
-def _parting(found: Decision) -> str:
+def _parting(found: Decision, now: RoundAgain) -> str:
     parting = found.parting
     assert parting is not None
     if parting.pos is None:
-        return (
-            "the text would go on as it did" if found.ways[0].accepted == found.was.accepted else "the text is the same"
-        )
-    return f"the text would part at position {parting.pos}{'' if parting.sure else ' or behind it'}"
+        return "the text would go on as it did" if now.accepted == found.was.accepted else "the text is the same"
+    if not parting.sure:
+        return f"which token closes the round, at position {parting.pos}, is not on record"
+    return f"the text would part at position {parting.pos}"
 
 
-def _carried(found: Decision) -> str:
-    n = found.ways[0].carries
+def _carried(now: RoundAgain) -> str:
+    n = now.carries
     more = "carried round, with a target call of its own" if n == 1 else "carried rounds, each with a target call"
     return f"then {n} {more}" if n else ""
 
 
 def _note(found: Decision) -> str:
     """What must stand beside the answer."""
-    if not found.ways:
+    if found.now is None:
         return ""
     return "decision only: on the text before this round as recorded; nothing is said of what comes behind"

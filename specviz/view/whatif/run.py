@@ -51,14 +51,11 @@ def _said(found: RunAgain) -> str:
 
 
 def _difference(found: RunAgain) -> str:
-    """`+.43 ±.2`; where rounds are open, the means of their fewest and their most, and the interval around both."""
-    low, high = found.low, found.high
-    assert low is not None
-    assert high is not None
-    if low.value == high.value:
-        return f"{signed(low.value)} {uncertainty(low, signed)}".strip()
-    between = f"between {signed(low.value)} and {signed(high.value)}"
-    return between + (f", 95 % [{signed(found.interval[0])}, {signed(found.interval[1])}]" if found.interval else "")
+    """`+.43 ±.2`; where some rounds cannot be told, of how many it is."""
+    if found.difference is None:
+        return "cannot be told of any round"
+    told = f" over the {plural(found.n_told, 'round')} told" if found.n_told < len(found.rounds) else ""
+    return f"{signed(found.difference.value)} {uncertainty(found.difference, signed)}".strip() + told
 
 
 def signed(value: float) -> str:
@@ -71,5 +68,6 @@ def _parts(found: RunAgain) -> str:
     first = found.parts
     if first is None:
         return ""
-    would = "would" if first.sure else "may"
+    before = found.rounds[: found.rounds.index(first)]
+    would = "would" if first.sure and all(gain.kept is not None for gain in before) else "may"
     return f"; the text {would} part in round {first.r}, at position {first.pos}"

@@ -21,7 +21,7 @@ NOT_DRAWN = "no u of its own decided this node; a tested node has one"
 @dataclass(frozen=True, slots=True)
 class RuleAgain:
     """One rule on the recorded draft. `mark`: what becomes of the node, None where the record leaves it open; `kept`:
-    drafted tokens kept, `2`, `2..4`, `?`."""
+    drafted tokens kept, `2`, `?`."""
 
     verifier: str
     own: bool
@@ -82,8 +82,7 @@ def _by_rule(run: Run, record: RoundRecord, node: int, name: str, ascii: bool) -
         found = what_if(run, decide(run, record, change), change, ascii)
     except SpecvizError as error:
         return RuleAgain(name, own, None, "?", "?", str(error))
-    low, high = found.kept or (None, None)
-    kept = "?" if low is None else str(low) if low == high else f"{low}..{high}"
+    kept = "?" if found.kept is None else str(found.kept)
     mark = found.marks.get(node) if any(each.node == node and each.now is not None for each in found.nodes) else None
     sign = "" if node == CLOSING else "?" if mark is None else glyph(mark, ascii)
     return RuleAgain(name, own, mark, sign, kept, "as recorded" if own else _said(found))
@@ -91,7 +90,7 @@ def _by_rule(run: Run, record: RoundRecord, node: int, name: str, ascii: bool) -
 
 def _said(found: WhatIf) -> str:
     """In a few words where nothing is another."""
-    alike = found.certainty == "exact" and found.parting is None
+    alike = found.told and found.parting is None
     return "the same tokens, the same text" if alike else found.sentence
 
 

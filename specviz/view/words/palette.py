@@ -129,9 +129,6 @@ COSTS: dict[RankCost, Style] = {
     "wide": Style("‹", "<", "too wide: nodes that buy nothing", "#E69F00", "#855600"),
     "gave_up": Style("⊘", "!", "gave up within reach: no siblings, no further", "#CC79A7", "#8F3F6B"),
 }
-START = Style("▸", ">", "a later block starts here", "#CC79A7", "#8F3F6B", "bold")
-MERGED = Style("⊕", "&", "offered more than once, merged", "#009E73", "#00664B")
-SPINE = Style("━", "=", "spine: the greedy token of a slot", "#E6E6E6", "#1A1A1A")
 
 STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word
     "idle": ("○", "o", "IDLE"),

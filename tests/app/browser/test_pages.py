@@ -78,16 +78,6 @@ def test_a_click_on_a_confusion_cell_lists_it_and_a_line_leads_to_its_round(
     until(lambda: re.search(r"at=r([2-9]|1\d)", address(page)), "the line leads nowhere")
 
 
-def test_a_click_on_the_best_tables_moves_the_sliders(trees: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(f"{trees.url}/ranks?show=other+widths")
-    ground = page.locator(".st-key-widths-frontier .scatterlayer .trace").first.locator(".point")
-    ground.first.wait_for()
-    settled(page)
-    page.wait_for_timeout(800)
-    ground.last.click(force=True)
-    until(lambda: re.search(r"try\.w\d=", address(page)), "the sliders stay")
-
-
 def test_a_click_on_a_bar_tells_about_it(recorded: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{recorded.url}/lanes?at=r2")
     page.locator(".sv-why h4", has_text="target pass").wait_for()

@@ -207,14 +207,11 @@ def test_what_is_folded_is_counted_where_it_stood() -> None:
 def test_nodes_say_where_they_came_from_where_that_is_asked_for() -> None:
     player = _player(rank_events())
     options = Options(shown=("ranks",))
-    tree = RanksPanel.of(player.builder.frame(_last(player, 1), options, Feed()))
-    assert tree is not None
-    assert tree.tree is not None
-    badges = {node.id: node.badge for node in one_round(player.builder, 1, options).nodes}
-    drafted = [node for node in tree.tree.nodes if node.badge]
-    assert drafted
-    assert all(badges[node.id].startswith(node.badge) for node in drafted)
-    assert [badges[node.id].endswith("◎") for node in drafted] == [node.start is not None for node in drafted]
+    found = RanksPanel.of(player.builder.frame(_last(player, 1), options, Feed()))
+    assert found is not None
+    assert found.badges
+    for node in one_round(player.builder, 1, options).nodes:
+        assert node.badge == found.badges.get(node.id, "")
     assert not any(node.badge for node in one_round(player.builder, 1).nodes)
 
 

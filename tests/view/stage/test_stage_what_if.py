@@ -51,15 +51,12 @@ def test_nodes_have_the_fates_of_the_decision(builder: FrameBuilder) -> None:
         told = decide(builder.run, builder.run.rounds[index], change)
         assert found.round is not None
         marks = {node: state["mark"] for node, state in found.round.moments[0].nodes.items()}
-        for node, mark in told.ways[0].marks.items():
-            if told.told:
-                assert marks[str(node)] == mark
+        assert told.now is not None
+        for node, mark in told.now.marks.items():
+            assert marks[str(node)] == mark
         n_other += told.changed
         won = {int(node) for node, state in found.round.moments[0].nodes.items() if state["win"]}
-        if all(way.accepted == told.ways[0].accepted for way in told.ways):
-            assert won - {ROOT, CLOSING} == set(told.ways[0].accepted)
-        else:
-            assert won <= {ROOT}
+        assert won - {ROOT, CLOSING} == set(told.now.accepted)
     assert n_other, "hsd decides every round as tokenwise did: nothing is tried"
 
 
@@ -69,7 +66,7 @@ def test_what_a_cut_leaves_out_is_seen_to_be_cut(builder: FrameBuilder) -> None:
     assert found.round is not None
     marks = [state["mark"] for state in found.round.moments[0].nodes.values()]
     assert marks.count("pruned") == len(builder.run.rounds[index].nodes) - 1
-    assert found.certainty == "exact"
+    assert found.told
     gamma = next(knob for knob in found.knobs if knob.name == "gamma")
     assert (gamma.value, gamma.control.hi) == (1, builder.run.rounds[index].knobs["gamma"])
 
@@ -162,7 +159,7 @@ def test_a_round_of_exits_is_painted_as_the_replay_has_it(exits: FrameBuilder) -
         assert follows(record)[: len(written)] == tuple(written), "the text is another one"
         assert "the text is the same" in found.sentence
         assert str(told.ends) in found.sentence
-        assert found.certainty == "exact"
+        assert found.told
         places = [(node.column, node.row) for node in found.round.nodes]
         assert len(set(places)) == len(places)
         n_other += told.kept != told.was

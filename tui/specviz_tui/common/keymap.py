@@ -66,7 +66,6 @@ SCREEN_KEYS: tuple[Key, ...] = (
         "find", "slash", "find", "/", "find rounds and nodes: depth>2 and p/q<.3, rejected and q>.5", "Time", "find", 10
     ),
     Key("match.next", "n", "match(1)", "n", "next match; N: the one before", "Time"),
-    Key("jump", "apostrophe", "jump", "'", "jump: type the label of a node, or of a mark of the time line", "Time"),
     Key("first", "home", "first", "Home", "first round", "Time"),
     Key("last", "end", "last", "End", "last round; live: follow", "Time", "follow", 1, True),
     Key("slower", "minus", "speed(-1)", "-", "slower, down to a quarter", "Time"),

@@ -1,4 +1,4 @@
-"""Keys that look for something: a filter over rounds and nodes, its matches, a text in a long run, labels to jump to.
+"""Keys that look for something: a filter over rounds and nodes, its matches, a text in a long run.
 
 A long run is looked through a little at every tick, so that the screen goes on meanwhile.
 """

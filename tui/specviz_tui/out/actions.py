@@ -14,7 +14,6 @@ from specviz.sources import TraceFile
 from specviz.sources.big_trace import BigTrace
 from specviz.sources.bundled import bundled_traces, trace_name
 from specviz.tables import zipped
-from specviz.tables.chrome import chrome_trace
 from specviz.trace.private import open_like
 from specviz.view import CLOSING, ROOT
 from specviz.view.stage.page import page
@@ -28,7 +27,6 @@ CHOICES = (
     ListChoice("json", "node as JSON", "its records"),
     ListChoice("html", "run as a page", "one file that plays, for a browser"),
     ListChoice("csv", "run as tables", "CSV of rounds, nodes and tests, zipped"),
-    ListChoice("chrome", "run as a Chrome trace", "lanes on their clocks, for Perfetto"),
     ListChoice("link", "link to this place", "the command that opens it, copied (Y)"),
 )
 
@@ -49,7 +47,6 @@ class OutActions(RunScreen):
             "json": self._node,
             "html": lambda: self._whole("html", "specviz report", self._page),
             "csv": lambda: self._whole("csv.zip", "specviz export --csv tables", self._csv_tables),
-            "chrome": lambda: self._whole("chrome.json", "", self._chrome),
             "link": self.action_link,
         }
         makes[what]()
@@ -94,9 +91,6 @@ class OutActions(RunScreen):
 
     def _csv_tables(self) -> bytes:
         return zipped(self.feed.player.run, "csv")
-
-    def _chrome(self) -> bytes:
-        return chrome_trace(self.feed.player.run)
 
     # Where to --------------------------------------------------------------------------------------------------------
 

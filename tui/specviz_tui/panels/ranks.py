@@ -29,7 +29,7 @@ PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks"
 WIDE_PARTS: tuple[str, ...] = tuple(PAIRS)
 NARROW_PARTS: tuple[str, ...] = tuple(part for pair in PAIRS.items() for part in pair)
 TITLES: dict[str, str] = {
-    "tree": "Tree · block·slot #rank · chance of the path",
+    "tree": "Tree · block·slot #rank",
     "offers": "Offered, and why",
     "buckets": "Predicted bucket (rows) × true bucket (columns)",
     "cell": "The cell's expansions",
@@ -71,9 +71,9 @@ RANK_PAGES = {
     "ranks": (
         "Ranks: what shaped the tree",
         "A block is one call's run of slots: slot k speaks of the k-th token ahead. b2·s1 #3 is a node that slot 1 of "
-        "block 2 offered as its third choice. The spine (━) is each slot's first choice; a sibling gets children only "
-        "where a later block starts (▸). ⊕ was offered by more than one slot and merged. The number behind is the "
-        "chance the draft gives the whole path; the nodes with the largest are sent, the others pruned.\n\n"
+        "block 2 offered as its third choice. The spine is each slot's first choice; a sibling gets children only "
+        "where a later block starts (◎). +1 was offered by another slot as well, and merged. The nodes to whose whole "
+        "path the draft gives the largest chance are sent, the others pruned.\n\n"
         "Before it offers anything, a small head predicts in which bucket the target's token stands among the slot's "
         "choices: 1, 2 to 4, 5 to 10, or lower. The bucket sets how many children the slot gets (knob widths).\n\n"
         "The table counts predicted (rows) against true (columns). Right of the diagonal (›) the slot was too narrow: "
@@ -81,10 +81,9 @@ RANK_PAGES = {
         "nothing. ⊘ gave up though the token was within reach. These do not cost the same. f counts the path only: "
         "there the prefix is right, and the token is the one that was written; otherwise it is the target's best at "
         "every node it saw. c and s choose a block and a slot.\n\n"
-        "Learning while serving: after each query a bandit weighs two updates against doing nothing, in seconds. "
-        "├ ● ┤ are the least, the expected and the most profit; it takes one that pays for sure, or tries one within "
-        "a small budget. Regret is what a decision gave up against the best expected profit. The text never depends "
-        "on it.",
+        "Learning while serving: after each query a bandit weighs two updates against doing nothing, in seconds. It "
+        "takes one that pays for sure, or tries one within a small budget. Regret is what a decision gave up against "
+        "the best expected profit. The text never depends on it.",
     )
 }
 
@@ -221,8 +220,8 @@ class RankView(FrameWidget):
         self._cursor_line: int | None = None
 
     def part(self, frame: Frame) -> object:
-        """The ranks of this moment, and what was learnt."""
-        return RanksPanel.of(frame), LearningPanel.of(frame)
+        """The tree and its ranks at this moment, and what was learnt."""
+        return frame.tree, RanksPanel.of(frame), LearningPanel.of(frame)
 
     def show(self, frame: Frame | None) -> None:
         self.refresh(layout=True)
@@ -248,12 +247,12 @@ class RankView(FrameWidget):
     def _painted(self, found: RanksModel, cells: int) -> Text:
         painter, part, learnt = self.painter, self.part_shown, LearningPanel.of(self.frame) or Learning("")
         self._listed, self._cursor_line = [], None
-        if part == "tree" and found.tree is not None:
-            text, self._listed, self._cursor_line = ranks_views.tree(found.tree, painter, cells)
+        if part == "tree" and self.frame is not None:
+            text, self._listed, self._cursor_line = ranks_views.tree(self.frame.tree, found, painter, cells)
         elif part == "cell":
             text, self._cursor_line = ranks_views.cell(found.cell, painter, cells)
         elif part == "bandit":
-            text, self._cursor_line = learning_views.arms(learnt.view, learnt.missing, painter, cells)
+            text, self._cursor_line = learning_views.queries(learnt.view, learnt.missing, painter, cells)
         elif part in _PAINTED:
             text = _PAINTED[part](found, painter, cells)
         else:

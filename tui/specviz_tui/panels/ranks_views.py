@@ -1,4 +1,4 @@
-"""Screen *Ranks* as text: the tree with block, slot and rank of every node, and the tables over the run."""
+"""Screen *Ranks* as text: the draft tree with block, slot and rank of every node, and the tables over the run."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,8 @@ from rich.style import Style
 from rich.text import Text
 
 from specviz.runlog.run import Mark
-from specviz.text import clip, pad, width
+from specviz.text import clip, pad
+from specviz.view.frame.frame import TreeFrame
 from specviz.view.panels.ranks.model import (
     BUCKETS,
     OUTCOMES,
@@ -14,15 +15,14 @@ from specviz.view.panels.ranks.model import (
     Confusion,
     ConfusionCell,
     ExpansionView,
-    RankNode,
     RanksModel,
-    RankTree,
 )
 from specviz.view.words import palette
 from specviz.view.words.numbers import number, percent, prob
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, joined, sentence, wrapped
+from specviz_tui.widgets.tree_rows import listed
 
-TOKEN, BADGE, CHANCE = 14, 11, 8
+TOKEN = 14
 OFFERS = 6  # tokens of an expansion that are listed beyond its children
 
 
@@ -31,38 +31,16 @@ def under(words: str, cells: int, style: Style = PLAIN) -> list[Text]:
     return [Text(" ").append_text(line) for line in sentence(words, cells - 2, style)]
 
 
-def tree(found: RankTree, painter: Painter, cells: int) -> tuple[Text, list[int], int | None]:
-    """A line a node, the ids in that order, and the line of the cursor."""
-    if found.missing or not found.nodes:
-        return Text(found.missing or "nothing has been drafted in this round", style=FAINT), [], None
-    room = min(max(width(node.rails) for node in found.nodes) + TOKEN + 2, max(24, cells - BADGE - CHANCE - 14))
-    lines = [_node(node, painter, room, cells) for node in found.nodes]
-    if found.n_hidden:
-        lines.append(Text(f"  {found.n_hidden} pruned nodes left out: X shows them, x folds the losers", style=FAINT))
-    lines += under(found.text, cells, FAINT)
-    cursor = next((k for k, node in enumerate(found.nodes) if node.cursor), None)
-    return Text("\n").join(lines), [node.id for node in found.nodes], cursor
-
-
-def _node(node: RankNode, painter: Painter, room: int, cells: int) -> Text:
-    line = Text(no_wrap=True).append(" ")
-    rails = node.rails if width(node.rails) < room - 8 else f"…{node.rails[-(room - 10) :]}"
-    line.append(rails[:-2], style=FAINT)
-    line.append(rails[-2:], style=painter.style(palette.SPINE) if node.spine else FAINT)
-    style = painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN)
-    line.append(f"{node.glyph} ", style=painter.tint(node.mark))
-    line.append(clip(node.shown, max(6, room - width(rails) - 2)), style=style)
-    line.append(" " * max(1, room + 1 - line.cell_len))
-    badge = node.badge or (node.mark if node.depth else "")
-    line.append(f"{badge:<{BADGE}}", style=STRONG if node.path else PLAIN if node.kept and node.badge else FAINT)
-    line.append(f"{node.chance if node.badge else '':>{CHANCE}}  ", style=FAINT)
-    if node.start_block is not None or node.start is not None:
-        line.append(f"{palette.START.glyph}b{node.start_block or '?'} ", style=painter.style(palette.START))
-    if node.merged:
-        line.append(f"{palette.MERGED.glyph}{node.merged + 1} ", style=painter.style(palette.MERGED))
-    line.append("pruned" if not node.kept else "", style=FAINT)
-    line.truncate(cells, overflow="ellipsis")
-    return line
+def tree(seen: TreeFrame, found: RanksModel, painter: Painter, cells: int) -> tuple[Text, list[int], int | None]:
+    """The draft tree with badges, a line a node; the ids in that order, and the line of the cursor."""
+    if seen.missing or not seen.nodes:
+        return Text(seen.missing or "nothing has been drafted in this round", style=FAINT), [], None
+    rows = listed(seen, painter, cells, len(seen.nodes), found.badges)
+    lines = [Text.assemble(*row.pieces, no_wrap=True) for row in rows]
+    for line in lines:
+        line.truncate(cells, overflow="ellipsis")
+    cursor = next((k for k, row in enumerate(rows) if row.cursor is not None), None)
+    return Text("\n").join([*lines, *under(found.tree_text, cells, FAINT)]), [row.spots[0][2] for row in rows], cursor
 
 
 def offers(found: RanksModel, painter: Painter, cells: int) -> Text:

@@ -14,7 +14,6 @@ from textual.widgets import ContentSwitcher, Static
 
 from specviz.errors import SpecvizError
 from specviz.view.frame.run_header import warning_text
-from specviz.view.panels import opening
 from specviz_tui.common.collecting import set_aside
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import (
@@ -40,7 +39,6 @@ from specviz_tui.compare.screen import CompareActions
 from specviz_tui.compare.two import TwoActions
 from specviz_tui.find.actions import FindActions
 from specviz_tui.find.find_line import FindLine
-from specviz_tui.find.jump import JumpActions, JumpLine
 from specviz_tui.out.actions import OutActions
 from specviz_tui.screens.closer import CloserActions
 from specviz_tui.screens.judging import JudgingActions
@@ -66,9 +64,7 @@ SETTLED = 8  # ticks after which what was read is set aside: the first picture c
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(
-    FindActions, JumpActions, TwoActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions
-):
+class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -101,7 +97,6 @@ class MainScreen(
         yield Sparkline(id="sparkline").data_bind(RunScreen.frame)
         yield Transport(id="transport").data_bind(RunScreen.frame)
         yield FindLine(id="find")
-        yield JumpLine(id="jump")
         yield MessageLine(id="message")
         yield KeyBar(id="keys")
         yield Static("", id="too-small", markup=False)
@@ -127,8 +122,6 @@ class MainScreen(
             pane.restart()
         feed.tick(time.monotonic())
         self._go_to_start(at)
-        if self.shown == TREE and (panel := opening(feed.player.run)) is not None:
-            self.turn_to(panel.id)
         self._settles, self._n_shown = self._ticks + SETTLED, self._n_shown + 1
         self.repaint_all()
 

@@ -1,7 +1,6 @@
 """Two lines: tokens per round as a sparkline, and the transport line with a playhead that can be clicked and
 dragged."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -14,7 +13,6 @@ from specviz_tui.common.frame_widget import FrameWidget, Pressed, SeekAsked
 from specviz_tui.common.paint import BARRED, CURSOR, FAINT, STRONG, spread
 
 LABEL = " tok/round "
-LABEL_CELLS = 3  # of the scale that a label and the space behind it take
 GRAVITY = "─◆⚑⚠"
 LEGEND = "   ◆ knob  ⚑ bookmark  ⚠ warning"
 BUTTONS = (("«", "first"), ("◂", "round(-1)"), ("▐▐", "play"), ("▸", "round(1)"), ("»", "last"))
@@ -79,7 +77,6 @@ class Transport(FrameWidget):
 
     EXPLAIN = "timeline"
     playing: reactive[bool] = reactive(False)
-    labels: reactive[Mapping[int, str]] = reactive({})  # to jump to, by the place of their round
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -124,21 +121,7 @@ class Transport(FrameWidget):
         if frame.timeline.points:
             at = self._track.column(frame.timeline.index) - self._track.x
             scale = scale[:at] + Text("●", style=self.painter.tint("accepted") + STRONG) + scale[at + 1 :]
-        for index, label in self.labels.items():
-            x = min(self._track.column(index) - self._track.x, self._track.cells - len(label))
-            scale = scale[:x] + Text(label, style=STRONG + CURSOR) + scale[x + len(label) :]
         return scale
-
-    def apart(self, rounds: Iterable[int]) -> list[int]:
-        """Of rounds in the order of their weight those that can have a label each, as they come."""
-        taken = set[int]()
-        kept = []
-        for index in rounds if self._track.n else ():
-            at = self._track.column(index) // LABEL_CELLS
-            if at not in taken:
-                taken.add(at)
-                kept.append(index)
-        return kept
 
     def _marked(self, timeline: Timeline) -> str:
         """The scale with its markers; kept until a round comes or the width changes."""

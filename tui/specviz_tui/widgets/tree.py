@@ -3,10 +3,7 @@
 The view has fixed the places for the whole round, so nothing jumps while nodes appear, and has folded what does not fit
 in the lines that the canvas has."""
 
-from collections.abc import Mapping
-
 from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -22,12 +19,12 @@ from specviz.view.panels.glance.build import GlancePanel
 from specviz.view.words.palette import VALUE_MODES
 from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked, RoomChanged
 from specviz_tui.common.keymap import TREE_KEYS, bindings
-from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, painter_of, spread
+from specviz_tui.common.paint import FAINT, STRONG, Painter, painter_of, spread
 from specviz_tui.common.titled import OneStyle, Titled
 from specviz_tui.widgets import tree_rows as rows
 from specviz_tui.widgets.canvas_lines import CanvasLines, ruler
 from specviz_tui.widgets.tree_columns import ColumnGrid, column_plan, looked_at
-from specviz_tui.widgets.tree_line import Row, cut_to
+from specviz_tui.widgets.tree_line import cut_to
 from specviz_tui.widgets.tree_rows import fits_below, judged
 from specviz_tui.widgets.tree_side import TreeRuler, TreeSide
 
@@ -40,7 +37,6 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
     EXPLAIN = "tree"
     frame: reactive[Frame | None] = reactive(None, repaint=False, init=False)
     listed: reactive[bool] = reactive(False, init=False)
-    labels: reactive[Mapping[int, str]] = reactive({}, init=False)  # to jump to, by node
 
     def __init__(self, ruler: TreeRuler, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -156,18 +152,9 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
         if line not in self._strips:
             self._strips[line] = Strip([Segment(text, base + style) for text, style in row.pieces])
         strip = self._strips[line]
-        if self.labels:
-            strip = labelled(strip, row, self.labels, base)
         if row.pinned:
             return cut_to(strip, self.scrollable_content_region.width, base).extend_cell_length(width, base)
         return strip.crop_extend(x, x + width, base)
-
-    @property
-    def in_sight(self) -> list[int]:
-        """The nodes painted on the lines in sight, top to bottom, each once."""
-        top = self.scroll_offset.y
-        seen = range(top, min(top + self.size.height, len(self._lines)))
-        return list(dict.fromkeys(node for y in seen for _, _, node in self._lines.row(y).spots))
 
     def node_at(self, x: int, y: int) -> int | None:
         """The node painted at a cell of the widget's content."""
@@ -186,17 +173,6 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_move(self, direction: str) -> None:
         self.post_message(Moved(direction))
-
-
-def labelled(strip: Strip, row: Row, labels: Mapping[int, str], base: Style) -> Strip:
-    """A line with the labels of its nodes over their first cells."""
-    for x0, _, node in row.spots:
-        label = labels.get(node)
-        if label is not None:
-            end = x0 + len(label)
-            over = Strip([Segment(label, base + STRONG + CURSOR)])
-            strip = Strip.join([strip.crop(0, x0), over, strip.crop(end, max(end, strip.cell_length))])
-    return strip
 
 
 def _still_wide(tree: TreeFrame, width: int, column: int, wanted: int) -> bool:

@@ -4,6 +4,7 @@ Pure functions from a `TreeFrame` to styled pieces with the spots a click can hi
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -18,14 +19,16 @@ from specviz_tui.widgets.tree_line import Row
 __all__ = ["Row", "columns", "fits_below", "judged", "listed", "tests"]
 
 
-def listed(tree: TreeFrame, painter: Painter, width: int, room: int = 0) -> list[Row]:
+def listed(
+    tree: TreeFrame, painter: Painter, width: int, room: int = 0, badges: Mapping[int, str] | None = None
+) -> list[Row]:
     """One node a line, depth as indent: all of them where `room` lines hold them, else the path to the cursor, what was
-    kept, and the siblings beside them."""
+    kept, and the siblings beside them. `badges`: by node, where it came from, in place of what decided."""
     shown = tree.nodes if len(tree.nodes) <= room else _near_cursor(tree)
     nodes = sorted(shown, key=lambda n: (n.row, n.column))
     below = _hidden_below(tree, nodes)
     number_at = min(26, 8 + max((n.depth + min(cell_len(n.shown), 14) for n in nodes), default=0))
-    return [_listed(node, below.get(node.id, 0), painter, number_at, width) for node in nodes]
+    return [_listed(node, below.get(node.id, 0), painter, number_at, width, badges) for node in nodes]
 
 
 def _near_cursor(tree: TreeFrame) -> list[TreeNode]:
@@ -54,7 +57,9 @@ def _hidden_below(tree: TreeFrame, shown: list[TreeNode]) -> dict[int, int]:
     return below
 
 
-def _listed(node: TreeNode, n_below: int, painter: Painter, number_at: int, width: int) -> Row:
+def _listed(
+    node: TreeNode, n_below: int, painter: Painter, number_at: int, width: int, badges: Mapping[int, str] | None
+) -> Row:
     row, style, tint = Row(), painter.mark(node.mark), painter.tint(node.mark)
     lit = CURSOR if node.cursor else PLAIN
     row.add(" " * (1 + node.depth))
@@ -63,6 +68,9 @@ def _listed(node: TreeNode, n_below: int, painter: Painter, number_at: int, widt
     row.add(clip(node.shown, max(4, number_at - row.cells - 1)), style + lit)
     row.spot(x0, node)
     row.to(number_at)
+    if badges is not None:
+        row.add(badges.get(node.id, node.note), PLAIN if node.id in badges else FAINT)
+        return row
     if said(node) is not None or node.values.p is not None:
         row.add(f"q {prob(said(node)):>4} p {prob(node.values.p):>4} ", tint)
     if node.bar is not None:

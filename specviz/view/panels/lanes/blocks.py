@@ -18,7 +18,6 @@ from specviz.cost.model_clock import DraftForward, ModelClock, Played, Rates, Ro
 from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
-from specviz.text import running
 from specviz.view.panels.lanes.model import Fate, LaneBlock
 from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import BlockKind
@@ -308,7 +307,6 @@ class LanePiece:
     forward: DraftForward | None = None
     why: str = ""
     forwards: int = 1
-    name: str = ""  # of the span, as it was recorded
 
 
 @dataclass
@@ -371,8 +369,6 @@ class LaneBlockBuilder:
 
     def _shown(self, piece: LanePiece, nodes: Sequence[int]) -> str:
         known = self.record.query.nodes
-        if piece.name and not self.run.tells_tokens:
-            return running(piece.name)
         if nodes:
             return " ".join(self.run.word(known[node].token) for node in nodes if node in known)
         words = {"verify": f"{piece.size} rows", "draft": "a look, then a stop", "hrad": "H-RAD", "sync": "barrier"}
@@ -425,7 +421,7 @@ def _piece(span: Span, forward: DraftForward | None, facts: RoundFacts | None, z
     t0 = (span.t0 - zero) / 1e9
     size = forward.batch if forward else facts.rows if facts is not None and span.lane == "target" else 0
     kind = kinds.get(span.lane, "sync")
-    return LanePiece(span.lane, kind, t0, t0 + span.dur_ns / 1e9, size, forward, forwards=count, name=span.name)
+    return LanePiece(span.lane, kind, t0, t0 + span.dur_ns / 1e9, size, forward, forwards=count)
 
 
 def _gaps(pieces: Sequence[LanePiece], serial: bool) -> Iterator[LanePiece]:

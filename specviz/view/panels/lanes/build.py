@@ -34,7 +34,6 @@ _NUMBERS = (  # name, label, kind
     ("branch_mass", "p(B)", "percent"),
 )
 _NO_STEPS = "nothing drafted in this round"
-_NO_TOKENS = "not known: a profile tells when things ran, and no tokens"
 _NO_ROLLBACK = ("branch_lost", "trimmed")  # what a hit leaves behind
 
 
@@ -55,13 +54,8 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         """Times of single passes; most of all where drafting goes on beside the target."""
         ours = run.header is None or run.header.outside is None
         told = run.level != "none" and (ours or any(record.spans for record in run.rounds[:1]))
-        told = told and not (run.header is not None and run.header.imported)
+        told = told and run.tells_tokens and not (run.header is not None and run.header.imported)
         return int(told) + int(told and run.method_traits.pipelined)
-
-    @classmethod
-    def opens(cls, run: Run) -> bool:
-        """Of a profile times are known, and nothing else."""
-        return not run.tells_tokens and cls.worth(run) > 0
 
     def empty(self, reason: str) -> LanesModel:
         return LanesModel(reason)
@@ -111,13 +105,13 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             missing=None,
             chart=chart,
             steps=conf_steps(self.run, record, fates) if drafted else (),
-            steps_missing=_NO_STEPS if self.run.tells_tokens else _NO_TOKENS,
+            steps_missing=_NO_STEPS,
             fan=there,
             fan_missing="" if there else self._no_fan(record, now),
             hrad=hrad(record, metrics) if drafted else None,
             block=self._block(chart, fates, judged, record.index),
             summary=self._summary(clock, metrics),
-            cost=self._costs(clock, options.model_c, metrics) if self.run.tells_tokens else None,
+            cost=self._costs(clock, options.model_c, metrics),
             pay=self._pay.of(
                 self.run.rounds.n_complete,
                 lambda: pay_panel(self.run.header, self.run.calibration, metrics, self.run.knobs),
@@ -175,7 +169,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         self, record: RoundRecord, clock: Clock, until: int, now: Moment | None, judged: bool, waited: int
     ) -> list[LaneBlock]:
         """A round's blocks; of the one on screen only what has happened. `waited`: ns left out before it."""
-        known = self.facts.known(record.index) if self.run.tells_tokens else None
+        known = self.facts.known(record.index)
         pieces: list[LanePiece] = []
         if clock == "measured":
             header = self.run.header
@@ -183,7 +177,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             pieces = measured(record, known, self.run.rounds.began(0) + waited, serial)
         elif known is not None and known.played is not None:
             pieces = modelled(known.played)
-        if now is not None and now.phase < Phase.VERIFY and self.run.tells_tokens:
+        if now is not None and now.phase < Phase.VERIFY:
             verify = min((p.t0 for p in pieces if p.kind == "verify"), default=0.0)
             pieces = [p for p in pieces if now.phase == Phase.DRAFT and p.t1 <= verify and p.kind != "verify"]
         return list(LaneBlockBuilder(self.run, self.facts, record, until, judged).blocks(pieces))
@@ -197,7 +191,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         info = models.target if key == "target" and models else models.draft if key == "draft" and models else None
         own = key == "draft" and self.run.method_traits.exits != "none"
         label = "self-draft" if own else _LABELS.get(key, key)
-        label = "other" if key == "sync" and not self.run.tells_tokens else label
         return Lane(key, label, (info.device or "") if info else "", branch, _lane_text(key, mine, share))
 
     def _cursor(
@@ -255,8 +248,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def _no_blocks(self, clock: Clock, now: Moment) -> str:
         if now.phase < Phase.VERIFY:
             return "nothing has happened yet in this round"
-        if clock == "model" and not self.run.tells_tokens:
-            return "a profile does not tell what was drafted, so there is nothing that this clock could play"
         if clock == "model":
             return (
                 "the modelled clock knows rounds of a draft model and a target; early exits climb the target's own "
@@ -266,6 +257,8 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
 
     def _missing(self) -> str | None:
         header = self.run.header
+        if not self.run.tells_tokens:
+            return "This trace was made of a profile: it holds times of stages and no tokens."
         if header is not None and header.imported:
             return f"{header.imported} records counts only: no times of single passes are in this trace."
         if header is not None and header.outside is not None and not any(r.spans for r in self.run.rounds[:1]):
@@ -276,8 +269,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
 
     def _no_fan(self, record: RoundRecord, now: Moment) -> str:
         method = self.run.header.method if self.run.header else ""
-        if not self.run.tells_tokens:
-            return _NO_TOKENS
         if self.run.method_traits.pipelined:
             return "no branch point in this round yet" if now.phase < Phase.VERIFY else "no branch point in this round"
         return f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does"
@@ -305,20 +296,9 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             rows.append(WhyRow(label, percent(value), None, words) if value is not None else None)
         wasted = found.get("wasted_draft_s")
         rows.append(WhyRow("drafting lost", seconds(wasted), None, words) if wasted is not None else None)
-        rows += _spent(found) if clock == "measured" and not self.run.tells_tokens else []
         if clock == "model" and found.get("speedup") is not None:
             rows.insert(0, WhyRow("speed-up", f"{number(found['speedup'])}×", None, "modelled, over plain decoding"))
         return tuple(row for row in rows if row is not None)
-
-
-def _spent(metrics: Mapping[str, Any]) -> list[WhyRow | None]:
-    """Where rounds of a profile went: medians, and each stage's share of them together."""
-    took = metrics.get("stage_ms") or {}
-    whole = sum(each.value for each in took.values())
-    if not whole or metrics.get("round_ms") is None:
-        return []
-    rows = [WhyRow(name, f"{number(each.value)} ms", each.value / whole, "median") for name, each in took.items()]
-    return [WhyRow("a round", f"{number(metrics['round_ms'].value)} ms", None, "median"), *rows]
 
 
 def _row(metrics: "Metrics | None", name: str, label: str, kind: str) -> WhyRow | None:

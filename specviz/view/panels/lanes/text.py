@@ -222,9 +222,7 @@ def block_info(run: Run, facts: RunFacts, block: LaneBlock, fates: Fates, judged
     """Numbers and words of a block. `judged`: whether the verdict of its round may be told."""
     record = run.rounds[block.at[0]]
     title = f"{_NAMES[block.kind]} · {block.lane} · round {block.round}"
-    if not run.tells_tokens and block.kind != "idle":
-        title, text = f"{block.shown} · round {block.round}", _timed(run, record, block)
-    elif block.kind == "verify":
+    if block.kind == "verify":
         text = _verified(run, facts, record, block, judged, clock)
     else:
         text = _drafted(run, facts, record, block, fates) if block.kind in ("draft", "branch") else _waits(block)
@@ -242,14 +240,6 @@ def block_info(run: Run, facts: RunFacts, block: LaneBlock, fates: Fates, judged
         rows.append(WhyRow("useful", percent(block.useful), block.useful))
     first = next((node for node in block.nodes if node in record.query.nodes), None)
     return BlockInfo(title, mark, tuple(rows), text, first)
-
-
-def _timed(run: Run, record: RoundRecord, block: LaneBlock) -> str:
-    """A stage of which only the time is known, as a share of its round."""
-    what = {"verify": "The target's pass", "draft": "Drafting"}.get(block.kind, "What lies between passes")
-    took = record.end.t - record.start.t if record.end is not None else 0
-    share = f", {percent(block.took * 1e9 / took)} of the round" if took > 0 else ""
-    return f"{what}: {seconds(block.took)}{share}. A profile tells when things ran: no tokens, and what came of them."
 
 
 def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, judged: bool, clock: Clock) -> str:

@@ -1,13 +1,11 @@
-"""The bandit's panel from `adapt` records: what every action was expected to bring, what was done, what came of it.
+"""What was learnt while serving, from `adapt` records: a line a query, what was done after it, and what came of it.
 
 Seconds unless said otherwise; `gain` is a rise of the mean acceptance length.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from specviz.events import Adapt
 from specviz.runlog.fold import Run
@@ -17,13 +15,12 @@ from specviz.traits import MethodTraits
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels import Panel, Scene
-from specviz.view.words.numbers import UNKNOWN, mean, number, short_seconds
+from specviz.view.words.numbers import UNKNOWN, number, short_seconds
 
-Action = Literal["skip", "head", "full"]
-ACTIONS: dict[str, tuple[str, str]] = {  # glyph, words
-    "skip": ("·", "learn nothing"),
-    "head": ("◐", "output and rank head"),
-    "full": ("●", "every weight of the drafter"),
+ACTIONS: dict[str, str] = {
+    "skip": "learn nothing",
+    "head": "output and rank head",
+    "full": "every weight of the drafter",
 }
 REASONS: dict[str, str] = {
     "exploit": "it pays for sure: its lower bound is above 0",
@@ -34,82 +31,35 @@ REASONS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ArmView:
-    """One action at one query. Bounds in seconds; None: not on record."""
-
-    action: str
-    glyph: str
-    words: str
-    gain: float | None
-    se: float | None
-    save: float | None
-    cost: float | None
-    mean: float | None  # save - cost
-    lcb: float | None
-    ucb: float | None  # inf: too seldom tried
-    chosen: bool
-    n: int | None  # times taken before
-    text: str  # "LCB −.2 · mean .4 · UCB 1.1 s"
-
-
-@dataclass(frozen=True, slots=True)
 class AdaptStep:
     """A query and what was learnt at its end."""
 
     q: int
     index: int | None  # of its last round over the run: where to jump
     domain: str
-    n_rounds: int
     tau: float | None  # mean acceptance length of the query
-    S: float
-    s: float
-    n_rejections: int
+    s: float  # surprise a round
     action: str
     reason: str
     measured_gain: float | None  # by held-out coverage
-    coverage: tuple[float | None, float | None]  # held out, before and after
     regret: float | None  # by the bandit's own estimates
     total_regret: float  # up to here
-    replay_regret: float | None  # true regret, where replays were asked for
-    reverted: bool
-    reset: str | None  # "anchor", "base": weights put back
-    version: int  # of the weights after it
-    update_s: float | None
+    spent: float  # on exploring, up to here
     mark: Mark
-    arms: tuple[ArmView, ...]  # every allowed action, skip not among them
-    spent: float
-    budget: float
-    n_events: int | None
     words: str
     cursor: bool  # the query on screen
-
-
-@dataclass(frozen=True, slots=True)
-class DomainRow:
-    """Queries of one domain: the mean length of the earlier half and of the later half of them."""
-
-    domain: str
-    n: int
-    tau: float | None
-    first: float | None
-    last: float | None
+    reverted: bool
+    reset: str | None  # "anchor", "base": weights put back
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptView:
-    """The bandit over the run, at the query on screen."""
+    """The run, at the query on screen. `words`: the decision after it; `actions`: what each of them was worth there."""
 
     steps: tuple[AdaptStep, ...]
-    arms: tuple[ArmView, ...]  # of the query on screen
-    counts: tuple[tuple[str, int], ...]  # action, times taken
-    spent: float
-    budget: float
-    total_regret: float
-    n_reverted: int
-    version: int
-    domains: tuple[DomainRow, ...]
     words: str
-    summary: tuple[WhyRow, ...] = ()
+    actions: tuple[str, ...]
+    summary: tuple[WhyRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,108 +108,66 @@ def _missing(run: Run) -> str:
 
 
 def _view(run: Run, record: RoundRecord) -> AdaptView | None:
-    """The bandit at the query on screen; None before the first decision."""
+    """The queries; None before the first decision."""
     steps: list[AdaptStep] = []
+    learnt = [(query, query.adapt) for query in run.queries if query.adapt is not None]
     total = 0.0
-    for query in run.queries:
-        if query.adapt is not None:
-            total += query.adapt.regret or 0.0
-            steps.append(_step(query, query.adapt, total, query is record.query))
-    if not steps:
+    for query, found in learnt:
+        total += found.regret or 0.0
+        steps.append(_step(query, found, total, query is record.query))
+    if not learnt:
         return None
-    last = next((query.adapt for query in reversed(run.queries) if query.adapt is not None), None)
-    assert last is not None
-    here = next((step for step in steps if step.cursor), steps[-1])
-    taken = Counter(step.action for step in steps)
-    allowed = [*ACTIONS]
+    here = next((found for query, found in learnt if query is record.query), learnt[-1][1])
     return AdaptView(
-        steps=tuple(steps),
-        arms=here.arms,
-        counts=tuple((action, taken[action]) for action in allowed),
-        spent=last.spent,
-        budget=last.budget,
-        total_regret=total,
-        n_reverted=sum(step.reverted for step in steps),
-        version=last.version_after,
-        domains=tuple(_domains(steps)),
-        words=here.words,
-        summary=tuple(_summary(steps, last, total, taken)),
+        tuple(steps), step_words(here), tuple(_actions(here)), tuple(_summary([a for _, a in learnt], total))
     )
 
 
 def _step(query: Query, found: Adapt, total: float, cursor: bool) -> AdaptStep:
-    last = query.first + query.n_rounds - 1 if query.n_rounds else None
     domain = found.domain or (query.prefill.domain if query.prefill is not None else "") or ""
+    back = found.reverted or found.reset
     return AdaptStep(
         q=query.number,
-        index=last,
+        index=query.first + query.n_rounds - 1 if query.n_rounds else None,
         domain=shown(domain),
-        n_rounds=found.n_rounds or query.n_rounds,
         tau=found.mean_acceptance_length,
-        S=found.S,
         s=found.s,
-        n_rejections=found.n_rejections,
         action=found.action,
         reason=found.reason,
         measured_gain=found.measured_gain,
-        coverage=(found.coverage_before, found.coverage_after),
         regret=found.regret,
         total_regret=total,
-        replay_regret=found.replay_regret,
-        reverted=found.reverted,
-        reset=found.reset,
-        version=found.version_after,
-        update_s=found.update_s,
-        mark=_mark(found),
-        arms=tuple(_arms(found)),
         spent=found.spent,
-        budget=found.budget,
-        n_events=found.n_events or None,
+        mark="rejected" if back else "untested" if found.action == "skip" else "accepted",
         words=step_words(found),
         cursor=cursor,
+        reverted=found.reverted,
+        reset=found.reset,
     )
 
 
-def _mark(found: Adapt) -> Mark:
-    if found.reverted or found.reset:
-        return "rejected"
-    return "untested" if found.action == "skip" else "accepted"
-
-
-def _arms(found: Adapt) -> list[ArmView]:
-    """Every allowed action; of an older record the one that was taken."""
+def _actions(found: Adapt) -> list[str]:
+    """Every allowed action, the one taken marked; older records hold the one taken alone, and its words say it."""
     out = []
     for arm in found.arms:
-        ucb = math.inf if arm.ucb is None else arm.ucb
-        out.append(_arm(found, arm.action, arm.gain, arm.se, arm.save, arm.cost, arm.lcb, ucb, arm.n))
-    if not out and found.action != "skip":
-        out.append(_arm(found, found.action, found.gain, found.se, found.save, found.cost, found.lcb, found.ucb, None))
+        upper = math.inf if arm.ucb is None else arm.ucb
+        worth = (
+            f"expected {short_seconds(arm.save - arm.cost)}" if None not in (arm.save, arm.cost) else "not yet known"
+        )
+        out.append(
+            f"{'▶' if arm.action == found.action else ' '} {arm.action} ({ACTIONS.get(arm.action, '')}): {worth}, at "
+            f"least {short_seconds(arm.lcb)}, at most {short_seconds(upper)}; costs {short_seconds(arm.cost)}, "
+            f"taken {arm.n} times before"
+        )
     return out
-
-
-def _arm(
-    found: Adapt,
-    action: str,
-    gain: float | None,
-    se: float | None,
-    save: float | None,
-    cost: float | None,
-    lcb: float | None,
-    ucb: float | None,
-    n: int | None,
-) -> ArmView:
-    glyph, words = ACTIONS.get(action, ("?", action))
-    mean = save - cost if save is not None and cost is not None else None
-    text = f"at least {short_seconds(lcb)} · expected {short_seconds(mean)} · at most {short_seconds(ucb)}"
-    return ArmView(action, glyph, words, gain, se, save, cost, mean, lcb, ucb, action == found.action, n, text)
 
 
 def step_words(found: Adapt) -> str:
     """What was done after a query, why, and what came of it."""
-    what = ACTIONS.get(found.action, ("", found.action))[1]
     text = f"{found.n_rejections} rejections with a surprise of {number(found.s)} a round. "
     if found.frozen:
         return f"{text}Updates are frozen: nothing was learnt."
+    what = ACTIONS.get(found.action, found.action)
     text += f"Chosen: {found.action} ({what}): {REASONS.get(found.reason, found.reason)}."
     if found.action != "skip" and found.measured_gain is not None:
         text += (
@@ -278,33 +186,17 @@ def _share(value: float | None) -> str:
     return UNKNOWN if value is None else number(value)
 
 
-def _domains(steps: Sequence[AdaptStep]) -> list[DomainRow]:
-    """Length by domain, and whether it rose: first half of its queries against the rest."""
-    out = []
-    for domain in dict.fromkeys(step.domain for step in steps):
-        taus = [step.tau for step in steps if step.domain == domain and step.tau is not None]
-        half = (len(taus) + 1) // 2
-        early, late = taus[:half], taus[half:]
-        n = sum(step.domain == domain for step in steps)
-        out.append(DomainRow(domain or UNKNOWN, n, mean(taus), mean(early), mean(late)))
-    return out
-
-
-def _summary(steps: Sequence[AdaptStep], last: Adapt, total: float, taken: Counter[str]) -> list[WhyRow]:
-    share = last.spent / last.budget if last.budget else None
-    reverted = sum(step.reverted for step in steps)
+def _summary(learnt: list[Adapt], total: float) -> list[WhyRow]:
+    last, taken = learnt[-1], Counter[str](found.action for found in learnt)
+    share = min(1, last.spent / last.budget) if last.budget else None
     rows = [
-        WhyRow("queries", str(len(steps)), None, " · ".join(f"{name} {taken[name]}" for name in ACTIONS)),
-        WhyRow(
-            "exploring",
-            f"{short_seconds(last.spent)} of {short_seconds(last.budget)}",
-            None if share is None else min(1, share),
-        ),
+        WhyRow("queries", str(len(learnt)), None, " · ".join(f"{name} {taken[name]}" for name in ACTIONS)),
+        WhyRow("exploring", f"{short_seconds(last.spent)} of {short_seconds(last.budget)}", share),
         WhyRow("regret so far", short_seconds(total), None, "by the bandit's own estimates"),
-        WhyRow("taken back", str(reverted), None, "updates that made held-out coverage worse"),
+        WhyRow("taken back", str(sum(a.reverted for a in learnt)), None, "updates that made held-out coverage worse"),
         WhyRow("weights", f"version {last.version_after}"),
     ]
-    true = [step.replay_regret for step in steps if step.replay_regret is not None]
+    true = [found.replay_regret for found in learnt if found.replay_regret is not None]
     if true:
         rows.insert(3, WhyRow("true regret", short_seconds(sum(true)), None, "by replaying every action on copies"))
     return rows

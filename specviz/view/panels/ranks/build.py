@@ -14,7 +14,7 @@ from specviz.view.panels.ranks import counts
 from specviz.view.panels.ranks.facts import RankFacts
 from specviz.view.panels.ranks.model import ExpansionView, RankOptions, RanksModel
 from specviz.view.panels.ranks.text import ending_words, offered_words, shape_words
-from specviz.view.panels.ranks.tree import chosen, drafted_rows, expansion_views, rank_tree
+from specviz.view.panels.ranks.tree import badges, chosen, drafted_rows, expansion_views, tree_text
 from specviz.view.why.closing_text import closing_words
 from specviz.view.words.numbers import number, percent
 from specviz.view.words.palette import CLOSING, Phase
@@ -111,7 +111,9 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
         title, here = chosen(self.run, family, views, scene.selected) if views else ("", ())
         return replace(
             over_run,
-            tree=rank_tree(family, scene.tree, now),
+            badges=badges(family),
+            n_pruned=sum(not node.kept for node in family.nodes.values()),
+            tree_text=tree_text(family, now),
             expansions=here,
             expansions_title=title,
             round_expansions=views,
@@ -142,6 +144,7 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
             widths=widths,
             widths_words=counts.width_words(widths),
             reach=counts.reach_points(picked),
+            reach_rows=counts.reach_rows(picked),
             slot_rows=counts.slot_rows(picked),
             block_rows=counts.block_rows(self.run, metrics),
             depth_rows=counts.depth_rows(metrics),

@@ -11,6 +11,7 @@ from specviz.view.frame.steps import root_text
 from specviz.view.panels.ranks.facts import Picked, Placed, true_token
 from specviz.view.panels.ranks.model import (
     BUCKETS,
+    REACH_WIDTHS,
     BlockRow,
     CellEntry,
     CellList,
@@ -19,6 +20,7 @@ from specviz.view.panels.ranks.model import (
     DepthRow,
     RankFilter,
     ReachPoint,
+    ReachRow,
     SlotRow,
     WidthRow,
 )
@@ -252,6 +254,22 @@ def reach_points(picked: Picked) -> tuple[ReachPoint, ...]:
         ReachPoint(width, value, share(sum(seen.n_children >= width for seen in known), len(known)))
         for width, value in enumerate(shares, 1)
     )
+
+
+def reach_rows(picked: Picked) -> tuple[ReachRow, ...]:
+    """The same by predicted bucket, at some widths: what another width for it would have covered. Exact: what a slot
+    says does not depend on how many of its tokens became children."""
+    from specviz.metrics import ranks
+
+    written, out = picked.wanted.path_only, []
+    for bucket, name in enumerate(BUCKETS):
+        mine = [seen for seen in picked.known if seen.bucket == bucket]
+        if mine:
+            shares = ranks.reach(mine, MOST_REACH, written)
+            covered = share(sum(seen.covers(written) for seen in mine), len(mine))
+            at = tuple(shares[width - 1] for width in REACH_WIDTHS)
+            out.append(ReachRow(name, len(mine), _width(mine, bucket), covered, at))
+    return tuple(out)
 
 
 def slot_rows(picked: Picked) -> tuple[SlotRow, ...]:

@@ -4,7 +4,8 @@ An *expansion* is one (block, slot) distribution at one parent node; ranks belon
 offered by several. Figures *on the path* are conditional on a right prefix, those over *all kept* parents are not.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from specviz.runlog.run import Mark
@@ -51,53 +52,6 @@ class RankOptions(PanelOptions):
     def let_go(self) -> "RankOptions":
         """No expansion of the cell."""
         return replace(self, entry=None)
-
-
-@dataclass(frozen=True, slots=True)
-class RankNode:
-    """A node of the round with where it came from. Rows come depth first; `rails` draws the lines before it."""
-
-    id: int
-    parent: int
-    depth: int
-    rails: str  # "│ ├─", "" for the root
-    shown: str
-    mark: Mark
-    glyph: str
-    word: str
-    badge: str  # "b1·s0 #1", "level 2 #3", "head 0 #1"; "" for the root
-    block: int | None  # 1-based; None: the method has no blocks
-    slot: int | None
-    head: int | None  # medusa
-    rank: int | None  # 1-based, in the distribution that made it
-    cum: float | None  # log-probability of the drafted path
-    chance: str  # the same, linear, ".41"
-    spine: bool  # the greedy token of some slot
-    merged: int  # offers of the same token at the same parent beyond the first
-    start: int | None  # number of the block that starts here
-    start_block: int | None  # its level, 2..
-    expansion: int | None  # id of the one that made it
-    kept: bool  # sent to the target
-    path: bool  # became text
-    cursor: bool
-    flags: tuple[str, ...]  # "spine", "starts block 2", "merged 2", "pruned": the marks in words
-
-
-@dataclass(frozen=True, slots=True)
-class RankTree:
-    """The round's tree with badges. `missing`: why there is none. Nodes: root first, then depth first."""
-
-    nodes: tuple[RankNode, ...]
-    n_raw: int | None  # tokens offered
-    n_merged: int | None  # of them there already
-    n_pruned: int
-    n_kept: int
-    n_hidden: int  # pruned nodes left out (Options.folding "none" shows them)
-    text: str  # "102 offered · 12 merged · 30 pruned · 60 sent · 4 accepted"
-    missing: str | None = None
-
-    def node(self, id: int) -> RankNode | None:
-        return next((node for node in self.nodes if node.id == id), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +190,20 @@ class ReachPoint:
     used: float | None  # share of expansions given that width or more
 
 
+REACH_WIDTHS = (1, 2, 3, 4, 6, 8, 10, 15, 20)
+
+
+@dataclass(frozen=True, slots=True)
+class ReachRow:
+    """One predicted bucket: how wide it was, what that covered, and what each of `REACH_WIDTHS` would have covered."""
+
+    bucket: str
+    n: int
+    width: str
+    covered: float | None
+    at: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SlotRow:
     """One (block, slot). `top1`: the target's best token stood first; `bucket`: its bucket was predicted."""
@@ -287,7 +255,9 @@ class RanksModel:
     filter_text: str = ""  # "all blocks · all slots · all kept"
     blocks: tuple[int, ...] = ()  # to choose from
     slots: tuple[int, ...] = ()
-    tree: RankTree | None = None
+    badges: Mapping[int, str] = field(default_factory=dict)  # of drafted nodes: "b1·s0 #1", "level 2 #3"
+    n_pruned: int = 0  # drafted nodes that were not sent
+    tree_text: str = ""  # "102 offered · 12 merged · 30 pruned · 60 sent · 4 accepted"
     expansions: tuple[ExpansionView, ...] = ()  # those of `expansions_title`
     expansions_title: str = ""  # "offered after n14 “▁mat”", "that offered n14 “▁mat”"
     round_expansions: tuple[ExpansionView, ...] = ()  # all of the round, in id order
@@ -298,6 +268,7 @@ class RanksModel:
     widths: tuple[WidthRow, ...] = ()
     widths_words: str = ""
     reach: tuple[ReachPoint, ...] = ()
+    reach_rows: tuple[ReachRow, ...] = ()
     slot_rows: tuple[SlotRow, ...] = ()
     block_rows: tuple[BlockRow, ...] = ()
     depth_rows: tuple[DepthRow, ...] = ()

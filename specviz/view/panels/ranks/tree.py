@@ -1,113 +1,37 @@
-"""The tree of a round with where each node came from: block, slot and rank, spine against siblings, starts, merges."""
+"""Where the nodes of a round's tree came from, and what every slot said: block, slot, rank, starts, merges."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from specviz.events import Expansion, Node, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment, node_text, root_text
 from specviz.view.panels.ranks.facts import offering, true_token
-from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, OfferedToken, Outcome, RankNode, RankTree
+from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, OfferedToken, Outcome
 from specviz.view.panels.ranks.text import node_phrase, truth_words, width_words
-from specviz.view.words.numbers import UNKNOWN, fine, number
+from specviz.view.words.numbers import fine, number
 from specviz.view.words.palette import CLOSING, ROOT, RankCost
 
-RAILS = {(False, False): "├─", (False, True): "└─", (True, False): "┝━", (True, True): "┕━"}  # spine, last
+
+def badges(family: RoundTree) -> dict[int, str]:
+    """Of every drafted node where it came from, and which choice it was there: `b1·s0 #1 +2 ◎`, `level 2 #3`,
+    `head 0 #1`. `+2`: offered twice more, `◎`: a block starts there."""
+    out = {}
+    for id, node in family.nodes.items():
+        merged = f"+{len(node.src['merged'])}" if node.src.get("merged") else ""
+        starts = "◎" if _int(node.src.get("start")) is not None else ""
+        if place := _place(node):
+            out[id] = " ".join(filter(None, (place, merged, starts)))
+    return out
 
 
-def rank_tree(family: RoundTree, seen: TreeFrame, now: Moment) -> RankTree:
-    """The nodes that `seen` shows, with their badges."""
-    record = family.record
-    children: dict[int, list[TreeNode]] = {}
-    for node in sorted(seen.nodes, key=lambda node: (node.row, node.column)):
-        if node.id != ROOT:
-            children.setdefault(node.parent, []).append(node)
-    places = {(each.parent, each.block, each.slot): each.id for each in record.expansions}
-    makers = {
-        i: born.src.get("expansion", places.get((born.parent, born.src.get("block", -1), born.src.get("slot", -1))))
-        for i, born in family.nodes.items()
-    }
-    levels = {block.start: block.block for block in record.blocks}
-    path = {node.id for node in seen.nodes if node.winning and node.id not in (ROOT, CLOSING)}
-    root = seen.node(ROOT)
-    rows = [] if root is None else [_row(family, root, "", makers, levels, path)]
-    rows += [_row(family, node, rails, makers, levels, path) for node, rails in _walk(family, children, ROOT, "")]
-    nodes, tree = family.nodes, record.tree
-    n_kept = sum(node.kept for node in nodes.values())
-    return RankTree(
-        nodes=tuple(rows),
-        n_raw=tree.n_raw if tree else None,
-        n_merged=tree.n_merged if tree else None,
-        n_pruned=len(nodes) - n_kept,
-        n_kept=n_kept,
-        n_hidden=len(nodes) - sum(row.id in nodes for row in rows),
-        text=_text(family, now, n_kept),
-        missing=seen.missing,
-    )
-
-
-def _walk(
-    family: RoundTree, children: dict[int, list[TreeNode]], parent: int, before: str
-) -> Iterator[tuple[TreeNode, str]]:
-    """Depth first, each with the lines before it."""
-    mine = children.get(parent, [])
-    for k, node in enumerate(mine):
-        last = k == len(mine) - 1
-        yield node, before + RAILS[_spine(family.nodes.get(node.id)), last]
-        yield from _walk(family, children, node.id, before + ("  " if last else "│ "))
-
-
-def _spine(node: Node | None) -> bool:
-    return node is not None and node.src.get("spine") is True
-
-
-def _row(
-    family: RoundTree, node: TreeNode, rails: str, makers: dict[int, int | None], levels: dict[int, int], path: set[int]
-) -> RankNode:
-    born = family.nodes.get(node.id)
-    src = born.src if born is not None else {}
-    block, slot, head, rank = (_int(src.get(name)) for name in ("block", "slot", "head", "rank"))
-    start, cum = _int(src.get("start")), src.get("cum")
-    merged = len(src.get("merged") or ())
-    log = float(cum) if isinstance(cum, int | float) else None
-    kept = born is None or born.kept
-    return RankNode(
-        id=node.id,
-        parent=node.parent,
-        depth=node.depth,
-        rails=rails,
-        shown=node.shown,
-        mark=node.mark,
-        glyph=node.glyph,
-        word=node.word,
-        badge=badge(born),
-        block=block,
-        slot=slot,
-        head=head,
-        rank=rank,
-        cum=log,
-        chance=UNKNOWN if log is None else fine(math.exp(min(0.0, log))),
-        spine=_spine(born),
-        merged=merged,
-        start=start,
-        start_block=levels.get(start) if start is not None else None,
-        expansion=makers.get(node.id),
-        kept=kept,
-        path=node.id in path,
-        cursor=node.cursor,
-        flags=tuple(_flags(born, levels)),
-    )
-
-
-def badge(node: Node | None) -> str:
-    """`b1·s0 #1`, `level 2 #3`, `head 0 #1`: where a node came from and which choice it was."""
-    src = node.src if node is not None else {}
-    rank = _int(src.get("rank"))
-    if node is None or rank is None:
+def _place(node: Node) -> str:
+    """`b1·s0 #1`; "" where it is not on record."""
+    src, rank = node.src, _int(node.src.get("rank"))
+    if rank is None:
         return ""
     if "block" in src:
         return f"b{src['block']}·s{src.get('slot', '?')} #{rank}"
@@ -117,35 +41,22 @@ def badge(node: Node | None) -> str:
 def drafted_rows(family: RoundTree, id: int) -> tuple[WhyRow, ...]:
     """Which block and slot, level or head drafted a node, and as which choice."""
     node = family.nodes[id]
-    text, src = badge(node), node.src
+    text, src, cum = _place(node), node.src, node.src.get("cum")
     if not text:
         return ()
     notes = ["spine" if src.get("spine") else "sibling"] if "spine" in src else []
     level = next((block.block for block in family.record.blocks if block.start == src.get("start") and block.start), 0)
     notes += [f"block {level} starts here"] if level else []
     notes += [f"offered {len(src['merged']) + 1}×"] if src.get("merged") else []
-    return (WhyRow("drafted", text, None, ", ".join(notes)),)
+    rows = [WhyRow("drafted", text, None, ", ".join(notes))]
+    if isinstance(cum, int | float):
+        rows.append(WhyRow("path chance", fine(math.exp(min(0.0, cum))), None, "by the draft, root to here"))
+    return tuple(rows)
 
 
-def _flags(node: Node | None, levels: dict[int, int]) -> Iterator[str]:
-    """The marks of a node in words."""
-    if node is None:
-        return
-    if _spine(node):
-        yield "spine"
-    start = _int(node.src.get("start"))
-    if start is not None:
-        level = levels.get(start)
-        yield f"block {level} starts here" if level is not None else "the next block starts here"
-    if merged := len(node.src.get("merged") or ()):
-        yield f"offered {merged + 1} times, merged"
-    if not node.kept:
-        yield "pruned"
-
-
-def _text(family: RoundTree, now: Moment, n_kept: int) -> str:
+def tree_text(family: RoundTree, now: Moment) -> str:
     """`102 offered · 12 merged · 30 pruned · 60 sent · 4 accepted`."""
-    tree, n = family.record.tree, len(family.nodes)
+    tree, n, n_kept = family.record.tree, len(family.nodes), sum(node.kept for node in family.nodes.values())
     parts = [f"{tree.n_raw} offered", f"{tree.n_merged} merged"] if tree is not None else [f"{n} drafted"]
     parts += [f"{n - n_kept} pruned", f"{n_kept} sent"]
     if now.all_tested:
