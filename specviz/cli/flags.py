@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from specviz.errors import SpecvizError
 from specviz.names import COMPILE
 from specviz.trace.files import FLAG, KEPT_MB, STREAMED_MB, VARIABLE
 
@@ -33,6 +34,16 @@ def value(names: str, kind: "click.ParamType[Any]", default: Any, meaning: str =
     return click.option(
         *names.split(), type=kind, default=default, help=meaning or None, **{"show_default": True, **rest}
     )
+
+
+def gone(name: str, instead: str) -> Option:
+    """An option that was taken out. It stands in no help; who gives it is told what to do now."""
+
+    def refuse(_ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value is not None:
+            raise SpecvizError(f"{name}: {instead}")
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
 
 
 TARGET = text("--target", "MODEL", "Name, folder, GGUF file or hub id of the target [default: the embedded one].")

@@ -267,9 +267,8 @@ ALLOWED = {
     ),
     "arrays of the host": (
         "engine/model/exact/plan.py engine/model/compiled/passes.py engine/model/compiled/rows.py "
-        "engine/model/compiled/layer.py engine/model/compiled/surplus.py engine/model/parted/message.py "
-        "methods/lookahead/drafter.py "
-        "engine/model/parted/leader.py engine/model/graphs/rows.py"
+        "engine/model/compiled/layer.py engine/model/compiled/surplus.py "
+        "methods/lookahead/drafter.py engine/model/graphs/rows.py"
     ),
     "lanes that overlap end together; marks that were passed": "engine/decode/overlap.py engine/decode/round.py",
     "measures a machine before the run": (

@@ -27,14 +27,13 @@ from specviz.probability.draft import ROOT
 PARENTS = (ROOT, ROOT, 0, 1)  # two branches of two nodes
 
 
-def tolerance(dtype: torch.dtype, parted: bool = False) -> float:
+def tolerance(dtype: torch.dtype) -> float:
     """Largest allowed difference, relative to the spread of the logits; of what a layer adds, a third of it.
 
     In float64 too it is that of float32: where the library spells attention out, its softmax is taken in float32.
-    `parted`: layers whose sums are added up over processes. In 16 bits every part of a sum is rounded there: .23 on
-    SmolLM2 over three of them. A row that sees another branch is 1.5 away, one at the next position .5.
+    A row that sees another branch is 1.5 away, one at the next position .5.
     """
-    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.45 if parted else 0.15)
+    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.15)
 
 
 States = tuple[torch.Tensor, ...]  # [n, width] at the entry of every layer, and behind the last
@@ -85,11 +84,11 @@ def reference(model: Any, name: str, vocab: int) -> Reference:
 
 
 @torch.inference_mode()
-def self_test(adapter: ModelAdapter, want: Reference, parted: bool = False) -> None:
+def self_test(adapter: ModelAdapter, want: Reference) -> None:
     """Raises ModelError, with the layer type, when the adapter's layers or logits are not the untouched model's."""
     kind = type(adapter.layers[0]).__name__
     try:
-        unlike = _unlike(adapter, want, tolerance(adapter.dtype, parted))
+        unlike = _unlike(adapter, want, tolerance(adapter.dtype))
     except ModelError as error:
         raise ModelError(f"{adapter.name}: layers of type {kind}: {error}") from None
     except Exception as error:
