@@ -72,7 +72,7 @@ def lean_start(device: str | None = None) -> Iterator[None]:
         return
     gc.disable()  # a search for garbage goes through all that was made, and nearly all of it stays
     try:
-        with nullcontext() if (device or "").startswith("auto") else lean_imports():
+        with nullcontext() if device == "auto" else lean_imports():
             yield
     finally:
         gc.freeze()

@@ -56,8 +56,8 @@ DRAFT = text(
 DEVICE = text(
     "--device --device-map device",
     "NAME",
-    "cpu, cuda, cuda:N or mps; auto: a target spread over what is here, GPUs first, then memory, then disk; "
-    "auto:cuda:0=20GiB,cpu=64GiB: so much of each at most [default: cpu].",
+    "cpu, cuda, cuda:N or mps; auto: a target spread over what is here, GPUs first, then memory, then disk "
+    "[default: cpu].",
 )
 DTYPE = text(
     "--dtype",

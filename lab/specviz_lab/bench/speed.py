@@ -75,7 +75,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     ratios = ratios_of(settings.arms, measured.samples)
     # The bars are set for the embedded pair in float32 on a processor.
     own = settings.target is None and settings.draft is None and settings.shape is None
-    whole = pair.target.adapter.device.type == "cpu" and not pair.target.adapter.spread
+    whole = pair.target.adapter.device.type == "cpu" and not pair.target.adapter.mapped
     applies = own and pair.target.info.dtype == "float32" and whole
     return Report(
         wall=datetime.now(UTC).isoformat(timespec="seconds"),

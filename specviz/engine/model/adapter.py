@@ -119,11 +119,11 @@ def _scale(config: Any, name: str) -> float | None:
 class ModelAdapter:
     """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here.
 
-    `spread`: hooks of the library's bring rows and weights together; layers must be called as they are.
+    `mapped`: hooks of the library's bring rows and weights together; layers must be called as they are.
     `twin_of`: the model that this one is in fewer bits, where it reads that one's keys and values.
     """
 
-    spread = False
+    mapped = False
     twin_of: "ModelAdapter | None" = None
     layers_told = ""  # what a header says of its layers, where they are not run as usual
 

@@ -13,13 +13,12 @@ from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.model.compiled.surplus import surplus_kernel
 from specviz.engine.model.drafts.shared_ends import ends_of
 from specviz.engine.model.exact.proof import BITWISE, exact_here
+from specviz.engine.model.files.device_map import AUTO, load_mapped
 from specviz.engine.model.files.dtypes import SMALL_PARAMS
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
 from specviz.engine.model.graphs.passes import graph_passes
 from specviz.engine.model.layers.direct_layer import run_directly
-from specviz.engine.model.spread.layout import is_auto
-from specviz.engine.model.spread.loading import load_spread
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import usual_draft
@@ -93,7 +92,7 @@ def _loaded(
         keep_freed_memory()
     first = _target(target, device, dtype)
     told("target")
-    if is_auto(device):  # a draft model is small: it lies whole where the target's rows begin and end
+    if device == AUTO:  # a draft model is small: it lies whole where the target's rows begin and end
         device = str(first.adapter.device)
     second = None
     if needs_draft:
@@ -111,7 +110,7 @@ def _loaded(
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
     for one in (first, second):
-        if one is not None and not one.adapter.spread:
+        if one is not None and not one.adapter.mapped:
             run_directly(one.adapter)
             one.adapter.uncompiled = compile_passes(one.adapter)
     SURPLUS.kernel = surplus_kernel()
@@ -162,7 +161,7 @@ def _exact(adapter: ModelAdapter) -> str:
 
 
 def _target(name: str | None, device: str | None, dtype: str | None) -> Loaded:
-    return load_spread(name, device, dtype) if is_auto(device) else load(name, "target", device, dtype)
+    return load_mapped(name, dtype) if device == AUTO else load(name, "target", device, dtype)
 
 
 def _drafting(

@@ -139,12 +139,12 @@ def plain_tokenizer(where: str) -> Any:
 
 
 def plain_model(
-    name: str, role: str, dtype: torch.dtype, where: str | None = None, target: Any = None, spread: Any = None
+    name: str, role: str, dtype: torch.dtype, where: str | None = None, target: Any = None, library: Any = None
 ) -> Any:
     """The library's own causal LM of a folder or hub id, every weight of it from there. Raises ModelError.
 
     `where`: what `found` said of the name, if it was asked already. `target`: whose embedding and head a draft model
-    may take. `spread`: what the library must know to lay it over several devices.
+    may take. `library`: what it must know to lay the model over several devices.
     """
     option = f"--{role} {name}"
     where = found(name, f"--{role}") if where is None else where
@@ -156,10 +156,10 @@ def plain_model(
             model, told = gguf_model.read_model(Path(where), dtype)
         elif ends is not None and ends.layers:
             model, told = corrected.read(option, Path(where), ends.layers, target)
-        elif not spread and (plain := _as_stored(where, dtype)) is not None:
+        elif not library and (plain := _as_stored(where, dtype)) is not None:
             model, told = plain, {}
         else:
-            model, told = _read(where, dtype, spread or {})
+            model, told = _read(where, dtype, library or {})
     if ends is not None:
         told["missing_keys"] = shared_ends.lend(option, model, set(told.get("missing_keys") or ()), target)
     refuse_holes(option, model, told)
@@ -177,7 +177,7 @@ def _as_stored(where: str, dtype: torch.dtype) -> Any | None:
         return None
 
 
-def _read(where: str, dtype: torch.dtype, spread: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _read(where: str, dtype: torch.dtype, library: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     from transformers import AutoModelForCausalLM
 
     read: tuple[Any, dict[str, Any]] = AutoModelForCausalLM.from_pretrained(
@@ -187,7 +187,7 @@ def _read(where: str, dtype: torch.dtype, spread: Mapping[str, Any]) -> tuple[An
         trust_remote_code=False,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused by the caller
-        **spread,
+        **library,
     )
     return read
 
