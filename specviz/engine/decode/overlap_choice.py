@@ -28,15 +28,13 @@ import numpy as np
 import torch
 
 from specviz.cost.ledger import Clock
-from specviz.cost.roofline import bound
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.overlap import Launched, OverlapLanes, Serial, Threads
-from specviz.engine.decode.pass_cost import machine_rates, work_of
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import Rows, fill
 from specviz.errors import SpecvizError, suggestion
-from specviz.events import Calibration, MachineRates, PassParts
+from specviz.events import Calibration
 from specviz.names import LANES
 
 CONTEXT, WIDTH, STEPS, TURNS = 64, 5, 3, 7
@@ -164,7 +162,7 @@ class _Trial:
 
 
 WIDTHS = (1, 2, 3, 5, 9, 17)
-CONTEXT, REPEATS, LEAST, PARTED = 64, 20, 3, 5
+CONTEXT, REPEATS, LEAST = 64, 20, 3
 PATIENCE_S = 1.5  # for a small model that is ample for 20; a large one gets LEAST whatever they take
 FEW, SLOW_NS = (1, 5), 250_000_000  # a target whose pass takes so long is timed at few widths, each once
 ENDS = (WIDTHS[0], WIDTHS[-1])  # that are timed to price exact rows before a run
@@ -232,11 +230,7 @@ def _measure(
         target_ns=ours,
         draft_ns=theirs,
         repeats=repeats,
-        rates=_rates(target, ours[0]),
-        target_work=work_of(target),
-        draft_work=work_of(draft) if draft is not None else None,
         plain_ns=plain,
-        target_parts=_parts(target, min(repeats, PARTED)) if target.device.type == "cpu" else None,
     )
 
 
@@ -245,39 +239,6 @@ def _unpadded(target: ModelAdapter) -> ModelAdapter:
     found = copy(target)
     found.widths = found.compiled = None
     return found
-
-
-def _rates(target: ModelAdapter, took_ns: int) -> MachineRates:
-    """As known on disk; found again where a pass was faster than they allow, so that a busy probe is forgotten."""
-    work, rates = work_of(target), machine_rates(target.device, target.dtype)
-    beaten = work is not None and bound(work, rates, 1, CONTEXT).seconds > took_ns / 1e9
-    return machine_rates(target.device, target.dtype, again=True) if beaten else rates
-
-
-@torch.inference_mode()
-def _parts(model: ModelAdapter, n: int) -> PassParts:
-    """Where a pass over one row spends its time, medians of `n`: in its layers, in its head, and in neither.
-
-    On the host alone: on a device the host only launches, and waits at the end.
-    """
-    tokens = [1 % model.vocab] * CONTEXT
-    cache = model.new_cache(CONTEXT + 1)
-    found: list[tuple[int, int, int]] = []
-    for _ in range(n):
-        fill(model, cache, tokens)
-        began = time.perf_counter_ns()
-        rows = Rows(model, cache)
-        rows.add(tokens[0], -1)
-        hidden = rows.climb(0)
-        block = model.block(hidden, [CONTEXT], None, range(CONTEXT + 1))
-        ready = time.perf_counter_ns()
-        hidden = model.run(hidden, block, cache, 0, model.n_layers)
-        top = time.perf_counter_ns()
-        model.logits(hidden)
-        found.append((top - ready, time.perf_counter_ns() - top, ready - began))
-        cache.follow(tokens)
-    layers, head, host = (round(median(column)) for column in zip(*found, strict=True))
-    return PassParts(layers=layers, head=head, host=host)
 
 
 def _is_slow(target: ModelAdapter) -> bool:
