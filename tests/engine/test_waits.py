@@ -254,7 +254,7 @@ def test_a_stage_on_a_device_ends_without_a_wait() -> None:
 
 READERS = {"item", "tolist", "cpu", "numpy", "nonzero", "synchronize"}
 _REDUCED = {"sum", "max", "min", "argmax", "argmin", "all", "any", "mean", "norm", "amax"}
-PLACES = ("engine/decode", "engine/model", "engine/record", "methods", "probability", "verifiers")
+PLACES = ("engine", "methods", "probability", "verifiers")
 # Reads that are no waits of a round, each with why.
 ALLOWED = {
     "the helper itself": "probability/host.py engine/model/host.py",
@@ -263,10 +263,10 @@ ALLOWED = {
         "verifiers/multi_traversal.py engine/record/verify_records.py engine/decode/session.py"
     ),
     "another way is taken for rows on a device": (
-        "probability/draws.py engine/decode/sampling.py engine/record/device_stats.py methods/trained/layers.py"
+        "probability/draws.py engine/decode/sampling.py engine/row_stats.py methods/trained/layers.py"
     ),
     "arrays of the host": (
-        "engine/model/exact/plan.py engine/model/compiled/passes.py engine/model/compiled/rows.py "
+        "engine/model/exact/plan.py engine/model/compiled/passes.py "
         "engine/model/compiled/layer.py engine/model/compiled/surplus.py "
         "methods/lookahead/drafter.py engine/model/graphs/rows.py"
     ),

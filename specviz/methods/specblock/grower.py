@@ -23,7 +23,7 @@ from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import Model
 from specviz.engine.model.host import sent
 from specviz.engine.model.rows import BLOCK, Rows, fill
-from specviz.engine.record.device_stats import entries
+from specviz.engine.row_stats import entries
 from specviz.events import six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import ints, reals
