@@ -271,7 +271,7 @@ ALLOWED = {
         "methods/lookahead/drafter.py engine/model/graphs/rows.py"
     ),
     "lanes that overlap end together; marks that were passed": "engine/decode/overlap.py engine/decode/round.py",
-    "measures a machine before the run": ("engine/decode/overlap_choice.py methods/early_exit/clock.py"),
+    "measures a machine before the run": "engine/decode/overlap_choice.py engine/measure.py",
     "loads, makes or proves a model or a part": (
         "engine/model/drafts/corrected.py engine/model/few_bits/grids.py engine/model/few_bits/weight_only.py "
         "engine/model/files/loading.py engine/model/layers/direct_layer.py engine/model/selftest.py "

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from specviz.cost.payoff import Payoff, PositionChance, RoundCosts, payoff
-from specviz.engine.decode.overlap_choice import calibrate
+from specviz.engine.measure import calibrate
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.run.local import Pair
 from specviz.events import Calibration
