@@ -278,7 +278,6 @@ ALLOWED = {
         "methods/early_exit/heads.py methods/kangaroo/adapter.py methods/trained/part_kind.py methods/trained/parts.py"
     ),
     "learns between queries": "methods/online/trainer.py methods/online/update.py methods/specblock/losses.py",
-    "the library's own loop, which is watched": "engine/record/assisted.py",
 }
 
 
