@@ -23,7 +23,7 @@ from specviz.cost.ledger import Clock
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import Rows, fill
+from specviz.engine.model.rows import ForwardBatch, fill
 from specviz.events import Calibration
 
 WIDTHS = (1, 2, 3, 5, 9, 17)
@@ -142,7 +142,7 @@ def _once(model: Model, cache: KVCache, token: int, width: int, siblings: bool) 
     # One thread on the host works all of the time it has: its own clock runs as on a quiet machine.
     now = time.thread_time_ns if not cuda and torch.get_num_threads() == 1 else time.perf_counter_ns
     began = now()
-    rows = Rows(model, cache)
+    rows = ForwardBatch(model, cache)
     for number in range(width):
         rows.add(token, -1 if siblings else number - 1)
     rows.take()
@@ -202,7 +202,7 @@ def _climb(target: ModelAdapter, width: int, by_one: bool) -> tuple[int, torch.T
     """Nanoseconds of `width` rows through all layers, in one call or one call a layer; and their last states."""
     tokens, cache = [1 % target.vocab] * CONTEXT, target.new_cache(CONTEXT + width)
     fill(target, cache, tokens)
-    rows = Rows(target, cache)
+    rows = ForwardBatch(target, cache)
     rows.add_line([1 % target.vocab] * width)
     for layer in range(1, target.n_layers) if by_one else ():
         rows.climb(layer)

@@ -23,7 +23,7 @@ from specviz.engine.model.drafts.self_draft import self_draft
 from specviz.engine.model.files.device_map import AUTO, MappedAdapter, device_map
 from specviz.engine.model.files.loading import fingerprint
 from specviz.engine.model.pair import Pair, load_pair
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError, SpecvizError
 from specviz.methods import all_methods
@@ -121,11 +121,11 @@ def test_rows_meet_what_they_need_on_every_device(arch: str) -> None:
         adapter = _on_two_devices(build_plain(arch))
         assert [place.type for place in adapter.places] == ["cpu", SECOND, SECOND]
         cache = adapter.new_cache(32)
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         rows.add_line([1, 2, 3, 4, 5])
         assert rows.take().shape == (5, VOCAB)
         cache.follow([1, 2, 3, 4, 5])
-        rows = Rows(adapter, cache, taps=(2,))
+        rows = ForwardBatch(adapter, cache, taps=(2,))
         root = rows.add(6, -1)
         rows.add(7, root)
         rows.add(8, root)

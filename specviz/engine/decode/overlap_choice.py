@@ -16,7 +16,7 @@ import torch
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.overlap import Launched, OverlapLanes, Serial, Threads
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
-from specviz.engine.model.rows import Rows, fill
+from specviz.engine.model.rows import ForwardBatch, fill
 from specviz.errors import SpecvizError, suggestion
 from specviz.names import LANES
 
@@ -128,12 +128,12 @@ class _Trial:
         return (time.perf_counter() - began) * 1e3
 
     def _pass(self) -> Any:
-        rows = Rows(self.models[0], self.caches[0])
+        rows = ForwardBatch(self.models[0], self.caches[0])
         rows.add_line([1 % rows.model.vocab] * WIDTH)
         return rows.take()
 
     def _steps(self) -> Any:
-        rows, row, token = Rows(self.models[1], self.caches[1]), -1, 1 % self.models[1].vocab
+        rows, row, token = ForwardBatch(self.models[1], self.caches[1]), -1, 1 % self.models[1].vocab
         for _ in range(STEPS):
             row = rows.add(token, row)
             token = int(rows.take()[0].argmax())

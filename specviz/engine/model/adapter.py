@@ -44,7 +44,7 @@ class ForwardInputs:
 
 
 class Model(Protocol):
-    """What `Rows` needs of a model; `ModelAdapter` is the real one, tests have a table.
+    """What `ForwardBatch` needs of a model; `ModelAdapter` is the real one, tests have a table.
 
     `hidden` is `[1, n, width]`; `visible` and `kv_positions` are numpy `[n, kv]` and `[kv]`, None for a plain line;
     `logits` returns `[n, V]`. `lo..hi` are layers, from 0.

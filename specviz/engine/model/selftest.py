@@ -19,7 +19,7 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter, decoder
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.errors import ModelError
 from specviz.model_folder import line_of, shown
 from specviz.probability.draft import ROOT
@@ -123,18 +123,18 @@ def _unlike(adapter: ModelAdapter, want: Reference, bound: float) -> str | None:
     return None
 
 
-def _rows(adapter: ModelAdapter, cache: KVCache, ids: list[int], nodes: list[int]) -> Rows:
+def _rows(adapter: ModelAdapter, cache: KVCache, ids: list[int], nodes: list[int]) -> ForwardBatch:
     """The chain's rows, or with `nodes` those of its last token and of the tree behind it."""
     if nodes:
         cache.follow(ids[:-1])
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     rows.add_line(ids[-1:] if nodes else ids)
     for token, parent in zip(nodes, PARENTS[: len(nodes)], strict=True):
         rows.add(token, 0 if parent == ROOT else parent + 1)
     return rows
 
 
-def furthest(rows: Rows, before: Sequence[torch.Tensor], behind: Sequence[torch.Tensor]) -> tuple[int, float]:
+def furthest(rows: ForwardBatch, before: Sequence[torch.Tensor], behind: Sequence[torch.Tensor]) -> tuple[int, float]:
     """The layer, from 0, that adds to these rows what is furthest from what the library's layer adds, and how far.
 
     `before`, `behind`: the library's states `[n, width]` at the entry of each layer of `rows.model` and at its end.

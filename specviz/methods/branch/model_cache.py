@@ -13,7 +13,7 @@ from statistics import median
 
 from specviz.engine.decode.context import Context
 from specviz.engine.model.adapter import Model
-from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
+from specviz.engine.model.rows import BLOCK, ForwardBatch, Tensor, fill
 
 KEPT = 33  # measured times whose median counts
 
@@ -38,7 +38,7 @@ class DraftModelCache:
         self._begun = (0, 1)  # the forward under way: its start, its width
         self._committed = 0
         self._lacking: list[int] = []
-        self._rows: Rows | None = None
+        self._rows: ForwardBatch | None = None
         self._tip = -1  # row of the line's last fed token; -1: it ends in the cached prefix
         self._row_of: dict[int, int] = {}
         self._times: dict[int, deque[int]] = {}
@@ -80,7 +80,7 @@ class DraftModelCache:
 
     def _forward(self, ctx: Context, placed: list[tuple[int, int, int]], wanted: int) -> Tensor:
         self._begun = (time.perf_counter_ns(), max(1, len(placed)))
-        rows = self._rows = self._rows or Rows(self.model, self.cache)
+        rows = self._rows = self._rows or ForwardBatch(self.model, self.cache)
         for token in self._lacking:
             self._tip = rows.add(token, self._tip)
         self._lacking = []

@@ -24,7 +24,7 @@ from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.layers.hooked import unhooked
 from specviz.engine.model.layers.silent import Silent
-from specviz.engine.model.rows import Rows, Tensor
+from specviz.engine.model.rows import ForwardBatch, Tensor
 from specviz.engine.model.selftest import furthest, passing, tolerance
 from specviz.errors import ModelError
 from specviz.methods import Part
@@ -193,7 +193,7 @@ class SkippedModel:
         try:
             with silenced(target, self.skips), passing(target.layers) as states:
                 target.model(torch.tensor([ids], device=target.device), use_cache=False)
-            rows = Rows(self, self.new_cache(8))
+            rows = ForwardBatch(self, self.new_cache(8))
             rows.add_line(ids)
             through = states()
             place, gap = furthest(rows, [through[k] for k in self._places], [through[k + 1] for k in self._places])
