@@ -3,7 +3,7 @@
 The newest row climbs layer by layer. After a layer with a test its head is asked; sure enough, the row stops there and
 the head's choice is fed as the next row. Where a row enters a layer that older rows have not passed, those go through
 it in the same call (`ForwardBatch.climb`), so every layer always holds a prefix of the text and no cell is computed
-twice. A row that stops nowhere, or the `w_max`-th draft, is left to the target pass, which is the same climb to the top.
+twice. A row that stops nowhere, or the `w_max`-th draft, is left to the target pass: the same climb to the top.
 
 What the gate looks at is known before a token is drawn, so drawn drafts keep their law. A drafted stop token is
 kept and not fed: its row climbs on and judges it itself; throwing the draw away would bias the text.
