@@ -151,8 +151,7 @@ class BranchDrafter:
             if not live:
                 return
             ends = [flight.branches[b][-1] for b in live]
-            before = [-1 if level == 1 else flight.branches[b][-2] for b in live]
-            logits = self.rows.branch(self.ctx, ends, [tree.token(node) for node in ends], before)
+            logits = self.rows.expand(self.ctx, tree, ends)
             looks = flight.looks(logits, self.rows, f"branch x{len(live)}")
             for b, end, look, law in zip(live, ends, looks, flight.law(ends, looks), strict=True):
                 node = flight.add(flight.sampler.token(tree.depth(end) + 1, law), end, law, look, len(live), b)
