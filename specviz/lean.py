@@ -5,7 +5,7 @@ for a few decorators, for checks of types that a model on one device never has, 
 process that only decodes says that there are no such hosts and no scipy here, which the library is made for, and lets
 the compiler wait until somebody compiles. No number of a model is computed otherwise.
 
-Nothing here is for a process that others share with us, nor for models parted over processes: `own_process` is said by
+Nothing here is for a process that others share with us: `own_process` is said by
 who begins a process, and is asked by who is about to import the engine. In another's, `as_found` sets back what the
 libraries set.
 """
@@ -72,7 +72,7 @@ def lean_start(device: str | None = None) -> Iterator[None]:
         return
     gc.disable()  # a search for garbage goes through all that was made, and nearly all of it stays
     try:
-        with nullcontext() if (device or "").startswith("auto") else lean_imports():
+        with nullcontext() if device == "auto" else lean_imports():
             yield
     finally:
         gc.freeze()

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from specviz.errors import SpecvizError
 from specviz.names import COMPILE
 from specviz.trace.files import FLAG, KEPT_MB, STREAMED_MB, VARIABLE
 
@@ -35,6 +36,16 @@ def value(names: str, kind: "click.ParamType[Any]", default: Any, meaning: str =
     )
 
 
+def gone(name: str, instead: str) -> Option:
+    """An option that was taken out. It stands in no help; who gives it is told what to do now."""
+
+    def refuse(_ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        if value is not None:
+            raise SpecvizError(f"{name}: {instead}")
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
+
+
 TARGET = text("--target", "MODEL", "Name, folder, GGUF file or hub id of the target [default: the embedded one].")
 DRAFT = text(
     "--draft",
@@ -45,8 +56,8 @@ DRAFT = text(
 DEVICE = text(
     "--device --device-map device",
     "NAME",
-    "cpu, cuda, cuda:N or mps; auto: a target spread over what is here, GPUs first, then memory, then disk; "
-    "auto:cuda:0=20GiB,cpu=64GiB: so much of each at most [default: cpu].",
+    "cpu, cuda, cuda:N or mps; auto: a target spread over what is here, GPUs first, then memory, then disk "
+    "[default: cpu].",
 )
 DTYPE = text(
     "--dtype",

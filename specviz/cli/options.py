@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from specviz.cli.flags import COMPILED, DEVICE, DRAFT, DTYPE, TARGET, Command, Option, flag, text, with_options
+from specviz.cli.flags import COMPILED, DEVICE, DRAFT, DTYPE, TARGET, Command, Option, flag, gone, text, with_options
 from specviz.commands import USUAL
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
@@ -21,7 +21,6 @@ from specviz.local_models.found import local_path
 from specviz.local_models.shipped import shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.names import LANES
-from specviz.self_drafts import is_self
 
 MODELS = ("target", "draft", "device", "draft_device", "dtype", "threads")
 _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
@@ -123,10 +122,7 @@ def usual_method(given: Mapping[str, Any]) -> str:
     if named is not None:
         return str(named)
     target, draft = given.get("target"), given.get("draft")
-    usual = usual_draft(target)
-    if given.get("tensor_parallel") and is_self(usual):  # it is made of weights that no process holds whole
-        usual = None
-    has_draft = target is None or draft is not None or usual is not None
+    has_draft = target is None or draft is not None or usual_draft(target) is not None
     return next(name for name in USUAL if has_draft or not get_method(name).needs_draft)
 
 
@@ -135,7 +131,7 @@ def sections() -> dict[str, Sequence[str]]:
     names = knob_specs()
     return {
         "Prompt": ("prompt", "prompt_file", "example", "stream", "chat"),
-        "Method and models": ["method", "verifier", *MODELS, "compile", "tensor_parallel", "lanes"],
+        "Method and models": ["method", "verifier", *MODELS, "compile", "lanes"],
         "Output": ("record", "level", "rounds", "as_json", "verbose", "timings", "quiet"),
         "Knobs of the methods": [name for name in names if name not in _SHARED],
         "Sampling and length": [name for name in names if name in _SHARED],
@@ -203,11 +199,10 @@ lane_options = with_options(
         ),
     )
 )
-TENSOR_PARALLEL = click.option(
+TENSOR_PARALLEL = gone(
     "--tensor-parallel",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Part the target's layers over N processes, each on a device of its own: started here, or by torchrun.",
+    "specviz no longer divides a target over processes; serve a target that outgrows this machine with vLLM or SGLang "
+    "and look at it from here: specviz attach URL, or the recorder inside the server (docs/recorder.md)",
 )
 _THREADS = "Threads [default: 1 for a small target, else torch's choice]."
 model_options = with_options(

@@ -131,7 +131,7 @@ def read_stream(name: str) -> Stream:
     return Stream(found.source, found.stream)
 
 
-_DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?|auto(:.*)?")
+_DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?|auto")
 _DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
@@ -213,6 +213,11 @@ def _level(given: Mapping[str, Any]) -> Level:
 
 def checked_device(name: str | None) -> str | None:
     """The device name, when it is one. Raises SpecvizError."""
+    if name is not None and name.startswith("auto:"):
+        raise SpecvizError(
+            f"--device {name}: limits are no longer taken; auto fills what is free, GPUs first "
+            "(CUDA_VISIBLE_DEVICES says which of them)"
+        )
     if name is not None and not _DEVICE.fullmatch(name):
         raise SpecvizError(f"no device '{name}'{suggestion(name, ('cpu', 'cuda', 'cuda:0', 'mps', 'auto'))}")
     return name

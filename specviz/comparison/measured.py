@@ -24,7 +24,6 @@ import torch
 
 from specviz.commands import Start
 from specviz.comparison import machine
-from specviz.comparison.shares import SharedResults
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import SpecvizError, WriteError
@@ -227,16 +226,7 @@ class ComparisonSettings:
     seconds: float | None = None
     models: dict[str, Any] = field(default_factory=dict)  # arguments of `load_pair`
     varied: dict[str, list[Any]] = field(default_factory=dict)
-    onto: Path | None = None  # a folder that keeps what is done, for other processes and a later command
-    traces: bool = False  # keep the recording of every run there as well
-
-    def kept(self, prompts: PromptSet, pair: Pair) -> "SharedResults[RunCounts] | None":
-        """What the folder holds of these prompts, by these models; None without one. Raises SpecvizError."""
-        if self.onto is None:
-            return None
-        names = [setting.name for setting in self.settings]
-        asked = [self.method, names, self.knobs, self.seeds, prompts.sha256, prompts.texts, models_of(pair)]
-        return SharedResults(self.onto, asked, RunCounts)
+    traces: Path | None = None  # a folder that keeps the recording of every run
 
     @property
     def settings(self) -> list[ComparedSetting]:
@@ -306,14 +296,10 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
     prompts = suited(prompts, wants_chat(pair.target, None))
     began, interrupted = time.perf_counter(), False
     fitting = _fitting(question, prompts, pair)
-    kept = question.kept(prompts, pair)
-    done = {} if kept is None else {number: runs for number, runs in kept.done.items() if number in fitting}
-    todo = fitting if kept is None else [number for number in fitting if kept.mine(number)]
+    done: dict[int, list[RunCounts]] = {}
     try:
-        for number, runs in _in_time(question, prompts, pair, todo):
+        for number, runs in _in_time(question, prompts, pair, fitting):
             done[number] = runs
-            if kept is not None:
-                kept.keep(number, runs)
             progress(len(done), len(fitting))
     except KeyboardInterrupt as stop:
         if not done or type(stop) is not KeyboardInterrupt:  # to be terminated is another thing
@@ -382,13 +368,11 @@ def _recorder(
     question: ComparisonSettings, setting: ComparedSetting, number: int, seed: int
 ) -> Iterator[Callable[[Event], None]]:
     """Where the events of a run are written; one that was left in the middle is written over. Raises WriteError."""
-    if question.onto is None or not question.traces:
+    if question.traces is None:
         yield lambda event: None
         return
-    folder = question.onto / "traces"
-    folder.mkdir(exist_ok=True)
     words = re.sub(r"[^\w.]+", "-", setting.name)
-    recorder = Recorder(folder / f"p{number + 1:04d}-seed-{seed}-{words}.sv.jsonl")
+    recorder = Recorder(question.traces / f"p{number + 1:04d}-seed-{seed}-{words}.sv.jsonl")
     try:
         yield recorder.write
     finally:

@@ -28,7 +28,6 @@ from specviz.events.branch import (
 )
 from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
 from specviz.events.outside import Counted, EngineCounts, Known, Outside, Promise, Reported
-from specviz.events.pass_work import MachineRates, PassParts, PassWork
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
     At,
@@ -211,7 +210,6 @@ __all__ = [
     "Knob",
     "Known",
     "Level",
-    "MachineRates",
     "Match",
     "MatchTest",
     "MethodInfo",
@@ -221,8 +219,6 @@ __all__ = [
     "Node",
     "Note",
     "Outside",
-    "PassParts",
-    "PassWork",
     "Pieces",
     "Posterior",
     "Prefill",

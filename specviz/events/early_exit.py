@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from specviz.events.base import Count, Depth, Event, FullRecord, Id, Ns, Position, Positive, Prob, Real, SummaryRecord
-from specviz.events.pass_work import MachineRates, PassParts, PassWork
 
 Source = Literal["root", "draft"]
 Calls = Annotated[int, Meta(ge=0, le=2**24)]  # of layers by rows
@@ -101,8 +100,7 @@ class Calibration(Event, tag="calibration", kw_only=True):
     `c t_ns (1 + kappa_p (w-1))`; without a draft model `t_ns` and `c` are null. `repeats`: each number is the median of
     so many passes; fewer than 20 when the models are too slow for the time set aside. Early exit: `layer_ns[k]` and
     `final_ns[k]` by `exit_widths[k]` for one layer and for the final head, `test_ns` a head test, `pass_ns` what every
-    call costs besides its layers. `rates`, `target_work`, `draft_work`: what the passes must take at least
-    (specviz.cost.roofline); `target_parts`: where one over a single row spends its time. `plain_ns`: a pass over one
+    call costs besides its layers. `plain_ns`: a pass over one
     row without the padding of exact rows, where they need some. `age_s`: from the timing to this record, as costs of a
     pair are timed once in a process; null in older traces.
     """
@@ -120,9 +118,5 @@ class Calibration(Event, tag="calibration", kw_only=True):
     final_ns: list[Ns] = []
     test_ns: Ns | None = None
     pass_ns: Ns | None = None
-    rates: MachineRates | None = None
-    target_work: PassWork | None = None
-    draft_work: PassWork | None = None
-    target_parts: PassParts | None = None
     plain_ns: Ns | None = None
     age_s: Real | None = None

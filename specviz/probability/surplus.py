@@ -7,39 +7,15 @@ double, so that a verdict does not hang on which of them it was.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 Masses = tuple[list[float], list[float]]  # by row: what it has more than the other, and less
 
 
-class SurplusOf(Protocol):
-    """Surpluses of rows `[n, V]` over laws `[m, V]`. A row is a number among them, or an array `[V]` like them."""
-
-    def mass(self, row: Any, law: int, weight: float) -> float:
-        """The mass of `(weight row - law)+`."""
-        ...
-
-    def left(self, row: Any, law: int, weight: float) -> tuple[float, Any]:
-        """The same, and the entries `[V]`, a new array."""
-        ...
-
-
-class SurplusKernel(Protocol):
-    """Reads rows once. For float32 arrays in main memory whose rows are in one piece; None for others."""
-
-    def of(self, rows: Any, laws: Any) -> SurplusOf | None:
-        """Rows `[n, V]` and laws `[m, V]`, each looked at many times."""
-        ...
-
-    def masses(self, rows: Any, laws: Any, a: Sequence[float], b: Sequence[float] | None) -> Masses | None:
-        """The masses of `(a p - b q)+` and of `(b q - a p)+` of rows and laws `[n, V]`; `b` None: 1."""
-        ...
-
-
-class PlainSurplusOf:
-    """Arrays of numpy."""
+class SurplusOf:
+    """Surpluses of rows `[n, V]` over laws `[m, V]`, in numpy. A row is a number among them or an array `[V]`."""
 
     def __init__(self, rows: Any, laws: Any) -> None:
         self.rows, self.laws = rows, laws
@@ -67,22 +43,27 @@ class PlainSurplusOf:
 
 
 class Surplus:
-    """By the kernel where there is one that reads such rows, else by numpy. `kernel`: the engine's, or None."""
+    """By the kernel where there is one that reads such rows, else by numpy.
+
+    `kernel`: the engine's (`compiled.surplus`), which reads rows once, or None. It reads float32 arrays in main memory
+    whose rows are in one piece, and gives None for others.
+    """
 
     def __init__(self) -> None:
-        self.kernel: SurplusKernel | None = None
+        self.kernel: Any = None
 
     def of(self, rows: Any, laws: Any) -> SurplusOf:
-        """Rows `[n, V]` and laws `[m, V]`, arrays of numpy without Fractions."""
-        found = None if self.kernel is None else self.kernel.of(rows, laws)
-        return PlainSurplusOf(rows, laws) if found is None else found
+        """Rows `[n, V]` and laws `[m, V]`, arrays of numpy without Fractions, each looked at many times."""
+        found: SurplusOf | None = None if self.kernel is None else self.kernel.of(rows, laws)
+        return SurplusOf(rows, laws) if found is None else found
 
     def masses(self, rows: Any, laws: Any, a: Sequence[float], b: Sequence[float] | None = None) -> Masses | None:
         """The masses of `(a p - b q)+` and of `(b q - a p)+` of rows and laws `[n, V]`, `b` None: 1.
 
         None where no kernel reads them.
         """
-        return None if self.kernel is None else self.kernel.masses(rows, laws, a, b)
+        found: Masses | None = None if self.kernel is None else self.kernel.masses(rows, laws, a, b)
+        return found
 
 
 SURPLUS = Surplus()

@@ -6,6 +6,7 @@
 import importlib
 from typing import Any
 
+from specviz.errors import TraceError
 from specviz.trace.files import packed_path, plain_path, resolve
 from specviz.trace.reader import Trace, read_events
 from specviz.trace.recorder import Recorder
@@ -28,6 +29,15 @@ __all__ = [
 def transformers(model: Any, path: Any, **given: Any) -> Any:
     """A context in which the assisted generation of a `transformers` model is recorded as it is, to a trace at `path`.
 
-    `text`: one token id as text; `draft`: name of the draft model. Needs the extra `engine`.
+    `text`: one token id as text; `draft`: name of the draft model. Needs specviz-recorder. Raises TraceError without.
     """
-    return importlib.import_module("specviz.engine.record.assisted").recorded(model, path, **given)
+    try:
+        recorded = importlib.import_module("specviz_recorder.transformers").recorded
+    except ModuleNotFoundError as error:
+        if error.name not in ("specviz_recorder", "specviz_recorder.transformers"):
+            raise
+        raise TraceError(
+            "specviz.trace.transformers: the package specviz-recorder is not here; pip install ./recorder in specviz's "
+            "folder"
+        ) from None
+    return recorded(model, path, **given)

@@ -18,8 +18,7 @@ from specviz.view import Options, Player
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.cost import CURVES, Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Clock, LanesModel
-from specviz.view.panels.lanes.payoff import RoofPanel, RoofRow
-from specviz_app.figures.cost import cost_rows, fig_cost, fig_payoff, fig_roof, payoff_rows, roof_table
+from specviz_app.figures.cost import cost_rows, fig_cost, fig_payoff, payoff_rows
 from specviz_app.figures.lanes import (
     confusion_rows,
     fan_rows,
@@ -246,17 +245,6 @@ def test_the_curve_of_draft_lengths_has_its_band_its_best_and_the_measured_point
     assert (traces["this run, measured"]["x"], traces["this run, measured"]["y"]) == ([4], [150.0])
     assert max(traces["95 %"]["y"]) == max(curve.high)
     assert [row["tokens/s"] for row in payoff_rows(curve)] == list(curve.speeds)
-
-
-def test_a_bar_of_the_roofline_is_what_a_part_took() -> None:
-    rows = (
-        RoofRow("layers", 0.01, 0.03, "what"),
-        RoofRow("host", 0.0, 0.002, "what"),
-        RoofRow("round", 0.01, 0.032, ""),
-    )
-    bars = spec(fig_roof(RoofPanel(rows=rows)))["data"]
-    assert [sum(both) for both in zip(*(bar["y"] for bar in bars), strict=True)] == pytest.approx([30, 2])
-    assert [row["share reached"] for row in roof_table(RoofPanel(rows=rows))] == ["33 %", "", "31 %"]
 
 
 # The page -----------------------------------------------------------------------------------------------------------

@@ -1,9 +1,6 @@
 """`specviz compare`: paired arithmetic on numbers, and the command on a planted pair."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,80 +174,21 @@ def test_bad_input_is_one_line(options: tuple[str, ...], says: str, capsys: Capt
     assert says in err
 
 
-def test_processes_share_the_prompts_and_a_later_command_puts_them_together(
-    told: tuple[str, ...], capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two processes as a launcher starts them: what they leave in the folder is the report of one."""
-    onto = ("--onto", str(tmp_path / "shared"))
-    options = (*SMALL, *told, "--verifiers", "tokenwise,hsd", "--threads", "1", "--json")
-    words = [sys.executable, "-m", "specviz", "compare", *options, *onto]
-    started = [
-        subprocess.Popen(words, env={**os.environ, "RANK": rank, "WORLD_SIZE": "2"}, stdout=-1, stderr=-1, text=True)
-        for rank in "01"
-    ]
-    told_by = [process.communicate(timeout=300) for process in started]
-    assert [out for out, _ in told_by] == ["", ""]
-    assert all("without the launcher" in err for _, err in told_by)
-    alone = json.loads(call(capsys, *options)[1])
-    done_again: list[Any] = []
-    monkeypatch.setattr(run, "_run", lambda *args: done_again.append(args))
-    code, out, _ = call(capsys, *options, *onto)
-    together = json.loads(out)
-    assert (code, done_again) == (0, [])
-    assert together["domains"] == alone["domains"]
-    assert together["prompts"] == alone["prompts"]
-    code, out, err = call(capsys, *options, *onto, "--seed", "5")
-    assert (code, out) == (2, "")
-    assert "it holds another comparison" in err
-    with (tmp_path / "shared" / "part-1.jsonl").open("a") as file:
-        file.write('{"key": "cut sh')
-    assert json.loads(call(capsys, *options, *onto)[1])["domains"] == alone["domains"]
-
-
-class Killed(BaseException):
-    """What nothing on the way may take for an error of its own."""
-
-
-def test_settings_are_compared_each_with_each_over_processes_and_gone_on_with(
-    told: tuple[str, ...], capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One of two processes is killed in its second run; the same command again does what is missing, and no more."""
-    onto = tmp_path / "grid"
+def test_settings_are_compared_each_with_each(told: tuple[str, ...], capsys: Captured, tmp_path: Path) -> None:
+    folder = tmp_path / "grid"
     grid = ("--vary", "gamma=1,3", "--vary", "temperature=0,0.9")
-    options = (*told, "--max-new-tokens", "6", *grid, "--json", "--onto", str(onto), "--traces")
-    real, done = run._run, []
-
-    def counted(question: Any, setting: Any, *rest: Any) -> Any:
-        done.append(setting.name)
-        if len(done) == 2:
-            raise Killed
-        return real(question, setting, *rest)
-
-    monkeypatch.setattr(run, "_run", counted)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    with pytest.raises(Killed):
-        call(capsys, *options)
-    for rank in "01":
-        monkeypatch.setenv("RANK", rank)
-        assert call(capsys, *options)[:2] == (0, "")
-    settings = [f"gamma {gamma}, temperature {t}" for gamma in (1, 3) for t in (0.0, 0.9)]
-    assert done == settings[:2] + settings * 2
-    monkeypatch.delenv("WORLD_SIZE")
-    monkeypatch.delenv("RANK")
-    code, out, _ = call(capsys, *options)
+    code, out, _ = call(capsys, *told, "--max-new-tokens", "6", *grid, "--json", "--traces", str(folder))
     report = json.loads(out)
-    assert (code, len(done)) == (0, 10), "nothing is decoded again"
+    assert code == 0
+    settings = [f"gamma {gamma}, temperature {t}" for gamma in (1, 3) for t in (0.0, 0.9)]
     lines = report["domains"][-1]["lines"]
     assert [line["verifier"] for line in lines] == settings
     assert report["varied"] == {"gamma": [1, 3], "temperature": [0.0, 0.9]}
     assert all(line["unrecorded_tokens_per_second"]["value"] > 0 for line in lines)
-    traces = sorted(path.name for path in (onto / "traces").iterdir())
+    traces = sorted(path.name for path in folder.iterdir())
     assert len(traces) == 8
     assert traces[0] == "p0001-seed-0-gamma-1-temperature-0.0.sv.jsonl.gz"
-    written = [
-        measure(read_events(onto / "traces" / name)).n_emitted for name in traces if "gamma-3-temperature-0.9" in name
-    ]
+    written = [measure(read_events(folder / name)).n_emitted for name in traces if "gamma-3-temperature-0.9" in name]
     assert sum(written) == lines[-1]["n_tokens"]
 
 
@@ -263,7 +201,8 @@ def test_settings_are_compared_each_with_each_over_processes_and_gone_on_with(
         (("--vary", "gamma=9..2"), "the range is empty"),
         (("--vary", "gamma=1", "--vary", "gamma=2"), "--vary names 'gamma' twice"),
         (("--vary", "shape=chain,tree", "--verifiers", "blockwise"), "blockwise"),
-        (("--traces",), "--traces keeps recordings in the folder of --onto: name it"),
+        (("--traces", "/proc/nowhere"), "--traces /proc/nowhere: No such file or directory; name a folder"),
+        (("--onto", "grid"), "--onto: a comparison is made in one go now; --traces FOLDER keeps"),
     ],
 )
 def test_settings_that_are_none(options: tuple[str, ...], says: str, capsys: Captured) -> None:

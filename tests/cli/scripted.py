@@ -42,7 +42,7 @@ class Script:
         monkeypatch.setitem(sys.modules, "specviz.engine.run.local", module)
         return self
 
-    def _load(self, *args: Any, parted: None = None, told: Any = None) -> "Script":
+    def _load(self, *args: Any, told: Any = None) -> "Script":
         if self.refuses:
             raise ModelError(self.refuses)
         self.loaded = args

@@ -158,3 +158,13 @@ def test_sampling_flags_need_no_method_of_their_own(cli: Cli) -> None:
     for method in all_methods():
         for spec in SAMPLING:
             assert cli("run", "--prompt", "x", "--method", method, spec.flag, spec.default).code == 0
+
+
+def test_a_target_over_several_processes_is_sent_to_a_server(cli: Cli, script: Script) -> None:
+    done = cli("run", "--prompt", "x", "--tensor-parallel", "2")
+    assert done.code == 2
+    assert done.line.startswith("--tensor-parallel: ")
+    assert "vLLM or SGLang" in done.line
+    assert "specviz attach" in done.line
+    assert script.loaded is None
+    assert "tensor-parallel" not in cli("run", "--help").out

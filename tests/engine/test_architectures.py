@@ -11,7 +11,7 @@ from transformers.models.gpt_oss import modeling_gpt_oss
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load
 from specviz.engine.model.layers import attention
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.errors import ModelError
 from specviz.methods.early_exit.heads import FinalHead
 from specviz.probability.draft import ROOT
@@ -122,11 +122,11 @@ def test_every_row_equals_an_uncached_forward(name: str, dtype: torch.dtype, tol
     adapter = load(folder, "target", "cpu", str(dtype).removeprefix("torch.")).adapter
     prefix = [(17 * k + 3) % 250 for k in range(30)]
     cache = adapter.new_cache(64)
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     rows.add_line([*prefix[:-1], 1, 2, 3])
     rows.climb(adapter.n_layers)
     assert cache.follow(prefix) == prefix[-1:]  # rolled back over three rows
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     root = rows.add(prefix[-1], -1)
     tokens, parents = [40, 41, 42, 43, 44], [ROOT, ROOT, 0, 1, 2]
     for token, parent in zip(tokens, parents, strict=True):

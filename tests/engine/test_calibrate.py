@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from specviz.cost.ledger import Clock
-from specviz.engine.decode import overlap_choice as cal
+from specviz.engine import measure as cal
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.exact.plan import PassWidths
 from support.models import build

@@ -30,7 +30,7 @@ from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.few_bits.sharp_head import SHARP
 from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.pair import load_pair
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.model.selftest import tolerance
 from specviz.methods.self_skip.model import SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
@@ -116,7 +116,7 @@ def _fed(adapter: ModelAdapter, text: list[int], widths: list[int]) -> torch.Ten
     for width in itertools.cycle(widths):
         if fed == len(text):
             break
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         rows.add_line(text[fed : fed + width])
         out.append(rows.take())
         fed = min(len(text), fed + width)
@@ -148,11 +148,11 @@ def test_a_path_has_the_bits_of_its_text_in_any_tree(dtype: torch.dtype, seed: i
     text = [rng.randrange(adapter.vocab) for _ in range(rng.randrange(30, 90))]
     depth = rng.randrange(1, 20)
     cache = adapter.new_cache(len(text) + 60)
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     rows.add_line(text[:-depth])
     rows.take()
     assert not cache.follow(text[:-depth])
-    rows, path = Rows(adapter, cache), []
+    rows, path = ForwardBatch(adapter, cache), []
     for token in text[-depth:]:
         for _ in range(rng.randrange(3)):
             rows.add(rng.randrange(adapter.vocab), rng.randrange(-1, len(rows)))
@@ -167,7 +167,7 @@ def test_states_that_are_kept_on_the_way_are_those_of_one_stop_after_another(dty
     adapter = _adapter(dtype, layers=5)
     if _compiled(adapter) is None:
         return
-    both = [Rows(adapter, adapter.new_cache(8), taps) for taps in ((1, 2, 4), ())]
+    both = [ForwardBatch(adapter, adapter.new_cache(8), taps) for taps in ((1, 2, 4), ())]
     for rows in both:
         rows.add_line([9, 3, 7])
         rows.add(5, rows.add(11, 1))
@@ -241,7 +241,7 @@ def test_parts_that_are_left_out_add_nothing() -> None:
     skips = SkipSet(frozenset({2, 4}), frozenset({3, 4}))
     text = [9, 3, 7, 200, 41]
     found, wanted = (
-        Rows(model, model.new_cache(8)) for model in (SkippedModel(adapter, skips), SkippedModel(plain, skips))
+        ForwardBatch(model, model.new_cache(8)) for model in (SkippedModel(adapter, skips), SkippedModel(plain, skips))
     )
     for rows in (found, wanted):
         rows.add_line(text)
@@ -360,7 +360,7 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.model.layers.direct_layer import run_directly
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from support.models import build
 
 sizes = dict(hidden_size=960, intermediate_size=1920, num_attention_heads=15, num_key_value_heads=5, head_dim=64)
@@ -369,7 +369,7 @@ run_directly(adapter)
 torch.set_num_threads(2)
 lacking = compile_passes(adapter)
 with torch.inference_mode():
-    rows = Rows(adapter, adapter.new_cache(128))
+    rows = ForwardBatch(adapter, adapter.new_cache(128))
     rows.add_line([7 * k % 250 for k in range(128)])
     rows.take()
     if adapter.compiled is not None:

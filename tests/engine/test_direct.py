@@ -11,7 +11,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.layers import direct_layer
 from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.pair import load_pair
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from support.models import build
 
 WHOLE = 64  # numbers that a step of vector code takes: what is left behind the last is rounded otherwise
@@ -23,12 +23,12 @@ def logits(adapter: ModelAdapter) -> torch.Tensor:
     """Of a prompt, a chain and a tree, `[n, V]`."""
     cache, out = adapter.new_cache(90), []
     for widths in ([17], [1], [5]):
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         start = cache.length
         rows.add_line(TEXT[start : start + widths[0]])
         out.append(rows.take())
         cache.follow(TEXT[: start + widths[0]])
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     root = rows.add(TEXT[cache.length], -1)
     for token in (3, 9, 27):
         rows.add(token, rows.add(token + 1, root))

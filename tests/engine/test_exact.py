@@ -27,7 +27,7 @@ from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.exact.trials import Attention, Products
 from specviz.engine.model.layers import attention as packed
 from specviz.engine.model.layers.direct_layer import run_directly
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.model.selftest import tolerance
 from specviz.methods import get_method
 from specviz.methods.medusa.drafter import Medusa
@@ -127,7 +127,7 @@ def fed(adapter: ModelAdapter, text: list[int], widths: list[int]) -> tuple[torc
     """Logits `[n, V]` of a text fed in passes of some widths, and the cache."""
     cache, out, done = adapter.new_cache(len(text) + 300), [], 0
     for n in widths:
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         rows.add_line(text[done : done + n])
         out.append(rows.take())
         done += n
@@ -139,7 +139,7 @@ def fed(adapter: ModelAdapter, text: list[int], widths: list[int]) -> tuple[torc
 def on_tree(adapter: ModelAdapter, cache: KVCache, text: list[int], n_nodes: int, rng: random.Random) -> torch.Tensor:
     """Logits of the tokens that follow what the cache holds, computed as a path among other branches, and kept."""
     first = cache.length
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     path = [rows.add(text[first], -1)]
     while len(rows) < n_nodes:
         if rng.random() < 0.2 and first + len(path) < len(text):

@@ -22,7 +22,7 @@ from specviz.engine.model.graphs.capture import Capture
 from specviz.engine.model.graphs.passes import GraphedPasses, graph_passes
 from specviz.engine.model.graphs.rows import PassSizes, RowInputs
 from specviz.engine.model.layers.direct_layer import run_directly
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.names import COMPILE, GRAPHS
 from support.driver import session
 from support.fx_capture import FailingCapture, FxCapture, RunAgain
@@ -58,7 +58,7 @@ def fed(adapter: ModelAdapter, widths: list[int], taps: tuple[int, ...] = ()) ->
     """Logits `[n, V]` of the text fed in passes of some widths, the cache, and tapped states."""
     cache, out, states, done = adapter.new_cache(640), [], [], 0
     for n in widths:
-        rows = Rows(adapter, cache, taps)
+        rows = ForwardBatch(adapter, cache, taps)
         rows.add_line(TEXT[done : done + n])
         out.append(rows.take())
         states += [rows.states(tap, range(n)) for tap in taps]
@@ -72,13 +72,13 @@ def fed(adapter: ModelAdapter, widths: list[int], taps: tuple[int, ...] = ()) ->
 def on_trees(adapter: ModelAdapter, n_nodes: int, upto: int) -> Tensor:
     """Logits of the text behind its first 61 tokens, each computed in a tree of other branches; its path is kept."""
     rng, cache, found = random.Random(n_nodes), adapter.new_cache(720), []
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     rows.add_line(TEXT[:61])
     rows.take()
     cache.follow(TEXT[:61])
     while cache.length < upto:
         first = cache.length
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         path = [rows.add(TEXT[first], -1)]
         while len(rows) < n_nodes:
             if rng.random() < 0.3 and first + len(path) < len(TEXT):
@@ -181,7 +181,7 @@ def test_what_a_caller_keeps_stays(exactly: bool) -> None:
         cache = adapter.new_cache(64)
         kept = []
         for k in range(8):
-            rows = Rows(adapter, cache)
+            rows = ForwardBatch(adapter, cache)
             rows.add_line([TEXT[k]])
             states = rows.climb(adapter.n_layers)
             kept.append((states, states.clone()))
@@ -199,7 +199,7 @@ def test_two_caches_do_not_meet() -> None:
         caches, out = [adapter.new_cache(64), adapter.new_cache(64)], []
         for k in range(40):
             for offset, cache in enumerate(caches):
-                rows = Rows(adapter, cache)
+                rows = ForwardBatch(adapter, cache)
                 rows.add_line([TEXT[k] if offset == 0 else (TEXT[k] + 1) % 250])
                 logits = rows.take()
                 cache.follow([*cache.tokens])
@@ -261,7 +261,7 @@ def test_a_cache_without_a_spare_slot_is_not_written_beyond() -> None:
     wanted = fed(adapter, [3, 1])[0]
     made = graphed(adapter)
     with torch.inference_mode():
-        rows = Rows(adapter, KVCache(adapter.n_layers, 200))
+        rows = ForwardBatch(adapter, KVCache(adapter.n_layers, 200))
         rows.add_line(TEXT[:3])
         assert (rows.take() - wanted[:3]).abs().max() < 1e-4
     assert len(made) == 0
@@ -293,7 +293,7 @@ def test_what_looks_at_numbers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("widths", [None, PassWidths(4), PassWidths(16, 16, 64, 32, 96)])
 def test_sizes_hold_what_they_are_for(widths: Any) -> None:
-    """Rows, slots and tail; few sizes for all lengths of a text."""
+    """ForwardBatch, slots and tail; few sizes for all lengths of a text."""
     met = set()
     for kv in range(1, 4000, 7):
         for n in (1, 2, 5, 9, 64):

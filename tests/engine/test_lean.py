@@ -73,7 +73,7 @@ def test_a_lean_process_decodes_the_same_tokens_without_what_it_left_out(whole: 
 def test_a_process_that_others_share_imports_all(whole: Any) -> None:
     """So does one whose model lies on several devices."""
     assert {"torch._dynamo", "torch.distributed.tensor"} <= {*whole["modules"]}
-    spread = told("from specviz import lean\nlean.own_process = OWN\n", _LIBRARY_ONLY, _TELL, device="auto:2")
+    spread = told("from specviz import lean\nlean.own_process = OWN\n", _LIBRARY_ONLY, _TELL, device="auto")
     assert spread["parted"], "what parts models over devices must find all of the library"
     assert spread["sweeps"]
 

@@ -18,7 +18,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.passes import CompiledPasses
 from specviz.engine.model.exact.proof import make_exact
 from specviz.engine.model.pair import Pair, load_pair
-from specviz.engine.model.rows import PromptChunk, Rows, fill
+from specviz.engine.model.rows import ForwardBatch, PromptChunk, fill
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError, SpecvizError
 from specviz.events import End, Event, Header, Warn
@@ -41,7 +41,7 @@ def test_caches_take_what_was_predicted(arch: str, exact: bool) -> None:
             make_exact(adapter)
         plan = plan_of([adapter], 77, 3)
         cache = adapter.new_cache(77)
-        fed = Rows(adapter, cache)
+        fed = ForwardBatch(adapter, cache)
         fed.add_line([1, 2, 3])
         fed.take()
         assert cache._buffer is not None

@@ -14,7 +14,7 @@ from specviz.engine.model.few_bits.sharp_head import SHARP, SharpHead
 from specviz.engine.model.files.loading import load
 from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.pair import Pair, load_pair
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError
 from specviz.methods import all_methods
@@ -43,7 +43,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 @torch.inference_mode()
 def states(adapter: ModelAdapter) -> torch.Tensor:
     """Of a prompt and a small tree behind it, as they come out of the last layer; float32 `[13, width]`."""
-    rows = Rows(adapter, adapter.new_cache(32))
+    rows = ForwardBatch(adapter, adapter.new_cache(32))
     last = rows.add_line(PROMPT)
     for token in (9, 10):
         rows.add(token, rows.add(token + 1, last))

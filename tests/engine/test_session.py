@@ -70,9 +70,9 @@ def cached_tokens(run: Session) -> list[int]:
     """What the target's cache holds must be the text without its last token, fresh-prefill equal."""
     assert run.cache.tokens == run.tokens[:-1]
     fresh = run.target.new_cache(256)
-    from specviz.engine.model.rows import Rows
+    from specviz.engine.model.rows import ForwardBatch
 
-    rows = Rows(run.target, fresh)
+    rows = ForwardBatch(run.target, fresh)
     rows.add_line(run.tokens[:-1])
     with torch.inference_mode():
         rows.climb(run.target.n_layers)

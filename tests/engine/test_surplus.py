@@ -12,7 +12,7 @@ from specviz.engine.model.compiled.surplus import CompiledSurplus, surplus_kerne
 from specviz.names import COMPILE
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Plan, Test
-from specviz.probability.surplus import SURPLUS, PlainSurplusOf
+from specviz.probability.surplus import SURPLUS, SurplusOf
 from specviz.verifiers import _joint, get_verifier
 
 
@@ -38,7 +38,7 @@ def laws(n: int, vocab: int, seed: int) -> Any:
 @pytest.mark.parametrize("vocab", [3, 31, 32, 1000, 32_003])
 def test_entries_are_those_of_numpy(kernel: CompiledSurplus, vocab: int) -> None:
     rows, other = laws(3, vocab, 1), laws(2, vocab, 2)
-    mine, plain = kernel.of(rows, other), PlainSurplusOf(rows, other)
+    mine, plain = kernel.of(rows, other), SurplusOf(rows, other)
     assert mine is not None
     here: Any = 1
     for law, weight in ((0, 1.0), (1, 0.37), (0, 1e-3)):  # a number of a row, then what was left of it, and again

@@ -254,7 +254,7 @@ def test_a_stage_on_a_device_ends_without_a_wait() -> None:
 
 READERS = {"item", "tolist", "cpu", "numpy", "nonzero", "synchronize"}
 _REDUCED = {"sum", "max", "min", "argmax", "argmin", "all", "any", "mean", "norm", "amax"}
-PLACES = ("engine/decode", "engine/model", "engine/record", "methods", "probability", "verifiers")
+PLACES = ("engine", "methods", "probability", "verifiers")
 # Reads that are no waits of a round, each with why.
 ALLOWED = {
     "the helper itself": "probability/host.py engine/model/host.py",
@@ -263,25 +263,21 @@ ALLOWED = {
         "verifiers/multi_traversal.py engine/record/verify_records.py engine/decode/session.py"
     ),
     "another way is taken for rows on a device": (
-        "probability/draws.py engine/decode/sampling.py engine/record/device_stats.py methods/trained/layers.py"
+        "probability/draws.py engine/decode/sampling.py engine/row_stats.py methods/trained/layers.py"
     ),
     "arrays of the host": (
-        "engine/model/exact/plan.py engine/model/compiled/passes.py engine/model/compiled/rows.py "
-        "engine/model/compiled/layer.py engine/model/compiled/surplus.py engine/model/parted/message.py "
-        "methods/lookahead/drafter.py "
-        "engine/model/parted/leader.py engine/model/graphs/rows.py"
+        "engine/model/exact/plan.py engine/model/compiled/passes.py "
+        "engine/model/compiled/layer.py engine/model/compiled/surplus.py "
+        "methods/lookahead/drafter.py engine/model/graphs/rows.py"
     ),
     "lanes that overlap end together; marks that were passed": "engine/decode/overlap.py engine/decode/round.py",
-    "measures a machine before the run": (
-        "engine/decode/overlap_choice.py engine/decode/pass_cost.py methods/early_exit/clock.py"
-    ),
+    "measures a machine before the run": "engine/decode/overlap_choice.py engine/measure.py",
     "loads, makes or proves a model or a part": (
         "engine/model/drafts/corrected.py engine/model/few_bits/grids.py engine/model/few_bits/weight_only.py "
         "engine/model/files/loading.py engine/model/layers/direct_layer.py engine/model/selftest.py "
         "methods/early_exit/heads.py methods/kangaroo/adapter.py methods/trained/part_kind.py methods/trained/parts.py"
     ),
     "learns between queries": "methods/online/trainer.py methods/online/update.py methods/specblock/losses.py",
-    "the library's own loop, which is watched": "engine/record/assisted.py",
 }
 
 

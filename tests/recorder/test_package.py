@@ -27,7 +27,8 @@ CARD = RunCard("engine", "1", "one-hot", "", "ngram", "owner/target", "/home/som
 
 
 def test_nothing_of_specviz_or_torch_is_imported() -> None:
-    for path in HOME.rglob("*.py"):
+    """But by `transformers.py`, which `specviz.trace.transformers` opens where both are there."""
+    for path in {*HOME.rglob("*.py")} - {HOME / "transformers.py"}:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -7,21 +7,18 @@ import pytest
 from specviz.cost.payoff import PositionChance, RoundCosts, payoff
 from specviz.text import width as cells
 from specviz.view.panels.lanes.model import LanesModel
-from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, RoofRow, pay_words, point_text
+from specviz.view.panels.lanes.payoff import PayPanel, pay_words, point_text
 from specviz_tui.common.paint import Painter
 from specviz_tui.panels import payoff_views
 
 CURVE = payoff({1: PositionChance(0.8, 0.7, 0.9, 90)}, RoundCosts((1, 17), (0.01, 0.02), 0.002), 4, 150.0)
-ROWS = tuple(
-    RoofRow(name, low, took, "what it is") for name, low, took in (("layers", 0.01, 0.02), ("round", 0.01, 0.03))
-)
 
 
 @pytest.mark.parametrize("width", [36, 57, 118])
-def test_both_parts_fit_and_say_what_they_found(width: int) -> None:
+def test_it_fits_and_says_what_it_found(width: int) -> None:
     assert CURVE is not None
     pay = PayPanel("", CURVE, pay_words(CURVE), point_text(CURVE), "a note")
-    model = LanesModel(None, pay=pay, roof=RoofPanel("", "a machine", ("work",), ROWS, 0.5, "half of it"))
+    model = LanesModel(None, pay=pay)
     drawn = payoff_views.pay(model, Painter(), width)
     lines = drawn.plain.splitlines()
     assert max(cells(line) for line in lines) <= width
@@ -31,16 +28,11 @@ def test_both_parts_fit_and_say_what_they_found(width: int) -> None:
         for gamma in (0, CURVE.best)
     ]
     assert heights[1] > heights[0], "the best length is the higher column"
-    roof = payoff_views.roof(model, Painter(), width)
-    assert "round" in roof.plain
-    assert "50 %" in roof.plain
-    assert max(cells(line) for line in roof.plain.splitlines()) <= max(width, 46)
 
 
 def test_what_is_missing_is_a_sentence() -> None:
-    model = LanesModel(None, pay=PayPanel("no costs here"), roof=RoofPanel("no rates here"))
+    model = LanesModel(None, pay=PayPanel("no costs here"))
     assert payoff_views.pay(model, Painter(), 40).plain == "no costs here"
-    assert payoff_views.roof(model, Painter(), 40).plain == "no rates here"
 
 
 def test_a_measured_speed_far_below_the_curve_names_what_recording_took() -> None:

@@ -7,8 +7,7 @@ import plotly.graph_objects as go
 from specviz.cost.payoff import Payoff
 from specviz.runlog.run import Mark
 from specviz.view.panels.lanes.cost import CostPanel
-from specviz.view.panels.lanes.payoff import RoofPanel
-from specviz.view.words.numbers import number, percent, seconds
+from specviz.view.words.numbers import number
 from specviz.view.words.palette import colour
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence
@@ -160,43 +159,3 @@ def fig_payoff(curve: Payoff, dark: bool = False) -> go.Figure:
 def payoff_rows(curve: Payoff) -> list[dict[str, Any]]:
     """The table twin: a row a draft length."""
     return [{"γ": x, "tokens/s": curve.speeds[x], "low": curve.low[x], "high": curve.high[x]} for x in curve.gammas]
-
-
-def fig_roof(panel: RoofPanel, dark: bool = False) -> go.Figure:
-    """A bar a part of a round: what it must take at least, and hatched what it took beyond."""
-    rows = [row for row in panel.rows if row.label != "round"]
-    names = [row.label for row in rows]
-    least, beyond = [row.bound_s * 1e3 for row in rows], [max(0.0, row.measured_s - row.bound_s) * 1e3 for row in rows]
-    texts = [f"{row.label}: {seconds(row.measured_s)}<br>at least {seconds(row.bound_s)}<br>{row.help}" for row in rows]
-    looks: tuple[tuple[str, list[float], Mark, str], ...] = (
-        ("at least", least, "accepted", ""),
-        ("beyond", beyond, "rejected", "/"),
-    )
-    bars = [
-        base.bar(
-            label,
-            names,
-            values,
-            texts,
-            marker={"color": colour(mark, dark), "pattern": base.hatched(hatch)},
-            text=[percent(min(1.0, row.share)) if row.share is not None and label == "beyond" else "" for row in rows],
-            textposition="outside",
-            cliponaxis=False,
-        )
-        for label, values, mark, hatch in looks
-    ]
-    return base.figure(bars, 300, {}, {"title": "ms a round", "rangemode": "tozero"}, barmode="stack", bargap=0.35)
-
-
-def roof_table(panel: RoofPanel) -> list[dict[str, Any]]:
-    """The table twin: a row a part, the whole round last."""
-    return [
-        {
-            "part": row.label,
-            "at least": seconds(row.bound_s) if row.bound_s else "",
-            "took": seconds(row.measured_s),
-            "share reached": percent(min(1.0, row.share)) if row.share is not None else "",
-            "what it is": row.help,
-        }
-        for row in panel.rows
-    ]

@@ -163,9 +163,9 @@ def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
 
 
 def _pay(held: Viewer, dark: bool) -> None:
-    """Tokens a second by draft length from what was measured, and a round against what the machine allows."""
+    """Tokens a second by draft length from what was measured."""
     run = held.player.run
-    pay, roof = state.once("payoff", held, lambda: payoff.panels(run))
+    pay = state.once("payoff", held, lambda: payoff.panel_of(run))
     st.subheader(
         "Would another draft length pay",
         help="Tokens a round from acceptance by position, divided by what a round of that length takes: measured "
@@ -173,22 +173,11 @@ def _pay(held: Viewer, dark: bool) -> None:
     )
     if pay.curve is None:
         parts.say(pay.missing)
-    else:
-        parts.lead(pay.words)
-        rows = of_cost.payoff_rows(pay.curve)
-        parts.plot(of_cost.fig_payoff(pay.curve, dark), "lanes-payoff", f"{pay.words} {pay.point_text}", rows)
-        parts.say(f"{pay.point_text} {pay.note}")
-    st.subheader(
-        "A round against what the machine allows",
-        help="A pass reads all weights once and multiplies every row with them: no pass is faster than the machine "
-        "reads and multiplies. The rest has a name.",
-    )
-    if roof.missing:
-        parts.say(roof.missing)
         return
-    parts.lead(roof.words)
-    parts.plot(of_cost.fig_roof(roof, dark), "lanes-roof", roof.words, of_cost.roof_table(roof))
-    parts.say(". ".join((*roof.work, roof.machine)))
+    parts.lead(pay.words)
+    rows = of_cost.payoff_rows(pay.curve)
+    parts.plot(of_cost.fig_payoff(pay.curve, dark), "lanes-payoff", f"{pay.words} {pay.point_text}", rows)
+    parts.say(f"{pay.point_text} {pay.note}")
 
 
 def _own(at: Operating) -> dict[str, float]:

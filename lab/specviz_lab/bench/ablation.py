@@ -20,7 +20,7 @@ from specviz.comparison import machine
 from specviz.comparison.machine import Machine
 from specviz.comparison.measured import machine_of, models_of
 from specviz.cost.model_clock import ModelTiming, Rates, RoundFacts, TimingTally, run_facts, timing
-from specviz.engine.decode.overlap_choice import calibrate
+from specviz.engine.measure import calibrate
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import wants_chat

@@ -18,10 +18,9 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
+from specviz.engine.model.files.device_map import AUTO, library_map
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import embedded, found, pick_device, plain_model
-from specviz.engine.model.spread.layout import is_auto, main_of
-from specviz.engine.model.spread.loading import Spreading, spread_over
 from specviz.errors import SpecvizError
 from specviz.local_models.shipped import usual_draft
 from specviz.self_drafts import is_self
@@ -54,12 +53,17 @@ class Peers:
             )
         where = found(name, f"--{role}")
         target = self.model("target") if role == "draft" else None  # whose embedding it may speak through
-        device = main_of(wanted) if is_auto(wanted) else pick_device(wanted)
-        how = Spreading(device, pick_dtype(self.settings.dtype, device, where), {})
-        if role == "target" and is_auto(wanted):
-            how = spread_over(f"--target {name}", where, wanted, self.settings.dtype)
-        model = plain_model(name, role, how.dtype, where, target, how.library)
-        (model if how.library else model.to(how.device)).requires_grad_(False).eval()
+        library: dict[str, Any] = {}
+        if wanted != AUTO:
+            device = pick_device(wanted)
+            dtype = pick_dtype(self.settings.dtype, device, where)
+        elif target is None:
+            device, dtype, library = library_map(f"--target {name}", where, self.settings.dtype)
+        else:  # a draft model lies whole where the target's rows begin
+            device = target.device
+            dtype = pick_dtype(self.settings.dtype, device, where)
+        model = plain_model(name, role, dtype, where, target, library)
+        (model if library else model.to(device)).requires_grad_(False).eval()
         model.generation_config = self._config()
         return model
 

@@ -6,8 +6,8 @@ import msgspec
 
 from specviz.comparison.machine import Machine
 from specviz_lab.bench.exit_costs import ExitCosts
+from specviz_lab.bench.lengths import BestLength
 from specviz_lab.bench.measure import Sample, Split, of_arm
-from specviz_lab.bench.roof import BenchRoof
 from specviz_lab.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
 from specviz_lab.bench.statistics import Equality, PairedRatio, Spread, paired, spread
 
@@ -96,7 +96,7 @@ class Report(msgspec.Struct, kw_only=True):
     seconds: float
     cut: bool
     notes: list[str] = []
-    roof: BenchRoof | None = None  # what the machine allows, and which draft length would pay
+    lengths: list[BestLength] = []  # which draft length would pay
 
 
 def arm_result(name: str, samples: Runs, splits: Sequence[Split], exits: ExitCosts | None = None) -> ArmResult:

@@ -26,12 +26,12 @@ from specviz.errors import ModelError, SpecvizError
 from specviz.events import ModelInfo
 from specviz.sources.prompts import PromptSet, load_prompts, suited
 from specviz_lab.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
+from specviz_lab.bench.lengths import best_lengths
 from specviz_lab.bench.llama.arm import LlamaArm, LlamaServers
 from specviz_lab.bench.measure import BenchArm, Measurement, MeasuringPlan, Tokens, measure, of_arm, probe_threads
 from specviz_lab.bench.ours import OurArm
 from specviz_lab.bench.peers import PeerArm, Peers
 from specviz_lab.bench.results import PromptsUsed, Report, arm_result, bars_of, ratios_of
-from specviz_lab.bench.roof import roof_of
 from specviz_lab.bench.settings import CLIMBERS, BenchSettings, Contestant
 from specviz_lab.bench.statistics import check_equal
 
@@ -67,7 +67,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         names = [arm.name for arm in arms]
         same = check_equal(names, _references(settings, arms), measured.samples, ids, margin_of(pair))
     costs = _exit_costs(settings, arms, measured, ids, tell)
-    roof = roof_of(arms, measured.splits, ids, settings.max_new_tokens, pair)
+    lengths = best_lengths(arms, measured.splits, pair)
     results = [
         arm_result(name, of_arm(measured.samples, k), measured.splits[k], costs.get(name))
         for k, name in enumerate(names)
@@ -75,7 +75,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     ratios = ratios_of(settings.arms, measured.samples)
     # The bars are set for the embedded pair in float32 on a processor.
     own = settings.target is None and settings.draft is None and settings.shape is None
-    whole = pair.target.adapter.device.type == "cpu" and not pair.target.adapter.spread
+    whole = pair.target.adapter.device.type == "cpu" and not pair.target.adapter.mapped
     applies = own and pair.target.info.dtype == "float32" and whole
     return Report(
         wall=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -106,7 +106,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         seconds=measured.seconds,
         cut=measured.cut,
         notes=[*_notes(settings, measured, ids, arms), *absent],
-        roof=roof,
+        lengths=lengths,
     )
 
 

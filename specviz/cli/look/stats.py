@@ -17,7 +17,7 @@ from specviz.text import running
 from specviz.trace import Trace
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
 from specviz.view.judge.judgement import judge
-from specviz.view.panels.lanes.payoff import judged, told
+from specviz.view.panels.lanes.payoff import pay_panel, told
 
 
 class Measured(msgspec.Struct):
@@ -153,7 +153,7 @@ def as_object(run: Measured) -> dict[str, Any]:
         "torn": run.torn,
         "judgement": judged_object(run.judgement),
         "metrics": run.metrics.as_dict(),
-        **told(*judged(header, run.costs, run.metrics, header.knobs)),
+        **told(pay_panel(header, run.costs, run.metrics, header.knobs)),
     }
 
 

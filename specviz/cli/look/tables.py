@@ -18,7 +18,7 @@ from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
 from specviz.view.frame.judgement import RunCard, RunJudgement
-from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, judged
+from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.ranks.model import BUCKETS
 from specviz.view.words import numbers
 
@@ -58,7 +58,6 @@ def print_run(
     costs: Calibration | None = None,
 ) -> None:
     """One run on standard output: what it comes to, then tables; what the first one cannot hold has one of its own."""
-    pay, roof = judged(header, costs, metrics, header.knobs)
     tables = [
         _whole(metrics),
         *_modelled(metrics.modelled, header.models.draft is not None),
@@ -77,7 +76,7 @@ def print_run(
         for table in tables:
             console.print()
             console.print(table)
-        for words, table in (*_pay(pay), *_roof(roof)):
+        for words, table in _pay(pay_panel(header, costs, metrics, header.knobs)):
             console.print()
             console.print(table)
             console.print(Text(words))
@@ -94,18 +93,6 @@ def _pay(panel: PayPanel) -> Iterator[tuple[str, Table]]:
         ends = f"{figure(curve.low[gamma])} .. {figure(curve.high[gamma])}"
         table.add_row(str(gamma), figure(curve.speeds[gamma]), ends, notes.get(gamma, ""))
     yield f"{panel.words}\n{panel.point_text}\n{panel.note}", table
-
-
-def _roof(panel: RoofPanel) -> Iterator[tuple[str, Table]]:
-    """A round against what the machine allows."""
-    if panel.missing:
-        return
-    table = table_of("part of a round", "at least", "took", "reached", "")
-    for row in panel.rows:
-        least = numbers.seconds(row.bound_s) if row.bound_s else ""
-        reached = numbers.percent(min(1.0, row.share)) if row.share is not None else ""
-        table.add_row(row.label, least, numbers.seconds(row.measured_s), reached, row.help)
-    yield "\n".join((panel.words, *panel.work, panel.machine)), table
 
 
 def _judgement(console: Console, said: RunJudgement) -> None:

@@ -15,7 +15,6 @@ import click
 from specviz.cli import INTERRUPTED, OK, flags, options
 from specviz.cli.flags import text, value
 from specviz.cli.measure.values import each_value
-from specviz.cli.printing import narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import LAST_SEED, Knobs
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 _SECTIONS = {
     "What": ("verifiers", "vary", "method", "prompt_number"),
-    "How much": ("prompts", "limit", "seeds", "minutes", "onto", "traces"),
+    "How much": ("prompts", "limit", "seeds", "minutes", "traces"),
     **{name: of for name, of in options.sections().items() if name.startswith(("Knobs", "Sampling"))},
     "Models": ("target", "draft", "device", "dtype", "threads", "compile"),
     "Output": ("as_json", "quiet"),
@@ -63,13 +62,8 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 @flags.LIMIT
 @value("--seeds", click.IntRange(1), 1, "Runs of every prompt, from --seed on.")
 @flags.minutes("Begin no prompt after so long.")
-@text(
-    "--onto",
-    "FOLDER",
-    "Keep what is done in a folder; the same command goes on from there. Under accelerate launch or torchrun each "
-    "process does its share and says no more; the command alone puts them together.",
-)
-@flags.flag("--traces", "With --onto: keep the recording of every run in its folder traces.")
+@text("--traces", "FOLDER", "Keep the recording of every run in a folder.")
+@flags.gone("--onto", "a comparison is made in one go now; --traces FOLDER keeps the recording of every run")
 @options.knob_options
 @options.model_options
 @flags.JSON_LINE
@@ -92,7 +86,7 @@ def command(**given: Any) -> int:
       specviz compare a.sv.jsonl.gz b.sv.jsonl.gz
       specviz compare a.sv.jsonl.gz --gamma 2
       specviz compare --verifiers tokenwise,blockwise,hsd --gamma 10 --seeds 4
-      specviz compare --vary gamma=2,4,8 --vary temperature=0,1 --onto grid
+      specviz compare --vary gamma=2,4,8 --vary temperature=0,1 --traces grid
       specviz compare --verifiers multi_tokenwise,multi_hsd --shape chains --candidates 4 --prompts questions.jsonl
     """
     if given["runs"]:
@@ -100,29 +94,19 @@ def command(**given: Any) -> int:
     method = get_method(given["method"])
     prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
     check_models(given["target"], given["draft"], method.needs_draft)
-    if given["traces"] and not given["onto"]:
-        raise SpecvizError("--traces keeps recordings in the folder of --onto: name it")
     question = _question(method, given)
     import msgspec
 
     from specviz.comparison import words
     from specviz.comparison.measured import compare
-    from specviz.comparison.shares import launched
     from specviz.comparison.sheets import print_sheets
 
-    if launched()[1] > 1 and not given["onto"]:
-        raise SpecvizError("several processes of one comparison meet in a folder: name it with --onto")
     with _progress(given["quiet"]) as progress:
         report = compare(question, prompts, _command(question, prompts, given), progress)
-    if given["onto"] and launched()[1] > 1:
-        if not given["quiet"]:
-            used = report.prompts["n_used"]
-            narrate(f"{used} prompts are in {given['onto']}; the same command without the launcher puts them together")
-    else:
-        heading, found = words.heading(report), words.sheets(report)
-        if not given["as_json"]:
-            print_sheets(heading, found)
-        click.echo(msgspec.json.encode(report).decode())
+    heading, found = words.heading(report), words.sheets(report)
+    if not given["as_json"]:
+        print_sheets(heading, found)
+    click.echo(msgspec.json.encode(report).decode())
     return INTERRUPTED if report.interrupted else OK
 
 
@@ -152,6 +136,18 @@ def _recorded(given: Mapping[str, Any]) -> int:
     return OK
 
 
+def _folder(name: str | None) -> Path | None:
+    """Where recordings go, made where it is not there. Raises SpecvizError."""
+    if name is None:
+        return None
+    folder = Path(name)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise SpecvizError(f"--traces {folder}: {error.strerror}; name a folder that can be written") from None
+    return folder
+
+
 def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
     """Raises SpecvizError for anything that can be known without a model."""
     with_defaults = {**given, **{name: value for name, value in _DEFAULTS.items() if given.get(name) is None}}
@@ -176,8 +172,7 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
         seconds,
         {**models, "needs_draft": method.needs_draft},
         varied,
-        Path(given["onto"]) if given["onto"] else None,
-        given["traces"],
+        _folder(given["traces"]),
     )
     for setting in question.settings:  # each must be one that can be decoded
         pick_verifier(method, setting.verifier.name, method.table.knobs({**knobs, **setting.knobs}))

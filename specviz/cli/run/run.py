@@ -9,7 +9,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +29,6 @@ from specviz.lean import lean_start
 from specviz.trace.private import IDS_ALONE, STORED
 
 if TYPE_CHECKING:
-    from specviz.engine.model.files.loading import Loaded
     from specviz.engine.run.local import LocalRun
     from specviz.trace import Recorder
 
@@ -75,21 +73,16 @@ def command(**given: Any) -> None:
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
     timings = Timings() if given.pop("timings") else None
-    if given["tensor_parallel"]:
-        from specviz.cli.run.parted import run_parted
-
-        run_parted(given, partial(_decoded, timings=timings))
-        return
     _decoded(RunRequest.of(given), timings=timings)
 
 
-def _decoded(request: RunRequest, parted: "Loaded | None" = None, timings: Timings | None = None) -> None:
-    """Decode what was asked for, and say so. `parted`: the target, where it is parted over processes."""
+def _decoded(request: RunRequest, timings: Timings | None = None) -> None:
+    """Decode what was asked for, and say so."""
     result = StreamResult(whole=request.as_json) if request.stream else Result()
     output = Output(request, result)
     output.begin()
     try:
-        run = _decode(request, result, output, parted, timings)
+        run = _decode(request, result, output, timings)
     except BaseException:
         with contextlib.suppress(BrokenPipeError):  # the first error is the one that counts
             output.end()
@@ -99,20 +92,18 @@ def _decoded(request: RunRequest, parted: "Loaded | None" = None, timings: Timin
         timings.tell(run.memory, run.session.chunks)
 
 
-def _decode(
-    request: RunRequest, result: Result, output: "Output", parted: "Loaded | None", timings: Timings | None
-) -> "LocalRun":
+def _decode(request: RunRequest, result: Result, output: "Output", timings: Timings | None) -> "LocalRun":
     """Load the pair, open the trace, decode to the end; the run that is over.
 
     The trace is opened last, so that a model that cannot be loaded destroys no older trace of that name.
     """
     mark: Callable[[str], None] = timings.mark if timings is not None else lambda _: None
     mark("start")
-    with lean_start(request.device) if parted is None else contextlib.nullcontext():
+    with lean_start(request.device):
         from specviz.engine.run.local import LocalRun, load_pair
 
         mark("imports")
-        pair = load_pair(*request.models, parted=parted, told=mark)
+        pair = load_pair(*request.models, told=mark)
     mark("models")
     printed = output.sink
     with recording(request.record, printed, result, request.redact) as recorder:

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from specviz.engine.decode.sampling import Warper
-from specviz.engine.model.rows import Rows, Tensor
+from specviz.engine.model.rows import ForwardBatch, Tensor
 from specviz.events import Event, Level
 from specviz.events.round import Finish
 from specviz.knobs import Knobs
 from specviz.probability.draft import Carry, Draft
 from specviz.probability.draws import Drawn, Stream
 from specviz.probability.plan import Draws, Outcome
-from specviz.probability.rows import Row
-from specviz.probability.rows import Rows as LawRows
+from specviz.probability.rows import Row, Rows
 
 
 @dataclass(slots=True)
@@ -37,7 +36,7 @@ class Context:
     knobs: Knobs
     warper: Warper
     keys: Draws
-    rows: Rows
+    rows: ForwardBatch
     root_row: int
     eos: frozenset[int]
     level: Level
@@ -76,7 +75,7 @@ class Observation:
     draft: Draft
     outcome: Outcome | None
     features: dict[int, Tensor] = field(default_factory=dict)
-    target_probs: LawRows | None = None  # [n_fed + 1, V], the law; None after the prefill
+    target_probs: Rows | None = None  # [n_fed + 1, V], the law; None after the prefill
     logits: Tensor | None = None  # [n_fed + 1, V], the same rows raw
     finish: Finish | None = None
     target_ns: int = 0  # of the target's pass

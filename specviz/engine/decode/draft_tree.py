@@ -10,8 +10,7 @@ from specviz.engine.model.rows import Tensor
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Carry, Draft, NodeFacts
 from specviz.probability.host import fetch, is_apart
-from specviz.probability.rows import Certain, Row, namespace
-from specviz.probability.rows import Rows as LawRows
+from specviz.probability.rows import Certain, Row, Rows, namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class DraftTree:
         picked = [law[self.token(k)] for k, law in mine.items()]
         return dict(zip(mine, map(_log, fetch(namespace(picked[0]).stack(picked))[0]), strict=True))
 
-    def carried(self, law_rows: LawRows, carry: Carry) -> Draft:
+    def carried(self, law_rows: Rows, carry: Carry) -> Draft:
         """The empty draft of a carried round: the draft law after the root `[1, V]`, and what is carried."""
         return Draft(law_rows=law_rows, carry=carry)
 

@@ -15,7 +15,7 @@ from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.round import QueryStats
 from specviz.engine.model.adapter import FactoryModels
-from specviz.engine.model.rows import Rows, Tensor
+from specviz.engine.model.rows import ForwardBatch, Tensor
 from specviz.events import Event
 from specviz.knobs import Knobs, KnobSpec
 from specviz.probability.draft import Draft
@@ -120,16 +120,16 @@ class FeatureTaps:
         assert all(0 <= layer <= n_layers for layer in layers), f"taps {layers} of a target with {n_layers} layers"
         return cls(layers, drafter.newest_only)
 
-    def read(self, rows: Rows, wanted: Sequence[int]) -> dict[int, Tensor]:
+    def read(self, rows: ForwardBatch, wanted: Sequence[int]) -> dict[int, Tensor]:
         """The states `[len(wanted), width]` of some rows; of the last of them only where that is enough."""
         chosen = wanted[-1:] if self.newest_only else wanted
         return {layer: rows.states(layer, chosen) for layer in self.layers} if chosen else {}
 
-    def path(self, rows: Rows, root: int, accepted: Sequence[int], n_new: int) -> dict[int, Tensor]:
+    def path(self, rows: ForwardBatch, root: int, accepted: Sequence[int], n_new: int) -> dict[int, Tensor]:
         """Features of a round's `n_new` committed tokens: the root's row, then those of the accepted nodes."""
         return self.read(rows, [root, *(root + 1 + node for node in accepted)][:n_new]) if self.layers else {}
 
-    def of_prompt(self, rows: Rows, prompt: Sequence[int]) -> Observation | None:
+    def of_prompt(self, rows: ForwardBatch, prompt: Sequence[int]) -> Observation | None:
         """What a block of the prefill shows, in the shape of a round: the tokens after its rows.
 
         None for the blocks before the last where only the newest row is wanted.

@@ -2,41 +2,22 @@
 
 Only a drafter that works while the target does has anything to overlap; all others run serially, whatever is asked.
 The probe makes one target pass beside a few steps of the draft model, by every lane that is possible here, in turn.
-
-What a pass of the target and of the draft model costs on this machine, timed once per pair; its record says how long
-ago that was. Where exact rows are padded, so does a pass over one row without: the fastest plain decoding there is.
-
-The modelled clock (specviz.cost.model_clock) and the cost panel stand on it. Every width is timed in turn, over and
-over, so that a busy moment of the machine falls on all alike and an early end leaves each with equally many; medians
-of 20 after a warm-up, or of as many as the time set aside allows, which the record says: a model whose pass takes a
-quarter of a second is timed once at two widths. Where torch has one thread,
-that thread's own time counts, which neighbours on the machine disturb less. Widths of the target are rows one after
-another, those of the draft model siblings, as branches are.
 """
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
-import numpy as np
 import torch
 
-from specviz.cost.ledger import Clock
-from specviz.cost.roofline import bound
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.overlap import Launched, OverlapLanes, Serial, Threads
-from specviz.engine.decode.pass_cost import machine_rates, work_of
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
-from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import Rows, fill
+from specviz.engine.model.rows import ForwardBatch, fill
 from specviz.errors import SpecvizError, suggestion
-from specviz.events import Calibration, MachineRates, PassParts
 from specviz.names import LANES
 
 CONTEXT, WIDTH, STEPS, TURNS = 64, 5, 3, 7
@@ -147,12 +128,12 @@ class _Trial:
         return (time.perf_counter() - began) * 1e3
 
     def _pass(self) -> Any:
-        rows = Rows(self.models[0], self.caches[0])
+        rows = ForwardBatch(self.models[0], self.caches[0])
         rows.add_line([1 % rows.model.vocab] * WIDTH)
         return rows.take()
 
     def _steps(self) -> Any:
-        rows, row, token = Rows(self.models[1], self.caches[1]), -1, 1 % self.models[1].vocab
+        rows, row, token = ForwardBatch(self.models[1], self.caches[1]), -1, 1 % self.models[1].vocab
         for _ in range(STEPS):
             row = rows.add(token, row)
             token = int(rows.take()[0].argmax())
@@ -161,172 +142,3 @@ class _Trial:
     def _settle(self) -> None:
         for device in self.devices:
             torch.cuda.synchronize(device)
-
-
-WIDTHS = (1, 2, 3, 5, 9, 17)
-CONTEXT, REPEATS, LEAST, PARTED = 64, 20, 3, 5
-PATIENCE_S = 1.5  # for a small model that is ample for 20; a large one gets LEAST whatever they take
-FEW, SLOW_NS = (1, 5), 250_000_000  # a target whose pass takes so long is timed at few widths, each once
-ENDS = (WIDTHS[0], WIDTHS[-1])  # that are timed to price exact rows before a run
-
-Known = WeakKeyDictionary[ModelAdapter, dict[tuple[int, ...], tuple[Calibration, float]]]  # by widths; and when
-_known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -> draft model (or itself) -> costs
-
-
-def is_padded(models: FactoryModels) -> bool:
-    """Whether a row of the target, to be exact, is computed beside others that nobody wants."""
-    widths = models.target.widths if isinstance(models.target, ModelAdapter) else None
-    return widths is not None and widths.padding(1) > 0
-
-
-def calibrate(
-    models: FactoryModels, drafter: Drafter | None, patience_s: float = PATIENCE_S, widths: tuple[int, ...] = WIDTHS
-) -> Calibration | None:
-    """The costs of these models, measured at the first call and remembered; None for what is no model of the library's.
-
-    `widths`: of the passes, rising, at least two. A drafter that climbs the target's own layers brings the clock it has
-    measured.
-    """
-    target, draft = models.target, models.draft
-    if not isinstance(target, ModelAdapter) or target.context < CONTEXT + WIDTHS[-1]:
-        return None
-    second = draft if isinstance(draft, ModelAdapter) and draft.context >= CONTEXT + WIDTHS[-1] else None
-    pairs = _known.setdefault(target, WeakKeyDictionary())
-    known = pairs.setdefault(second or target, {})
-    if widths not in known:
-        known[widths] = _measure(target, second, patience_s, widths), time.perf_counter()
-    found, when = known[widths]
-    found = msgspec.structs.replace(found, age_s=time.perf_counter() - when)  # a record of its own, to be stamped
-    return with_clock(found, drafter.clock) if drafter and drafter.clock else found
-
-
-def with_clock(found: Calibration, clock: Clock) -> Calibration:
-    """The record with what a layer, the final head and a head test cost."""
-    out = msgspec.structs.replace(found)
-    out.exit_widths, out.test_ns, out.pass_ns = list(clock.widths), round(clock.test_ns), round(clock.pass_ns)
-    out.layer_ns, out.final_ns = [round(ns) for ns in clock.layer_ns], [round(ns) for ns in clock.final_ns]
-    return out
-
-
-@torch.inference_mode()
-def _measure(
-    target: ModelAdapter, draft: ModelAdapter | None, patience_s: float, widths: tuple[int, ...]
-) -> Calibration:
-    slow = _is_slow(target)
-    widths = FEW if slow else widths
-    passes = [_pass(target, width, siblings=False) for width in widths]
-    if draft is not None:
-        passes += [_pass(draft, width, siblings=True) for width in widths]
-    padded = is_padded(FactoryModels(target, draft, 0))
-    if padded:
-        passes.append(_pass(_unpadded(target), 1, siblings=False))
-    times, repeats = _timed(passes, 0.0 if slow else patience_s, 1 if slow else LEAST)
-    plain = min(times.pop(), times[0]) if padded else None
-    ours, theirs = times[: len(widths)], times[len(widths) :]
-    return Calibration(
-        t_ns=theirs[0] if theirs else None,
-        c=ours[0] / theirs[0] if theirs else None,
-        kappa_q=slope(widths, theirs) if theirs else None,
-        kappa_p=slope(widths, ours),
-        widths=list(widths),
-        target_ns=ours,
-        draft_ns=theirs,
-        repeats=repeats,
-        rates=_rates(target, ours[0]),
-        target_work=work_of(target),
-        draft_work=work_of(draft) if draft is not None else None,
-        plain_ns=plain,
-        target_parts=_parts(target, min(repeats, PARTED)) if target.device.type == "cpu" else None,
-    )
-
-
-def _unpadded(target: ModelAdapter) -> ModelAdapter:
-    """The same model, whose rows may round as they stand, by no other way through its layers than torch's."""
-    found = copy(target)
-    found.widths = found.compiled = None
-    return found
-
-
-def _rates(target: ModelAdapter, took_ns: int) -> MachineRates:
-    """As known on disk; found again where a pass was faster than they allow, so that a busy probe is forgotten."""
-    work, rates = work_of(target), machine_rates(target.device, target.dtype)
-    beaten = work is not None and bound(work, rates, 1, CONTEXT).seconds > took_ns / 1e9
-    return machine_rates(target.device, target.dtype, again=True) if beaten else rates
-
-
-@torch.inference_mode()
-def _parts(model: ModelAdapter, n: int) -> PassParts:
-    """Where a pass over one row spends its time, medians of `n`: in its layers, in its head, and in neither.
-
-    On the host alone: on a device the host only launches, and waits at the end.
-    """
-    tokens = [1 % model.vocab] * CONTEXT
-    cache = model.new_cache(CONTEXT + 1)
-    found: list[tuple[int, int, int]] = []
-    for _ in range(n):
-        fill(model, cache, tokens)
-        began = time.perf_counter_ns()
-        rows = Rows(model, cache)
-        rows.add(tokens[0], -1)
-        hidden = rows.climb(0)
-        block = model.block(hidden, [CONTEXT], None, range(CONTEXT + 1))
-        ready = time.perf_counter_ns()
-        hidden = model.run(hidden, block, cache, 0, model.n_layers)
-        top = time.perf_counter_ns()
-        model.logits(hidden)
-        found.append((top - ready, time.perf_counter_ns() - top, ready - began))
-        cache.follow(tokens)
-    layers, head, host = (round(median(column)) for column in zip(*found, strict=True))
-    return PassParts(layers=layers, head=head, host=host)
-
-
-def _is_slow(target: ModelAdapter) -> bool:
-    """Whether a pass takes so long that timing many of them would hold up the run; the first pass does not count."""
-    once = _pass(target, 1, siblings=False)
-    return once() > SLOW_NS and once() > SLOW_NS
-
-
-def _timed(passes: Sequence[Callable[[], int]], patience_s: float, least: int) -> tuple[list[int], int]:
-    """Medians, and of how many; every pass once before anything counts, unless once must be enough."""
-    for once in passes if least > 1 else ():
-        once()
-    began, found = time.perf_counter(), [[once()] for once in passes]
-    while len(found[0]) < REPEATS and (len(found[0]) < least or time.perf_counter() - began < patience_s):
-        for once, times in zip(passes, found, strict=True):
-            times.append(once())
-    return [max(1, round(median(times))) for times in found], len(found[0])
-
-
-def _pass(model: ModelAdapter, width: int, siblings: bool) -> Callable[[], int]:
-    """One timed pass of that many rows behind a filled cache, head included."""
-    tokens = [1 % model.vocab] * CONTEXT
-    cache = model.new_cache(CONTEXT + width)
-    fill(model, cache, tokens)
-
-    def once() -> int:
-        took = _once(model, cache, tokens[0], width, siblings)
-        cache.follow(tokens)
-        return took
-
-    return once
-
-
-def _once(model: Model, cache: KVCache, token: int, width: int, siblings: bool) -> int:
-    cuda = model.device.type == "cuda"
-    # One thread on the host works all of the time it has: its own clock runs as on a quiet machine.
-    now = time.thread_time_ns if not cuda and torch.get_num_threads() == 1 else time.perf_counter_ns
-    began = now()
-    rows = Rows(model, cache)
-    for number in range(width):
-        rows.add(token, -1 if siblings else number - 1)
-    rows.take()
-    if cuda:
-        torch.cuda.synchronize()
-    return now() - began
-
-
-def slope(widths: Sequence[int], times: Sequence[int]) -> float:
-    """`kappa` of `T(w) = T(1) (1 + kappa (w - 1))`: least squares through the measured `T(1)`."""
-    more = np.asarray(widths[1:], dtype=float) - 1
-    extra = np.asarray(times[1:], dtype=float) / times[0] - 1
-    return float((more * extra).sum() / (more**2).sum())

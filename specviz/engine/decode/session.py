@@ -22,7 +22,7 @@ from specviz.engine.decode.sampling import Warper
 from specviz.engine.decode.text_output import StopCriteria, TextOutput, Texts, banned_ids
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import PromptChunk, Rows, Tensor, fill
+from specviz.engine.model.rows import ForwardBatch, PromptChunk, Tensor, fill
 from specviz.errors import SpecvizError
 from specviz.events import Knob, Level
 from specviz.events.round import Finish
@@ -31,7 +31,7 @@ from specviz.probability.draft import ROOT, Carry, Draft
 from specviz.probability.draws import NOT_FINITE, Keys
 from specviz.probability.host import READS, brought, is_apart
 from specviz.probability.plan import Draws, Verifier
-from specviz.probability.rows import Rows as LawRows
+from specviz.probability.rows import Rows
 
 
 class Sink(Protocol):
@@ -160,7 +160,7 @@ class Session:
         if self.sink:
             self.sink.prefilled(self, self.prefill_ns)
 
-    def _fed(self, rows: Rows) -> None:
+    def _fed(self, rows: ForwardBatch) -> None:
         """A chunk of the prompt is through: a drafter may see its states, who watches is told."""
         now, (wall, cpu) = (time.perf_counter_ns(), time.process_time_ns()), self._mark
         self.chunks.append(PromptChunk(rows.first, len(rows), now[0] - wall, now[1] - cpu))
@@ -170,7 +170,7 @@ class Session:
             self.watch(rows.first + len(rows), len(self.prompt) - 1)
         self._mark = time.perf_counter_ns(), time.process_time_ns()
 
-    def _show_prompt(self, rows: Rows) -> None:
+    def _show_prompt(self, rows: ForwardBatch) -> None:
         shown = self._taps.of_prompt(rows, self.prompt)
         if shown is not None and self.drafter:
             self.drafter.observe(shown)
@@ -228,7 +228,7 @@ class Session:
 
     def _open(self) -> Context:
         """The round as the drafter sees it: the target's rows with what its cache lacks of the text, the root last."""
-        rows = Rows(self.target, self.cache, self._taps.layers)
+        rows = ForwardBatch(self.target, self.cache, self._taps.layers)
         root = rows.add_line([*self.tokens[self.cache.length : -1], self.tokens[-1]])
         self.counters.n_draft_calls = self.counters.n_syncs = 0
         return Context(
@@ -257,7 +257,7 @@ class Session:
         assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
         return overlap.target, whole
 
-    def _laws(self, draft: Draft, logits: Tensor) -> LawRows:
+    def _laws(self, draft: Draft, logits: Tensor) -> Rows:
         if not self.warper.needs_prefix:
             return self.warper.laws(logits)
         paths = [draft.path(node) for node in range(ROOT, draft.n_fed)]
@@ -301,7 +301,7 @@ class Session:
         return {"target": self.cache.length, "draft": self.drafter.cached() if self.drafter else None}
 
 
-def _here(laws: LawRows, draft: Draft) -> tuple[LawRows, Draft]:
+def _here(laws: Rows, draft: Draft) -> tuple[Rows, Draft]:
     """The laws of target and draft in main memory, where a verdict reads them: one wait for both.
 
     Whatever the rule then asks of rows, and whatever is recorded of them, waits for nothing. Raises SpecvizError for

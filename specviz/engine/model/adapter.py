@@ -44,7 +44,7 @@ class ForwardInputs:
 
 
 class Model(Protocol):
-    """What `Rows` needs of a model; `ModelAdapter` is the real one, tests have a table.
+    """What `ForwardBatch` needs of a model; `ModelAdapter` is the real one, tests have a table.
 
     `hidden` is `[1, n, width]`; `visible` and `kv_positions` are numpy `[n, kv]` and `[kv]`, None for a plain line;
     `logits` returns `[n, V]`. `lo..hi` are layers, from 0.
@@ -119,13 +119,11 @@ def _scale(config: Any, name: str) -> float | None:
 class ModelAdapter:
     """A loaded causal LM. `hidden` is `[1, n, width]`; layers count from 1 in events, `lo..hi` from 0 here.
 
-    `parted`: its layers are spread over several processes; what goes through them must go through the adapter.
-    `spread`: hooks of the library's bring rows and weights together; layers must be called as they are.
+    `mapped`: hooks of the library's bring rows and weights together; layers must be called as they are.
     `twin_of`: the model that this one is in fewer bits, where it reads that one's keys and values.
     """
 
-    parted = False
-    spread = False
+    mapped = False
     twin_of: "ModelAdapter | None" = None
     layers_told = ""  # what a header says of its layers, where they are not run as usual
 

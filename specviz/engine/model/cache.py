@@ -29,7 +29,6 @@ class KVCache:
         self.places = places
         self.padding = 0  # how many of the rows that come next are no tokens: written, and not counted
         self.reach: int | None = None  # slots that are read; None: all that are filled
-        self.mirror: int | None = None  # its number in the other processes of a parted model
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.filled = [0] * n_layers
@@ -43,7 +42,7 @@ class KVCache:
         """A cache of at least so many slots that holds what this one does; this one where it has them."""
         if capacity <= self.capacity:
             return self
-        wide = self._empty(capacity)
+        wide = KVCache(self.n_layers, capacity, self.spare, self.places)
         wide.tokens, wide.parents = list(self.tokens), list(self.parents)
         wide.filled, wide.length = list(self.filled), self.length
         if self._buffer is not None:
@@ -51,10 +50,6 @@ class KVCache:
             for held, wider in zip(self.buffers, wide.buffers, strict=True):
                 wider.narrow(4, 0, self.capacity).copy_(held.narrow(4, 0, self.capacity))
         return wide
-
-    def _empty(self, capacity: int) -> "KVCache":
-        """A cache of its kind that holds nothing."""
-        return KVCache(self.n_layers, capacity, self.spare, self.places)
 
     def add(self, token: int, parent: int) -> int:
         """Reserve the next slot for a token that follows slot `parent` (-1: begins the text). Returns the slot."""

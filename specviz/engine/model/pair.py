@@ -13,13 +13,12 @@ from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.model.compiled.surplus import surplus_kernel
 from specviz.engine.model.drafts.shared_ends import ends_of
 from specviz.engine.model.exact.proof import BITWISE, exact_here
+from specviz.engine.model.files.device_map import AUTO, load_mapped
 from specviz.engine.model.files.dtypes import SMALL_PARAMS
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
 from specviz.engine.model.graphs.passes import graph_passes
 from specviz.engine.model.layers.direct_layer import run_directly
-from specviz.engine.model.spread.layout import is_auto
-from specviz.engine.model.spread.loading import load_spread
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import usual_draft
@@ -55,7 +54,6 @@ def load_pair(
     threads: int | None = None,
     draft_device: str | None = None,
     *,
-    parted: Loaded | None = None,
     told: Callable[[str], None] = lambda step: None,
 ) -> Pair:
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
@@ -64,13 +62,13 @@ def load_pair(
     otherwise. In a process of our own torch keeps them; in another's nothing of the process is different afterwards.
     A draft model named `self:int4` is made out of the target; where none is named a known target has one
     that is usual for it.
-    `draft_device`: where the draft model goes when that is another place than the target's. `parted`: the target, where
-    it is parted over processes and loaded by all of them. `told`: hears when the target is there, and the draft.
+    `draft_device`: where the draft model goes when that is another place than the target's. `told`: hears when
+    the target is there, and the draft.
     """
     before = torch.get_num_threads()
     try:
         with lean.as_found():
-            pair = _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, parted, told)
+            pair = _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, told)
         if not lean.own_process:
             pair.target.adapter.threads = torch.get_num_threads()
         return pair
@@ -87,15 +85,14 @@ def _loaded(
     dtype: str | None,
     threads: int | None,
     draft_device: str | None,
-    parted: Loaded | None,
     told: Callable[[str], None],
 ) -> Pair:
     """`load_pair`; afterwards torch has the threads that the pair's rows were tried with."""
     if lean.own_process:
         keep_freed_memory()
-    first = parted or _target(target, device, dtype)
+    first = _target(target, device, dtype)
     told("target")
-    if is_auto(device):  # a draft model is small: it lies whole where the target's rows begin and end
+    if device == AUTO:  # a draft model is small: it lies whole where the target's rows begin and end
         device = str(first.adapter.device)
     second = None
     if needs_draft:
@@ -112,12 +109,12 @@ def _loaded(
         told("draft")
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
-    for one in (None if parted else first, second):
-        if one is not None and not one.adapter.spread:
+    for one in (first, second):
+        if one is not None and not one.adapter.mapped:
             run_directly(one.adapter)
             one.adapter.uncompiled = compile_passes(one.adapter)
     SURPLUS.kernel = surplus_kernel()
-    pair = Pair(first if parted else replace(first, exact=_exact(first.adapter)), second)
+    pair = Pair(replace(first, exact=_exact(first.adapter)), second)
     _record(pair)
     return pair
 
@@ -164,7 +161,7 @@ def _exact(adapter: ModelAdapter) -> str:
 
 
 def _target(name: str | None, device: str | None, dtype: str | None) -> Loaded:
-    return load_spread(name, device, dtype) if is_auto(device) else load(name, "target", device, dtype)
+    return load_mapped(name, dtype) if device == AUTO else load(name, "target", device, dtype)
 
 
 def _drafting(
@@ -172,21 +169,12 @@ def _drafting(
 ) -> Loaded:
     """The draft model of a name beside its target: the target in fewer bits, or one loaded. Raises ModelError."""
     if is_self(name):
-        if target.adapter.parted:
-            raise ModelError(
-                f"--draft {name} is made of the target's weights, and those are parted: name a draft model"
-            )
         _stays(target, str(name), draft_device)
         from specviz.engine.model.drafts.self_draft import self_draft
 
         return self_draft(target)
     ends = None if name is None else ends_of(found(name, "--draft"))
     if ends is not None:
-        if target.adapter.parted:
-            raise ModelError(
-                f"--draft {name} speaks through its target's weights, and those are parted: name a draft model that "
-                "has all of its own"
-            )
         _stays(target, str(name), draft_device)
         if not made_for(ends.target, target.adapter):
             raise ModelError(f"--draft {name} was made for {ends.target_name} and speaks through its embedding")

@@ -1,4 +1,4 @@
-"""`Rows`: a model's rows in flight, a tree over the cached prefix.
+"""`ForwardBatch`: a model's rows in flight, a tree over the cached prefix.
 
 Rows are added in feed order and climb the layers; every layer takes all the rows it lacks as one block. That one rule
 serves a prefill, a draft model's steps, a verify pass and an early exit that stops some rows half-way.
@@ -49,7 +49,7 @@ def fill(
     tokens: Sequence[int],
     leave: int = 0,
     taps: Sequence[int] = (),
-    show: "Callable[[Rows], None] | None" = None,
+    show: "Callable[[ForwardBatch], None] | None" = None,
 ) -> list[int]:
     """Make the cache follow `tokens`, block by block, until at most `leave` must still be fed; returns those.
 
@@ -57,7 +57,7 @@ def fill(
     """
     missing = cache.follow(tokens)
     while len(missing) > leave:
-        rows = Rows(model, cache, taps)
+        rows = ForwardBatch(model, cache, taps)
         rows.add_line(missing[:BLOCK])
         rows.climb(model.n_layers)
         if show is not None:
@@ -66,7 +66,7 @@ def fill(
     return missing
 
 
-class Rows:
+class ForwardBatch:
     """Rows of one model over one cache. Row numbers count from 0 in the order of `add`.
 
     `taps`: layers whose states are kept as rows pass them, in rising order (0: the embedding).

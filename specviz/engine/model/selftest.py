@@ -19,7 +19,7 @@ import torch
 
 from specviz.engine.model.adapter import ModelAdapter, decoder
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.errors import ModelError
 from specviz.model_folder import line_of, shown
 from specviz.probability.draft import ROOT
@@ -27,14 +27,13 @@ from specviz.probability.draft import ROOT
 PARENTS = (ROOT, ROOT, 0, 1)  # two branches of two nodes
 
 
-def tolerance(dtype: torch.dtype, parted: bool = False) -> float:
+def tolerance(dtype: torch.dtype) -> float:
     """Largest allowed difference, relative to the spread of the logits; of what a layer adds, a third of it.
 
     In float64 too it is that of float32: where the library spells attention out, its softmax is taken in float32.
-    `parted`: layers whose sums are added up over processes. In 16 bits every part of a sum is rounded there: .23 on
-    SmolLM2 over three of them. A row that sees another branch is 1.5 away, one at the next position .5.
+    A row that sees another branch is 1.5 away, one at the next position .5.
     """
-    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.45 if parted else 0.15)
+    return {torch.float64: 1e-5, torch.float32: 1e-3}.get(dtype, 0.15)
 
 
 States = tuple[torch.Tensor, ...]  # [n, width] at the entry of every layer, and behind the last
@@ -85,11 +84,11 @@ def reference(model: Any, name: str, vocab: int) -> Reference:
 
 
 @torch.inference_mode()
-def self_test(adapter: ModelAdapter, want: Reference, parted: bool = False) -> None:
+def self_test(adapter: ModelAdapter, want: Reference) -> None:
     """Raises ModelError, with the layer type, when the adapter's layers or logits are not the untouched model's."""
     kind = type(adapter.layers[0]).__name__
     try:
-        unlike = _unlike(adapter, want, tolerance(adapter.dtype, parted))
+        unlike = _unlike(adapter, want, tolerance(adapter.dtype))
     except ModelError as error:
         raise ModelError(f"{adapter.name}: layers of type {kind}: {error}") from None
     except Exception as error:
@@ -124,18 +123,18 @@ def _unlike(adapter: ModelAdapter, want: Reference, bound: float) -> str | None:
     return None
 
 
-def _rows(adapter: ModelAdapter, cache: KVCache, ids: list[int], nodes: list[int]) -> Rows:
+def _rows(adapter: ModelAdapter, cache: KVCache, ids: list[int], nodes: list[int]) -> ForwardBatch:
     """The chain's rows, or with `nodes` those of its last token and of the tree behind it."""
     if nodes:
         cache.follow(ids[:-1])
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     rows.add_line(ids[-1:] if nodes else ids)
     for token, parent in zip(nodes, PARENTS[: len(nodes)], strict=True):
         rows.add(token, 0 if parent == ROOT else parent + 1)
     return rows
 
 
-def furthest(rows: Rows, before: Sequence[torch.Tensor], behind: Sequence[torch.Tensor]) -> tuple[int, float]:
+def furthest(rows: ForwardBatch, before: Sequence[torch.Tensor], behind: Sequence[torch.Tensor]) -> tuple[int, float]:
     """The layer, from 0, that adds to these rows what is furthest from what the library's layer adds, and how far.
 
     `before`, `behind`: the library's states `[n, width]` at the entry of each layer of `rows.model` and at its end.

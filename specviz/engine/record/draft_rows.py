@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.compiled.rows import RowKernel
-from specviz.engine.record.device_stats import facts_of
+from specviz.engine.row_stats import facts_of
 from specviz.events import Top, six
 
 

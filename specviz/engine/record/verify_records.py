@@ -18,7 +18,8 @@ import torch
 
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.compiled.rows import RowFacts, RowKernel, addresses
-from specviz.engine.record.device_stats import (
+from specviz.engine.record.draft_rows import DraftRows
+from specviz.engine.row_stats import (
     distances,
     entries,
     facts_of,
@@ -27,9 +28,7 @@ from specviz.engine.record.device_stats import (
     picked,
     ranks_of,
     rows_of,
-    sixes,
 )
-from specviz.engine.record.draft_rows import DraftRows
 from specviz.events import Chain, Closing, Level, Verify, log6, six
 from specviz.events.base import ZERO
 from specviz.events.round import Status, Why
@@ -292,7 +291,7 @@ class VerifyRecorder:
             drawn = [0]
         laws = entries(draft.law_rows[drawn[0]], ids) if drawn else []
         columns = [plain, weights_there, [weight / total for weight in weights_there], *([laws] if drawn else [])]
-        n, rounded = len(ids), sixes([number for column in columns for number in column])
+        n, rounded = len(ids), [six(number) for column in columns for number in column]
         target, held, share = (rounded[k : k + n] for k in (0, n, 2 * n))
         q: Sequence[float | None] = rounded[3 * n :] if drawn else [None] * n
         lines = zip(ids, target, q, held, share, weights_there, strict=True)

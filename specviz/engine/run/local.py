@@ -19,10 +19,11 @@ import torch
 
 from specviz.commands import Start
 from specviz.engine.decode.drafter import Drafter, QueryEnd
-from specviz.engine.decode.overlap_choice import ENDS, calibrate, choose, is_padded, threads_of
+from specviz.engine.decode.overlap_choice import choose, threads_of
 from specviz.engine.decode.round import QueryStats, RoundResult
 from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
+from specviz.engine.measure import ENDS, calibrate, is_padded
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.model.pair import Pair, kernel_warning, load_pair, small

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 
 from specviz.cost.pipelines import auto_branch_len
 from specviz.engine.model.rows import Tensor
-from specviz.engine.record.device_stats import entries, ranks_of
+from specviz.engine.row_stats import entries, largest, ranks_of
 from specviz.events import BranchToken, Fork, log6, six
 from specviz.events.branch import Rule
 from specviz.methods.branch.model_cache import DraftModelCache
 from specviz.methods.branch.round import BranchRound, DraftRow
 from specviz.methods.branch.spec import AUTO_LEN, PARALLEL, branch_count
 from specviz.methods.common.runner import prefixes, without, without_replacement
-from specviz.probability.host import fetch
 from specviz.probability.rows import Certain, Row
 
 DrawFrom = Callable[[Row], int]
@@ -56,8 +55,8 @@ def choose(rule: Rule, scores: Tensor, law: Row, k: int, draw: DrawFrom) -> list
 def _best(scores: Tensor, k: int) -> list[int]:
     if k <= 0:
         return []
-    top = scores.topk(min(k, len(scores)))
-    return [token for token, score in zip(*fetch(top.indices, top.values), strict=True) if score > -1e300]
+    ids, values, _ = largest(None, scores, k)
+    return [token for token, score in zip(ids, values, strict=True) if score > -1e300]
 
 
 class BranchDrafter:
@@ -152,8 +151,7 @@ class BranchDrafter:
             if not live:
                 return
             ends = [flight.branches[b][-1] for b in live]
-            before = [-1 if level == 1 else flight.branches[b][-2] for b in live]
-            logits = self.rows.branch(self.ctx, ends, [tree.token(node) for node in ends], before)
+            logits = self.rows.expand(self.ctx, tree, ends)
             looks = flight.looks(logits, self.rows, f"branch x{len(live)}")
             for b, end, look, law in zip(live, ends, looks, flight.law(ends, looks), strict=True):
                 node = flight.add(flight.sampler.token(tree.depth(end) + 1, law), end, law, look, len(live), b)

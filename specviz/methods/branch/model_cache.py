@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from specviz.engine.decode.context import Context
+from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import Model
-from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
+from specviz.engine.model.rows import BLOCK, ForwardBatch, Tensor, fill
+from specviz.methods.common.runner import DraftModelRunner
 
 KEPT = 33  # measured times whose median counts
 
@@ -27,31 +29,24 @@ class PendingForward:
     width: int
 
 
-class DraftModelCache:
+class DraftModelCache(DraftModelRunner):
     """`line` = text + pending tokens as far as they were fed or are to be. Nodes are named by the drafter's numbers."""
 
     def __init__(self, model: Model, capacity: int) -> None:
-        self.model = model
-        self.cache = model.new_cache(capacity)
+        super().__init__(model, capacity)
         self.spelled = 0  # slots that spell the text and what is open behind it
         self.peak = 0  # rows in flight behind the committed text, this round
         self._begun = (0, 1)  # the forward under way: its start, its width
         self._committed = 0
         self._lacking: list[int] = []
-        self._rows: Rows | None = None
         self._tip = -1  # row of the line's last fed token; -1: it ends in the cached prefix
-        self._row_of: dict[int, int] = {}
         self._times: dict[int, deque[int]] = {}
-
-    def reach(self, ctx: Context) -> int:
-        """Longest path worth drafting: what the text has room for and the draft model positions."""
-        return max(0, min(ctx.reach, self.model.context - ctx.n + 1))
 
     def open(self, ctx: Context, pending: Sequence[int]) -> None:
         """Follow the text and its pending tokens; everything else in the cache is dropped."""
         line = [*ctx.tokens, *pending]
         self._committed, self.peak = ctx.n - 1, 0
-        self._rows, self._tip, self._row_of = None, -1, {}
+        self.rows, self._tip, self.row_of = None, -1, {}
         self._lacking = fill(self.model, self.cache, line, leave=BLOCK)
 
     def close(self, line: Sequence[int]) -> None:
@@ -67,26 +62,21 @@ class DraftModelCache:
         if not self._lacking and self._tip < 0:  # its row was dropped with an aborted round: feed the last token again
             line = self.cache.tokens[: self.cache.length]
             self._lacking = self.cache.follow(line[:-1]) + line[-1:]
-        logits: Tensor = self._forward(ctx, [], 1)[0]
+        logits: Tensor = self.expand(ctx, None, [])[0]
         return logits
 
-    def branch(self, ctx: Context, nodes: Sequence[int], tokens: Sequence[int], parents: Sequence[int]) -> Tensor:
-        """The draft logits `[nodes, V]` after one more token of every branch, one forward for all.
-
-        `parents[i]`: the node before node i, or negative: it is the first of its branch.
-        """
-        placed = list(zip(nodes, tokens, parents, strict=True))
-        return self._forward(ctx, placed, len(placed))
-
-    def _forward(self, ctx: Context, placed: list[tuple[int, int, int]], wanted: int) -> Tensor:
-        self._begun = (time.perf_counter_ns(), max(1, len(placed)))
-        rows = self._rows = self._rows or Rows(self.model, self.cache)
+    def expand(self, ctx: Context, tree: DraftTree | None, nodes: Sequence[int]) -> Tensor:
+        """The draft logits `[nodes, V]` after one more token of every branch, or `[1, V]` after the line alone; one
+        forward for all. A node whose parent is none of a branch is the first of its own."""
+        self._begun = (time.perf_counter_ns(), max(1, len(nodes)))
+        rows = self.rows = self.rows or ForwardBatch(self.model, self.cache)
         for token in self._lacking:
             self._tip = rows.add(token, self._tip)
         self._lacking = []
-        for node, token, parent in placed:
-            self._row_of[node] = rows.add(token, self._tip if parent < 0 else self._row_of[parent])
-        logits = rows.take(wanted)
+        for node in nodes:
+            assert tree is not None
+            self.row_of[node] = rows.add(tree.token(node), self.row_of.get(tree.parent(node), self._tip))
+        logits = rows.take(max(1, len(nodes)))
         ctx.counters.n_draft_calls += 1
         self.peak = max(self.peak, len(self.cache.tokens) - self._committed)
         return logits

@@ -13,7 +13,7 @@ import torch
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.rows import Tensor
-from specviz.engine.record.device_stats import entropies, top_lists
+from specviz.engine.row_stats import facts_of
 from specviz.errors import SpecvizError
 from specviz.events import DraftStep, Event, Match, MatchTest, Rollback, Settle, Span, TokenFate, six
 from specviz.events.branch import ForkReason, Rule
@@ -142,8 +142,8 @@ class BranchRound:
             stopped=node is None,
         )
         if node is None and self.ctx.level == "full":  # of a drawn token they stand on its node
-            probs = look.raw.softmax(-1)[None]
-            record.top, record.entropy = top_lists(probs, TOP)[0], six(entropies(probs)[0])
+            facts = facts_of(None, look.raw[None], TOP)
+            record.top, record.entropy = facts.tops[0], facts.entropies[0]
         self.ctx.note(record)
 
     def settle(self, nodes: Iterable[int], fate: TokenFate) -> None:

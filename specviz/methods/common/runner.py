@@ -17,7 +17,7 @@ from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.sampling import finite, require
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import BLOCK, Rows, Tensor, fill
+from specviz.engine.model.rows import BLOCK, ForwardBatch, Tensor, fill
 from specviz.methods.common.top_k import RowConfidence
 from specviz.names import Mode
 from specviz.probability.draft import ROOT
@@ -31,7 +31,7 @@ class DraftModelRunner:
     def __init__(self, model: Model, capacity: int) -> None:
         self.model = model
         self.cache: KVCache = model.new_cache(capacity)
-        self.rows: Rows | None = None
+        self.rows: ForwardBatch | None = None
         self.row_of: dict[int, int] = {}
 
     def reach(self, ctx: Context) -> int:
@@ -51,7 +51,7 @@ class DraftModelRunner:
         if isinstance(self.model, ModelAdapter) and self.model.twin_of is ctx.rows.model:
             self.cache.borrow(ctx.rows.cache, text, self.model.dtype)
         missing = fill(self.model, self.cache, text, leave=BLOCK)
-        self.rows = Rows(self.model, self.cache)
+        self.rows = ForwardBatch(self.model, self.cache)
         self.row_of = {ROOT: self.rows.add_line([*missing, ctx.tokens[-1]])}
         ctx.counters.n_draft_calls += 1
         return self.rows.take(1)

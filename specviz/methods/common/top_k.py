@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from specviz.engine.model.rows import Tensor
+from specviz.engine.row_stats import facts_of
 from specviz.events import DraftStep, six
 from specviz.probability.host import fetch
 
@@ -89,11 +90,5 @@ def draft_steps(
             bound=bound,
             stopped=row.raw < bound,
             entropy=None if row.entropy is None else six(row.entropy),
-            top=_top_logs(row.logits[0]) if full else None,
+            top=facts_of(None, row.logits, TOP).tops[0] if full else None,
         )
-
-
-def _top_logs(logits: Tensor) -> list[tuple[int, float]]:
-    """The best tokens of logits `[V]` with their log-probabilities, in float64."""
-    logs = logits.double().log_softmax(-1).topk(min(TOP, len(logits)))
-    return [(token, six(log)) for token, log in zip(*fetch(logs.indices, logs.values), strict=True)]

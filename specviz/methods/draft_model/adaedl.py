@@ -14,7 +14,7 @@ from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.rows import Tensor
-from specviz.engine.record.device_stats import top_lists
+from specviz.engine.row_stats import facts_of
 from specviz.events import DraftStep
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import laws
@@ -80,7 +80,7 @@ class AdaEdl(ChainDrafter):
             pos=ctx.n + tree.depth(node), conf=conf, bound=bound, stopped=bound is not None and conf < bound
         )
         if ctx.level == "full":
-            step.entropy, step.top = entropy, top_lists(logits.softmax(-1), TOP)[0]
+            step.entropy, step.top = entropy, facts_of(None, logits, TOP).tops[0]
         ctx.note(step)
         return step
 

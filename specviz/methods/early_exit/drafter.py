@@ -2,8 +2,8 @@
 
 The newest row climbs layer by layer. After a layer with a test its head is asked; sure enough, the row stops there and
 the head's choice is fed as the next row. Where a row enters a layer that older rows have not passed, those go through
-it in the same call (`Rows.climb`), so every layer always holds a prefix of the text and no cell is computed twice. A
-row that stops nowhere, or the `w_max`-th draft, is left to the target pass, which is the same climb to the top.
+it in the same call (`ForwardBatch.climb`), so every layer always holds a prefix of the text and no cell is computed
+twice. A row that stops nowhere, or the `w_max`-th draft, is left to the target pass: the same climb to the top.
 
 What the gate looks at is known before a token is drawn, so drawn drafts keep their law. A drafted stop token is
 kept and not fed: its row climbs on and judges it itself; throwing the draw away would bias the text.
@@ -16,13 +16,13 @@ from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
+from specviz.engine.measure import layer_clock
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
 from specviz.methods.common.knobs import single
 from specviz.methods.common.runner import DraftSampler
 from specviz.methods.common.top_k import RowConfidence
-from specviz.methods.early_exit.clock import measured
 from specviz.methods.early_exit.heads import Heads, describe, pick, tested
 from specviz.methods.early_exit.recorder import ExitRecorder
 from specviz.methods.early_exit.spec import Limits, fitted, outside, read
@@ -131,7 +131,7 @@ class EarlyExit(Drafter):
 def _make(models: FactoryModels, knobs: Knobs, depth: float) -> EarlyExit:
     asked = single(knobs.values, "heads")
     heads = pick(models.target, asked)
-    drafter = EarlyExit(models.target, heads, knobs["draft_mode"], depth, measured(models.target, heads))
+    drafter = EarlyExit(models.target, heads, knobs["draft_mode"], depth, _clock(models.target, heads))
     drafter.warns = asked != "lens"
     return drafter
 
@@ -149,3 +149,10 @@ def adadecode(models: FactoryModels, knobs: Knobs) -> EarlyExit:
 def layerskip(models: FactoryModels, knobs: Knobs) -> EarlyExit:
     """The drafter of method `layerskip`: its one layer is the bound."""
     return _make(models, knobs, 1.0)
+
+
+def _clock(target: Model, heads: Heads) -> Clock | None:
+    """What layers and a test of these heads cost; None for what is no model of the library's."""
+    return layer_clock(
+        target, heads.kind, lambda layer, state: RowConfidence.at(0, layer, heads.logits(layer, state), 1.1, False)
+    )

@@ -19,7 +19,7 @@ from specviz.cost.exit_replay import annealed, raw_threshold
 from specviz.cost.ledger import Clock, RoundCost
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import Model
-from specviz.engine.model.rows import Call, Rows, Tensor
+from specviz.engine.model.rows import Call, ForwardBatch, Tensor
 from specviz.events import GRID, Climb, ExitRound, ExitTable, Gate, six
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.heads import Heads
@@ -198,12 +198,14 @@ def exit_table(
     cache, start = target.new_cache(len(tokens)), n_prompt - 1
     places = [*range(0, start, BLOCK), *range(start, len(tokens) - 1, BLOCK), len(tokens) - 1]
     for first, end in pairwise(places):
-        yield from _block(target, heads, Rows(target, cache), list(tokens[first:end]), asked if first >= start else [])
+        yield from _block(
+            target, heads, ForwardBatch(target, cache), list(tokens[first:end]), asked if first >= start else []
+        )
         cache.follow(tokens[:end])
 
 
 @torch.inference_mode()
-def _block(target: Model, heads: Heads, rows: Rows, tokens: list[int], layers: list[int]) -> list[ExitTable]:
+def _block(target: Model, heads: Heads, rows: ForwardBatch, tokens: list[int], layers: list[int]) -> list[ExitTable]:
     rows.add_line(tokens)
     found: list[ExitTable] = []
     for layer in sorted(layers):

@@ -26,7 +26,7 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRMSNor
 from specviz.engine.model.adapter import Model, ModelAdapter, one_by_one
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.layers.attention import NAME, RopeTable
-from specviz.engine.model.rows import BLOCK, Rows, Tensor
+from specviz.engine.model.rows import BLOCK, ForwardBatch, Tensor
 from specviz.methods import Part
 from specviz.methods.early_exit.heads import FinalHead
 from specviz.methods.trained.part_kind import PartKind, in_bfloat16, misshapen, width_of
@@ -177,7 +177,7 @@ def rope_table(shape: AdapterShape, device: Any) -> RopeTable:
     return RopeTable(LlamaRotaryEmbedding(shape.config).to(device))
 
 
-class StateRows(Rows):
+class StateRows(ForwardBatch):
     """Rows that begin as states of another model, handed over with their tokens."""
 
     def __init__(self, model: Model, cache: KVCache) -> None:

@@ -7,18 +7,19 @@ text (`Reader`).
 """
 
 import time
+from collections.abc import Callable
 
 import torch
 
 from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
+from specviz.engine.measure import CONTEXT, layer_clock
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
 from specviz.engine.model.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import single
 from specviz.methods.common.top_k import RowConfidence, draft_steps
-from specviz.methods.early_exit import clock
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
 from specviz.methods.early_exit.recorder import ExitRecorder
@@ -146,26 +147,20 @@ def over(models: FactoryModels, adapter: AdapterModel | None, mode: Mode) -> Kan
     return drafter
 
 
-class _TimedAdapter:
-    """Stands where a head is timed: one row of the adapter behind `CONTEXT` others, its read by the host included."""
-
-    layers: tuple[int, ...] = ()
-    advised: tuple[int, ...] = ()
-    kind = "adapter"
-
-    def __init__(self, adapter: AdapterModel) -> None:
-        self.adapter = adapter
-        self.text = [1 % adapter.vocab] * clock.CONTEXT
-        self.cache = adapter.new_cache(len(self.text) + 1)
-
-    def logits(self, layer: int, hidden: Tensor) -> Tensor:
-        """`[1, V]` of a state `[1, width]`."""
-        missing = self.cache.follow(self.text)
-        rows = StateRows(self.adapter, self.cache)
-        rows.hand([*missing, 0], torch.cat([hidden] * (len(missing) + 1)))
-        return rows.take(1)
-
-
 def measured(target: Model, adapter: AdapterModel) -> Clock | None:
     """The clock of a target with an adapter; None for what is no model of the library's."""
-    return clock.measured(target, _TimedAdapter(adapter))
+    return layer_clock(target, "adapter", _look(adapter))
+
+
+def _look(adapter: AdapterModel) -> Callable[[int, Tensor], RowConfidence]:
+    """A test that can be timed: one row of the adapter behind `CONTEXT` others, its read by the host included."""
+    text = [1 % adapter.vocab] * CONTEXT
+    cache = adapter.new_cache(len(text) + 1)
+
+    def look(layer: int, state: Tensor) -> RowConfidence:
+        missing = cache.follow(text)
+        rows = StateRows(adapter, cache)
+        rows.hand([*missing, 0], torch.cat([state] * (len(missing) + 1)))
+        return RowConfidence.at(0, layer, rows.take(1), 1.1, False)
+
+    return look

@@ -15,7 +15,7 @@ from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, Model
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.events import ExitRound, Warn
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import DraftSampler
@@ -67,7 +67,7 @@ class SkipDrafter(Drafter):
     def _fill(self, now: _Round, tree: DraftTree) -> DraftEnd:
         ctx, node = now.ctx, ROOT
         width = min(now.most, ctx.reach)
-        rows = Rows(self.model, Borrowed(ctx.rows.cache))
+        rows = ForwardBatch(self.model, Borrowed(ctx.rows.cache))
         row = rows.add_line(list(ctx.tokens[rows.first :]))
         sampler = DraftSampler(ctx, self.mode)
         while len(tree) < width:

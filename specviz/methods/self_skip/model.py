@@ -24,7 +24,7 @@ from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.layers.hooked import unhooked
 from specviz.engine.model.layers.silent import Silent
-from specviz.engine.model.rows import Rows, Tensor
+from specviz.engine.model.rows import ForwardBatch, Tensor
 from specviz.engine.model.selftest import furthest, passing, tolerance
 from specviz.errors import ModelError
 from specviz.methods import Part
@@ -132,7 +132,6 @@ class Borrowed(KVCache):
         n = owner.length
         self.tokens, self.parents = list(owner.tokens[:n]), list(owner.parents[:n])
         self.filled, self.length = [n] * owner.n_layers, n
-        self.mirror = owner.mirror
         # Where there is nothing yet, the first write makes some of its own.
         self._buffer, self._further, self._layers = owner._buffer, owner._further, owner._layers
 
@@ -187,19 +186,14 @@ class SkippedModel:
 
     @torch.inference_mode()
     def _prove(self) -> None:
-        """Every layer on a few rows against the library's, in a forward that sets those sublayers' outputs to zero.
-
-        Not where the target is parted: the library's forward would wait for processes that know nothing of it.
-        """
+        """Every layer on a few rows against the library's, in a forward that sets those sublayers' outputs to zero."""
         target = self.target
-        if target.parted:
-            return
         ids = [(7 * k + 3) % target.vocab for k in range(6)]
         kind = type(target.layers[0]).__name__
         try:
             with silenced(target, self.skips), passing(target.layers) as states:
                 target.model(torch.tensor([ids], device=target.device), use_cache=False)
-            rows = Rows(self, self.new_cache(8))
+            rows = ForwardBatch(self, self.new_cache(8))
             rows.add_line(ids)
             through = states()
             place, gap = furthest(rows, [through[k] for k in self._places], [through[k + 1] for k in self._places])

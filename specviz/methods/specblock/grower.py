@@ -22,8 +22,8 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import Model
 from specviz.engine.model.host import sent
-from specviz.engine.model.rows import BLOCK, Rows, fill
-from specviz.engine.record.device_stats import entries
+from specviz.engine.model.rows import BLOCK, ForwardBatch, fill
+from specviz.engine.row_stats import entries
 from specviz.events import six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import ints, reals
@@ -116,7 +116,7 @@ class TargetRanks:
 
     def open(self, ctx: Context) -> None:
         missing = fill(self.model, self.cache, ctx.tokens[:-1], leave=BLOCK)
-        self._ctx, self._rows = ctx, Rows(self.model, self.cache)
+        self._ctx, self._rows = ctx, ForwardBatch(self.model, self.cache)
         self._row: dict[Path, int] = {(): self._rows.add_line([*missing, ctx.tokens[-1]])}
         self._best: dict[Path, int] = {}
 

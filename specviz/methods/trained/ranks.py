@@ -19,6 +19,7 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.sampling import Warper
 from specviz.engine.model.compiled.program import RowChoice
 from specviz.engine.model.compiled.rows import RowKernel, addresses, row_kernel
+from specviz.engine.row_stats import highest
 from specviz.events import six
 from specviz.methods.trained.layers import linear
 from specviz.methods.trained.programs import ModuleSketch, programs_of
@@ -214,7 +215,7 @@ def ranked(
     if _reorders(ctx.warper):
         prefixes = [[*ctx.tokens, *path] for path in paths] if ctx.warper.needs_prefix else None
         scores = vocabulary.to_draft(ctx.warper.scores(vocabulary.spread(numbers), prefixes))
-    best = scores.topk(min(n, scores.shape[-1]), -1).indices
+    best = highest(scores, min(n, scores.shape[-1]))
     exact = numbers.double()  # as a kernel sums them
     return best, exact.gather(-1, best) - exact.logsumexp(-1, keepdim=True)
 

@@ -43,7 +43,6 @@ class RunInfo:
     level: str
     imported: str | None = None
     overhead: str = "—"  # what the instrumentation cost, "+2.1 %"
-    roof: str = ""  # what a round must take at least on its machine, of what it took, "23 %"; "": not known
     exact: str = ""
 
     @property

@@ -18,7 +18,7 @@ LAG = 12  # rounds behind before the header says so
 NOTHING = RunInfo("—", "—", "", "—", "kept", "", "—", None, "", None, "none")
 
 
-def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str, roof: str = "") -> RunInfo:
+def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str) -> RunInfo:
     """The header of a run; `NOTHING` before one has begun."""
     header = run.header
     if header is None:
@@ -37,7 +37,6 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
         level=header.level,
         imported=header.imported,
         overhead=overhead,
-        roof=roof,
         exact=exactness(header),
     )
 

@@ -21,7 +21,6 @@ from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, RoundSteps, moment, steps, strip
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import AnyPanel, Last, Panel, Scene, all_panels, remarks
-from specviz.view.panels.lanes.payoff import roof_text
 from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
 from specviz.view.words.numbers import percent
@@ -55,7 +54,6 @@ class FrameBuilder:
         self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
         self._knobs = Last[KnobBar]()
         self._judgement = Last[RunJudgement]()
-        self._roof = Last[str]()
         self._unfits = Last[frozenset[str]]()
 
     def _leaving(self, record: RoundRecord) -> None:
@@ -162,9 +160,8 @@ class FrameBuilder:
         seen = tree(run, family, now, places, options, selected, whole)
         scene = Scene(family, now, seen, selected, metrics, options.ascii, judgement)
         panels, reading = self._models(scene, options)
-        roof = self._roof.of(metrics, lambda: roof_text(run.header, run.calibration, metrics))
         return Frame(
-            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics), roof),
+            run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
             state=status,
             cursor=cursor,
             query=record.q,

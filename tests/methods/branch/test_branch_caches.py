@@ -10,7 +10,7 @@ from engine.test_session import cached_tokens
 from methods.branch.sharp import PROMPT, sharp_pair
 from methods.branch.watch import Watch, fact, facts
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.events import Fork, Match, Rollback
 from specviz.methods.branch.spec import branch_count
 from support.driver import session
@@ -22,7 +22,7 @@ def pair() -> tuple[ModelAdapter, ModelAdapter]:
     return sharp_pair()
 
 
-# Rows.
+# ForwardBatch.
 
 
 def test_every_row_equals_full_recomputation(pair: Any) -> None:
@@ -123,7 +123,7 @@ def test_lengths_of_both_caches_after_every_outcome(pair: Any, method: str, leng
 def same_as_fresh(model: ModelAdapter, cache: Any) -> bool:
     """The draft model's cache equals a prefill of the tokens it says it holds."""
     fresh = model.new_cache(256)
-    rows = Rows(model, fresh)
+    rows = ForwardBatch(model, fresh)
     rows.add_line(list(cache.tokens[: cache.length]))
     with torch.inference_mode():
         rows.climb(model.n_layers)

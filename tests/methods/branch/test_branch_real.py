@@ -10,7 +10,7 @@ import torch
 from methods.branch.sharp import PROMPT, sharp_pair
 from methods.branch.watch import Watch, fact, facts
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.errors import SpecvizError
 from specviz.events import Fork, Match, Posterior, Rollback, Settle, Span
 from specviz.methods.branch.drafter import Branching
@@ -233,7 +233,7 @@ def test_an_aborted_round_changes_nothing(
     want = session(*pair, PROMPT, "specbranch", verifier, **common).generate()
     watch = Watch()
     run = session(*pair, PROMPT, "specbranch", verifier, sink=watch, **common)
-    owner, name = (Rows, "finish") if where == "target" else (Branching, where)
+    owner, name = (ForwardBatch, "finish") if where == "target" else (Branching, where)
     real, calls = getattr(owner, name), 0
 
     def failing(*args: Any) -> Any:

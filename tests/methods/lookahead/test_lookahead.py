@@ -11,7 +11,7 @@ import torch
 from methods.branch.habits import Habits, problem
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.model.adapter import FactoryModels
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.run import prepare
 from specviz.errors import KnobError
 from specviz.events import Event
@@ -313,7 +313,7 @@ def test_jacobi_on_a_block_ends_at_the_greedy_text() -> None:
 def _tips(model: TableModel, window: LookaheadWindow) -> list[int]:
     """The best tokens after a window's tips, fed as the drafter feeds it."""
     cache = model.new_cache(64)
-    rows = Rows(model, cache)
+    rows = ForwardBatch(model, cache)
     root = rows.add_line(list(PROMPT))
     for cell in window.cells():
         rows.add(cell.token, root + 1 + cell.parent)
@@ -331,7 +331,7 @@ def test_a_window_that_is_right_stays_right() -> None:
     model.table, model.prompt = table, PROMPT
     window = LookaheadWindow(size, [[text[19 + r + i] for i in range(width)] for r in range(size - 1)])
     cache = model.new_cache(64)
-    rows = Rows(model, cache)
+    rows = ForwardBatch(model, cache)
     root = rows.add_line(text[:20])
     for cell in window.cells():
         rows.add(cell.token, root + 1 + cell.parent)

@@ -12,7 +12,7 @@ from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.rows import Rows
+from specviz.engine.model.rows import ForwardBatch
 from specviz.events import Climb, DraftStep, ExitRound
 from specviz.methods import get_method
 from specviz.methods.common.top_k import RowConfidence
@@ -160,7 +160,7 @@ class ThrowsWeakAway(SkipDrafter):
 
     def _fill(self, now: Any, tree: DraftTree) -> DraftEnd:
         ctx, node = now.ctx, ROOT
-        rows = Rows(self.model, Borrowed(ctx.rows.cache))
+        rows = ForwardBatch(self.model, Borrowed(ctx.rows.cache))
         row = rows.add_line(list(ctx.tokens[rows.first :]))
         while len(tree) < min(now.most, ctx.reach):
             look = RowConfidence.at(row, 0, rows.take(1), 1.0, False)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.rows import Rows, fill
+from specviz.engine.model.rows import ForwardBatch, fill
 from specviz.errors import ModelError
 from specviz.methods.self_skip.model import ATTENTION, MLP, Borrowed, SkippedModel, _name
 from specviz.methods.self_skip.spec import SkipSet
@@ -47,7 +47,7 @@ def parsed(text: str) -> SkipSet:
 @torch.inference_mode()
 def through(model: Any, ids: list[int]) -> torch.Tensor:
     """By rows that go one by one and in a block."""
-    rows = Rows(model, model.new_cache(16))
+    rows = ForwardBatch(model, model.new_cache(16))
     row = rows.add_line(ids[:4])
     found = [rows.take()]
     for token in ids[4:]:
@@ -97,7 +97,7 @@ def test_a_draft_reads_the_targets_committed_keys(name: str) -> None:
     target, skips, n = adapter_of(name), parsed("a2 m1"), 5
     cache = target.new_cache(32)
     fill(target, cache, IDS[:n])
-    rows = Rows(SkippedModel(target, skips), Borrowed(cache))
+    rows = ForwardBatch(SkippedModel(target, skips), Borrowed(cache))
     row = rows.add_line(IDS[n : n + 1])
     found = [rows.take()]
     for token in IDS[n + 1 :]:
@@ -117,14 +117,14 @@ def test_what_a_draft_writes_is_void() -> None:
     caches = [target.new_cache(32) for _ in range(2)]
     for cache in caches:
         fill(target, cache, IDS[:5])
-    rows = Rows(SkippedModel(target, parsed("a2")), Borrowed(caches[0]))
+    rows = ForwardBatch(SkippedModel(target, parsed("a2")), Borrowed(caches[0]))
     rows.add_line(IDS[4:])
     rows.take()
     assert caches[0].filled == caches[1].filled
     assert caches[0].tokens == caches[1].tokens
     logits = []
     for cache in caches:
-        rows = Rows(target, cache)
+        rows = ForwardBatch(target, cache)
         rows.add_line(IDS[5:])
         logits.append(rows.take())
     assert torch.equal(*logits)

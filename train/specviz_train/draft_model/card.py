@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.engine.model.rows import Rows, fill
+from specviz.engine.model.rows import ForwardBatch, fill
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
 from specviz_train.cards import page as cards
@@ -88,7 +88,7 @@ def step_ms(model: ModelAdapter, context: int = 128, n_steps: int = 24) -> float
     for _ in range(n_steps):
         tokens.append(1)
         missing = cache.follow(tokens)
-        rows = Rows(model, cache)
+        rows = ForwardBatch(model, cache)
         rows.add_line(missing)
         began = time.perf_counter()
         rows.take()

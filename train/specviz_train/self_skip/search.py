@@ -18,7 +18,7 @@ import torch
 
 from specviz.cost.ledger import Clock
 from specviz.engine.model.adapter import Model, ModelAdapter
-from specviz.engine.model.rows import Rows, Tensor
+from specviz.engine.model.rows import ForwardBatch, Tensor
 from specviz.errors import SpecvizError
 from specviz.methods.self_skip import drafter
 from specviz.methods.self_skip.model import Borrowed, SkippedModel, silenced
@@ -191,13 +191,13 @@ def _pass(target: ModelAdapter, model: Model, width: int) -> Callable[[], None]:
     """A pass of `width` rows behind some text, head and read included."""
     cache = target.new_cache(CONTEXT + width)
     tokens = [1 % target.vocab] * CONTEXT
-    rows = Rows(target, cache)
+    rows = ForwardBatch(target, cache)
     rows.add_line(tokens)
     rows.climb(target.n_layers)
     cache.follow(tokens)
 
     def once() -> None:
-        rows = Rows(model, Borrowed(cache))
+        rows = ForwardBatch(model, Borrowed(cache))
         rows.add_line([1 % target.vocab] * width)
         rows.take().argmax(-1).tolist()
 

@@ -50,8 +50,7 @@ LANE_PAGES = {
         "Costs: Theorem 1 averages rates and leaves out the token that a rejection still commits; the others are "
         "exact for i.i.d. acceptance. Beside each: its best length.\n\n"
         "Would it pay: tokens a second by draft length, from acceptance by position, the measured cost of a pass by "
-        "rows, and drafting. Beside it the roofline: what reading the weights at this machine's bandwidth (or "
-        "multiplying at its rate) must take, and what the round took beyond.",
+        "rows, and drafting.",
     )
 }
 
@@ -76,7 +75,6 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
             yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
         with Horizontal(id="lane-pays"):
             yield self.box(payoff_views.pay, "Would another length pay", "lane-pay")
-            yield self.box(payoff_views.roof, "A round against what this machine allows", "lane-roof")
 
     def put_parts(self) -> None:
         """A class says which part is seen; on a narrow screen it may be another one."""

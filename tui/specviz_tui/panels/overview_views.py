@@ -141,7 +141,7 @@ def stages(model: Overview, painter: Painter, cells: int) -> Text:
     drafting = f"drafting is {model.drafting_share} of a round with its recording"
     words = ("medians of a round", *([drafting] if model.drafting_share != UNKNOWN else []))
     lines += indented(" · ".join((*words, f"recording cost {model.overhead}")), cells, FAINT)
-    return Text("\n").join([*lines, *(indented(model.roof_words, cells) if model.roof_words else ())])
+    return Text("\n").join(lines)
 
 
 def numbers(model: Overview, painter: Painter, cells: int) -> Text:

@@ -1,12 +1,11 @@
-"""Screen *Lanes*, its part *would it pay*: tokens a second by draft length, and a round against its bound."""
+"""Screen *Lanes*, its part *would it pay*: tokens a second by draft length."""
 
 from rich.style import Style
 from rich.text import Text
 
 from specviz.cost.payoff import Payoff
 from specviz.view.panels.lanes.model import LanesModel
-from specviz.view.panels.lanes.payoff import RoofRow
-from specviz.view.words.numbers import BARS, number, percent, seconds
+from specviz.view.words.numbers import BARS, number
 from specviz_tui.common.paint import FAINT, STRONG, Painter, sentence
 
 HEIGHT, COLUMN = 7, 3  # lines of the columns, cells of one
@@ -58,31 +57,3 @@ def _cell(curve: Payoff, gamma: int, level: int, top: float, painter: Painter) -
     if full > 0.06:
         return BARS[min(7, int(full * 8))] * 2, style
     return ("··", FAINT) if int(min(curve.high[gamma] / top, 0.999) * HEIGHT) == level else ("  ", FAINT)
-
-
-def roof(found: LanesModel, painter: Painter, width: int) -> Text:
-    """A line a part: what it must take (solid) of what it took, and the rest beyond."""
-    panel = found.roof
-    if panel is None or panel.missing:
-        return Text("\n").join(sentence(panel.missing if panel else "nothing yet", width, FAINT))
-    lines = sentence(panel.words, width, STRONG)
-    cells = max(6, min(36, width - 40))
-    most = max(row.measured_s for row in panel.rows)
-    lines.append(Text(f"{'':<8} {'':<{cells}} {'at least':>9} {'took':>9}  share", style=FAINT, no_wrap=True))
-    lines += [_part(row, most, cells, painter) for row in panel.rows]
-    for words in (*panel.work, panel.machine):
-        lines += sentence(words, width, FAINT)
-    return Text("\n").join(lines)
-
-
-def _part(row: RoofRow, most: float, cells: int, painter: Painter) -> Text:
-    took = max(1, round(row.measured_s / most * cells)) if row.measured_s else 0
-    least = min(took, round(row.bound_s / most * cells))
-    line = Text(f"{row.label:<8} ", style=STRONG if row.label == "round" else "", no_wrap=True)
-    line.append("█" * least, style=painter.tint("accepted")).append(
-        "░" * (took - least), style=painter.tint("rejected")
-    )
-    line.append(" " * (cells - took + 1))
-    bound = seconds(row.bound_s) if row.bound_s else "—"
-    share = percent(min(1.0, row.share)) if row.share is not None else ""
-    return line.append(f"{bound:>9} {seconds(row.measured_s):>9}  {share:>5}", style=FAINT)

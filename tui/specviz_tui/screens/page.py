@@ -110,10 +110,7 @@ _STATUS = {
         "Status",
         "State, models (target ⇐ draft), method and verifier with what they promise about the text, sampling, "
         "recording, and "
-        "what the instrumentation cost (probe).\n\n"
-        "roof is what a round must take at least on the machine that recorded it, of what it took: reading every "
-        "weight at the measured bandwidth, or multiplying at the measured rate. 100 % would be all that the machine "
-        "can do; 6 says where most of the rest is lost, and 3 shows it part by part.",
+        "what the instrumentation cost (probe).",
     ),
 }
 
@@ -129,7 +126,6 @@ _ON_TOP = (
     ("measured", "what a plain round takes was timed; modelled: it was worked out, 6 says how"),
     ("exact", "bitwise: a row has the same bits in every pass, so drafting moves no token"),
     ("probe", "what recording cost beside the rest of the rounds"),
-    ("roof", "what a round must take at least on its machine, of what it took; 6 says more"),
 )
 SIDE_BY_SIDE = 110
 

@@ -68,7 +68,6 @@ class StatusLine(FrameWidget):
             (5, seed),
             (5, Text(run.exact.partition(" (")[0], style=FAINT)),
             (4, recording),
-            (7, Text(f"roof {run.roof}" if run.roof else "", style=FAINT)),
             (8, probe),
         ]
         if frame.state.meanwhile:  # what follows the state is of the recording

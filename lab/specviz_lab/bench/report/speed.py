@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from specviz.comparison.sheets import Column, Sheet, sheet
-from specviz.cost.roofline import PARTS
 from specviz.text import running
 from specviz.view.words.numbers import UNKNOWN, number, percent
 from specviz_lab.bench.exit_costs import ExitCosts, WidthTime
+from specviz_lab.bench.lengths import BestLength
 from specviz_lab.bench.report.page import equality_sheet, interval, machine_line, plain
 from specviz_lab.bench.results import ArmResult, BenchBar, Report
-from specviz_lab.bench.roof import BenchRoof, BestLength, RoundPart, TimedPass
 from specviz_lab.bench.statistics import PairedRatio
 
 # Okabe and Ito's colours, told apart without red and green; a grey that reads on light and dark ground.
@@ -56,7 +55,7 @@ def sheets(report: Report) -> list[Sheet]:
     found = [
         sheet("Speed", report.arms, _SPEED, _SPEED_NOTE),
         sheet("Round", split, _ROUND, _ROUND_NOTE),
-        *(_roof(report.roof) if report.roof is not None else ()),
+        sheet("Would another draft length pay", report.lengths, _LENGTHS, _LENGTHS_NOTE),
         sheet("Early exit", exits, _EXITS, _EXITS_NOTE),
         _times("Rounds by rows", exits, lambda costs: costs.rounds, _ROUNDS_NOTE),
         _times("Layer calls by rows", exits, lambda costs: costs.layers, _LAYERS_NOTE),
@@ -107,50 +106,12 @@ _BARS: Sequence[Column[BenchBar]] = (
 )
 
 
-def _roof(roof: BenchRoof) -> list[Sheet]:
-    """Passes, rounds and draft lengths against what the machine allows."""
-    rates, works = roof.rates, [("target", roof.target), *([("draft", roof.draft)] if roof.draft else [])]
-    read = "; ".join(
-        f"{name} {(work.layer_bytes + work.head_bytes) / 1e6:,.1f} MB at {work.bits:.1f} bits a weight, "
-        f"{(work.layer_flops + work.head_flops) / 1e9:.2f} GFLOP a row"
-        for name, work in works
-    )
-    machine = (
-        f"{read}. Read at {rates.read_gbs:.1f} GB/s, copied at {rates.copy_gbs:.1f}, "
-        f"multiplied at {rates.gflops:.0f} GFLOP/s ({rates.threads} threads)"
-    )
-    return [
-        sheet("Target passes against the machine", roof.passes, _PASSES, machine),
-        sheet("Rounds against the machine", roof.rounds, _PARTS, _PARTS_NOTE),
-        sheet("Would another draft length pay", roof.lengths, _LENGTHS, _LENGTHS_NOTE),
-    ]
-
-
 def _best(length: BestLength) -> str:
     if length.best == length.own:
         return "the best length"
     return f"γ {length.best}" if length.told_apart else f"cannot tell (γ {length.best}?)"
 
 
-_PASSES: Sequence[Column[TimedPass]] = (
-    ("rows", lambda found: str(found.rows)),
-    ("at least, ms", lambda found: number(found.bound_ms)),
-    ("by", lambda found: found.by),
-    ("measured, ms", lambda found: number(found.measured_ms)),
-    ("reached", lambda found: percent(found.share)),
-)
-_PARTS: Sequence[Column[RoundPart]] = (
-    ("method", lambda found: found.arm),
-    ("part", lambda found: found.part),
-    ("at least, ms", lambda found: number(found.bound_ms) if found.bound_ms else UNKNOWN),
-    ("measured, ms", lambda found: number(found.measured_ms)),
-    ("beyond, ms", lambda found: number(max(0.0, found.measured_ms - found.bound_ms))),
-    ("what lies beyond", lambda found: PARTS[found.part]),
-)
-_PARTS_NOTE = (
-    "mean rounds; a pass reads its weights once and multiplies every row with them, and cannot be faster than the "
-    "machine does either; the target's pass is split as passes over one row were"
-)
 _LENGTHS: Sequence[Column[BestLength]] = (
     ("method", lambda found: found.arm),
     ("γ", lambda found: str(found.own)),

@@ -1,7 +1,7 @@
 /* What is told of rows over a vocabulary, each in one or two passes over it: rows.py says what.
  *
  * Sums of many numbers are taken in double, so that they do not depend on the order to any digit that is shown. Of level
- * entries those are among the highest that torch's `topk` takes: what is compared, and what is swapped, is the same heap.
+ * entries the lowest places are among the highest, and come first.
  */
 #include <math.h>
 #include <stdio.h>
@@ -102,48 +102,25 @@ INLINE int any_above(const float *row, float floor) {
     return any;
 }
 
-/* The highest k entries of a row, in the heap of std::partial_sort: what torch's `topk` is of a row with 64 k entries or
- * more. The lowest of them is on top. */
+/* The highest k entries of a row, best first; of level ones the lowest place first. */
 typedef struct { float value; long place; } entry;
 
-INLINE void settle(entry *heap, long hole, long n, entry held) {
-    long top = hole, child = hole;
-    while (child < (n - 1) / 2) {
-        child = 2 * (child + 1);
-        if (heap[child].value > heap[child - 1].value) child--;
-        heap[hole] = heap[child];
-        hole = child;
-    }
-    if (!(n & 1) && child == (n - 2) / 2) {
-        child = 2 * (child + 1);
-        heap[hole] = heap[child - 1];
-        hole = child - 1;
-    }
-    for (long above = (hole - 1) / 2; hole > top && heap[above].value > held.value; above = (hole - 1) / 2) {
-        heap[hole] = heap[above];
-        hole = above;
-    }
-    heap[hole] = held;
-}
-
-static __attribute__((noinline)) void highest(const float *row, long n, long k, entry *heap) {
-    for (long i = 0; i < k; i++) heap[i] = (entry){row[i], i};
-    for (long i = k / 2 - 1; i >= 0; i--) settle(heap, i, k, heap[i]);
-    for (long i = k; i < n;) {
-        long end = i + BLOCK;
-        if (end <= n) {
+static __attribute__((noinline)) void highest(const float *row, long n, long k, entry *top) {
+    long kept = 0;
+    for (long i = 0; i < n;) {
+        long end = i + BLOCK < n ? i + BLOCK : n;
+        if (kept == k && end == i + BLOCK) {
             int any = 0;
-            float floor = heap[0].value;
+            float floor = top[k - 1].value;
             for (int l = 0; l < BLOCK; l++) any |= row[i + l] > floor;
             if (!any) { i = end; continue; }
-        } else end = n;
-        for (; i < end; i++)
-            if (row[i] > heap[0].value) settle(heap, 0, k, (entry){row[i], i});
-    }
-    for (long last = k - 1; last > 0; last--) {
-        entry held = heap[last];
-        heap[last] = heap[0];
-        settle(heap, 0, last, held);
+        }
+        for (; i < end; i++) {
+            if (kept == k && !(row[i] > top[k - 1].value)) continue;
+            long at = kept < k ? kept++ : k - 1;
+            for (; at > 0 && top[at - 1].value < row[i]; at--) top[at] = top[at - 1];
+            top[at] = (entry){row[i], i};
+        }
     }
 }
 
@@ -160,10 +137,6 @@ static double six(double x) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", x);
     return strtod(digits, NULL);
-}
-
-void rounded(double *numbers, long n) {
-    for (long i = 0; i < n; i++) numbers[i] = six(numbers[i]);
 }
 
 /* The sum of e^(x - at), and of (x - at) e^(x - at) where `both` are wanted. What is not above `near` is added up in

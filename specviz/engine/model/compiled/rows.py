@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from specviz.engine.model.compiled.build import NoKernel, Once, built
+from specviz.engine.model.compiled.build import Once, built
 from specviz.engine.model.compiled.library import typed
 from specviz.names import COMPILE
 
@@ -22,8 +22,7 @@ Tensor = torch.Tensor
 _SOURCE = Path(__file__).with_name("rows.c")
 # A product and a sum in one rounding are as good here as in two. Nothing is reordered.
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-_LISTED = 64  # highest entries of a row that are told, at most; `topk` takes level ones in the kernel's order
-_TIMES = 64  # where a row has so many times more
+_LISTED = 64  # highest entries of a row that are told, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class RowFacts:
     """What is recorded of rows `[n, V]` and of tokens in them, in six digits; nothing of what was not asked for.
 
     `leads`, `entropies`, `tops`: of every row the highest entry less the second, the entropy of its probabilities in
-    nats, and the highest of them as `(token, log probability)`. `logs`, `ranks`: of every token its log probability,
-    and its rank, 1 where none is higher.
+    nats, and the highest of them as `(token, log probability)`, of level ones the lowest token first. `logs`, `ranks`:
+    of every token its log probability, and its rank, 1 where none is higher.
     """
 
     leads: list[float]
@@ -102,19 +101,19 @@ class RowKernel:
 def addresses(rows: Sequence[Tensor] | Tensor, k: int = 0) -> list[int] | None:
     """Where rows `[V]` begin, those of a table `[n, V]` or single ones, for a look at `k` of their highest.
 
-    None for what the kernel does not read: rows on a device or strewn, other numbers than float32, rows that are short
-    (of level entries torch takes others there), and one that is looked for alone.
+    None for what the kernel does not read: rows on a device or strewn, other numbers than float32, and more of the
+    highest than it keeps.
     """
-    if k == 1 or k > _LISTED:
+    if k > _LISTED:
         return None
     if isinstance(rows, Tensor):
         n, size = rows.shape
-        if size < max(2, _TIMES * k) or not _is_plain(rows):
+        if size < max(2, k) or not _is_plain(rows):
             return None
         first = rows.data_ptr()
         return [*range(first, first + 4 * size * n, 4 * size)]
     size = rows[0].numel()
-    if size < max(2, _TIMES * k) or not all(_is_plain(row) and row.numel() == size for row in rows):
+    if size < max(2, k) or not all(_is_plain(row) and row.numel() == size for row in rows):
         return None
     return [row.data_ptr() for row in rows]
 
@@ -138,22 +137,8 @@ def row_kernel() -> RowKernel | None:
 def _functions() -> tuple[Any, Any, Any]:
     """Raises NoKernel."""
     library = built("rows", (_SOURCE,), _FLAGS)
-    made = (
+    return (
         typed(library["facts"], [c_void_p] * 3 + [c_long] * 5, c_long),
         typed(library["summaries"], [c_void_p] * 3 + [c_long] * 2, c_long),
         typed(library["largest"], [c_void_p, c_long, c_long, c_void_p, c_void_p], c_double),
     )
-    if not _takes_as_topk(RowKernel(*made)):
-        raise NoKernel("of level entries it takes others than torch")
-    return made
-
-
-def _takes_as_topk(kernel: RowKernel) -> bool:
-    """Whether it finds what `topk` finds among level entries, of which the C++ library at hand takes whichever."""
-    k, size = 8, 8 * _TIMES
-    rows = torch.tensor([[(n * n * 7 + n * r) % 23 // 3 for n in range(size)] for r in range(4)]).float()
-    where = addresses(rows, k)
-    found = None if where is None else kernel.facts(where, size, k, (), ())
-    if found is None:
-        return False
-    return [[token for token, _ in top] for top in found.tops] == rows.topk(k, -1).indices.tolist()

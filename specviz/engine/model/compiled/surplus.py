@@ -13,36 +13,36 @@ import numpy as np
 from specviz.engine.model.compiled.build import Once, built
 from specviz.engine.model.compiled.library import typed
 from specviz.names import COMPILE
-from specviz.probability.surplus import Masses
+from specviz.probability.surplus import Masses, SurplusOf
 
 _SOURCE = Path(__file__).with_name("surplus.c")
 # Nothing contracted: a product and a difference in one rounding would be other entries than numpy's.
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 
 
-class CompiledSurplusOf:
+class CompiledSurplusOf(SurplusOf):
     """Rows and laws by their addresses: where each table begins, and how far apart its rows are. Those of entries that
     were made here are kept with them, as to ask an array for its own takes as long as to read a part of it."""
 
     def __init__(self, call: Any, rows: Any, laws: Any) -> None:
+        super().__init__(rows, laws)  # so that they stay where they are
         self.call, self.size = call, rows.shape[1]
-        self.held = (rows, laws)  # so that they stay where they are
         self.row, self.row_step = _place(rows), rows.strides[0]
         self.law, self.law_step = _place(laws), laws.strides[0]
         self.made: dict[int, tuple[Any, int]] = {}
 
     def mass(self, row: Any, law: int, weight: float) -> float:
         """The mass of `(weight row - law)+`."""
-        return self._into(row, law, weight, 0)
+        return self._sum(row, law, weight, 0)
 
     def left(self, row: Any, law: int, weight: float) -> tuple[float, Any]:
         """The same, and the entries `[V]`, a new array."""
         out = np.empty(self.size, np.float32)
         place = _place(out)
         self.made[id(out)] = out, place
-        return self._into(row, law, weight, place), out
+        return self._sum(row, law, weight, place), out
 
-    def _into(self, row: Any, law: int, weight: float, out: int) -> float:
+    def _sum(self, row: Any, law: int, weight: float, out: int) -> float:
         if isinstance(row, int):
             here = self.row + row * self.row_step
         else:

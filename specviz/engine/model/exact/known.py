@@ -7,17 +7,21 @@ kind, shapes and dtype, and the very source of what was tried. Of anything else 
 import hashlib
 import json
 import os
+import platform
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import platformdirs
 import torch
 
-from specviz.engine.machine_facts import chip, facts, keep_fact
 from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.processor import processor
 
-_KIND = "exact"
+_MOST = 200  # entries that are kept, the newest
 _SETTINGS = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "OMP_", "KMP_", "TORCH_", "CC")  # how names of variables begin
 _SOURCES = (
     "adapter.py",
@@ -33,18 +37,44 @@ _SOURCES = (
 def key_of(device: torch.device, model: Any) -> str:
     """The name of an entry. `model`: its facts, anything that is the same text in every process."""
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_SETTINGS))
-    words = [repr(model), chip(device), version("transformers"), settings, _source()]
+    words = [repr(model), _chip(device), version("transformers"), settings, _source()]
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
 def find(key: str) -> PassWidths | None:
     """The widths of that entry."""
-    return facts(_KIND, PassWidths).get(key)
+    return _entries().get(key)
 
 
 def keep(key: str, widths: PassWidths) -> None:
-    """Write an entry down."""
-    keep_fact(_KIND, key, widths)
+    """Write an entry down. A folder that cannot be written is no error: the next process finds out for itself."""
+    known = {name: each for name, each in _entries().items() if name != key}
+    place = _place()
+    with suppress(OSError):
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = place.with_suffix(f".{os.getpid()}")
+        new.write_bytes(msgspec.json.encode(dict([*known.items(), (key, widths)][-_MOST:])))
+        new.replace(place)
+
+
+def _entries() -> dict[str, PassWidths]:
+    """All that are kept; none where the file is not one of those."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(_place().read_bytes(), type=dict[str, PassWidths])
+    return {}
+
+
+def _place() -> Path:
+    return Path(platformdirs.user_cache_dir("specviz")) / "exact.json"
+
+
+def _chip(device: torch.device) -> str:
+    """What computes there, with the versions and threads that it computes with, and no name of the machine."""
+    if device.type == "cuda":
+        own = [torch.cuda.get_device_name(device)]
+    else:
+        own = [platform.machine(), torch.backends.cpu.get_cpu_capability(), str(os.cpu_count()), *processor()]
+    return json.dumps([own, torch.get_num_threads(), torch.__version__])
 
 
 @cache

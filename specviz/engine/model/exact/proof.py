@@ -20,7 +20,7 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact import known
 from specviz.engine.model.exact.plan import PassWidths
 from specviz.engine.model.exact.trials import WIDE, Attention, Products
-from specviz.engine.model.rows import BLOCK, Rows
+from specviz.engine.model.rows import BLOCK, ForwardBatch
 
 Tensor = torch.Tensor
 
@@ -177,7 +177,7 @@ def _states(adapter: ModelAdapter, text: list[int], widths: list[int]) -> Tensor
     cache = _cache(adapter, len(text))
     out, fed = [], 0
     for n in widths:
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         rows.add_line(text[fed : fed + n])
         out.append(rows.climb(1)[0])
         fed += n
@@ -189,13 +189,13 @@ def _on_trees(adapter: ModelAdapter, text: list[int], seed: int) -> Tensor:
     """The states of `text` behind its prefix, each computed in a tree of other branches; only its path is kept."""
     rng = Random(seed)
     cache = _cache(adapter, len(text) + _NODES)
-    rows = Rows(adapter, cache)
+    rows = ForwardBatch(adapter, cache)
     rows.add_line(text[:_PREFIX])
     rows.climb(1)
     _keep(cache, text[:_PREFIX])
     out, fed = [], _PREFIX
     while fed < len(text):
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         path = [rows.add(text[fed], -1)]
         depth = rng.randrange(3, 12)
         for _ in range(rng.randrange(_NODES)):

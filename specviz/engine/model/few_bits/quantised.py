@@ -62,7 +62,7 @@ class QuantisedAdapter(ModelAdapter):
             raise ModelError(f"--draft self:int4: a head of type {type(target.head).__name__} cannot be packed")
         self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
         self.name, self.dtype = f"{target.name}:int4", DTYPE
-        self.twin_of = None if target.parted else target
+        self.twin_of = target
         self.widths = self.direct = self.compiled = None  # drafts may round as they like
         self.packed: list[Int4Linear] = []
         self._rope = self._rotary()  # tables of its own: they are made in the dtype of the rows

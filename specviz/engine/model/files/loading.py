@@ -6,7 +6,6 @@ of another shape or type, layers beyond the last, an adapter beside them) is ref
 """
 
 import hashlib
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -118,18 +117,15 @@ def proved(
     role: str,
     tokenizer: Any,
     behind: Callable[[Any, str, int], ModelAdapter] = ModelAdapter,
-    parted: bool = False,
 ) -> Loaded:
-    """A model behind its adapter, once that was proved. `behind`: makes it, of model, name, vocabulary. `parted`: its
-    layers' sums are added up over processes.
-
-    Raises ModelError.
+    """A model behind its adapter, once that was proved. `behind`: makes it, of model, name, vocabulary. Raises
+    ModelError.
     """
     vocab = _size(tokenizer)
     want = reference(model, _name(name), vocab)  # before the adapter changes anything about the model
     with one_line(f"--{role} {name}"):
         adapter = behind(model, _name(name), vocab)
-    self_test(adapter, want, parted)
+    self_test(adapter, want)
     return Loaded(adapter, tokenizer, _info(adapter, name), left_out=vars(model).get("left_out"))
 
 
@@ -143,12 +139,12 @@ def plain_tokenizer(where: str) -> Any:
 
 
 def plain_model(
-    name: str, role: str, dtype: torch.dtype, where: str | None = None, target: Any = None, spread: Any = None
+    name: str, role: str, dtype: torch.dtype, where: str | None = None, target: Any = None, library: Any = None
 ) -> Any:
     """The library's own causal LM of a folder or hub id, every weight of it from there. Raises ModelError.
 
     `where`: what `found` said of the name, if it was asked already. `target`: whose embedding and head a draft model
-    may take. `spread`: what the library must know to lay it over several devices or processes.
+    may take. `library`: what it must know to lay the model over several devices.
     """
     option = f"--{role} {name}"
     where = found(name, f"--{role}") if where is None else where
@@ -160,10 +156,10 @@ def plain_model(
             model, told = gguf_model.read_model(Path(where), dtype)
         elif ends is not None and ends.layers:
             model, told = corrected.read(option, Path(where), ends.layers, target)
-        elif not spread and (plain := _as_stored(where, dtype)) is not None:
+        elif not library and (plain := _as_stored(where, dtype)) is not None:
             model, told = plain, {}
         else:
-            model, told = _read(where, dtype, spread or {})
+            model, told = _read(where, dtype, library or {})
     if ends is not None:
         told["missing_keys"] = shared_ends.lend(option, model, set(told.get("missing_keys") or ()), target)
     refuse_holes(option, model, told)
@@ -181,7 +177,7 @@ def _as_stored(where: str, dtype: torch.dtype) -> Any | None:
         return None
 
 
-def _read(where: str, dtype: torch.dtype, spread: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _read(where: str, dtype: torch.dtype, library: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     from transformers import AutoModelForCausalLM
 
     read: tuple[Any, dict[str, Any]] = AutoModelForCausalLM.from_pretrained(
@@ -191,7 +187,7 @@ def _read(where: str, dtype: torch.dtype, spread: Mapping[str, Any]) -> tuple[An
         trust_remote_code=False,
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused by the caller
-        **spread,
+        **library,
     )
     return read
 
@@ -304,18 +300,12 @@ def stop_tokens(loaded: Loaded) -> frozenset[int]:
     return frozenset(i for i in found if 0 <= i < loaded.adapter.vocab)
 
 
-def _whole(weight: torch.Tensor) -> torch.Tensor:
-    """A weight with all its rows, which every process of a parted model must ask for at the same time."""
-    parted = sys.modules.get("torch.distributed.tensor")  # who has such weights has imported it, and it takes long
-    return weight.full_tensor() if parted is not None and isinstance(weight, parted.DTensor) else weight
-
-
 _SAMPLE = 256  # entries of every parameter that the fingerprint looks at
 _SMALLEST = 2.0**-14  # below it float16 loses digits, so the fingerprint takes such entries as zero
 _fingerprints: "WeakKeyDictionary[Any, str]" = WeakKeyDictionary()  # by the library's model
 
 
-@torch.no_grad()  # not the inference mode, in which parts of weights cannot be put together
+@torch.inference_mode()
 def fingerprint(adapter: ModelAdapter) -> str:
     """Tells models apart, and one model not from itself in another dtype: names, shapes, some entries of all weights.
 
@@ -325,7 +315,7 @@ def fingerprint(adapter: ModelAdapter) -> str:
         digest = hashlib.sha256()
         for name, parameter in sorted(adapter.model.named_parameters()):
             with present(adapter.model.get_submodule(name.rpartition(".")[0])) as module:
-                flat = _whole(module.get_parameter(name.rpartition(".")[2]).detach()).flatten()
+                flat = module.get_parameter(name.rpartition(".")[2]).detach().flatten()
                 some = flat[:: max(1, len(flat) // _SAMPLE)].float().cpu()
             some = torch.where(some.abs() < _SMALLEST, 0.0, some).bfloat16().view(torch.int16)
             digest.update(f"{name}{tuple(parameter.shape)}".encode())

@@ -239,7 +239,7 @@ def graph_passes(adapter: ModelAdapter, capture: Capture | None = None) -> str:
         return "it is turned off"
     if capture is None and os.environ.get(GRAPHS) != "on":
         return f"it has not run on a card yet, and is for who sets {GRAPHS}=on"
-    if adapter.compiled is not None or adapter.parted or adapter.spread or len(adapter.devices) > 1:
+    if adapter.compiled is not None or adapter.mapped or len(adapter.devices) > 1:
         return "its layers go another way"
     passes = GraphedPasses(adapter, capture or CudaCapture(adapter.device))
     tried = copy(adapter)

@@ -15,7 +15,7 @@ from specviz.view.panels import Last, Panel, Scene
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.cost import ClockName, CostPanel, Worked, cost_panel, operating
 from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
-from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel, pay_panel, roof_panel
+from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
 from specviz.view.words.numbers import number, percent, seconds
 from specviz.view.words.palette import Phase
@@ -47,7 +47,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         self.facts = RunFacts(run)
         self._worked = Worked()
         self._cost = Last[CostPanel]()
-        self._pay, self._roof = Last[PayPanel](), Last[RoofPanel]()
+        self._pay = Last[PayPanel]()
 
     @classmethod
     def worth(cls, run: Run) -> int:
@@ -115,9 +115,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             pay=self._pay.of(
                 self.run.rounds.n_complete,
                 lambda: pay_panel(self.run.header, self.run.calibration, metrics, self.run.knobs),
-            ),
-            roof=self._roof.of(
-                self.run.rounds.n_complete, lambda: roof_panel(self.run.header, self.run.calibration, metrics)
             ),
         )
 

@@ -14,7 +14,7 @@ from specviz.view.words.palette import BlockKind
 
 if TYPE_CHECKING:
     from specviz.view.panels.lanes.cost import CostPanel
-    from specviz.view.panels.lanes.payoff import PayPanel, RoofPanel
+    from specviz.view.panels.lanes.payoff import PayPanel
 
 Clock = Literal["measured", "model"]
 CLOCKS: tuple[Clock, ...] = ("measured", "model")
@@ -230,4 +230,3 @@ class LanesModel:
     summary: tuple[WhyRow, ...] = ()  # run-level numbers of this clock
     cost: "CostPanel | None" = None  # what a token costs by draft length, and where the run stands
     pay: "PayPanel | None" = None  # tokens a second by draft length, from what was measured
-    roof: "RoofPanel | None" = None  # a round against what the machine allows

@@ -1,6 +1,6 @@
-"""Two pictures of a run's speed: what this machine would allow (roofline), and what another draft length would give.
+"""What another draft length would give, from the record `calibration` and the metrics of the rounds so far.
 
-Both rest on the record `calibration` and the metrics of the rounds so far; what they cannot tell they say.
+What it cannot tell it says.
 """
 
 from collections.abc import Mapping
@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from specviz.cost.payoff import LEAST_TESTS, Payoff, PositionChance, RoundCosts, payoff
-from specviz.cost.roofline import PARTS, Bound, Roofline, of_round
 from specviz.events import Calibration, Header
 from specviz.runlog.fold import Run
 from specviz.view.frame.series import Meter
 from specviz.view.judge.judgement import parted_words
-from specviz.view.words.numbers import growth, number, percent, plural, seconds, times
+from specviz.view.words.numbers import growth, number, percent, plural, times
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
@@ -21,33 +20,6 @@ if TYPE_CHECKING:
 _DEAR = 0.05  # recording, over all else, from which on it is named there
 _FAR = 1.25  # prediction over measurement, or the other way round, from which on it is explained
 _GROWS = 0.8  # draft calls a drafted token from which on drafting takes a step for each
-
-
-@dataclass(frozen=True, slots=True)
-class RoofRow:
-    """A part of a round: seconds it must take at least, seconds it took, and what lies between."""
-
-    label: str
-    bound_s: float
-    measured_s: float
-    help: str
-
-    @property
-    def share(self) -> float | None:
-        """Of the bound; None for what has none."""
-        return self.bound_s / self.measured_s if self.bound_s and self.measured_s else None
-
-
-@dataclass(frozen=True, slots=True)
-class RoofPanel:
-    """A round against what the machine allows. `missing`: why nothing is known; then the rest is empty."""
-
-    missing: str = ""
-    machine: str = ""
-    work: tuple[str, ...] = ()
-    rows: tuple[RoofRow, ...] = ()
-    share: float | None = None
-    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,93 +33,18 @@ class PayPanel:
     note: str = ""
 
 
-def panels(run: Run) -> tuple[PayPanel, RoofPanel]:
-    """Both, of all rounds of a run."""
-    return judged(run.header, run.calibration, Meter().metrics(run) if run.rounds else None, run.knobs)
+def panel_of(run: Run) -> PayPanel:
+    """The panel of all rounds of a run."""
+    return pay_panel(run.header, run.calibration, Meter().metrics(run) if run.rounds else None, run.knobs)
 
 
-def judged(
-    header: Header | None, found: Calibration | None, metrics: "Metrics | None", knobs: Mapping[str, Any]
-) -> tuple[PayPanel, RoofPanel]:
-    """Both, of metrics that are at hand."""
-    return pay_panel(header, found, metrics, knobs), roof_panel(header, found, metrics)
-
-
-def told(pay: PayPanel, roof: RoofPanel) -> dict[str, Any]:
-    """Both as plain data, for JSON; null with the reason beside it where there is none."""
+def told(pay: PayPanel) -> dict[str, Any]:
+    """It as plain data, for JSON; null with the reason beside it where there is none."""
     curve = pay.curve
     return {
         "payoff": asdict(curve) if curve is not None else None,
         "payoff_words": f"{pay.words} {pay.point_text}".strip() or pay.missing,
-        "roofline": None
-        if roof.missing
-        else {"parts": [asdict(row) for row in roof.rows], "share": roof.share, "machine": roof.machine},
-        "roofline_words": roof.words or roof.missing,
     }
-
-
-def roof_panel(header: Header | None, found: Calibration | None, metrics: "Metrics | None") -> RoofPanel:
-    """The roofline of a run's rounds so far."""
-    if found is None or metrics is None or not metrics.n_rounds:
-        return RoofPanel("This trace holds no costs: what a pass takes on its machine was not measured.")
-    if found.rates is None or found.target_work is None:
-        return RoofPanel(
-            "This trace was recorded before bandwidth was measured, or on a model whose work is not known."
-        )
-    stages = {name: took.value for name, took in (metrics.stage_ms or {}).items()}
-    two = header is not None and header.models.draft is not None
-    rows = 1 + metrics.n_drafted / metrics.n_rounds
-    calls = metrics.n_draft_calls / metrics.n_rounds if two else 0.0
-    roof = of_round(found, stages, rows, 0.0, calls)
-    if roof is None:
-        return RoofPanel("Its rounds have no time of the target's pass.")
-    return RoofPanel("", machine_text(roof), work_texts(roof, calls), roof_rows(roof), roof.share, roof_words(roof))
-
-
-def roof_text(header: Header | None, found: Calibration | None, metrics: "Metrics | None") -> str:
-    """`23 %`: how much of what the machine allows a round reaches; empty where nothing is known."""
-    share = roof_panel(header, found, metrics).share
-    return percent(min(1.0, share)) if share is not None else ""
-
-
-def roof_rows(roof: Roofline) -> tuple[RoofRow, ...]:
-    """The parts, the whole round last."""
-    parts = [RoofRow(part.name, part.bound_s, part.measured_s, PARTS[part.name]) for part in roof.parts]
-    return (*parts, RoofRow("round", roof.bound_s, roof.measured_s, "everything"))
-
-
-def machine_text(roof: Roofline) -> str:
-    """What the machine reaches."""
-    rates = roof.rates
-    threads = f" on {plural(rates.threads, 'thread')}" if rates.threads else ""
-    return (
-        f"This machine{threads}: reads {number(rates.read_gbs, 1)} GB/s, copies {number(rates.copy_gbs, 1)}, "
-        f"multiplies at {number(rates.gflops, 0)} GFLOP/s"
-    )
-
-
-def work_texts(roof: Roofline, calls: float = 0.0) -> tuple[str, ...]:
-    """What the passes of a round read and compute."""
-    out = [f"target, {number(roof.rows, 1)} rows: {_work(roof.target, roof.target_bits)}"]
-    if roof.draft is not None and roof.draft_bits is not None:
-        out.append(f"draft, {number(calls, 1)} forwards: {_work(roof.draft, roof.draft_bits)}")
-    return tuple(out)
-
-
-def _work(found: Bound, bits: float) -> str:
-    read, computed = number(found.n_bytes / 1e6, 1), number(found.n_flops / 1e9, 2)
-    least = f"at least {seconds(found.seconds)}, by {found.by}"
-    return f"{read} MB at {number(bits, 1)} bits a weight, {computed} GFLOP: {least}"
-
-
-def roof_words(roof: Roofline) -> str:
-    """What the picture comes to."""
-    worst = roof.residuals[0]
-    lost = f" Most is lost in {PARTS[worst.name]}: {seconds(worst.residual_s)}." if worst.residual_s > 0 else ""
-    return (
-        f"A round takes {seconds(roof.measured_s)} where reading and multiplying alone need {seconds(roof.bound_s)}: "
-        f"{percent(min(1.0, roof.share))} of what this machine can do.{lost}"
-    )
 
 
 def pay_panel(

@@ -12,7 +12,6 @@ from specviz.view.frame.run_header import NOTHING, of_whole_run, run_info
 from specviz.view.frame.series import Meter, histogram, metric, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
-from specviz.view.panels.lanes.payoff import roof_panel
 from specviz.view.panels.overview.model import CalibrationRow, Histogram, Overview, OverviewOptions, Stage
 from specviz.view.words.numbers import MINUS, number, percent, prob, uncertainty
 
@@ -63,7 +62,6 @@ def _overview(
         stages=_stages(metrics),
         drafting_share=percent(share),
         overhead=cost,
-        roof_words=roof_panel(run.header, run.calibration, metrics).words if metrics is not None else "",
         histogram=_histogram(metrics, fit),
         marks=_marks(run, metrics, fates or {}),
     )

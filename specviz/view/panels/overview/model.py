@@ -66,7 +66,6 @@ class Overview:
     stages: tuple[Stage, ...] = ()
     drafting_share: str = ""  # of a round
     overhead: str = ""  # what recording cost
-    roof_words: str = ""  # a round against what its machine allows; empty: not known
     histogram: Histogram = Histogram()
     marks: tuple[tuple[Mark, int], ...] = ()  # drafted tokens by what became of them
     finding: int | None = None

@@ -1,7 +1,6 @@
-"""What the machine allows our arms, and which draft length would pay: of the runs that were taken apart.
+"""Which draft length would pay: the curve of specviz.cost.payoff for the arms that were taken apart and draft chains.
 
-The passes of target and draft model are timed by rows once, after everything else, and held against the bandwidth and
-rate that a probe finds (specviz.cost.roofline). An arm that drafts chains gets the curve of specviz.cost.payoff.
+The passes of target and draft model are timed by rows once, after everything else.
 """
 
 from collections.abc import Sequence
@@ -12,39 +11,15 @@ from typing import Any
 import msgspec
 
 from specviz.cost.payoff import Payoff, PositionChance, RoundCosts, payoff
-from specviz.cost.roofline import CONTEXT, Roofline, bound, of_round
-from specviz.engine.decode.overlap_choice import calibrate
-from specviz.engine.decode.pass_cost import machine_rates
+from specviz.engine.measure import calibrate
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.run.local import Pair
-from specviz.events import Calibration, MachineRates, PassWork
+from specviz.events import Calibration
 from specviz.metrics.estimate import wilson_interval
-from specviz_lab.bench.measure import BenchArm, Split, Tokens
+from specviz_lab.bench.measure import BenchArm, Split
 from specviz_lab.bench.ours import OurArm
 
 PATIENCE_S = 0.5
-
-
-class TimedPass(msgspec.Struct, kw_only=True, frozen=True):
-    """A pass of the target over so many rows: at least, and measured. `by`: bandwidth or arithmetic."""
-
-    rows: int
-    bound_ms: float
-    measured_ms: float
-    by: str
-
-    @property
-    def share(self) -> float:
-        return self.bound_ms / self.measured_ms
-
-
-class RoundPart(msgspec.Struct, kw_only=True, frozen=True):
-    """A part of an arm's mean round; `arm` is its name in the first line only."""
-
-    arm: str
-    part: str
-    bound_ms: float
-    measured_ms: float
 
 
 class BestLength(msgspec.Struct, kw_only=True, frozen=True):
@@ -64,69 +39,17 @@ class BestLength(msgspec.Struct, kw_only=True, frozen=True):
         return self.gain_interval[0] > 1
 
 
-class BenchRoof(msgspec.Struct, kw_only=True):
-    """Everything that is held against the machine."""
-
-    rates: MachineRates
-    target: PassWork
-    draft: PassWork | None
-    passes: list[TimedPass]
-    rounds: list[RoundPart]
-    lengths: list[BestLength]
-
-
-def roof_of(
-    arms: Sequence[BenchArm], splits: Sequence[Sequence[Split]], prompts: Sequence[Tokens], n: int, pair: Pair
-) -> BenchRoof | None:
-    """Of our unwatched arms; None without any, and for a model whose work a pass is not known."""
+def best_lengths(arms: Sequence[BenchArm], splits: Sequence[Sequence[Split]], pair: Pair) -> list[BestLength]:
+    """Of our unwatched arms that draft chains of a length that is a knob."""
     ours = [(k, arm) for k, arm in enumerate(arms) if isinstance(arm, OurArm) and arm.level is None and splits[k]]
     if not ours:
-        return None
+        return []
     target, draft = pair.target.adapter, pair.draft.adapter if pair.draft else None
     found = calibrate(FactoryModels(target, draft, 0), None, PATIENCE_S)
-    if found is None or found.target_work is None:
-        return None
-    found.rates = machine_rates(target.device, target.dtype, again=True)
-    context = fmean(map(len, prompts)) + n / 2
-    out = BenchRoof(
-        rates=found.rates,
-        target=found.target_work,
-        draft=found.draft_work,
-        passes=_passes(found, found.target_work, found.rates),
-        rounds=[],
-        lengths=[],
-    )
-    for k, arm in ours:
-        out.rounds += _rounds(arm, splits[k], found, context)
-        best = _length(arm, splits[k], found)
-        out.lengths += [best] if best is not None else []
-    return out
-
-
-def _passes(found: Calibration, work: PassWork, rates: MachineRates) -> list[TimedPass]:
-    out = []
-    for rows, ns in zip(found.widths, found.target_ns, strict=True):
-        least = bound(work, rates, rows, CONTEXT)
-        out.append(TimedPass(rows=rows, bound_ms=least.seconds * 1e3, measured_ms=ns / 1e6, by=least.by))
-    return out
-
-
-def _rounds(arm: OurArm, splits: Sequence[Split], found: Calibration, context: float) -> list[RoundPart]:
-    stages, n_rounds = _stages(splits), sum(split.n_rounds for split in splits)
-    if not stages or not n_rounds:
+    if found is None:
         return []
-    rows = 1 + sum(split.n_drafted for split in splits) / n_rounds
-    calls = sum(split.n_draft_calls for split in splits) / n_rounds if arm.method.needs_draft else 0.0
-    roof: Roofline | None = of_round(found, stages, rows, context, calls)
-    return [
-        RoundPart(
-            arm=arm.name if number == 0 else "",
-            part=part.name,
-            bound_ms=part.bound_s * 1e3,
-            measured_ms=part.measured_s * 1e3,
-        )
-        for number, part in enumerate(roof.parts if roof is not None else ())
-    ]
+    lengths = (_length(arm, splits[k], found) for k, arm in ours)
+    return [length for length in lengths if length is not None]
 
 
 def _stages(splits: Sequence[Split]) -> dict[str, float]:

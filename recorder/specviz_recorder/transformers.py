@@ -1,7 +1,8 @@
 """The library's own assisted generation, recorded as it is: what was drafted, p, q and u, and what was kept.
 
 Nothing is decoded again and nothing is drawn besides: the functions that the library calls are watched while the
-context is open, and give what they always gave.
+context is open, and give what they always gave. Opened by `specviz.trace.transformers`: it writes by specviz, which the
+recorders inside engines do without.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,7 @@
 """The library's own assisted generation, recorded: its output is the trace's text, its tests can be decided again."""
 
 import copy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 import transformers as hf
 
 from specviz import trace
+from specviz.errors import TraceError
 from specviz.events import Verify
 from specviz.runlog.fold import Run, fold
 from specviz.trace.check import Checker
@@ -86,3 +88,9 @@ def test_prompt_lookup_is_exact_match_and_another_rule_is_left_out(tmp_path: Pat
     assert _committed(run) == [out[0, 7:].tolist()]
     assert [warning.code for warning in run.warnings] == ["left_out"]
     assert "_get_candidate_generator" not in vars(target)
+
+
+def test_without_the_recorder_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "specviz_recorder.transformers", None)
+    with pytest.raises(TraceError, match=r"specviz-recorder is not here; pip install \./recorder"):
+        trace.transformers(None, "nowhere.sv.jsonl")

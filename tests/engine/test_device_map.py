@@ -3,32 +3,34 @@
 Two devices stand on tensors without numbers: what would meet on two devices raises there as it does on real ones.
 """
 
+import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
-from accelerate.hooks import AlignDevicesHook
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from specviz.cli.options import lacking
+from specviz.cli.request import checked_device
 from specviz.commands import Start
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.compiled import library
 from specviz.engine.model.compiled.passes import compile_passes
 from specviz.engine.model.drafts.self_draft import self_draft
+from specviz.engine.model.files.device_map import AUTO, MappedAdapter, device_map
 from specviz.engine.model.files.loading import fingerprint
 from specviz.engine.model.pair import Pair, load_pair
-from specviz.engine.model.rows import Rows
-from specviz.engine.model.spread.adapter import SpreadAdapter
-from specviz.engine.model.spread.layout import device_map
+from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.run.local import LocalRun
-from specviz.errors import ModelError
+from specviz.errors import ModelError, SpecvizError
 from specviz.methods import all_methods
 from specviz.names import COMPILE
 from support.models import CONFIGS, VOCAB
 
-LITTLE = "auto:cpu=12MB"  # the embedded target takes more
+LITTLE = 12_000_000  # bytes; the embedded target takes more
 SECOND = "meta"  # stands for a second device
 
 
@@ -47,10 +49,19 @@ def whole(same_products: None) -> Pair:
     return load_pair(threads=1)
 
 
+@contextmanager
+def free_memory(n_bytes: int) -> Iterator[None]:
+    """A machine whose memory holds so many bytes of weights."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accelerate.utils.get_max_memory", lambda: {"cpu": math.ceil(n_bytes / 0.9)})
+        yield
+
+
 @pytest.fixture(scope="module")
 def spread(same_products: None) -> Pair:
-    pair = load_pair(device=LITTLE, threads=1)
-    assert isinstance(pair.target.adapter, SpreadAdapter)
+    with free_memory(LITTLE):
+        pair = load_pair(device=AUTO, threads=1)
+    assert isinstance(pair.target.adapter, MappedAdapter)
     assert 0 < pair.target.adapter.n_on_disk < pair.target.adapter.n_layers
     return pair
 
@@ -80,7 +91,7 @@ def test_it_is_the_same_model_and_says_where_it_lies(whole: Pair, spread: Pair) 
     assert fingerprint(spread.target.adapter) == fingerprint(whole.target.adapter)
     header = decoded(spread, "ar", max_new_tokens=1).header()
     adapter = spread.target.adapter
-    assert isinstance(adapter, SpreadAdapter)
+    assert isinstance(adapter, MappedAdapter)
     assert f"disk: {adapter.n_on_disk} of {adapter.n_layers}" in header.env["layers"]
     assert header.env["products"] == "torch"
     assert "layers" not in decoded(whole, "ar", max_new_tokens=1).header().env
@@ -110,11 +121,11 @@ def test_rows_meet_what_they_need_on_every_device(arch: str) -> None:
         adapter = _on_two_devices(build_plain(arch))
         assert [place.type for place in adapter.places] == ["cpu", SECOND, SECOND]
         cache = adapter.new_cache(32)
-        rows = Rows(adapter, cache)
+        rows = ForwardBatch(adapter, cache)
         rows.add_line([1, 2, 3, 4, 5])
         assert rows.take().shape == (5, VOCAB)
         cache.follow([1, 2, 3, 4, 5])
-        rows = Rows(adapter, cache, taps=(2,))
+        rows = ForwardBatch(adapter, cache, taps=(2,))
         root = rows.add(6, -1)
         rows.add(7, root)
         rows.add(8, root)
@@ -131,7 +142,7 @@ def build_plain(arch: str) -> Any:
     return AutoModelForCausalLM.from_config(CONFIGS[arch]())
 
 
-def _on_two_devices(model: Any) -> SpreadAdapter:
+def _on_two_devices(model: Any) -> MappedAdapter:
     """All but the first layer on the second device, as hooks would have it."""
     base = model.get_decoder()
     layers = dict(base.named_children()).get("layers") or base.h
@@ -141,7 +152,7 @@ def _on_two_devices(model: Any) -> SpreadAdapter:
         for module in layer.modules():
             _put(module, SECOND)
     model.hf_device_map = {}
-    return SpreadAdapter(model, "it", VOCAB)
+    return MappedAdapter(model, "it", VOCAB)
 
 
 def _put(module: Any, device: str) -> None:
@@ -149,7 +160,7 @@ def _put(module: Any, device: str) -> None:
         for name, tensor in held.items():
             if tensor is not None:
                 held[name] = tensor.detach().to(device)
-    module._hf_hook = AlignDevicesHook(execution_device=device)
+    add_hook_to_module(module, AlignDevicesHook(execution_device=device))
 
 
 def test_a_cache_holds_each_layer_where_it_computes() -> None:
@@ -171,29 +182,28 @@ def test_a_cache_holds_each_layer_where_it_computes() -> None:
             assert torch.equal(some[:, :, :3], others[:, :, :3])
 
 
-@pytest.mark.parametrize(
-    ("device", "said"),
-    [
-        ("auto:cpu=12", "'cpu=12' is no limit"),
-        ("auto:", "'' is no limit"),
-        ("auto:tpu=2GB", "'tpu=2GB' is no limit"),
-        ("auto:cuda:99=2GB", "CUDA device"),
-        ("auto:cpu=2MB", "embedding and head take 3 MB"),
-    ],
-)
-def test_a_bad_map_is_told_in_one_line(device: str, said: str) -> None:
-    with pytest.raises(ModelError, match=said) as told:
-        load_pair(device=device, needs_draft=False)
+def test_ends_that_do_not_fit_are_told_in_one_line() -> None:
+    with free_memory(2_000_000), pytest.raises(ModelError, match="embedding and head take 3 MB") as told:
+        load_pair(device=AUTO, needs_draft=False)
     assert "\n" not in str(told.value)
+
+
+def test_limits_are_no_longer_taken() -> None:
+    with pytest.raises(
+        SpecvizError, match="--device auto:cpu=2GiB: limits are no longer taken; auto fills what is free"
+    ):
+        checked_device("auto:cpu=2GiB")
+    assert checked_device("auto") == "auto"
 
 
 def test_layers_fill_the_devices_in_turn_and_ends_stay_together() -> None:
     with torch.device("meta"):
         model = build_plain("llama")
     n_bytes = sum(weight.numel() for weight in model.parameters()) * 4
-    found = device_map("--target it", f"auto:cpu={n_bytes / 1e3 * 0.8:.0f}KB", model)
+    found = device_map("--target it", model, {"cpu": int(n_bytes * 0.8)})
     layers = [found[f"model.layers.{index}"] for index in range(3)]
     assert layers == sorted(layers), "layers go to disk from the last"
     assert layers[-1] == "disk"
     assert {place for name, place in found.items() if ".layers." not in name} == {"cpu"}
     assert {"lm_head", "model.embed_tokens", "model.norm"} <= set(found)
+    assert device_map("--target it", model, {"cpu": 2 * n_bytes}) == {}
