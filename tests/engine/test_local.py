@@ -84,13 +84,18 @@ def of(events: list[Event], kind: type[Any]) -> list[Any]:
     return [e for e in events if isinstance(e, kind)]
 
 
+def _of_the_machine(event: Event) -> bool:
+    """Whether it says no more than that this machine has no kernel."""
+    return isinstance(event, Warn) and event.code == "kernel"
+
+
 @pytest.mark.parametrize("start", RUNS)
 def test_records_keep_their_promises(pair: Pair, start: dict[str, Any], tmp_path: Path) -> None:
     """Everything a reader checks holds, and more that only the core can know."""
     run, events = events_of(pair, **start)
     assert [e.i for e in events] == list(range(len(events)))
     assert isinstance(events[0], Header)
-    assert isinstance(events[1], Prefill)
+    assert isinstance(next(each for each in events[1:] if not _of_the_machine(each)), Prefill)
     assert isinstance(events[-1], End)
     assert "".join(t for c in of(events, Commit) for t in c.texts) == run.text
     assert [t for c in of(events, Commit) for t in c.tokens] == run.tokens
@@ -225,7 +230,8 @@ def test_whatever_breaks_leaves_a_trace_that_ends(
     assert end.reason == reason
     assert ("out of memory" in (end.message or "")) == isinstance(error, RuntimeError)
     assert len(of(events, RoundEnd)) == end.totals["n_rounds"]
-    assert [w.code for w in of(events, Warn)] == (["aborted_round"] if at > 1 else [])
+    told = [w.code for w in of(events, Warn) if not _of_the_machine(w)]
+    assert told == (["aborted_round"] if at > 1 else [])
 
 
 def test_a_closed_pipe_is_cancelled(pair: Pair) -> None:
