@@ -40,6 +40,12 @@ def one_thread() -> Any:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True)
+def whatever_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings are asked for here, whatever the tests run under."""
+    monkeypatch.delenv("SPECVIZ_COMPILE", raising=False)
+
+
 def rounded(arch: str = "llama") -> ModelAdapter:
     """An adapter whose rows may round as they stand."""
     adapter = ModelAdapter(build(arch, seed=1, max_position_embeddings=640))
