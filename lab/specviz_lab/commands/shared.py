@@ -1,4 +1,4 @@
-"""What `specviz bench` and `ablate` share: options, checks, and the command line told again."""
+"""What `specviz lab bench` and `ablate` share: options, checks, and the command line told again."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -124,7 +124,7 @@ def put_out(
 
 def command_line(of: click.Command, given: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
-    words = [f"specviz {of.name}"]
+    words = [f"specviz lab {of.name}"]
     for parameter in of.params:
         value = given.get(str(parameter.name))
         if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(of)):

@@ -1,4 +1,4 @@
-"""`specviz convert`: pickled weights to safetensors, once, by a loader that runs nothing of what it reads.
+"""`specviz models convert`: pickled weights to safetensors, once, by a loader that runs nothing of what it reads.
 
 Published tuned lenses, heads and drafters are often pickled; specviz opens none of those when it decodes. Only tensors
 come through: a file that holds anything else is refused with its name.
