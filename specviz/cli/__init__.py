@@ -31,9 +31,11 @@ _TABLE = (
     ("look.stats", "Print the metrics of a trace."),
     ("look.query", "Ask recordings by SQL: runs, prompts, rounds and tests as tables."),
     ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
-    ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
+    (
+        "measure.compare",
+        "Say what differs between recordings, or sets of them; or compare verifiers on the same drafts.",
+    ),
     ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),
-    ("look.diff", "Say what changed between two recordings, or sets of them; a gate for regressions."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
     ("outside.import", "Turn a log or report of another engine into a trace."),
@@ -48,6 +50,7 @@ COMMANDS = {home.rpartition(".")[2]: words for home, words in _TABLE}
 # What a command of the version before is called now: the command, and what is put in front of its arguments. Each goes
 # on for one version, says its new name and stands in no help.
 OLD_NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "diff": ("compare", ()),
     "convert": ("models", ("convert",)),
     "schema": ("doctor", ("--schema",)),
     "bench": ("lab", ("bench",)),

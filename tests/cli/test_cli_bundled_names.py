@@ -11,7 +11,6 @@ from specviz.cli import COMMANDS
 NAME, TYPO = "explain-draft", "explian-draft"
 TAKING = {
     "compare": [NAME, "story-pearl"],
-    "diff": [NAME, "story-pearl"],
     "export": [NAME, "--svg", "r1"],
     "query": ["select count(*) from rounds", NAME],
     "report": [NAME],

@@ -14,6 +14,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.view.compare import (
+    AXES,
     MOST,
     WINDOW,
     LaneToken,
@@ -21,7 +22,6 @@ from specviz.view.compare import (
     SideBySide,
     comparison,
     score,
-    shared_prompts,
     wrote,
 )
 from specviz.view.frame.frame import Cursor, Feed, Options
@@ -217,7 +217,7 @@ def _why(builder: FrameBuilder, token: LaneToken) -> str:
 
 def _numbers(found: SideBySide, dark: bool) -> None:
     lanes, numbers = found.text.lanes, found.numbers
-    st.subheader("Whole runs", help=_HOW)
+    st.subheader("Whole runs", help=f"{_HOW} 95 % over {numbers.over}.")
     rows = []
     for row in numbers.rows:
         cells: dict[str, str] = {"": row.label, "A": row.values[0].text}
@@ -231,24 +231,23 @@ def _numbers(found: SideBySide, dark: bool) -> None:
         _calls(found, parted, dark)
     with right:
         _saved(found, parted, dark)
-    for n, (name, series) in enumerate(numbers.series.items()):
+    for n, name in enumerate(numbers.places):
+        series = numbers.series(name)
         with (left, right)[n % 2]:
             st.subheader(_HEADINGS.get(name, name), help=series[0].label)
             told = "; ".join(f"{lane.letter}: {_first(each.values)}" for lane, each in zip(lanes, series, strict=True))
-            alt = f"{series[0].label} by {numbers.axes[name]}; at the first place {told}."
-            parts.plot(draw.fig_places(lanes, series, numbers.axes[name], dark), f"compare-{name}", alt)
-    if numbers.domains:
+            alt = f"{series[0].label} by {AXES[name]}; at the first place {told}."
+            parts.plot(draw.fig_places(lanes, series, AXES[name], dark), f"compare-{name}", alt)
+    kinds = {kind: row for kind, rows in numbers.kinds.items() for row in rows if row.name == "block_efficiency"}
+    if kinds:
         st.subheader("By kind of prompt")
-        kinds = ", ".join(row.domain for row in numbers.domains)
-        parts.plot(
-            draw.fig_domains(lanes, numbers.domains, dark), "compare-domains", f"Tokens per target call: {kinds}."
-        )
+        parts.plot(draw.fig_kinds(lanes, kinds, dark), "compare-kinds", f"Tokens per target call: {', '.join(kinds)}.")
     _settings(found)
 
 
 _HOW = (
-    "± is half of a 95 % interval; a difference whose interval holds 0 tells nothing yet. The rounds of two runs count "
-    "as independent."
+    "± is half of a 95 % interval; a difference whose interval holds 0 tells nothing yet. Where all runs have two "
+    "prompts or more in common these alone are compared, in pairs."
 )
 _HEADINGS = {
     "position_acceptance": "Acceptance by draft position",
@@ -307,7 +306,7 @@ def _below(held: Viewer, dark: bool) -> None:
         return
     builders = {held.name: held.player.builder, **_builders(server, chosen)}
     runs = [(name, builders[name].run) for name in (held.name, *chosen)]
-    found = _once(runs, _prompt_here(held, [run for _, run in runs]))
+    found = _once(runs, _prompt_here(held, _once(runs, 0)))
     lane = found.text.lanes[0]
     at = _beside(held, lane, found.text.n_positions)
     _text(found, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
@@ -316,11 +315,13 @@ def _below(held: Viewer, dark: bool) -> None:
     _numbers(found, dark)
 
 
-def _prompt_here(held: Viewer, runs: Sequence[Run]) -> int:
+def _prompt_here(held: Viewer, found: SideBySide) -> int:
     """Of the prompts that all were given the one that the stage is at; the first, where it is at another."""
     index = held.player.cursor.index
-    here = next((n for n, q in enumerate(runs[0].queries) if q.first <= index < q.first + q.n_rounds), 0)
-    return next((k for k, places in enumerate(shared_prompts(runs)) if places[0] == here), 0)
+    here = next(
+        (n for n, q in enumerate(held.player.builder.run.queries) if q.first <= index < q.first + q.n_rounds), 0
+    )
+    return next((k for k, places in enumerate(found.shared) if places[0] == here), 0)
 
 
 def _beside(held: Viewer, lane: RunLane, n: int) -> int:

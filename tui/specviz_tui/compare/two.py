@@ -19,6 +19,7 @@ from specviz.sources.two_settings import STOPPED, TwoRuns, TwoSettings, two_sett
 from specviz.text import clip
 from specviz.view.compare.aligned import LETTERS, Aligned, RunLane, aligned
 from specviz.view.compare.figures import Compared, compared
+from specviz.view.compare.sets import set_of
 from specviz.view.compare.texts import NOT_ON_RECORD
 from specviz.view.frame.knob_bar import step_of, without_effect
 from specviz.view.words.numbers import knob as shown
@@ -183,7 +184,7 @@ class TwoScreen(Screen[None]):
         self.query_one("#two-text", Static).update(Text("\n").join(lines))
         if self._two.running:  # the newest line stays in sight
             self.call_after_refresh(self.query_one(VerticalScroll).scroll_end, animate=False)
-        found = compared([run for _, run in runs])
+        found = compared([set_of(name, run) for name, run in runs])
         names = _FIGURES if self.size.height >= _TALL else _FIRST
         self.query_one("#two-numbers", Static).update(Text("\n").join(_figures(found, len(runs), cells, names)))
 
