@@ -51,14 +51,16 @@ class SideBySide:
 
 
 def comparison(runs: Sequence[tuple[str, Run]], prompt: int = 0) -> SideBySide:
-    """Of recordings by their names: as `comparison_of`."""
-    _check_number(len(runs))
+    """Of recordings by their names. Raises SpecvizError for fewer than two or more than six, for one without a round,
+    and for a prompt that is not there."""
+    if not 2 <= len(runs) <= MOST:
+        raise SpecvizError(f"{len(runs)} runs to compare; name 2 to {MOST}")
     return comparison_of([set_of(name, run) for name, run in runs], prompt)
 
 
 def comparison_of(sets: Sequence[RunSet], prompt: int = 0) -> SideBySide:
-    """Raises SpecvizError for fewer than two sets or more than six, and for a prompt that is not there."""
-    _check_number(len(sets))
+    """Of at most six sets; of a single one, all that can be said of it. Raises SpecvizError for a prompt that is not
+    there."""
     shared, untold = shared_requests(sets)
     if shared and not 0 <= prompt < len(shared):
         raise SpecvizError(f"no prompt {prompt + 1} of those the runs share; there are {len(shared)}")
@@ -84,11 +86,6 @@ def _words(texts: Sequence[TextsBeside]) -> str:
     if len(texts) == 1:
         return texts[0].words
     return " ".join(f"{letter}: {each.words}" for letter, each in zip(LETTERS[1:], texts, strict=False))
-
-
-def _check_number(n: int) -> None:
-    if not 2 <= n <= MOST:
-        raise SpecvizError(f"{n} runs to compare; name 2 to {MOST}")
 
 
 def _size(found: RunSet) -> str:
