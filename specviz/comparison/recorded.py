@@ -170,7 +170,7 @@ def _partings(found: SideBySide) -> Iterator[Sheet]:
         for each in texts.partings[:_PARTINGS]:
             rows.append([running(each.a_request), f"{each.at:,}", f"…{running(each.before)}", "A", _ends(each.a_text)])
             rows.append([running(each.b_request), "", "", lane.letter, _ends(each.b_text)])
-        more = f"{plural(len(texts.partings), 'text')} part" if rows else ""
+        more = f"{len(texts.partings):,} of the texts part" if rows else ""
         yield Sheet(f"{lane.letter} beside A", ("prompt", "alike", "before", "", "goes on"), rows, more)
 
 

@@ -136,7 +136,7 @@ def test_folders_patterns_and_what_is_nothing(cli: Cli, tmp_path: Path) -> None:
         "'position@9 drops 1%': survival@9 was not counted"
         in cli("compare", path, path, "--fail-if", "position@9 drops 1%").line
     )
-    assert "is the trace itself" in cli("compare", path, path, "-o", path).line
+    assert "is what is read" in cli("compare", path, path, "-o", path).line
 
 
 def test_a_recording_of_the_package_goes_by_its_name(cli: Cli, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from specviz.cli.look.convert import command, read
 from specviz.cli.models import command as models
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.errors import ModelError
+from specviz.errors import ModelError, SpecvizError
 from specviz.methods.early_exit.heads import load
 from support.models import build
 
@@ -96,7 +96,7 @@ def convert_or_raise(folder: Path) -> None:
 def test_nothing_is_written_over_unasked(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(2)}, tmp_path / "x.pt")
     (tmp_path / "x.safetensors").write_text("mine")
-    assert isinstance(convert(tmp_path / "x.pt").exception, ModelError)
+    assert isinstance(convert(tmp_path / "x.pt").exception, SpecvizError)
     assert (tmp_path / "x.safetensors").read_text() == "mine"
     assert convert(tmp_path / "x.pt", "--force").exit_code == 0
     assert torch.equal(load_file(tmp_path / "x.safetensors")["a"], read(tmp_path / "x.pt")["a"])
@@ -132,7 +132,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     ):
         result = convert(source, "--force", "--out", out)
         assert says in str(result.exception), result.output
-        assert isinstance(result.exception, ModelError)
+        assert isinstance(result.exception, SpecvizError)
     assert source.read_bytes() == before
     assert convert(source).exit_code == 0
     assert "already; it needs no" in str(convert(tmp_path / "x.safetensors", "--force").exception)

@@ -72,19 +72,19 @@ def page() -> None:
 
 def _chosen(server: Server, names: Sequence[str]) -> list[str]:
     """The runs of the address; before anybody chose, the one looked at and the next that goes by the same word."""
-    state.known(RUNS, names)
-    if RUNS not in st.session_state and RUNS not in st.query_params:
-        first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)
-        st.session_state[RUNS] = [name for name in (first, _kin(first, names)) if name]
-    elif RUNS in st.session_state:
-        st.session_state[RUNS] = [name for name in st.session_state[RUNS] if name in names]
-    chosen: list[str] = st.multiselect(
-        "Runs to compare, the first is the one that others are measured by",
-        names,
-        key=RUNS,
-        max_selections=MOST,
-        bind="query-params",
-    )
+    first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)
+    usual = [name for name in (first, _kin(first, names)) if name]
+    return _asked("Runs to compare, the first is the one that others are measured by", RUNS, names, usual, MOST)
+
+
+def _asked(label: str, key: str, names: Sequence[str], usual: list[str], most: int) -> list[str]:
+    """What is chosen of these names; `usual`: before anybody chose."""
+    state.known(key, names)
+    if key not in st.session_state and key not in st.query_params:
+        st.session_state[key] = usual
+    elif key in st.session_state:
+        st.session_state[key] = [name for name in st.session_state[key] if name in names]
+    chosen: list[str] = st.multiselect(label, names, key=key, max_selections=most, bind="query-params")
     return chosen
 
 
@@ -292,15 +292,9 @@ def _below(held: Viewer, dark: bool) -> None:
     """The run on the stage beside others; the cursor of both is one."""
     server = current()
     names = [name for name in choices(server, state.uploads()) if name not in (LIVE, held.name)]
-    state.known(BESIDE, names)
-    if BESIDE not in st.session_state and BESIDE not in st.query_params:
-        st.session_state[BESIDE] = [name for name in (_kin(held.name, names),) if name]
-    elif BESIDE in st.session_state:
-        st.session_state[BESIDE] = [name for name in st.session_state[BESIDE] if name in names]
+    usual = [name for name in (_kin(held.name, names),) if name]
+    chosen = _asked("Runs beside this one", BESIDE, names, usual, MOST - 1)
     state.tell()
-    chosen: list[str] = st.multiselect(
-        "Runs beside this one", names, key=BESIDE, max_selections=MOST - 1, bind="query-params"
-    )
     if not chosen:
         st.info(f"Choose one to {MOST - 1} runs to lay beside this one. Those of one prompt are aligned by position.")
         return
