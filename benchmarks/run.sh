@@ -1,6 +1,6 @@
 #!/bin/sh
 # The measurements of this folder, some twenty-five minutes on two cores. Usage: benchmarks/run.sh FOLDER_WITH_JSONL
-# Each result is one JSON object; `specviz bench` prints the card of the same numbers when --json is left out.
+# Each result is one JSON object; `specviz lab bench` prints the card of the same numbers when --json is left out.
 set -eu
 data=$1
 here=$(dirname "$0")
@@ -8,7 +8,7 @@ methods=ar,hf-generate,chain,hf-assisted,ngram,hf-lookup
 bench() {
     name=$1
     shift
-    specviz bench --json --quiet --max-new-tokens 48 "$@" | python -m json.tool --indent 1 >"$here/$name.json"
+    specviz lab bench --json --quiet --max-new-tokens 48 "$@" | python -m json.tool --indent 1 >"$here/$name.json"
 }
 bench greedy-bundled --methods $methods,tree --repeats 7 --minutes 2
 bench greedy-gsm8k --methods $methods --prompts "$data/gsm8k_train.jsonl" --limit 12 --repeats 5 --minutes 1.5
@@ -47,7 +47,7 @@ quick smollm2-two-threads spec_bench_prompts.jsonl --dtype bfloat16 --draft self
 ablate() {
     name=$1
     shift
-    specviz ablate --json --quiet --max-new-tokens 64 --threads 1 --ratio 8 --ratio 15 "$@" |
+    specviz lab ablate --json --quiet --max-new-tokens 64 --threads 1 --ratio 8 --ratio 15 "$@" |
         python -m json.tool --indent 1 >"$here/$name.json"
 }
 ablate ablation-greedy --minutes 2

@@ -173,7 +173,7 @@ def test_the_recorder_heeds_the_level_the_record_names(level: str, events: list[
 def test_the_schema_knows_the_record(capsys: pytest.CaptureFixture[str]) -> None:
     assert "n" in schema("guess")["$defs"]["Guess"]["properties"]
     assert {"$ref": "#/$defs/Guess"} in schema()["oneOf"]
-    assert main(["schema", "--list"]) == 0
+    assert main(["doctor", "--schema", "--list"]) == 0
     assert "guess        file  How many tokens of its draft" in capsys.readouterr().out
 
 

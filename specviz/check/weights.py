@@ -46,7 +46,7 @@ def _index(side: ModelSide, which: str) -> Iterator[PairFinding]:
             "weights-pickled",
             3,
             f"the {which}'s weights are pickled ({shown(pickled[0])}), which is never opened here",
-            "specviz convert writes them as safetensors",
+            "specviz models convert writes them as safetensors",
         )
     elif not side.tensors:
         yield error(

@@ -10,7 +10,8 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -30,27 +31,32 @@ _TABLE = (
     ("look.stats", "Print the metrics of a trace."),
     ("look.query", "Ask recordings by SQL: runs, prompts, rounds and tests as tables."),
     ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
-    ("measure.compare", "Compare verifiers on the same prompts, seeds and drafts."),
     (
-        "specviz_lab.commands.prove",
-        "Prove by enumeration that verifiers keep the target's law; wrong ones fail.",
+        "measure.compare",
+        "Say what differs between recordings, or sets of them; or compare verifiers on the same drafts.",
     ),
     ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),
-    ("specviz_lab.commands.bench", "Measure speeds against the library's own loops."),
-    ("specviz_lab.commands.ablate", "Take SpecBranch apart beside the pipelines it is compared with, on two clocks."),
-    ("look.diff", "Say what changed between two recordings, or sets of them; a gate for regressions."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
     ("outside.import", "Turn a log or report of another engine into a trace."),
     ("look.watch", "Watch the counters of a vLLM, llama.cpp or SGLang server, with nothing installed on it."),
-    ("look.schema", "Print the JSON Schema of the event records."),
-    ("look.doctor", "Show versions, devices, memory, terminal and missing extras."),
-    ("models", "Show, list, fetch and remove models."),
+    ("look.doctor", "Show versions, devices, memory, terminal and missing extras; the schema of traces."),
+    ("models", "Show, list, fetch, convert and remove models."),
     ("specviz_train.train", "Train a model pair from nothing, or the small parts that methods add to a model."),
-    ("look.convert", "Turn pickled weights into safetensors, without running anything they contain."),
+    ("specviz_lab.commands.lab", "Measure speeds and prove laws: bench, ablate, prove."),
 )
 HOMES = {home.rpartition(".")[2]: home if home.startswith("specviz_") else f"{__name__}.{home}" for home, _ in _TABLE}
 COMMANDS = {home.rpartition(".")[2]: words for home, words in _TABLE}
+# What a command of the version before is called now: the command, and what is put in front of its arguments. Each goes
+# on for one version, says its new name and stands in no help.
+OLD_NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "diff": ("compare", ()),
+    "convert": ("models", ("convert",)),
+    "schema": ("doctor", ("--schema",)),
+    "bench": ("lab", ("bench",)),
+    "ablate": ("lab", ("ablate",)),
+    "prove": ("lab", ("prove",)),
+}
 
 _NO_MEMORY = "out of memory; smaller models, a shorter prompt or fewer new tokens need less"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -91,32 +97,53 @@ class Terminated(KeyboardInterrupt):
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports the module that holds one on use."""
+    """A group that knows its commands by name and imports the module that holds one on use.
+
+    `homes`: the module of each; `words`: what each does; `old_names`: as `OLD_NAMES`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        homes: Mapping[str, str],
+        words: Mapping[str, str],
+        old_names: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType({}),
+        **rest: Any,
+    ) -> None:
+        super().__init__(*args, **rest)
+        self._homes, self._words, self._old_names = homes, words, old_names
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the table, which is the order of use."""
-        return list(COMMANDS)
+        return list(self._words)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._homes:
             return None
-        command: click.Command = importlib.import_module(HOMES[cmd_name]).command
+        command: click.Command = importlib.import_module(self._homes[cmd_name]).command
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Refuse an unknown command with the nearest known one."""
+        """Put the new words in the place of an old name; refuse an unknown command with the nearest known one."""
         name = str(args[0])
-        if name not in COMMANDS and not name.startswith("-"):
-            raise click.UsageError(f"no command '{name}'{suggestion(name, COMMANDS)}", ctx)
+        if name in self._old_names:
+            new, front = self._old_names[name]
+            print(
+                f"specviz: '{name}' is now '{' '.join((new, *front))}'; the old name goes with the next version",
+                file=sys.stderr,
+            )
+            args = [new, *front, *args[1:]]
+        elif name not in self._words and not name.startswith("-"):
+            raise click.UsageError(f"no command '{name}'{suggestion(name, self._words)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self._words.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a reader that went away (`| head`) is no error of ours."""
@@ -134,7 +161,14 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    homes=HOMES,
+    words=COMMANDS,
+    old_names=OLD_NAMES,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
 )

@@ -10,6 +10,7 @@ import click
 from specviz import model_folder
 from specviz.cli import local
 from specviz.cli.flags import JSON
+from specviz.cli.look import convert
 from specviz.cli.options import method_rows
 from specviz.cli.printing import echo_json, echo_sections
 from specviz.errors import ModelError
@@ -50,7 +51,7 @@ class ModelsGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """`get`, `list`, `remove`, or a look at what was named."""
+        """`get`, `list`, `convert`, `remove`, or a look at what was named."""
         if args[0] in self.commands:
             return super().resolve_command(ctx, args)
         return _look.name, _look, args
@@ -73,7 +74,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
             echo_sections(_embedded_sections(report))
 
 
-for each in (local.get, local.list_command, local.remove_command):
+for each in (local.get, local.list_command, convert.command, local.remove_command):
     command.add_command(each)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -53,15 +53,6 @@ class RunCounts:
     blocks: int
     replays: tuple[DraftReplay, ...]
     seconds: float = 0.0  # of its rounds, what recording took not in it
-
-
-class Contender(Protocol):
-    """What is compared: a verifier, or one under a setting."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def lossless(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,9 @@ class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
     same_drafts: list[ExpectedKept]
 
 
-def domains(verifiers: Sequence[Contender], found: Sequence[RunCounts], prompts: PromptSet) -> list[PromptKind]:
+def domains(
+    verifiers: Sequence[ComparedSetting | Verifier], found: Sequence[RunCounts], prompts: PromptSet
+) -> list[PromptKind]:
     """Every kind of prompt by itself, then all."""
     kinds = {prompts.domains[run.prompt] for run in found}
     # a kind of prompt that a file calls `all` is not all of them
@@ -131,7 +124,7 @@ def domains(verifiers: Sequence[Contender], found: Sequence[RunCounts], prompts:
     return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
 
 
-def _domain(verifiers: Sequence[Contender], name: str, found: Sequence[RunCounts]) -> PromptKind:
+def _domain(verifiers: Sequence[ComparedSetting | Verifier], name: str, found: Sequence[RunCounts]) -> PromptKind:
     base = [run for run in found if run.verifier == verifiers[0].name]
     lines = [
         _line(verifier, [run for run in found if run.verifier == verifier.name], base if k else None)
@@ -140,7 +133,9 @@ def _domain(verifiers: Sequence[Contender], name: str, found: Sequence[RunCounts
     return PromptKind(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
 
 
-def _line(verifier: Contender, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None) -> VerifierResult:
+def _line(
+    verifier: ComparedSetting | Verifier, mine: Sequence[RunCounts], base: Sequence[RunCounts] | None
+) -> VerifierResult:
     emitted, calls = _by_prompt(mine, "emitted"), _by_prompt(mine, "calls")
     drafted, seconds = _by_prompt(mine, "drafted"), _by_prompt(mine, "seconds")
     difference = None

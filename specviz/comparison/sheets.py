@@ -1,5 +1,6 @@
 """Reports as tables of words: built from columns, printed in a terminal, written as one HTML file."""
 
+import html
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -41,7 +42,9 @@ def margin(found: Estimate | None) -> str:
 
 
 _NARROWEST = 110  # columns when standard output is no terminal
-LEFT = frozenset({"method", "over", "as", "promise", "first divergence", ""})
+LEFT = frozenset(
+    {"method", "over", "as", "promise", "first divergence", "prompt", "before", "goes on", "rule", "why", ""}
+)
 _LEFT_IN_TERMINAL = LEFT | {"prompts", "verifier", "rule", "law", "lanes", "signal", "specbranch"}
 _WRAPPED = frozenset({"promise", "hits by branches", "said > true", "rows a round"})
 
@@ -67,3 +70,37 @@ def _table(found: Sheet) -> Table:
     for row in found.rows:
         table.add_row(*map(Text, row))
     return table
+
+
+_STYLE = """
+:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
+body { margin: 2rem auto; max-width: 68rem; padding: 0 1rem }
+table { border-collapse: collapse; display: block; overflow-x: auto }
+th, td { padding: .2rem .8rem .2rem 0; text-align: right; white-space: nowrap }
+th { border-bottom: 1px solid } .words { text-align: left }
+p, footer { opacity: .75 }
+"""
+
+
+def page(title: str, heading: Sequence[str], sheets: Sequence[Sheet], foot: str, charts: str = "") -> str:
+    """The report as one HTML file that needs nothing else."""
+    head = "".join(f"<p>{html.escape(line)}</p>" for line in heading)
+    body = "".join(_section(each) for each in sheets)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width"><title>{title}</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>"
+        f"{head}{charts}{body}<footer><code>{html.escape(foot)}</code></footer></body></html>\n"
+    )
+
+
+def _section(found: Sheet) -> str:
+    classes = ["words" if name in LEFT else "" for name in found.head]
+
+    def row(tag: str, cells: Sequence[str]) -> str:
+        inside = (f'<{tag} class="{c}">{html.escape(v)}</{tag}>' for c, v in zip(classes, cells, strict=True))
+        return f"<tr>{''.join(inside)}</tr>"
+
+    rows = "".join(row("td", cells) for cells in found.rows)
+    table = f"<table><thead>{row('th', found.head)}</thead><tbody>{rows}</tbody></table>"
+    return f"<h2>{html.escape(found.title)}</h2>{table}<p>{html.escape(found.note)}</p>"

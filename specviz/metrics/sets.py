@@ -27,12 +27,11 @@ from specviz.metrics.tally import Tally
 from specviz.runlog.run import RoundRecord
 
 
-class NumberChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of two sets. `ratio`: b / a - 1; None where a is 0, and both are None where a set has no such number."""
+class Beside(msgspec.Struct, frozen=True, kw_only=True):
+    """A number of one of several sets. `difference`: to that of the first set; `ratio`: times as large as it, less 1.
+    Both None for the first itself and where one of the two has no such number, `ratio` also where the first is 0."""
 
-    metric: str
-    a: Estimate | None
-    b: Estimate | None
+    value: Estimate | None
     difference: Estimate | None = None
     ratio: Estimate | None = None
 
@@ -65,34 +64,39 @@ def told(number: Estimate | PlainSpeed | None) -> Estimate | None:
     return number.trusted if isinstance(number, PlainSpeed) else number
 
 
-def changes(a: Sequence[RunSums], b: Sequence[RunSums], name: str, *, paired: bool) -> list[NumberChange]:
-    """A metric of both sets; of one by place, every place in turn. `paired`: the k-th of both had the same prompt.
-    What is no ratio of sums, a speed-up, counts as independent all the same: a wider interval."""
-    ours, theirs = (numbers(each, [name])[name] for each in (a, b))
-    if not isinstance(ours or theirs, dict):
-        sums = [_sums(each, name) for each in (a, b)] if paired and name in RATIOS else None
-        return [_change(name, told(ours), told(theirs), sums)]
-    ours, theirs = ours or {}, theirs or {}
-    return [
-        _change(
-            f"{name}@{at}",
-            ours.get(at),
-            theirs.get(at),
-            [_places(each, name, at) for each in (a, b)] if paired else None,
-        )
-        for at in sorted({*ours, *theirs})
-    ]
+def beside(sets: Sequence[Sequence[RunSums]], names: Iterable[str], *, paired: bool) -> dict[str, list[Beside]]:
+    """Metrics of all sets, one by place at every place in turn; a name that no set has a number of is left out.
+
+    `paired`: the k-th query of all sets had the same prompt. What is no ratio of sums, a speed-up, counts as
+    independent all the same: a wider interval.
+    """
+    names, out = list(names), dict[str, list[Beside]]()
+    measured = [numbers(each, names) for each in sets]
+    for name in names:
+        found = [metrics[name] for metrics in measured]
+        if not any(isinstance(each, dict) for each in found):
+            sums = [_sums(each, name) for each in sets] if paired and name in RATIOS else None
+            out[name] = _beside([told(each) for each in found], sums)
+            continue
+        places = [[METRICS[name].formula(SummedRun(query)) or {} for query in each] for each in sets if paired]
+        for at in sorted({at for each in found for at in each or ()}):
+            sums = [_shares([query.get(at) for query in each]) for each in places] or None
+            out[f"{name}@{at}"] = _beside([(each or {}).get(at) for each in found], sums)
+    return {name: each for name, each in out.items() if any(one.value is not None for one in each)}
 
 
-def _change(name: str, a: Estimate | None, b: Estimate | None, sums: Sequence[RatioOfSums] | None) -> NumberChange:
-    if a is None or b is None:
-        return NumberChange(metric=name, a=a, b=b)
-    if sums is None:
-        grown = ratio_of_independent(b, a) if a.value else None
-        return NumberChange(metric=name, a=a, b=b, difference=difference_of_independent(b, a), ratio=grown)
-    before, after = sums
-    grown = growth_of(after, before) if a.value else None
-    return NumberChange(metric=name, a=a, b=b, difference=difference_of(after, before), ratio=grown)
+def _beside(values: Sequence[Estimate | None], sums: Sequence[RatioOfSums] | None) -> list[Beside]:
+    out, base = [Beside(value=values[0])], values[0]
+    for k, value in enumerate(values[1:], 1):
+        if base is None or value is None:
+            out.append(Beside(value=value))
+        elif sums is None:
+            grown = ratio_of_independent(value, base) if base.value else None
+            out.append(Beside(value=value, difference=difference_of_independent(value, base), ratio=grown))
+        else:
+            grown = growth_of(sums[k], sums[0]) if base.value else None
+            out.append(Beside(value=value, difference=difference_of(sums[k], sums[0]), ratio=grown))
+    return out
 
 
 def _sums(queries: Sequence[RunSums], name: str) -> RatioOfSums:
@@ -101,8 +105,8 @@ def _sums(queries: Sequence[RunSums], name: str) -> RatioOfSums:
     return _columns((0, 0) if part is None else (float(part.top), float(part.bottom)) for part in parts)
 
 
-def _places(queries: Sequence[RunSums], name: str, at: int) -> RatioOfSums:
-    found = [(METRICS[name].formula(SummedRun(each)) or {}).get(at) for each in queries]
+def _shares(found: Sequence[Estimate | None]) -> RatioOfSums:
+    """`[queries]` likewise, of shares."""
     return _columns((0, 0) if share is None else (share.value * share.n, share.n) for share in found)
 
 

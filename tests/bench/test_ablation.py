@@ -1,4 +1,4 @@
-"""`specviz ablate`: rows from real runs of a small pair, claims and clocks by arithmetic, bad input in one line."""
+"""`specviz lab ablate`: rows from real runs of a small pair, claims and clocks by arithmetic, bad input in one line."""
 
 import json
 from collections import Counter
@@ -38,7 +38,7 @@ SMALL = ("--max-new-tokens", "10", "--repeats", "1", "--limit", "2", "--threads"
 @pytest.fixture(scope="module")
 def report(pair: Folders) -> Ablation:
     settings = BenchSettings((), 3, 16, 1, limit=2, target=pair[0], draft=pair[1], threads=1, lanes="serial")
-    return ablate(AblationSettings(settings, ratios=(1.0, 20.0)), "specviz ablate", lambda _: None)
+    return ablate(AblationSettings(settings, ratios=(1.0, 20.0)), "specviz lab ablate", lambda _: None)
 
 
 def test_every_variant_is_run_and_writes_the_target_s_text(report: Ablation) -> None:
@@ -145,7 +145,7 @@ def test_noise_makes_the_draft_worse_the_same_way_every_time(pair: Folders) -> N
 def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: Path) -> None:
     page = tmp_path / "a.html"
     args = ("--target", pair[0], "--draft", pair[1], "--not-timed", "--ratio", "8", "--html", str(page))
-    assert main(["ablate", *SMALL, *args]) == 0
+    assert main(["lab", "ablate", *SMALL, *args]) == 0
     out = capsys.readouterr().out.splitlines()
     found = msgspec.json.decode(out[-1], type=Ablation)
     assert found.rows[1].over_ar is None
@@ -174,7 +174,7 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
     ],
 )
 def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, capsys: Captured) -> None:
-    assert main(["ablate", *args, "-q"]) == 2
+    assert main(["lab", "ablate", *args, "-q"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1
@@ -182,7 +182,7 @@ def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, ca
 
 
 def test_json_alone_is_one_object(pair: Folders, capsys: Captured) -> None:
-    assert main(["ablate", *SMALL, "--target", pair[0], "--draft", pair[1], "--not-timed", "--json", "-q"]) == 0
+    assert main(["lab", "ablate", *SMALL, "--target", pair[0], "--draft", pair[1], "--not-timed", "--json", "-q"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert json.loads(out)["schema"] == "specviz.ablation/1"

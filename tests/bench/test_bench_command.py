@@ -1,4 +1,4 @@
-"""`specviz bench` as it is typed: a card, one JSON line last, a page, and errors in one line."""
+"""`specviz lab bench` as it is typed: a card, one JSON line last, a page, and errors in one line."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ SMALL = ("--max-new-tokens", "8", "--repeats", "1", "--limit", "2", "--threads",
 
 def call(capsys: Captured, *args: object) -> tuple[int, str, str]:
     capsys.readouterr()
-    code = main(["bench", *map(str, args)])
+    code = main(["lab", "bench", *map(str, args)])
     return code, *capsys.readouterr()
 
 

@@ -203,6 +203,7 @@ def test_settings_are_compared_each_with_each(told: tuple[str, ...], capsys: Cap
         (("--vary", "shape=chain,tree", "--verifiers", "blockwise"), "blockwise"),
         (("--traces", "/proc/nowhere"), "--traces /proc/nowhere: No such file or directory; name a folder"),
         (("--onto", "grid"), "--onto: a comparison is made in one go now; --traces FOLDER keeps"),
+        (("--fail-if", "text differs"), "--fail-if is of recorded runs: name two or more"),
     ],
 )
 def test_settings_that_are_none(options: tuple[str, ...], says: str, capsys: Captured) -> None:

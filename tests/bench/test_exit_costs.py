@@ -141,7 +141,7 @@ def test_a_report_of_early_exit_has_its_own_tables(four_layers: str) -> None:
         threads=1,
         knobs={"specbound": {"tau": 0.0}},
     )
-    report = bench(settings, "specviz bench", lambda _: None)
+    report = bench(settings, "specviz lab bench", lambda _: None)
     assert all(e.n_equal == e.n for e in report.equality)
     costs = {arm.name: arm.exits for arm in report.arms}
     assert all(costs[name] is not None for name in names.split(","))

@@ -1,4 +1,4 @@
-"""`specviz bench --identity N`: what it counts, and that it fails when a bit differs."""
+"""`specviz lab bench --identity N`: what it counts, and that it fails when a bit differs."""
 
 import json
 from pathlib import Path

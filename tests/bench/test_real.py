@@ -124,7 +124,7 @@ def settings_of(pair: Folders, names: str, prompts: Path | None = None, temperat
 
 def test_a_report_compares_everything_that_was_measured(pair: Folders) -> None:
     before = torch.random.get_rng_state()
-    report = bench(settings_of(pair, DEFAULT), "specviz bench", lambda _: None)
+    report = bench(settings_of(pair, DEFAULT), "specviz lab bench", lambda _: None)
     assert torch.equal(before, torch.random.get_rng_state())
     names = DEFAULT.split(",")
     assert [arm.name for arm in report.arms] == names

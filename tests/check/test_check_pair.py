@@ -228,7 +228,7 @@ def test_pickled_heads_are_told_and_need_no_tokenizer(tmp_path: Path) -> None:
     (folder / "medusa_lm_head.pt").write_bytes(b"\x80\x02.")
     found = check_pair(read_side(str(Made(8).write(tmp_path / "target"))), read_side(str(folder)))
     assert [each.code for each in found] == ["weights-pickled"]
-    assert "specviz convert" in found[0].fix
+    assert "specviz models convert" in found[0].fix
 
 
 def test_what_is_no_model_is_one_line(cli: Cli, tmp_path: Path) -> None:  # noqa: F811

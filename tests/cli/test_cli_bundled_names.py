@@ -11,7 +11,6 @@ from specviz.cli import COMMANDS
 NAME, TYPO = "explain-draft", "explian-draft"
 TAKING = {
     "compare": [NAME, "story-pearl"],
-    "diff": [NAME, "story-pearl"],
     "export": [NAME, "--svg", "r1"],
     "query": ["select count(*) from rounds", NAME],
     "report": [NAME],
@@ -21,7 +20,7 @@ TAKING = {
     "web": ["--replay", NAME, "--port", "0"],
     "whatif": [NAME, "--at", "r1"],
 }
-OTHERS = "ablate attach bench check convert doctor import models prove run schema train watch"
+OTHERS = "attach check doctor import lab models run train watch"
 SAID = {"tui": "no terminal", "sweep": "record with --verifier walk"}  # how far one comes with this recording here
 
 

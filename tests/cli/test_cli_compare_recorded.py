@@ -34,7 +34,7 @@ def test_other_prompts_have_numbers_alone(cli: Cli) -> None:
 def test_json_is_one_object(cli: Cli) -> None:
     found = json.loads(cli("compare", TREE, PLAIN, OTHER, "--json").out)
     assert [run["letter"] for run in found["runs"]] == ["A", "B", "C"]
-    assert found["metrics"]["block_efficiency"]["values"][1] == 1.0
+    assert found["metrics"]["block_efficiency"][1]["value"]["value"] == 1.0
     assert len(found["settings"]["method"]) == 3
 
 

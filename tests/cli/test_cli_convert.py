@@ -1,4 +1,4 @@
-"""`specviz convert`: tensors come through unchanged, programs do not run, everything else is one line."""
+"""`specviz models convert`: tensors come through unchanged, programs do not run, everything else is one line."""
 
 import json
 import os
@@ -10,10 +10,10 @@ import torch
 from click.testing import CliRunner, Result
 from safetensors.torch import load_file
 
-from specviz.cli import COMMANDS
 from specviz.cli.look.convert import command, read
+from specviz.cli.models import command as models
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.errors import ModelError
+from specviz.errors import ModelError, SpecvizError
 from specviz.methods.early_exit.heads import load
 from support.models import build
 
@@ -22,8 +22,8 @@ def convert(*words: Any) -> Result:
     return CliRunner().invoke(command, [str(word) for word in words])
 
 
-def test_it_is_a_command() -> None:
-    assert "convert" in COMMANDS
+def test_it_is_a_command_on_models() -> None:
+    assert models.commands["convert"] is command
 
 
 def test_a_published_tuned_lens_becomes_one_that_decodes(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_published_tuned_lens_becomes_one_that_decodes(tmp_path: Path) -> None
         "bias": True,
     }
     (tmp_path / "config.json").write_text(json.dumps(lens))
-    with pytest.raises(ModelError, match=r"params.pt is pickled.*specviz convert"):
+    with pytest.raises(ModelError, match=r"params.pt is pickled.*specviz models convert"):
         load(tmp_path, adapter)
     result = convert(tmp_path)
     assert result.exit_code == 0, result.output
@@ -96,7 +96,7 @@ def convert_or_raise(folder: Path) -> None:
 def test_nothing_is_written_over_unasked(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(2)}, tmp_path / "x.pt")
     (tmp_path / "x.safetensors").write_text("mine")
-    assert isinstance(convert(tmp_path / "x.pt").exception, ModelError)
+    assert isinstance(convert(tmp_path / "x.pt").exception, SpecvizError)
     assert (tmp_path / "x.safetensors").read_text() == "mine"
     assert convert(tmp_path / "x.pt", "--force").exit_code == 0
     assert torch.equal(load_file(tmp_path / "x.safetensors")["a"], read(tmp_path / "x.pt")["a"])
@@ -132,7 +132,7 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     ):
         result = convert(source, "--force", "--out", out)
         assert says in str(result.exception), result.output
-        assert isinstance(result.exception, ModelError)
+        assert isinstance(result.exception, SpecvizError)
     assert source.read_bytes() == before
     assert convert(source).exit_code == 0
     assert "already; it needs no" in str(convert(tmp_path / "x.safetensors", "--force").exception)

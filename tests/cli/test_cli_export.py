@@ -145,7 +145,7 @@ def test_without_a_browser_it_is_told_what_to_install(
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
 @pytest.mark.parametrize(
     "words",
-    [("report",), ("diff",), ("export", "--csv"), ("export", "--parquet")],
+    [("report",), ("compare",), ("export", "--csv"), ("export", "--parquet")],
     ids=" ".join,
 )
 def test_who_may_not_read_the_trace_may_not_read_what_is_made_of_it(
@@ -163,7 +163,7 @@ def test_who_may_not_read_the_trace_may_not_read_what_is_made_of_it(
             (out / name).touch()
         for path in [*out.iterdir()] if tables else [out]:
             path.chmod(0o666)
-    traces = (open_to_all, trace) if words == ("diff",) else (trace,)
+    traces = (open_to_all, trace) if words == ("compare",) else (trace,)
     to = (out,) if tables else ("-o", out)
     before = os.umask(0)
     try:

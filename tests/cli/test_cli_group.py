@@ -14,7 +14,7 @@ import pytest
 import specviz
 from cli.conftest import Cli
 from specviz import cli as command_line
-from specviz.cli import COMMANDS, HOMES, Terminated, group
+from specviz.cli import COMMANDS, HOMES, OLD_NAMES, Terminated, group
 from specviz.errors import SpecvizError
 
 
@@ -38,7 +38,7 @@ def test_help_lists_all_commands_and_imports_none() -> None:
     assert not loaded & {"torch", "transformers", "textual", "numpy", "rich", "msgspec"}
 
 
-@pytest.mark.parametrize(("name", "extra"), [("train", "train"), ("bench", "lab"), ("ablate", "lab"), ("prove", "lab")])
+@pytest.mark.parametrize(("name", "extra"), [("train", "train"), ("lab", "lab")])
 def test_a_command_of_an_extra_says_what_to_install(
     name: str, extra: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +63,20 @@ def test_every_command_of_the_list_is_there_and_has_help(name: str, cli: Cli) ->
     done = cli(name, "--help")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"Usage: specviz {name}")
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, " ".join((new, *front))) for old, (new, front) in OLD_NAMES.items()])
+def test_an_old_name_goes_on_says_the_new_one_and_stands_in_no_help(old: str, new: str, cli: Cli) -> None:
+    before, now = cli(*old.split(), "--help"), cli(*new.split(), "--help")
+    assert (before.code, before.out) == (0, now.out)
+    assert before.err == f"specviz: '{old}' is now '{new}'; the old name goes with the next version\n"
+    assert old not in COMMANDS
+    assert not [line for line in cli("--help").out.splitlines() if line.startswith(f"  {old} ")]
+
+
+@pytest.mark.parametrize("name", ["bench", "ablate", "prove"])
+def test_the_lab_has_commands_of_its_own(name: str, cli: Cli) -> None:
+    assert cli("lab", name, "--help").out.startswith(f"Usage: specviz lab {name}")
 
 
 def test_version(cli: Cli) -> None:

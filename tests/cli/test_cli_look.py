@@ -223,8 +223,8 @@ LONG = "n" * 300
 @pytest.mark.parametrize(
     "words",
     [
-        ("convert", LONG),
-        ("bench", "--html", f"{LONG}/x.html"),
+        ("models", "convert", LONG),
+        ("lab", "bench", "--html", f"{LONG}/x.html"),
         ("run", "--prompt", "x", "--method", "kangaroo", "--adapter", LONG),
         ("run", "--prompt", "x", "--method", "specbound", "--heads", LONG),
         ("run", "--prompt", "x", "--method", "draft_and_verify", "--skip-set", LONG),

@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "web --record": ("web", "--prompt", "x", "--record", "PATH"),
     "web --target": ("web", "--prompt", "x", "--target", "PATH"),
     "models": ("models", "PATH"),
-    "convert": ("convert", "PATH"),
+    "models convert": ("models", "convert", "PATH"),
     "check": ("check", "PATH", "PATH"),
 }
 EVERY = pytest.mark.parametrize("words", list(COMMANDS.values()), ids=list(COMMANDS))

@@ -1,4 +1,4 @@
-"""`specviz prove`: what it prints, in words and as JSON, and how it ends."""
+"""`specviz lab prove`: what it prints, in words and as JSON, and how it ends."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def by_verifier(out: str) -> dict[str, Any]:
 
 
 def test_json_has_the_laws_as_numbers_and_as_fractions(cli: Cli) -> None:
-    done = cli("prove", "tokenwise", "hsd", "hsd_ref", *A2, "--json")
+    done = cli("lab", "prove", "tokenwise", "hsd", "hsd_ref", *A2, "--json")
     assert (done.code, done.err) == (0, "")
     found = by_verifier(done.out)
     assert list(found) == ["tokenwise", "hsd", "hsd_ref"]
@@ -40,12 +40,12 @@ def test_json_has_the_laws_as_numbers_and_as_fractions(cli: Cli) -> None:
 
 
 def test_tokens_of_no_probability_are_not_in_the_law(cli: Cli) -> None:
-    found = by_verifier(cli("prove", "walk", "--case", "C", "--gamma", "1", "--layout", "chain", "--json").out)
+    found = by_verifier(cli("lab", "prove", "walk", "--case", "C", "--gamma", "1", "--layout", "chain", "--json").out)
     assert found["walk"]["law"].keys() == {",".join(map(str, text)) for text in law(CASE_C.p, 2)}
 
 
 def test_json_of_the_cases_is_a_list(cli: Cli) -> None:
-    found = json.loads(cli("prove", "hsd", "walk", "--case", "a", "--json").out)
+    found = json.loads(cli("lab", "prove", "hsd", "walk", "--case", "a", "--json").out)
     places = [(p["case"], p["gamma"], p["verifier"], p["layout"]) for p in found["proofs"]]
     assert ("A", 2, "hsd", "chain") in places
     assert ("A", 3, "walk", "shared") in places
@@ -54,7 +54,7 @@ def test_json_of_the_cases_is_a_list(cli: Cli) -> None:
 
 
 def test_the_words_say_what_is_proved_and_what_came_out(cli: Cli) -> None:
-    done = cli("prove", "hsd", "tokenwise", "--case", "A", "--gamma", "2")
+    done = cli("lab", "prove", "hsd", "tokenwise", "--case", "A", "--gamma", "2")
     assert (done.code, done.err) == (0, "")
     assert "nothing is sampled" in done.out
     line = next(line for line in done.out.splitlines() if line.startswith("hsd "))
@@ -67,7 +67,7 @@ def test_the_words_say_what_is_proved_and_what_came_out(cli: Cli) -> None:
 def test_without_arguments_everything_and_the_wrong_rules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: get_verifier(name) for name in ("hsd", "blockwise", "hsd_ref")}
     monkeypatch.setattr(jobs, "all_verifiers", lambda: few)  # the others take their time
-    done = cli("prove")
+    done = cli("lab", "prove")
     assert done.code == 0
     for title in ("case A, gamma 2", "case B, gamma 3", "case C, gamma 3", "wrong rules"):
         assert title in done.out
@@ -80,15 +80,15 @@ def test_without_arguments_everything_and_the_wrong_rules(cli: Cli, monkeypatch:
 def test_a_false_claim_ends_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     liar = replace(get_verifier("hsd_ref"), name="liar", lossless=True)
     monkeypatch.setattr(jobs, "all_verifiers", lambda: {**all_verifiers(), "liar": liar})
-    done = cli("prove", "liar", "tokenwise", *A2)
+    done = cli("lab", "prove", "liar", "tokenwise", *A2)
     assert done.code == 1
     assert "✗ liar (case A, gamma 2, chain) is NOT lossless: TV 1/9" in done.out
     assert "✓ lossless, exactly: tokenwise" in done.out
-    as_json = cli("prove", "liar", *A2, "--json")
+    as_json = cli("lab", "prove", "liar", *A2, "--json")
     assert as_json.code == 1
     assert by_verifier(as_json.out)["liar"]["lossless"] is False
     assert "liar (case A, gamma 2, chain) is NOT lossless" in as_json.err
-    assert cli("prove", "hsd_ref", *A2).code == 0
+    assert cli("lab", "prove", "hsd_ref", *A2).code == 0
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_a_false_claim_ends_with_1(cli: Cli, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_bad_input_is_one_line(arguments: list[str], line: str, cli: Cli) -> None:
-    assert cli("prove", *arguments).line.startswith(line)
+    assert cli("lab", "prove", *arguments).line.startswith(line)
 
 
 def test_what_cannot_judge_a_layout_is_left_out(cli: Cli) -> None:
-    done = cli("prove", "--case", "A", "--gamma", "2", "--layout", "caterpillar")
+    done = cli("lab", "prove", "--case", "A", "--gamma", "2", "--layout", "caterpillar")
     assert (done.code, done.err) == (0, "")
     shown = {line.split()[0] for line in done.out.splitlines() if "caterpillar 2" in line}
     assert {"multi_hsd", "tokenwise", "walk"} <= shown
@@ -122,22 +122,24 @@ def test_what_cannot_judge_a_layout_is_left_out(cli: Cli) -> None:
 
 def test_nothing_to_prove_is_no_proof(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "all_verifiers", lambda: {"hsd": get_verifier("hsd")})
-    assert cli("prove", "--layout", "caterpillar").line.startswith("no verifier can judge such a draft")
+    assert cli("lab", "prove", "--layout", "caterpillar").line.startswith("no verifier can judge such a draft")
 
 
 def test_options_reach_the_proofs(cli: Cli) -> None:
     one = ("--case", "A", "--gamma", "1", "--candidates", "3", "--layout", "parallel", "--json")
-    found = by_verifier(cli("prove", "multi_hsd", *one).out)["multi_hsd"]
+    found = by_verifier(cli("lab", "prove", "multi_hsd", *one).out)["multi_hsd"]
     assert (found["gamma"], found["candidates"], found["layout"]) == (1, 3, "parallel")
-    found = by_verifier(cli("prove", "walk", "--case", "A", "--layout", "shared", "--floats", "--json").out)["walk"]
+    found = by_verifier(cli("lab", "prove", "walk", "--case", "A", "--layout", "shared", "--floats", "--json").out)[
+        "walk"
+    ]
     assert (found["layout"], found["exact"]) == ("shared", None)
 
 
 def test_longer_proofs_are_left_out_and_said(cli: Cli) -> None:
-    done = cli("prove", "--case", "A", "--gamma", "3")
+    done = cli("lab", "prove", "--case", "A", "--gamma", "3")
     assert "left out for time: 6 longer proofs (caterpillar, drawn_tree)" in done.err
     assert "2 chains" in done.out
-    done = cli("prove", "multi_tokenwise", "--case", "A", "--gamma", "3")
+    done = cli("lab", "prove", "multi_tokenwise", "--case", "A", "--gamma", "3")
     assert "left out for time: 1 longer proof (drawn_tree)" in done.err
     assert "caterpillar 2" in done.out
 
@@ -171,7 +173,7 @@ def test_a_reader_that_goes_away_is_told_by_its_own_code() -> None:
     code = "import sys; from specviz.cli import main; sys.exit(main(sys.argv[1:]))"
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-c", code, "prove", "hsd", "--case", "A"]
+    command = [sys.executable, "-c", code, "lab", "prove", "hsd", "--case", "A"]
     with os.fdopen(write, "wb") as pipe:
         done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("Traceback")) == (141, 0)

@@ -1,6 +1,6 @@
 """What a header says of rows: no row's bits depend on what else is in the pass, and so no text on how it was drafted.
 
-Whole methods are held against plain decoding by `specviz bench --identity`; here every shape of pass is, on small
+Whole methods are held against plain decoding by `specviz lab bench --identity`; here every shape of pass is, on small
 models, with controls that must be caught. Whether a model's rows are exact is the machine's: where it is promised bits
 are compared, and elsewhere rows must be near.
 """

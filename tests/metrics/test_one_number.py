@@ -1,10 +1,9 @@
-"""A name means one number: `stats`, `compare`, `diff` and `watch` over the recordings that come with the package, each
+"""A name means one number: `stats`, `compare` and `watch` over the recordings that come with the package, each
 beside the others and beside a count of the lines themselves."""
 
 import gzip
 import json
 from collections import Counter, defaultdict
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from specviz.engines.watch.picture import _positions
 from specviz.events.outside import Outside
 from specviz.metrics import measure
 from specviz.sources.bundled import bundled_traces
+from specviz.view.compare.figures import ROWS
 from support.traces import plain_round, plain_run
 
 TRACES = bundled_traces()
@@ -35,23 +35,16 @@ def _numbers(stats: dict[str, Any]) -> dict[str, Any]:
 def test_every_command_gives_the_same_number_under_the_same_name(name: str, cli: Cli) -> None:  # noqa: F811
     path = TRACES[name]
     stats = _numbers(json.loads(cli("stats", path, "--json").out)["metrics"])
-    compared = json.loads(cli("compare", path, path, "--json").out)
-    for metric, row in compared["metrics"].items():
-        assert row["values"] == [stats[metric]["value"]] * 2, metric
-        assert row["intervals"] == [stats[metric].get("interval")] * 2, metric
-    for metric, (series, _) in compared["by_place"].items():
-        for at, *found in zip(series["xs"], series["values"], series["ns"], strict=True):
-            assert found == [stats[f"{metric}@{at}"]["value"], stats[f"{metric}@{at}"]["n"]], (metric, at)
-    # A stream has several prompts, and a set beside itself is paired: values are still those of the run.
-    diff = json.loads(cli("diff", path, path, "--json").out)
-    changes = {change["metric"]: change for change in (*diff["whole"], *chain.from_iterable(diff["by_place"].values()))}
-    assert changes.keys() == {each for each in stats if "@" in each} | compared["metrics"].keys()
-    for metric, change in changes.items():
-        assert change["a"] == change["b"] == stats[metric], metric
+    # A stream has several prompts, and a run beside itself is paired: values are still those of the run.
+    compared = json.loads(cli("compare", path, path, "--json").out)["metrics"]
+    whole = {name for name, _, _ in ROWS if stats[name] is not None}
+    assert compared.keys() == {each for each in stats if "@" in each} | whole
+    for metric, found in compared.items():
+        assert [each["value"] for each in found] == [stats[metric]] * 2, metric
 
 
 @pytest.mark.parametrize("name", ["story-pearl", "code-specbranch", "summarise-ngram", "sum-draft", "explain-tree"])
-def test_diff_counts_what_a_count_of_the_lines_gives(name: str, cli: Cli) -> None:  # noqa: F811
+def test_compare_counts_what_a_count_of_the_lines_gives(name: str, cli: Cli) -> None:  # noqa: F811
     """Drafts of several lengths, some judged a round after they were drafted: only those so deep count at a place, and
     time is that of whole rounds."""
     begun: dict[str, Any] = {}
@@ -74,11 +67,8 @@ def test_diff_counts_what_a_count_of_the_lines_gives(name: str, cli: Cli) -> Non
             took += event["t"] - begun["t"]
             by_place["tested"].update(tested)
             by_place["kept"].update(kept)
-    diff = json.loads(cli("diff", TRACES[name], TRACES[name], "--json").out)
-    found = {
-        change["metric"]: change["a"]["value"]
-        for change in (*diff["whole"], *chain.from_iterable(diff["by_place"].values()))
-    }
+    metrics = json.loads(cli("compare", TRACES[name], TRACES[name], "--json").out)["metrics"]
+    found = {metric: each[0]["value"]["value"] for metric, each in metrics.items()}
     for k in range(1, max(deep for _, deep, _ in rounds) + 1):
         reached = [accepted >= k for accepted, deep, _ in rounds if deep >= k]
         assert found[f"survival@{k}"] == pytest.approx(sum(reached) / len(reached))

@@ -1,4 +1,4 @@
-"""`specviz schema`: a valid JSON Schema that takes what we write and refuses what we refuse."""
+"""`specviz doctor --schema`: a valid JSON Schema that takes what we write and refuses what we refuse."""
 
 import json
 from typing import Any
@@ -46,14 +46,14 @@ def test_it_refuses_what_the_reader_refuses() -> None:
 
 
 def test_the_command_prints_it(capsys: Captured) -> None:
-    assert main(["schema"]) == 0
+    assert main(["doctor", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(schema()))
-    assert main(["schema", "round_end"]) == 0
+    assert main(["doctor", "--schema", "round_end"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(schema("round_end")))
 
 
 def test_the_list_names_every_record_with_its_first_line(capsys: Captured) -> None:
-    assert main(["schema", "--list"]) == 0
+    assert main(["doctor", "--schema", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == sorted(NAMES)
     assert "round_end    file  Counts and times of a round." in lines
@@ -61,7 +61,7 @@ def test_the_list_names_every_record_with_its_first_line(capsys: Captured) -> No
 
 
 def test_an_unknown_record_is_answered_by_the_nearest(capsys: Captured) -> None:
-    assert main(["schema", "comit"]) == 2
+    assert main(["doctor", "--schema", "comit"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "specviz: no record 'comit'; did you mean 'commit'?\n"

@@ -7,7 +7,7 @@ import pytest
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view.compare.build import comparison
-from specviz_tui.compare import views
+from specviz_tui.compare import columns
 from specviz_tui.compare.screen import ChooseRuns, CompareScreen
 from support.live import NARROW, WIDE, lines, recorded, replay_app, shown
 
@@ -57,7 +57,7 @@ async def test_keys_go_to_differences_agreements_and_prompts(pair: tuple[Path, P
         screen = app.screen
         assert isinstance(screen, CompareScreen)
         await pilot.press("home")
-        for place in [k for k in range(1, found.text.n_positions) if views.differ(found.text, k)]:
+        for place in [k for k in range(1, found.text.n_positions) if columns.differ(found.text, k)]:
             await pilot.press("exclamation_mark")
             assert screen._at == place
         await pilot.press("home", "right", "right", "left")

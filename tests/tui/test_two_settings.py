@@ -10,10 +10,9 @@ from specviz.runlog.fold import Run, fold
 from specviz.view.compare import comparison
 from specviz.view.compare.aligned import aligned
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common.paint import Painter, painter_of
-from specviz_tui.compare.screen import CompareScreen
-from specviz_tui.compare.two import TwoScreen, columns, example, verdict
-from specviz_tui.compare.views import differ, whole
+from specviz_tui.common.paint import painter_of
+from specviz_tui.compare.columns import columns, differ
+from specviz_tui.compare.two import TwoScreen, example, verdict
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.settings import parse_settings
 from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, shown
@@ -87,10 +86,8 @@ async def test_the_same_prompt_is_decoded_twice_and_told_to_be_the_same_text(siz
         assert "Δ to A" in seen
         assert "≠" not in seen
         assert all(len(line) <= size[0] for line in lines(app))
-        await pilot.press("C")
-        await pilot.pause()
-        assert isinstance(app.screen, CompareScreen)
-        await pilot.press("escape", "escape")
+        assert "settings are the same" in seen or size == NARROW
+        await pilot.press("escape")
         await pilot.pause()
         assert app.screen_stack == [main_of(app)]
 
@@ -187,7 +184,7 @@ def test_texts_that_nobody_knows_are_neither_the_same_nor_do_they_part() -> None
     found = comparison([("one", counted(3)), ("other", counted(1))])
     assert verdict(found.text) == "texts are not on record"
     assert not any(differ(found.text, at) for at in range(found.text.n_positions))
-    assert "not on record" in whole(found, 0, 90, Painter()).plain.replace("\n", " ")
+    assert "not on record" in found.text.words
 
 
 @pytest.mark.parametrize("method", ["draft", "layerskip"])

@@ -1,12 +1,12 @@
 """Figures about several runs: how many passes of the target their text took, and how their drafts fared by place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
-from specviz.view.compare import KindRow, RunLane, Steps
+from specviz.view.compare import CompareRow, RunLane, Steps
 from specviz.view.frame.parts import Series
 from specviz.view.words.palette import colour
 from specviz_app.figures import base
@@ -97,11 +97,11 @@ def fig_places(lanes: Sequence[RunLane], series: Sequence[Series], axis: str, da
     return base.figure(traces, _HEIGHT, x, {"range": [0, 1.02], "tickformat": ".1f"}, barmode="group")
 
 
-def fig_domains(lanes: Sequence[RunLane], rows: Sequence[KindRow], dark: bool) -> go.Figure:
+def fig_kinds(lanes: Sequence[RunLane], kinds: Mapping[str, CompareRow], dark: bool) -> go.Figure:
     """Tokens per target call by kind of prompt."""
     traces = []
     for n, (lane, look) in enumerate(zip(lanes, _LOOKS, strict=False)):
-        found = [(row.domain, row.calls[n]) for row in rows]
+        found = [(kind, row.beside[n].value) for kind, row in kinds.items()]
         told = [(name, estimate) for name, estimate in found if estimate is not None]
         spread = [(e.value, *(e.interval or (None, None))) for _, e in told]
         hover = [f"{lane.letter}, {sentence(name)}: {e.value:.2f}, n {e.n}" for name, e in told]

@@ -14,6 +14,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.view.compare import (
+    AXES,
     MOST,
     WINDOW,
     LaneToken,
@@ -21,7 +22,6 @@ from specviz.view.compare import (
     SideBySide,
     comparison,
     score,
-    shared_prompts,
     wrote,
 )
 from specviz.view.frame.frame import Cursor, Feed, Options
@@ -72,19 +72,19 @@ def page() -> None:
 
 def _chosen(server: Server, names: Sequence[str]) -> list[str]:
     """The runs of the address; before anybody chose, the one looked at and the next that goes by the same word."""
-    state.known(RUNS, names)
-    if RUNS not in st.session_state and RUNS not in st.query_params:
-        first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)
-        st.session_state[RUNS] = [name for name in (first, _kin(first, names)) if name]
-    elif RUNS in st.session_state:
-        st.session_state[RUNS] = [name for name in st.session_state[RUNS] if name in names]
-    chosen: list[str] = st.multiselect(
-        "Runs to compare, the first is the one that others are measured by",
-        names,
-        key=RUNS,
-        max_selections=MOST,
-        bind="query-params",
-    )
+    first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)
+    usual = [name for name in (first, _kin(first, names)) if name]
+    return _asked("Runs to compare, the first is the one that others are measured by", RUNS, names, usual, MOST)
+
+
+def _asked(label: str, key: str, names: Sequence[str], usual: list[str], most: int) -> list[str]:
+    """What is chosen of these names; `usual`: before anybody chose."""
+    state.known(key, names)
+    if key not in st.session_state and key not in st.query_params:
+        st.session_state[key] = usual
+    elif key in st.session_state:
+        st.session_state[key] = [name for name in st.session_state[key] if name in names]
+    chosen: list[str] = st.multiselect(label, names, key=key, max_selections=most, bind="query-params")
     return chosen
 
 
@@ -217,7 +217,7 @@ def _why(builder: FrameBuilder, token: LaneToken) -> str:
 
 def _numbers(found: SideBySide, dark: bool) -> None:
     lanes, numbers = found.text.lanes, found.numbers
-    st.subheader("Whole runs", help=_HOW)
+    st.subheader("Whole runs", help=f"{_HOW} 95 % over {numbers.over}.")
     rows = []
     for row in numbers.rows:
         cells: dict[str, str] = {"": row.label, "A": row.values[0].text}
@@ -231,24 +231,23 @@ def _numbers(found: SideBySide, dark: bool) -> None:
         _calls(found, parted, dark)
     with right:
         _saved(found, parted, dark)
-    for n, (name, series) in enumerate(numbers.series.items()):
+    for n, name in enumerate(numbers.places):
+        series = numbers.series(name)
         with (left, right)[n % 2]:
             st.subheader(_HEADINGS.get(name, name), help=series[0].label)
             told = "; ".join(f"{lane.letter}: {_first(each.values)}" for lane, each in zip(lanes, series, strict=True))
-            alt = f"{series[0].label} by {numbers.axes[name]}; at the first place {told}."
-            parts.plot(draw.fig_places(lanes, series, numbers.axes[name], dark), f"compare-{name}", alt)
-    if numbers.domains:
+            alt = f"{series[0].label} by {AXES[name]}; at the first place {told}."
+            parts.plot(draw.fig_places(lanes, series, AXES[name], dark), f"compare-{name}", alt)
+    kinds = {kind: row for kind, rows in numbers.kinds.items() for row in rows if row.name == "block_efficiency"}
+    if kinds:
         st.subheader("By kind of prompt")
-        kinds = ", ".join(row.domain for row in numbers.domains)
-        parts.plot(
-            draw.fig_domains(lanes, numbers.domains, dark), "compare-domains", f"Tokens per target call: {kinds}."
-        )
+        parts.plot(draw.fig_kinds(lanes, kinds, dark), "compare-kinds", f"Tokens per target call: {', '.join(kinds)}.")
     _settings(found)
 
 
 _HOW = (
-    "± is half of a 95 % interval; a difference whose interval holds 0 tells nothing yet. The rounds of two runs count "
-    "as independent."
+    "± is half of a 95 % interval; a difference whose interval holds 0 tells nothing yet. Where all runs have two "
+    "prompts or more in common these alone are compared, in pairs."
 )
 _HEADINGS = {
     "position_acceptance": "Acceptance by draft position",
@@ -293,21 +292,15 @@ def _below(held: Viewer, dark: bool) -> None:
     """The run on the stage beside others; the cursor of both is one."""
     server = current()
     names = [name for name in choices(server, state.uploads()) if name not in (LIVE, held.name)]
-    state.known(BESIDE, names)
-    if BESIDE not in st.session_state and BESIDE not in st.query_params:
-        st.session_state[BESIDE] = [name for name in (_kin(held.name, names),) if name]
-    elif BESIDE in st.session_state:
-        st.session_state[BESIDE] = [name for name in st.session_state[BESIDE] if name in names]
+    usual = [name for name in (_kin(held.name, names),) if name]
+    chosen = _asked("Runs beside this one", BESIDE, names, usual, MOST - 1)
     state.tell()
-    chosen: list[str] = st.multiselect(
-        "Runs beside this one", names, key=BESIDE, max_selections=MOST - 1, bind="query-params"
-    )
     if not chosen:
         st.info(f"Choose one to {MOST - 1} runs to lay beside this one. Those of one prompt are aligned by position.")
         return
     builders = {held.name: held.player.builder, **_builders(server, chosen)}
     runs = [(name, builders[name].run) for name in (held.name, *chosen)]
-    found = _once(runs, _prompt_here(held, [run for _, run in runs]))
+    found = _once(runs, _prompt_here(held, _once(runs, 0)))
     lane = found.text.lanes[0]
     at = _beside(held, lane, found.text.n_positions)
     _text(found, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
@@ -316,11 +309,13 @@ def _below(held: Viewer, dark: bool) -> None:
     _numbers(found, dark)
 
 
-def _prompt_here(held: Viewer, runs: Sequence[Run]) -> int:
+def _prompt_here(held: Viewer, found: SideBySide) -> int:
     """Of the prompts that all were given the one that the stage is at; the first, where it is at another."""
     index = held.player.cursor.index
-    here = next((n for n, q in enumerate(runs[0].queries) if q.first <= index < q.first + q.n_rounds), 0)
-    return next((k for k, places in enumerate(shared_prompts(runs)) if places[0] == here), 0)
+    here = next(
+        (n for n, q in enumerate(held.player.builder.run.queries) if q.first <= index < q.first + q.n_rounds), 0
+    )
+    return next((k for k, places in enumerate(found.shared) if places[0] == here), 0)
 
 
 def _beside(held: Viewer, lane: RunLane, n: int) -> int:

@@ -1,4 +1,4 @@
-"""`specviz bench --identity N`: N tokens of every method under `walk` held against plain decoding's, bit for bit.
+"""`specviz lab bench --identity N`: N tokens of every method under `walk` held against plain decoding's, bit for bit.
 
 Knobs are drawn anew before every round, and those that hold for a whole query before every run, so drafts have all
 shapes; one that was given stays. All of them decode a prompt under the same sampling, of all kinds in turn. Compared

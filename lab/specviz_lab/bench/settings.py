@@ -165,7 +165,7 @@ def parse_knobs(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A row of `specviz ablate`: a method, and what is switched off in it."""
+    """A row of `specviz lab ablate`: a method, and what is switched off in it."""
 
     name: str
     method: str

@@ -1,4 +1,4 @@
-"""`specviz ablate`: SpecBranch with and without its parts, beside the pipelines it is compared with.
+"""`specviz lab ablate`: SpecBranch with and without its parts, beside the pipelines it is compared with.
 
 Standard output is a card for people and, last, one JSON line; with `--json` the line alone. Bad input is refused before
 torch is imported.
@@ -66,10 +66,10 @@ def command(**given: Any) -> None:
     here, and modelled, which plays the same rounds at the calibrated costs as if both models ran beside each other.
 
     \b
-      specviz ablate --minutes 3
-      specviz ablate --gamma 6 --temperature 1 --ratio 8 --ratio 15
-      specviz ablate --knob specbranch.epsilon=0.5 --knob specbranch.k_max=4
-      specviz ablate --draft-noise 0.4 --prompts questions.jsonl --limit 10
+      specviz lab ablate --minutes 3
+      specviz lab ablate --gamma 6 --temperature 1 --ratio 8 --ratio 15
+      specviz lab ablate --knob specbranch.epsilon=0.5 --knob specbranch.k_max=4
+      specviz lab ablate --draft-noise 0.4 --prompts questions.jsonl --limit 10
     """
     settings = _settings(given)
     page = shared.page_of(given["html"])
@@ -79,7 +79,7 @@ def command(**given: Any) -> None:
 
     question = AblationSettings(settings, tuple(given["ratios"]), given["noise"], given["timed"])
     report = ablate(question, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    shared.put_out(given, report, words, "specviz ablate", page)
+    shared.put_out(given, report, words, "specviz lab ablate", page)
 
 
 def _settings(given: Mapping[str, Any]) -> BenchSettings:

@@ -1,4 +1,4 @@
-"""`specviz bench`: measure our methods against the library's own loops on this machine.
+"""`specviz lab bench`: measure our methods against the library's own loops on this machine.
 
 Standard output is a card for people and, last, one JSON line; with `--json` the line alone. Cheap checks come first,
 so that bad input is refused before torch is imported.
@@ -62,12 +62,12 @@ def command(**given: Any) -> None:
     cells and head tests a token, and predicted beside measured times.
 
     \b
-      specviz bench --minutes 3
-      specviz bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
-      specviz bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
-      specviz bench --methods ar,llama-plain,chain,llama-draft
-      specviz bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
-      specviz bench --identity 100000 --target smollm2 --dtype bfloat16 --onto identity.json
+      specviz lab bench --minutes 3
+      specviz lab bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
+      specviz lab bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
+      specviz lab bench --methods ar,llama-plain,chain,llama-draft
+      specviz lab bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
+      specviz lab bench --identity 100000 --target smollm2 --dtype bfloat16 --onto identity.json
     """
     if given["identity"] is not None and given["methods"] == DEFAULT:
         given = {**given, "methods": ",".join(OURS)}
@@ -85,7 +85,7 @@ def command(**given: Any) -> None:
     from specviz_lab.bench.speed import bench
 
     report = bench(settings, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    shared.put_out(given, report, words, "specviz bench", page, words.charts)
+    shared.put_out(given, report, words, "specviz lab bench", page, words.charts)
 
 
 def _identity(settings: BenchSettings, given: Mapping[str, Any], page: Path | None) -> None:
@@ -97,7 +97,7 @@ def _identity(settings: BenchSettings, given: Mapping[str, Any], page: Path | No
 
     tell = (lambda _: None) if given["quiet"] else narrate
     report = identity(settings, given["identity"], shared.command_line(command, given), tell, given["onto"])
-    shared.put_out(given, report, words, "specviz bench --identity", page)
+    shared.put_out(given, report, words, "specviz lab bench --identity", page)
     if report.n_differing or report.n_rows_differing:
         raise SystemExit(1)
 

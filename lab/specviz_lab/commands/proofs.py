@@ -1,4 +1,4 @@
-"""The tables of `specviz prove`: a section for each set of tables, the wrong rules, the verdict; and a progress bar."""
+"""The tables of `specviz lab prove`: a section a set of tables, the wrong rules, the verdict; and a progress bar."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`specviz prove`: verifiers against the target's law, by enumeration on table models. No model and no torch."""
+"""`specviz lab prove`: verifiers against the target's law, by enumeration on table models. No model and no torch."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""What `specviz bench` and `ablate` share: options, checks, and the command line told again."""
+"""What `specviz lab bench` and `ablate` share: options, checks, and the command line told again."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -110,21 +110,29 @@ def put_out(
     """A report as one page, as tables and as one JSON line. `words`: the module that has its heading and tables."""
     import msgspec
 
+    from specviz.comparison.sheets import page as page_of_sheets
     from specviz.comparison.sheets import print_sheets
-    from specviz_lab.bench.report import page as pages
 
     heading, found = words.heading(report), words.sheets(report)
     if page is not None:
         foot = f"{report.command} · {report.wall}"
-        pages.write_page(page, pages.page(title, heading, found, foot, charts(report)))
+        _write(page, page_of_sheets(title, heading, found, foot, charts(report)))
     if not given["as_json"]:
         print_sheets(heading, found)
     click.echo(msgspec.json.encode(report).decode())
 
 
+def _write(path: Path, text: str) -> None:
+    """Write the file. Raises SpecvizError when it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpecvizError(f"--html: cannot write '{path}': {error.strerror or error}") from None
+
+
 def command_line(of: click.Command, given: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
-    words = [f"specviz {of.name}"]
+    words = [f"specviz lab {of.name}"]
     for parameter in of.params:
         value = given.get(str(parameter.name))
         if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(of)):

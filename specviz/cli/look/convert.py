@@ -1,4 +1,4 @@
-"""`specviz convert`: pickled weights to safetensors, once, by a loader that runs nothing of what it reads.
+"""`specviz models convert`: pickled weights to safetensors, once, by a loader that runs nothing of what it reads.
 
 Published tuned lenses, heads and drafters are often pickled; specviz opens none of those when it decodes. Only tensors
 come through: a file that holds anything else is refused with its name.
@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from specviz.cli.flags import flag
+from specviz.cli.look.written import refuse_place
 from specviz.errors import ModelError
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -29,7 +30,9 @@ def command(source: Path, out: Path | None, force: bool) -> None:
     """
     file = _file(source)
     written = out or file.with_suffix(".safetensors")
-    _refuse_place(file, written, force)
+    if file.suffix == ".safetensors":
+        raise ModelError(f"{file} is safetensors already; it needs no conversion")
+    refuse_place(written, file, force)
     tensors = read(file)
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -40,22 +43,6 @@ def command(source: Path, out: Path | None, force: bool) -> None:
         raise ModelError(f"cannot write {written}: {_first(error)}") from error
     written.chmod(0o644)
     click.echo(written)
-
-
-def _refuse_place(file: Path, written: Path, force: bool) -> None:
-    """Raises ModelError for a file that must not be written over, and where none can be."""
-    if file.suffix == ".safetensors":
-        raise ModelError(f"{file} is safetensors already; it needs no conversion")
-    if written.exists() and written.samefile(file):
-        raise ModelError(f"{written} is what is read; give another --out")
-    if written.is_dir():
-        raise ModelError(f"--out {written}: it is a folder; name a file in it")
-    if not written.parent.is_dir():
-        raise ModelError(f"--out {written}: there is no folder {written.parent}; make it or name another")
-    if written.exists() and not written.is_file():
-        raise ModelError(f"--out {written}: it is no plain file; name another")
-    if written.exists() and not force:
-        raise ModelError(f"{written} is there already; give --force to write over it, or another --out")
 
 
 def _file(source: Path) -> Path:

@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
-from specviz.cli.flags import JSON
+from specviz.cli.flags import JSON, flag
 from specviz.cli.printing import echo_json, echo_sections
+from specviz.errors import SpecvizError
 from specviz.names import GRAPHS
 
 # Enough to know that an extra is there; the rest of it comes along.
@@ -35,11 +36,27 @@ _MIB = 1 << 20
 
 @click.command("doctor")
 @JSON
-def command(as_json: bool) -> None:
-    """Show versions, devices, memory, terminal and missing extras.
+@click.option(
+    "--schema",
+    is_flag=False,
+    flag_value="",
+    metavar="[RECORD]",
+    help="Print the JSON Schema (draft 2020-12) of one record, or of any line of a trace: each is one record, told "
+    "apart by its field ev. Readers ignore unknown records and fields.",
+)
+@flag("--list as_list", "With --schema: name every record, a line each.")
+def command(as_json: bool, schema: str | None, as_list: bool) -> None:
+    """Show versions, devices, memory, terminal and missing extras; with --schema what a trace consists of.
 
     Nothing is changed and no model is loaded. Exit code 0, also when an extra is missing.
     """
+    if schema is not None:
+        from specviz.cli.look.schema import print_schema
+
+        print_schema(schema, as_list)
+        return
+    if as_list:
+        raise SpecvizError("--list names the records of --schema; give that too")
     report = examine()
     if as_json:
         echo_json(report)

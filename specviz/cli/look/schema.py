@@ -1,4 +1,4 @@
-"""`specviz schema`: the event records as JSON Schema, made from the very classes that read and write them."""
+"""`specviz doctor --schema`: the event records as JSON Schema, made from the very classes that read and write them."""
 
 import inspect
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.flags import flag
 from specviz.cli.printing import echo_json
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import NAMES, VERSION, WIRE_RECORDS, Event, file_records
@@ -14,20 +13,13 @@ from specviz.events import NAMES, VERSION, WIRE_RECORDS, Event, file_records
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-@click.command("schema")
-@click.argument("record", required=False)
-@flag("--list as_list", "Name every record, a line each.")
-def command(record: str | None, as_list: bool) -> None:
-    """Print the JSON Schema (draft 2020-12) of one RECORD, or of any line of a trace.
-
-    A trace is JSON lines; each line is one record, told apart by its field `ev`. Readers ignore unknown records and
-    fields.
-    """
+def print_schema(record: str, as_list: bool) -> None:
+    """The JSON Schema of a record, of any line of a trace where none is named, or a line on each record."""
     if as_list:
         for name, kind in sorted(NAMES.items()):
             click.echo(f"{name:<12} {'wire' if kind in WIRE_RECORDS else 'file'}  {summary(kind)}")
-        return
-    echo_json(schema(record))
+    else:
+        echo_json(schema(record or None))
 
 
 def schema(record: str | None = None) -> dict[str, Any]:

@@ -18,14 +18,14 @@ def read_run(path: Path) -> FrameBuilder:
     return builder
 
 
-def refuse_place(written: Path, trace: Path, force: bool) -> None:
-    """Raises SpecvizError for a file that cannot be made, or must not be written over."""
+def refuse_place(written: Path, read: Path, force: bool) -> None:
+    """Raises SpecvizError for a file that cannot be made, or must not be written over; `read`: what it is made of."""
     if written.is_dir():
         raise SpecvizError(f"--out {written}: it is a folder; name a file in it")
     if not written.parent.is_dir():
         raise SpecvizError(f"--out {written}: there is no folder {written.parent}; make it or name another")
-    if written.exists() and written.samefile(trace):
-        raise SpecvizError(f"--out {written} is the trace itself; name another file")
+    if written.exists() and written.samefile(read):
+        raise SpecvizError(f"--out {written} is what is read; name another file")
     if written.exists() and not written.is_file():
         raise SpecvizError(f"--out {written}: it is no plain file; name another")
     if written.exists() and not force:

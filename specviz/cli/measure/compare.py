@@ -1,39 +1,44 @@
-"""`specviz compare`: several verifiers on the same prompts, seeds and drafts; or recorded runs side by side.
+"""`specviz compare`: recordings, or sets of them, side by side; or several verifiers on the same prompts and drafts.
 
 Standard output is a card for people and, last, one JSON line; with `--json` the line alone. Bad input is refused before
 torch is imported.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from specviz.cli import INTERRUPTED, OK, flags, options
-from specviz.cli.flags import text, value
+from specviz.cli import FAILED, INTERRUPTED, OK, flags, options
+from specviz.cli.flags import flag, max_mb_option, text, value
 from specviz.cli.measure.values import each_value
+from specviz.cli.printing import echo_json, narrate
 from specviz.cli.request import check_models, checked_device, checked_dtype
 from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier
 from specviz.probability.plan import Verifier
 from specviz.sources.prompts import PromptSet, load_prompts
+from specviz.text import running
 from specviz.traits import TOKENWISE
 from specviz.verifiers import get_verifier
 
 if TYPE_CHECKING:
     from specviz.comparison.measured import ComparisonSettings, Progress
+    from specviz.comparison.sheets import Sheet
 
 _SECTIONS = {
-    "What": ("verifiers", "vary", "method", "prompt_number"),
+    "Recordings": ("prompt_number", "fail_if", "out", "force", "max_mb"),
+    "What": ("verifiers", "vary", "method"),
     "How much": ("prompts", "limit", "seeds", "minutes", "traces"),
     **{name: of for name, of in options.sections().items() if name.startswith(("Knobs", "Sampling"))},
     "Models": ("target", "draft", "device", "dtype", "threads", "compile"),
     "Output": ("as_json", "quiet"),
 }
+_OF_RUNS = ("prompt_number", "fail_if", "out", "force")  # options that say something of recordings alone
 _FOUR = ("tokenwise", "blockwise", "hsd", "walk")
 _SIZES = ("shape", "gamma", "candidates", "replacement", "d_max", "w_max", "k_max", "node_budget")
 _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
@@ -44,6 +49,10 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 @value(
     "--prompt-number", click.IntRange(1), 1, "With RUNs: which of the prompts that all were given is laid side by side."
 )
+@click.option("--fail-if", "fail_if", multiple=True, metavar="RULE", help="With RUNs: exit code 1 where it holds.")
+@click.option("--out", "-o", type=click.Path(path_type=Path), metavar="FILE", help="With RUNs: a report as HTML file.")
+@flag("--force", "Write over a file that is there.")
+@max_mb_option
 @text(
     "--verifiers",
     "LIST",
@@ -69,21 +78,30 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 @flags.JSON_LINE
 @flags.quiet("No progress; errors are still told.")
 def command(**given: Any) -> int:
-    """Compare verifiers on the same drafts, or recorded runs side by side.
+    """Say what differs between recordings, or compare verifiers on the same drafts.
 
-    Every prompt is decoded under every verifier with the same keys, so rounds at the same text see the same draft and
-    the same uniforms. Block efficiency is compared in pairs of prompts; beside it stands what each rule is expected
-    to keep of exactly the same drafts, and, estimated from them, of drafts as they are drawn. Temperature 1 and 64 new
-    tokens unless told otherwise.
+    With two to six RUNs nothing is decoded. Each is a trace, the name of one that comes along, a folder of traces or a
+    pattern in quotes. Of traces the texts are laid side by side by position, with where they part; of all: every number
+    with its 95 % interval and its difference to the first, over the prompts that all have in pairs, else over rounds;
+    whose texts part, and what they were set to. A rule of --fail-if is METRIC drops|rises|changes N% (or N), with
+    'surely' behind it where the whole interval has to lie beyond, or 'text differs'; several stand with ; between.
+    Metrics: block_efficiency, mean_accepted, draft_acceptance_rate, test_acceptance_rate, tokens_per_second,
+    over_plain, drafting_share, survival@K, position_acceptance@K, depth_acceptance@K.
 
     With one RUN and a setting (a knob, --method, --verifiers) its prompt is decoded again with that alone set
     otherwise, and laid beside it.
 
-    With two to six RUNs, traces or names of those that come along, nothing is decoded: their texts are laid side by
-    side by position, with where they part, their numbers with differences to the first, and what they were set to.
+    Without a RUN every prompt is decoded under every verifier with the same keys, so rounds at the same text see the
+    same draft and the same uniforms. Block efficiency is compared in pairs of prompts; beside it stands what each rule
+    is expected to keep of exactly the same drafts, and, estimated from them, of drafts as they are drawn. Temperature 1
+    and 64 new tokens unless told otherwise.
+
+    Exit codes: 0 done · 1 a rule of --fail-if holds · 2 bad input.
 
     \b
       specviz compare a.sv.jsonl.gz b.sv.jsonl.gz
+      specviz compare 'main/*.gz' 'branch/*.gz' --fail-if 'block_efficiency drops 5%; survival@1 drops 0.05 surely'
+      specviz compare before after -o report.html
       specviz compare a.sv.jsonl.gz --gamma 2
       specviz compare --verifiers tokenwise,blockwise,hsd --gamma 10 --seeds 4
       specviz compare --vary gamma=2,4,8 --vary temperature=0,1 --traces grid
@@ -91,6 +109,9 @@ def command(**given: Any) -> int:
     """
     if given["runs"]:
         return _recorded(given)
+    wrong = next((name for name in _OF_RUNS if _was_typed(name)), None)
+    if wrong is not None:
+        raise SpecvizError(f"--{wrong.replace('_', '-')} is of recorded runs: name two or more")
     method = get_method(given["method"])
     prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
     check_models(given["target"], given["draft"], method.needs_draft)
@@ -111,29 +132,66 @@ def command(**given: Any) -> int:
 
 
 def _recorded(given: Mapping[str, Any]) -> int:
-    """Recorded runs; or a single one and its prompt decoded again with what was typed.
+    """Recordings; or a single one and its prompt decoded again with what was typed. Exit code 1 where a rule holds.
 
-    Raises SpecvizError for an option that says nothing of that.
+    Raises SpecvizError for an option that says nothing of that, for too few or too many, and for bad rules.
     """
-    source = click.get_current_context().get_parameter_source
-    ours, sets = ("runs", "prompt_number", "as_json", "quiet"), (*options.knob_specs(), "verifiers", "method")
-    typed = [n for n in given if n not in ours and source(n) is click.core.ParameterSource.COMMANDLINE]
+    ours, sets = (*_OF_RUNS, "runs", "as_json", "quiet"), (*options.knob_specs(), "verifiers", "method")
+    typed = [name for name in given if name not in ours and _was_typed(name)]
     again = len(given["runs"]) == 1 and any(name in sets for name in typed)
     wrong = next((name for name in typed if not again or name not in (*sets, *options.MODELS)), None)
     if wrong is not None:
         flag = f"--{wrong.replace('_', '-')}"
         raise SpecvizError(f"{flag} says nothing of recorded runs; leave it out, or leave out the runs")
-    from specviz.cli.measure.recorded import print_compared, read_runs
+    from specviz.cli.look.written import refuse_place
+    from specviz.comparison.recorded import as_object, files_of, heading, read_set, sheets
+    from specviz.comparison.sheets import print_sheets
+    from specviz.view.compare import MOST, comparison_of, parse_rules, set_of
 
-    if not again:
-        print_compared(list(read_runs(given["runs"])), given["prompt_number"], given["as_json"])
-        return OK
-    from specviz.cli.measure.again import decoded_again
+    runs, out = given["runs"], given["out"]
+    if not again and not 2 <= len(runs) <= MOST:
+        more = ", or give a setting to decode its prompt again with, as --gamma 2" if len(runs) == 1 else ""
+        raise SpecvizError(f"{len(runs)} recorded runs to compare; name 2 to {MOST}{more}")
+    rules = parse_rules(given["fail_if"])
+    traces = [path for name in runs for path in files_of(name)]
+    if out is not None:
+        for path in traces:
+            refuse_place(out, path, given["force"])
+    if again:
+        from specviz.cli.measure.again import decoded_again
 
-    verifiers = [name.strip() for name in (given["verifiers"] or "").split(",") if name.strip()]
-    method = given["method"] if "method" in typed else None
-    print_compared(decoded_again(given["runs"][0], method, verifiers, given), 1, given["as_json"])
-    return OK
+        verifiers = [name.strip() for name in (given["verifiers"] or "").split(",") if name.strip()]
+        method = given["method"] if "method" in typed else None
+        found = [set_of(name, run) for name, run in decoded_again(runs[0], method, verifiers, given)]
+    else:
+        found = [read_set(name) for name in runs]
+    report = comparison_of(found, given["prompt_number"] - 1)
+    gates = [(rule.text, rule.broken(report)) for rule in rules]
+    if out is not None:
+        _write(out, traces, heading(report), sheets(report, gates))
+    if given["as_json"]:
+        echo_json(as_object(report, gates))
+    else:
+        print_sheets(heading(report), sheets(report, gates))
+    return FAILED if any(why is not None for _, why in gates) else OK
+
+
+def _was_typed(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _write(out: Path, traces: Sequence[Path], heading: Sequence[str], sheets: "Sequence[Sheet]") -> None:
+    """The page: who may read the traces may read it. Raises SpecvizError."""
+    from specviz.cli.look.written import unwritten
+    from specviz.comparison.sheets import page
+    from specviz.trace.private import open_like
+
+    try:
+        with open_like(out, traces) as file:
+            file.write(page("specviz compare", heading, sheets, "").encode())
+    except OSError as error:
+        raise unwritten(out, error) from None
+    narrate(f"specviz: report in {running(str(out))}")
 
 
 def _folder(name: str | None) -> Path | None:

@@ -227,7 +227,7 @@ def read_tensors(folder: Path, option: str, device: torch.device) -> Tensors:
         if pickled:
             raise ModelError(
                 f"{option} {folder}: {pickled[0].name} is pickled, which is never opened here; "
-                f"run specviz convert {shlex.quote(str(pickled[0]))}"
+                f"run specviz models convert {shlex.quote(str(pickled[0]))}"
             )
         raise ModelError(f"{option} {folder}: no .safetensors file in it")
     try:

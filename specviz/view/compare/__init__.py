@@ -1,21 +1,26 @@
-"""Two to six recorded runs side by side: their text by position, their numbers, what they were set to."""
+"""Two to six recorded runs, or sets of them, side by side: their texts, their numbers, what they were set to."""
 
-from specviz.view.compare.aligned import Aligned, LaneRound, LaneToken, RunLane, aligned, shared_prompts
-from specviz.view.compare.build import MOST, SideBySide, comparison
-from specviz.view.compare.figures import Compared, CompareRow, KindRow, Steps, compared
+from specviz.view.compare.aligned import Aligned, LaneRound, LaneToken, RunLane, aligned
+from specviz.view.compare.build import MOST, SideBySide, comparison, comparison_of
+from specviz.view.compare.figures import AXES, Compared, CompareRow, Steps, compared
+from specviz.view.compare.gate import GateRule, parse_rules
 from specviz.view.compare.score import WINDOW, Score, score, wrote
+from specviz.view.compare.sets import Request, RunSet, set_of, set_of_all
 from specviz.view.compare.settings import Setting, settings
 
 __all__ = [
+    "AXES",
     "MOST",
     "WINDOW",
     "Aligned",
     "CompareRow",
     "Compared",
-    "KindRow",
+    "GateRule",
     "LaneRound",
     "LaneToken",
+    "Request",
     "RunLane",
+    "RunSet",
     "Score",
     "Setting",
     "SideBySide",
@@ -23,8 +28,11 @@ __all__ = [
     "aligned",
     "compared",
     "comparison",
+    "comparison_of",
+    "parse_rules",
     "score",
+    "set_of",
+    "set_of_all",
     "settings",
-    "shared_prompts",
     "wrote",
 ]

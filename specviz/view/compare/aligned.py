@@ -79,13 +79,12 @@ class Aligned:
         return max((len(lane.tokens) for lane in self.lanes), default=0)
 
 
-def shared_prompts(runs: Sequence[Run]) -> list[tuple[int, ...]]:
-    """Of every prompt that all runs were given, the place of its query in each run; in the order of the first run."""
-    named = [
-        {key: len(keys) - n for n, key in enumerate(reversed(keys), 1) if key is not None}
-        for keys in prompt_keys([[query.prefill for query in run.queries] for run in runs])
+def listed(sets: Sequence[tuple[str, str]], words: str) -> Aligned:
+    """Sets of several recordings, each by its name and size: their texts are not laid side by side."""
+    lanes = [
+        RunLane(letter, name, size, "", "kept", (), ()) for letter, (name, size) in zip(LETTERS, sets, strict=False)
     ]
-    return sorted(tuple(each[key] for each in named) for key in named[0] if all(key in each for each in named))
+    return Aligned("", True, tuple(lanes), 0, False, words, known=False)
 
 
 def aligned(runs: Sequence[tuple[str, Run]], queries: Sequence[int]) -> Aligned:

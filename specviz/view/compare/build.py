@@ -1,27 +1,38 @@
-"""`comparison(runs)`: everything that a page or a command says of several runs side by side."""
+"""`comparison(runs)`: everything that a page or a command says of several runs, or sets of them, side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
-from specviz.view.compare.aligned import LETTERS, Aligned, aligned, shared_prompts
+from specviz.view.compare.aligned import LETTERS, Aligned, aligned, listed
 from specviz.view.compare.figures import Compared, Steps, compared, steps
+from specviz.view.compare.sets import RunSet, set_of, shared_requests
 from specviz.view.compare.settings import Setting, settings
+from specviz.view.compare.texts import TextParting, TextsBeside, parting
+from specviz.view.words.numbers import plural
 
 MOST = len(LETTERS)  # runs that can be told apart on one picture
 
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """`n_prompts`: prompts that all runs share; `prompt`: which of them is looked at. `steps`: of every run, for it."""
+    """`texts`: of all prompts, each set but the first beside the first. `shared`: of every prompt that all have, its
+    place in each run; `prompt`: which of them `text` and `steps` are of. Sets of several recordings have no text by
+    position, so neither places nor steps."""
 
     text: Aligned
+    texts: tuple[TextsBeside, ...]
     numbers: Compared
     settings: tuple[Setting, ...]
     steps: tuple[Steps, ...]
-    n_prompts: int
+    shared: tuple[tuple[int, ...], ...]
     prompt: int
+
+    @property
+    def n_prompts(self) -> int:
+        """Prompts that all runs were given."""
+        return len(self.shared)
 
     @property
     def differing(self) -> tuple[Setting, ...]:
@@ -40,25 +51,51 @@ class SideBySide:
 
 
 def comparison(runs: Sequence[tuple[str, Run]], prompt: int = 0) -> SideBySide:
-    """Raises SpecvizError for fewer than two runs or more than six, for one without a round, and for a prompt that is
-    not there."""
+    """Of recordings by their names. Raises SpecvizError for fewer than two or more than six, for one without a round,
+    and for a prompt that is not there."""
     if not 2 <= len(runs) <= MOST:
         raise SpecvizError(f"{len(runs)} runs to compare; name 2 to {MOST}")
-    for name, run in runs:
-        if run.header is None or not run.rounds:
-            raise SpecvizError(
-                f"{name} has no round in it yet: there is nothing to compare; record a run to its first round"
-            )
-    alone = [run for _, run in runs]
-    shared = shared_prompts(alone)
+    return comparison_of([set_of(name, run) for name, run in runs], prompt)
+
+
+def comparison_of(sets: Sequence[RunSet], prompt: int = 0) -> SideBySide:
+    """Of at most six sets; of a single one, all that can be said of it. Raises SpecvizError for a prompt that is not
+    there."""
+    shared, untold = shared_requests(sets)
     if shared and not 0 <= prompt < len(shared):
         raise SpecvizError(f"no prompt {prompt + 1} of those the runs share; there are {len(shared)}")
-    queries = shared[prompt] if shared else (0,) * len(runs)
+    texts = tuple(_texts(sets[0], each, [(at[0], at[k]) for at in shared], untold) for k, each in enumerate(sets))
+    places = [tuple(each.requests[k].place for each, k in zip(sets, at, strict=True)) for at in shared]
+    queries = places[prompt] if shared else (0,) * len(sets)
+    runs = [each.run for each in sets if each.run is not None]
+    single = len(runs) == len(sets)
     return SideBySide(
-        aligned(runs, queries),
-        compared(alone),
-        settings(alone),
-        tuple(steps(run, query) for run, query in zip(alone, queries, strict=True)),
-        len(shared),
+        aligned([(each.name, run) for each, run in zip(sets, runs, strict=True)], queries)
+        if single
+        else listed([(each.name, _size(each)) for each in sets], _words(texts[1:])),
+        texts[1:],
+        compared(sets),
+        settings([each.set_to for each in sets]),
+        tuple(steps(run, query) for run, query in zip(runs, queries, strict=True)) if single else (),
+        tuple(places) if single else (),
         prompt if shared else 0,
     )
+
+
+def _words(texts: Sequence[TextsBeside]) -> str:
+    if len(texts) == 1:
+        return texts[0].words
+    return " ".join(f"{letter}: {each.words}" for letter, each in zip(LETTERS[1:], texts, strict=False))
+
+
+def _size(found: RunSet) -> str:
+    rounds = sum(request.tally.n_rounds for request in found.requests)
+    return f"{plural(len(found.requests), 'prompt')}, {plural(rounds, 'round')}"
+
+
+def _texts(first: RunSet, other: RunSet, pairs: Sequence[tuple[int, int]], untold: int) -> TextsBeside:
+    """`untold`: requests without a prompt on record."""
+    both = [(first.requests[a], other.requests[b]) for a, b in pairs]
+    found = [parting((a.name, b.name), (a.written, b.written), (a.header, b.header)) for a, b in both]
+    partings = tuple(each for each in found if isinstance(each, TextParting))
+    return TextsBeside(n_same=found.count(True), n_unknown=untold + found.count(None), partings=partings)

@@ -1,14 +1,15 @@
-"""The numbers of several runs beside each other, and how far each is from the first: by run, by place in the draft, by
+"""The numbers of several sets beside each other, and how far each is from the first: whole, by place in the draft, by
 kind of prompt. Every number and interval comes from `specviz.metrics`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from specviz.metrics import Estimate, Metrics, Tally
-from specviz.metrics.differences import difference_of_independent
-from specviz.metrics.sets import by_query, numbers, told
+from specviz.metrics import Estimate, Metrics
+from specviz.metrics.sets import Beside, beside
 from specviz.runlog.fold import Run
+from specviz.view.compare.sets import Request, RunSet, shared_requests
 from specviz.view.frame.parts import Metric, Series
 from specviz.view.frame.series import metric, one_series
 from specviz.view.words.numbers import MINUS, UNKNOWN, number, uncertainty
@@ -28,30 +29,29 @@ SERIES = (
     ("depth_acceptance", "depth in the tree"),
     ("survival", "tokens kept, at least"),
 )
-_NAMES = (*(name for name, _, _ in ROWS), *(name for name, _ in SERIES))
-NO_DOMAIN = "no kind told"
+AXES = dict(SERIES)
+NAMES = (*(name for name, _, _ in ROWS), *(name for name, _ in SERIES))
+NO_KIND = "no kind told"
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """One number of all runs. `differences`: to the first run, `—` for itself and where there is none; `apart`: whether
-    its interval leaves out 0."""
+    """One number of all sets: as it is shown, and how far each is from the first."""
 
     name: str
     label: str
-    help: str
     values: tuple[Metric, ...]
-    differences: tuple[str, ...]
-    apart: tuple[bool, ...]
+    beside: tuple[Beside, ...]
 
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """To the first set, `—` for itself and where there is none."""
+        return tuple(UNKNOWN if each.difference is None else _signed(each.difference) for each in self.beside)
 
-@dataclass(frozen=True, slots=True)
-class KindRow:
-    """One kind of prompt: tokens per target call and the share of drafts kept, for each run; None where it has none."""
-
-    domain: str
-    calls: tuple[Estimate | None, ...]
-    kept: tuple[Estimate | None, ...]
+    @property
+    def apart(self) -> tuple[bool, ...]:
+        """Whether the interval of the difference leaves out 0."""
+        return tuple(each.difference is not None and _sure(each.difference) for each in self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +68,82 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """`series`: by name, one for each run; `axes` of their names. `domains` only where prompts tell their kind."""
+    """`places`: rows of the numbers by place, under the names of SERIES, and `series` the same for a plot, one for each
+    set; `kinds`: rows of each kind of prompt, where prompts tell theirs. `n_paired`: prompts of which all sets have
+    one, 0 where the sets count as independent."""
 
     rows: tuple[CompareRow, ...]
-    series: Mapping[str, tuple[Series, ...]]
-    axes: Mapping[str, str]
-    domains: tuple[KindRow, ...]
+    places: Mapping[str, tuple[CompareRow, ...]]
+    kinds: Mapping[str, tuple[CompareRow, ...]]
+    n_paired: int
+
+    @property
+    def over(self) -> str:
+        """What intervals are over, in words."""
+        if self.n_paired:
+            return f"{self.n_paired} prompts that all have, paired"
+        return "rounds, or prompts from 8 on, not paired"
+
+    def series(self, name: str) -> tuple[Series, ...]:
+        """A number by place, ready for a plot, one for each set."""
+        n = len(self.places[name][0].beside)
+        return tuple(one_series(name, Metrics({each: self._column(each, k) for each in AXES})) for k in range(n))
+
+    def _column(self, name: str, k: int) -> dict[int, Estimate] | None:
+        """The values of one set, by place."""
+        found = [(int(row.name.partition("@")[2]), row.beside[k].value) for row in self.places.get(name, ())]
+        return {at: value for at, value in found if value is not None} or None
+
+    def find(self, name: str) -> CompareRow | None:
+        """The row of `block_efficiency`, `survival@3` ..; None: there is none of that name."""
+        return next((row for row in (*self.rows, *chain(*self.places.values())) if row.name == name), None)
 
 
-def compared(runs: Sequence[Run]) -> Compared:
-    """Everything that has ended so far."""
-    counted = [by_query(run.rounds, run.header, run.calibration) for run in runs]
-    measured = [numbers(each.values(), _NAMES) for each in counted]
-    series = {name: tuple(one_series(name, metrics) for metrics in measured) for name, _ in SERIES}
-    some = {name: found for name, found in series.items() if any(each.xs for each in found)}
-    rows = tuple(_row(name, label, words, measured) for name, label, words in ROWS)
-    seen = tuple(row for row in rows if any(value.value is not None for value in row.values))
-    return Compared(seen, some, {name: axis for name, axis in SERIES if name in some}, _domains(runs, counted))
+def compared(sets: Sequence[RunSet]) -> Compared:
+    """Everything that has ended so far. Where all sets have two prompts or more in common, these alone are compared,
+    in pairs; else all of them, as independent."""
+    shared, _ = shared_requests(sets)
+    paired = len(shared) > 1
+    requests = (
+        [[each.requests[k] for k in picked] for each, picked in zip(sets, zip(*shared, strict=True), strict=True)]
+        if paired
+        else [each.requests for each in sets]
+    )
+    rows = {row.name: row for row in _rows(requests, NAMES, paired)}
+    places = {name: tuple(row for row in rows.values() if row.name.startswith(f"{name}@")) for name, _ in SERIES}
+    whole = tuple(rows[name] for name, _, _ in ROWS if name in rows)
+    some = {name: found for name, found in places.items() if found}
+    return Compared(whole, some, _kinds(requests, paired), len(shared) if paired else 0)
 
 
-def _row(name: str, label: str, words: str, measured: Sequence[Metrics]) -> CompareRow:
-    found = [told(metrics[name]) for metrics in measured]
-    values = tuple(metric(name, label, estimate, words) for estimate in found)
-    against = [_against(found[0], estimate) for estimate in found[1:]]
-    texts = tuple(UNKNOWN if each is None else _signed(each) for each in against)
-    apart = tuple(each is not None and _sure(each) for each in against)
-    return CompareRow(name, label, words, values, (UNKNOWN, *texts), (False, *apart))
+def _rows(requests: Sequence[Sequence[Request]], names: Sequence[str], paired: bool) -> list[CompareRow]:
+    found = beside([[request.tally for request in each] for each in requests], names, paired=paired)
+    words = {name: (label, help_) for name, label, help_ in ROWS}
+    return [
+        CompareRow(
+            name,
+            words.get(name, (name, ""))[0],
+            tuple(metric(name, name, one.value, words.get(name, ("", ""))[1]) for one in each),
+            tuple(each),
+        )
+        for name, each in found.items()
+    ]
 
 
-def _against(base: Estimate | None, other: Estimate | None) -> Estimate | None:
-    return None if base is None or other is None else difference_of_independent(other, base)
+def _kinds(requests: Sequence[Sequence[Request]], paired: bool) -> dict[str, tuple[CompareRow, ...]]:
+    """Of each kind of prompt that is told."""
+    names = {request.kind for each in requests for request in each}
+    out = {}
+    for kind in sorted(names) if names - {""} else ():
+        # Pairs stay pairs, whatever another set calls the kind of a prompt.
+        picked = [k for k, request in enumerate(requests[0]) if request.kind == kind]
+        of_kind = [
+            [each[k] for k in picked] if paired else [request for request in each if request.kind == kind]
+            for each in requests
+        ]
+        rows = _rows(of_kind, [name for name, _, _ in ROWS], paired and len(picked) > 1)
+        out[kind or NO_KIND] = tuple(rows)
+    return out
 
 
 def _sure(found: Estimate) -> bool:
@@ -111,24 +157,6 @@ def _signed(found: Estimate) -> str:
     sign = "+" if found.value > 0 else MINUS if found.value < 0 else "±"
     unsure = found.interval is not None and not _sure(found)
     return f"{sign}{size} {uncertainty(found)}".strip() + (": cannot tell" if unsure else "")
-
-
-def _domains(runs: Sequence[Run], counted: Sequence[Mapping[int, Tally]]) -> tuple[KindRow, ...]:
-    kinds = [[(q.number, (q.prefill and q.prefill.domain) or NO_DOMAIN) for q in run.queries] for run in runs]
-    names = sorted({name for each in kinds for _, name in each})
-    if not set(names) - {NO_DOMAIN}:
-        return ()
-    out = []
-    for name in names:
-        of_kind = [
-            [tallies[number] for number, kind in each if kind == name and number in tallies]
-            for each, tallies in zip(kinds, counted, strict=True)
-        ]
-        found = [numbers(each, ("block_efficiency", "draft_acceptance_rate")) for each in of_kind]
-        out.append(
-            KindRow(name, tuple(m.block_efficiency for m in found), tuple(m.draft_acceptance_rate for m in found))
-        )
-    return tuple(out)
 
 
 def steps(run: Run, query: int) -> Steps:

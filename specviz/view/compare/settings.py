@@ -1,11 +1,10 @@
 """What several runs were set to when they began: what differs between them, and how much does not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from specviz.events import Header, ModelInfo, Prefill
-from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.numbers import knob as shown
@@ -32,11 +31,10 @@ class Setting:
         return UNKNOWN in self.values and not self.differs and set(self.values) != {UNKNOWN}
 
 
-def settings(runs: Sequence[Run]) -> tuple[Setting, ...]:
-    """Of every run what `set_to` tells, in the order in which the runs have it."""
-    found = [set_to(run.header, run.queries[0].prefill if run.queries else None) for run in runs]
-    names = list(dict.fromkeys(name for each in found for name in each))
-    return tuple(Setting(name, tuple(each.get(name, UNKNOWN) for each in found)) for name in names)
+def settings(sets: Sequence[Mapping[str, str]]) -> tuple[Setting, ...]:
+    """Of every set what `set_to` tells, in the order in which the sets have it."""
+    names = list(dict.fromkeys(name for each in sets for name in each))
+    return tuple(Setting(name, tuple(each.get(name, UNKNOWN) for each in sets)) for name in names)
 
 
 def set_to(header: Header | None, prefill: Prefill | None) -> dict[str, str]:

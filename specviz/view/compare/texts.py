@@ -6,11 +6,41 @@ neither (an engine's counts tell how many tokens came, and no more): then nothin
 
 from collections.abc import Sequence
 
+import msgspec
+
 from specviz.events import Header, Prefill
 from specviz.trace.private import ids
 
 Written = Sequence[tuple[int, str]]  # of every token its id, below 0 where nobody knows it, and how it reads
 NOT_ON_RECORD = "texts are not on record"
+_AROUND = 8  # tokens
+
+
+class TextParting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two texts of one prompt part: `at` tokens are alike; the last of these, and what follows in each."""
+
+    a_request: str
+    b_request: str
+    at: int
+    before: str
+    a_text: str
+    b_text: str
+
+
+class TextsBeside(msgspec.Struct, frozen=True, kw_only=True):
+    """The texts of a set beside those of the first, prompt by prompt. `n_unknown`: that cannot be told of."""
+
+    n_same: int
+    n_unknown: int
+    partings: tuple[TextParting, ...]
+
+    @property
+    def words(self) -> str:
+        """How many are equal, and of how many that cannot be told."""
+        n = self.n_same + len(self.partings)
+        unknown = f"Of {self.n_unknown} the {NOT_ON_RECORD}, or their prompts." if self.n_unknown else ""
+        equal = f"{self.n_same} of {n} texts are equal." if n else "" if unknown else "No prompt in common."
+        return f"{equal} {unknown}".strip()
 
 
 def comparable(texts: Sequence[Written], by_id: bool | None) -> list[list[int | str]] | None:
@@ -69,3 +99,18 @@ def _spelled(prefill: Prefill) -> bool:
 
 def _key(prefill: Prefill, by_text: bool) -> str:
     return prefill.text if by_text or not _has_ids(prefill) else ids(prefill.prompt)
+
+
+def parting(
+    names: tuple[str, str], texts: tuple[Written, Written], headers: Sequence[Header | None]
+) -> TextParting | bool | None:
+    """Where two texts part; True: they are the same; None: nobody knows."""
+    keys = comparable(texts, numbered_alike(headers))
+    if keys is None:
+        return None
+    at = n_alike(*keys)
+    if at == len(texts[0]) == len(texts[1]):
+        return True
+    stretches = (texts[0][max(0, at - _AROUND) : at], *(text[at : at + _AROUND] for text in texts))
+    before, mine, other = ("".join(word for _, word in each) for each in stretches)
+    return TextParting(a_request=names[0], b_request=names[1], at=at, before=before, a_text=mine, b_text=other)

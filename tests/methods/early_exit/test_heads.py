@@ -144,7 +144,7 @@ def test_heads_beside_their_target_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("break_it", "says"),
     [
-        (lambda f: (f / "heads.safetensors").rename(f / "heads.pt"), "pickled.*never opened.*specviz convert "),
+        (lambda f: (f / "heads.safetensors").rename(f / "heads.pt"), "pickled.*never opened.*specviz models convert "),
         (lambda f: (f / "heads.safetensors").unlink(), "no .safetensors file"),
         (lambda f: (f / "config.json").unlink(), "no config.json"),
         (lambda f: (f / "config.json").write_text("{"), "not JSON"),

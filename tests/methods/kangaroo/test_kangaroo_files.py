@@ -75,7 +75,10 @@ def test_adapters_beside_their_target_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("break_it", "says"),
     [
-        (lambda f: (f / "adapter.safetensors").rename(f / "adapter.pt"), "pickled.*never opened.*specviz convert "),
+        (
+            lambda f: (f / "adapter.safetensors").rename(f / "adapter.pt"),
+            "pickled.*never opened.*specviz models convert ",
+        ),
         (lambda f: (f / "adapter.safetensors").unlink(), "no .safetensors file"),
         (lambda f: (f / "adapter.safetensors").write_bytes(b"torn"), "cannot be read"),
         (lambda f: (f / "config.json").unlink(), "no config.json"),

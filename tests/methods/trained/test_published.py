@@ -277,7 +277,7 @@ def test_converted_pickles_draft_like_the_same_weights(target: ModelAdapter, tmp
         path.unlink()
         with pytest.raises(ModelError, match="is pickled, which is never opened here") as refused:
             kind.read(folder, target)
-        line = str(refused.value).partition("run specviz ")[2].split()
+        line = str(refused.value).partition("run specviz models ")[2].split()
         done = CliRunner().invoke(convert.command, line[1:])
         assert (line[0], done.exit_code) == ("convert", 0), done.output
         again = kind.read(folder, target).network.state_dict()
@@ -325,6 +325,6 @@ def test_pickled_checkpoints_are_refused_with_the_line_that_converts_them(target
     folder = medusa_folder(target, tmp_path / "medusa")
     (folder / "medusa_lm_head.safetensors").rename(folder / "medusa_lm_head.pt")
     with pytest.raises(
-        ModelError, match=r"medusa_lm_head.pt is pickled, which is never opened here; .*specviz convert"
+        ModelError, match=r"medusa_lm_head.pt is pickled, which is never opened here; .*specviz models convert"
     ):
         MEDUSA.read(folder, target)

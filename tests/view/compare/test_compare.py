@@ -13,7 +13,7 @@ from specviz.metrics.differences import difference_of_independent
 from specviz.metrics.estimate import share
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
-from specviz.view.compare import comparison, shared_prompts
+from specviz.view.compare import comparison
 from specviz.view.frame.series import metrics_of
 from specviz.view.words.numbers import apart
 from support.recordings import RECORDINGS
@@ -182,8 +182,8 @@ def test_of_many_prompts_those_that_all_were_given_can_be_chosen() -> None:
         return _run(events)
 
     runs = [given([3, 1, 2]), given([1, 4, 3])]
-    assert shared_prompts(runs) == [(0, 2), (1, 0)]
     named = [(f"r{n}", run) for n, run in enumerate(runs)]
+    assert comparison(named).shared == ((0, 2), (1, 0))
     places = [comparison(named, prompt).text.lanes for prompt in range(2)]
     assert [[lane.rounds[0].place for lane in lanes] for lanes in places] == [["q0/r1", "q2/r1"], ["q1/r1", "q0/r1"]]
     with pytest.raises(SpecvizError, match="there are 2"):
@@ -221,11 +221,11 @@ def test_kinds_of_prompts_are_counted_apart() -> None:
         for event in make_events(temperature=0.8, new_tokens=12, queries=3)
     ]
     run = _run(events)
-    rows = {row.domain: row for row in comparison([("one", run), ("two", run)]).numbers.domains}
-    assert list(rows) == ["code", "sums"]
+    kinds = comparison([("one", run), ("two", run)]).numbers.kinds
+    assert list(kinds) == ["code", "sums"]
     emitted = [sum(len(r.commit.tokens) for r in query.rounds if r.commit) for query in run.queries]
     rounds = [query.n_rounds for query in run.queries]
-    code = rows["code"].calls[0]
+    code = next(row.beside[0].value for row in kinds["code"] if row.name == "block_efficiency")
     assert code is not None
     assert code.value == pytest.approx((emitted[0] + emitted[2]) / (rounds[0] + rounds[2]))
     assert code.n == rounds[0] + rounds[2]

@@ -18,7 +18,7 @@ from specviz.sources.bundled import bundled_traces, trace_name, traces_in
 from specviz.text import running
 from specviz.trace import Trace, read_events
 from specviz.view.compare.build import SideBySide, comparison
-from specviz_tui.common.paint import FAINT, PLAIN, STRONG, painter_of
+from specviz_tui.common.paint import FAINT, PLAIN, STRONG, painter_of, sentence
 from specviz_tui.compare import views
 from specviz_tui.screens.run_screen import RunScreen
 
@@ -95,6 +95,7 @@ class ChooseRuns(ModalScreen[list[str] | None]):
 class CompareScreen(Screen[None]):
     """The comparison, at one position of the text."""
 
+    LABEL = "Compare"
     DEFAULT_CSS = """
     CompareScreen #compare-head, CompareScreen #compare-keys { height: 1; width: 1fr; background: $panel; }
     CompareScreen VerticalScroll { height: 1fr; scrollbar-size: 1 1; }
@@ -116,12 +117,24 @@ class CompareScreen(Screen[None]):
         """Raises SpecvizError for runs that cannot be compared."""
         super().__init__()
         self._runs = runs
-        self._found: SideBySide = comparison(runs)
+        self._found: SideBySide | None = self._compared()
         self._at = self._first_place()
+
+    def _compared(self, prompt: int = 0) -> SideBySide | None:
+        """What is shown; None: there is nothing yet."""
+        return comparison(self._runs, prompt)
 
     def _first_place(self) -> int:
         """Where they part; else the beginning."""
-        return self._found.text.n_same if self._found.text.parted else 0
+        return self._found.text.n_same if self._found is not None and self._found.text.parted else 0
+
+    def _head(self) -> str:
+        """Which letter is which run."""
+        return "" if self._found is None else "   ".join(f"{e.letter} {e.name}" for e in self._found.text.lanes)
+
+    def _said(self, cells: int) -> list[Text]:
+        """What comes of it, in a sentence or two."""
+        return [] if self._found is None else sentence(self._found.text.words, cells)
 
     def compose(self) -> ComposeResult:
         """Head, the comparison, keys."""
@@ -137,25 +150,26 @@ class CompareScreen(Screen[None]):
         self._paint()
 
     def _paint(self) -> None:
-        found = self._found
-        prompts = f"   prompt {found.prompt + 1} of {found.n_prompts}" if found.n_prompts > 1 else ""
-        title = " · ".join(f"{lane.letter} {lane.name}" for lane in found.text.lanes)
-        self.query_one("#compare-head", Static).update(Text(f" Compare  {title}{prompts}", style=STRONG, no_wrap=True))
-        cells = max(40, self.size.width - 2)
-        self.query_one("#compared", Static).update(views.whole(found, self._at, cells, painter_of(self.app)))
+        found, cells = self._found, max(40, self.size.width - 2)
+        prompts = f"   prompt {found.prompt + 1} of {found.n_prompts}" if found and found.n_prompts > 1 else ""
+        head = Text(f" {self.LABEL}  {self._head()}{prompts}", style=STRONG, no_wrap=True)
+        self.query_one("#compare-head", Static).update(head)
+        said = [Text(" ").append_text(line) for line in self._said(cells - 2)]
+        shown = [] if found is None else views.whole(found, self._at, cells, painter_of(self.app))
+        self.query_one("#compared", Static).update(Text("\n").join([*said, Text(""), *shown]))
 
     def action_move(self, by: int) -> None:
         self.action_to(max(0, self._at + by))
 
     def action_to(self, place: int) -> None:
         """To a position; -1 is the last."""
-        last = max(0, self._found.text.n_positions - 1)
+        last = max(0, self._found.text.n_positions - 1) if self._found is not None else 0
         self._at = last if place < 0 else min(place, last)
         self._paint()
 
     def action_next(self, by: int, differing: bool) -> None:
         """The next position where the runs differ, or agree."""
-        place = views.next_place(self._found.text, self._at, by, differing)
+        place = views.next_place(self._found.text, self._at, by, differing) if self._found is not None else None
         if place is None:
             self.notify(f"no {'difference' if differing else 'agreement'} after this position", markup=False)
         else:
@@ -163,8 +177,8 @@ class CompareScreen(Screen[None]):
 
     def action_prompt(self, by: int) -> None:
         """Another prompt that all runs share."""
-        if self._found.n_prompts > 1:
-            self._found = comparison(self._runs, (self._found.prompt + by) % self._found.n_prompts)
+        if self._found is not None and self._found.n_prompts > 1:
+            self._found = self._compared((self._found.prompt + by) % self._found.n_prompts)
             self._at = self._first_place()
             self._paint()
 

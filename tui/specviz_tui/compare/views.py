@@ -11,7 +11,8 @@ from specviz.view.compare.aligned import Aligned, RunLane
 from specviz.view.compare.build import SideBySide
 from specviz.view.compare.figures import CompareRow
 from specviz.view.words import palette
-from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, sentence
+from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter
+from specviz_tui.compare.columns import columns, differ
 
 WIDEST = 14  # cells of a token where tokens stand below each other
 _LABEL = 24
@@ -24,6 +25,9 @@ def window(text: Aligned, at: int, cells: int) -> range:
     while stop < text.n_positions and used + _width(text, stop) + 1 <= cells:
         used += _width(text, stop) + 1
         stop += 1
+    while first > 0 and used + _width(text, first - 1) + 1 <= cells:  # at the end of the text
+        first -= 1
+        used += _width(text, first) + 1
     return range(first, max(stop, first + 1))
 
 
@@ -31,14 +35,6 @@ def _width(text: Aligned, position: int) -> int:
     """Cells of the widest token of a position."""
     shown = [lane.tokens[position].shown for lane in text.lanes if position < len(lane.tokens)]
     return min(WIDEST, max((cell_len(token) for token in shown), default=1)) + 1
-
-
-def differ(text: Aligned, position: int) -> bool:
-    """Whether the lanes write different tokens there, or one has ended and another goes on; texts that are not on
-    record do not differ."""
-    if not text.known:
-        return False
-    return len({lane.tokens[position].shown if position < len(lane.tokens) else None for lane in text.lanes}) > 1
 
 
 def next_place(text: Aligned, at: int, by: int, differing: bool) -> int | None:
@@ -103,6 +99,8 @@ def numbers(rows: Sequence[CompareRow], letters: str, cells: int) -> list[Text]:
         for value in row.values:
             line.append(pad(value.text, room))
         out.append(line)
+        if len(letters) == 1:
+            continue
         delta = Text(" " + pad("  Δ to A", _LABEL), style=FAINT, no_wrap=True)
         for words, apart in zip(row.differences, row.apart, strict=True):
             delta.append(pad(words, room), style=STRONG if apart else FAINT)
@@ -133,13 +131,11 @@ def settings(found: SideBySide, cells: int) -> list[Text]:
     return [*out, Text(f" {found.n_alike} settings are the same", style=FAINT)]
 
 
-def whole(found: SideBySide, at: int, cells: int, painter: Painter) -> Text:
-    """All of it."""
+def whole(found: SideBySide, at: int, cells: int, painter: Painter) -> list[Text]:
+    """All of it; the texts of one or two runs to their ends, last."""
     letters = "".join(lane.letter for lane in found.text.lanes)
-    parts = [
+    return [
         *heads(found, cells),
-        Text(""),
-        *[Text(" ").append_text(line) for line in sentence(found.text.words, cells - 2)],
         Text(""),
         *lanes(found, at, cells, painter),
         Text(""),
@@ -148,5 +144,6 @@ def whole(found: SideBySide, at: int, cells: int, painter: Painter) -> Text:
         *numbers(found.numbers.rows, letters, cells),
         Text(""),
         *settings(found, cells),
+        Text(""),
+        *(columns(found.text, cells, painter) if len(letters) <= 2 else ()),
     ]
-    return Text("\n").join(parts)

@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specviz.diff.measure import PLACED, WHOLE, DiffReport
 from specviz.errors import SpecvizError, suggestion
 from specviz.metrics import Estimate
+from specviz.view.compare.build import SideBySide
+from specviz.view.compare.figures import ROWS, SERIES
 from specviz.view.compare.texts import NOT_ON_RECORD
 
 ALIASES = {
@@ -22,6 +23,7 @@ ALIASES = {
     "position": "survival",
     "depth": "position_acceptance",
 }
+WHOLE, PLACED = [name for name, _, _ in ROWS], [name for name, _ in SERIES]
 _VERBS = {"drops": -1, "rises": 1, "changes": 0}
 _RULE = re.compile(
     r"(?P<metric>\S+)\s+(?P<verb>\S+)\s+(?:by\s+)?(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>%?)(?:\s+(?P<sure>surely))?"
@@ -41,12 +43,20 @@ class GateRule:
     relative: bool = True
     surely: bool = False
 
-    def broken(self, report: DiffReport) -> str | None:
-        """Why the gate closes; None: it does not. Raises SpecvizError where the sets cannot say."""
-        if self.text == _TEXT:
-            return _text_broken(report)
-        change = report.find(self.metric)
-        found = None if change is None else change.ratio if self.relative else change.difference
+    def broken(self, report: SideBySide) -> str | None:
+        """Why the gate closes, by the first set for which it does; None: it does not. Raises SpecvizError where the
+        sets cannot say."""
+        judged, lanes = self._text_broken if self.text == _TEXT else self._moved, report.text.lanes[1:]
+        for k, lane in enumerate(lanes):
+            why = judged(report, k)
+            if why is not None:
+                return why if len(lanes) == 1 else f"{lane.letter} {why}"
+        return None
+
+    def _moved(self, report: SideBySide, other: int) -> str | None:
+        row = report.numbers.find(self.metric)
+        beside = None if row is None else row.beside[other + 1]
+        found = None if beside is None else beside.ratio if self.relative else beside.difference
         if found is None:
             raise SpecvizError(f"--fail-if '{self.text}': {self.metric} was not counted in both sets")
         if not self._reached(found.value, found.value):
@@ -55,22 +65,23 @@ class GateRule:
         if self.surely and found.interval is None and found.why_unknown != "alike":
             raise SpecvizError(f"--fail-if '{self.text}': too few units for an interval; leave 'surely' out")
         ends = found.interval if self.surely and found.interval is not None else (found.value, found.value)
-        return _moved(found, self.relative) if self._reached(*ends) else None
+        return _change(found, self.relative) if self._reached(*ends) else None
+
+    def _text_broken(self, report: SideBySide, other: int) -> str | None:
+        texts = report.texts[other]
+        n = texts.n_same + len(texts.partings)
+        if texts.n_unknown:
+            return f"{NOT_ON_RECORD}, or their prompts, of {texts.n_unknown}"
+        if not n:
+            raise SpecvizError(f"--fail-if '{_TEXT}': the sets have no prompt in common")
+        return f"{len(texts.partings)} of {n} part" if texts.partings else None
 
     def _reached(self, low: float, high: float) -> bool:
         drops, rises = high <= -self.least, low >= self.least
         return drops if self.sign < 0 else rises if self.sign > 0 else drops or rises
 
 
-def _text_broken(report: DiffReport) -> str | None:
-    if report.n_unknown:
-        return f"{NOT_ON_RECORD}, or their prompts, of {report.n_unknown} of {max(report.n_requests)}"
-    if not report.n_paired:
-        raise SpecvizError(f"--fail-if '{_TEXT}': the sets have no prompt in common")
-    return f"{len(report.partings)} of {report.n_paired} part" if report.partings else None
-
-
-def _moved(found: Estimate, relative: bool) -> str:
+def _change(found: Estimate, relative: bool) -> str:
     return f"{found.value:+.1%}" if relative else f"{found.value:+.3f}"
 
 

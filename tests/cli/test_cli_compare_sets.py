@@ -1,4 +1,4 @@
-"""`specviz diff`: planted changes are found, equal sets have none, and gates open and close where they should."""
+"""`specviz compare` of sets: planted changes are found, equal sets have none, gates close where they should."""
 
 import json
 from collections.abc import Sequence
@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import (
-    Cli,
-    cli,  # noqa: F401 (a fixture)
-)
-from specviz.diff import compare_sets, parse_rules, read_set
+from cli.conftest import Cli
+from specviz.comparison.recorded import read_set
 from specviz.errors import SpecvizError
 from specviz.events import Event, Header, ModelInfo, Models, Prefill
 from specviz.events.outside import Outside
 from specviz.metrics.registry import RATIOS
+from specviz.metrics.sets import Beside
 from specviz.trace import Writer
+from specviz.view.compare import SideBySide, comparison_of, parse_rules
 from support.traces import make_events, plain_round, plain_run, write_trace
 
 GAMMA = 4
@@ -44,34 +43,36 @@ def _kept(less: int = 0) -> list[list[int]]:
 
 def test_a_set_beside_itself_has_no_change_and_no_width(tmp_path: Path) -> None:
     found = read_set(str(_write(tmp_path / "a", _kept())))
-    report = compare_sets(found, found)
-    assert report.n_same_text == report.n_paired == 6
-    summed = [c for c in report.whole if c.metric in RATIOS]  # a speed-up is none, and has no pairs
-    changes = [c.difference for c in (*summed, *report.by_place["survival"])]
+    report = comparison_of([found, found])
+    assert report.texts[0].n_same == report.numbers.n_paired == 6
+    summed = [row for row in report.numbers.rows if row.name in RATIOS]  # a speed-up is none, and has no pairs
+    changes = [row.beside[1].difference for row in (*summed, *report.numbers.places["survival"])]
     assert {found and (found.value, found.interval) for found in changes} == {(0.0, (0.0, 0.0))}
+
+
+def _numbers(report: SideBySide) -> dict[str, tuple[Beside, ...]]:
+    rows = (*report.numbers.rows, *chain.from_iterable(report.numbers.places.values()))
+    return {row.name: row.beside for row in rows}
 
 
 def test_numbers_are_those_of_the_rounds_and_a_drop_is_sure(tmp_path: Path) -> None:
     a, b = (read_set(str(_write(tmp_path / name, _kept(less)))) for name, less in (("a", 0), ("b", 1)))
-    report = compare_sets(a, b)
-    for which, less in (("a", 0), ("b", 1)):
-        kept = [n for each in _kept(less) for n in each]
-        values = {
-            c.metric: getattr(c, which).value for c in (*report.whole, *chain.from_iterable(report.by_place.values()))
-        }
+    report = comparison_of([a, b])
+    for which in (0, 1):
+        kept = [n for each in _kept(which) for n in each]
+        found = {name: each[which].value for name, each in _numbers(report).items()}
+        values = {name: each.value for name, each in found.items() if each is not None}
         assert values["block_efficiency"] == pytest.approx(sum(kept) / len(kept) + 1)
         assert values["draft_acceptance_rate"] == pytest.approx(sum(kept) / len(kept) / GAMMA)
         # The sum of what is kept to each position is what was accepted.
         assert sum(values[f"survival@{k}"] for k in range(1, GAMMA + 1)) == pytest.approx(sum(kept) / len(kept))
         tested = values["position_acceptance@1"] * values["position_acceptance@2"]
         assert values["survival@2"] == pytest.approx(tested)
-    change = report.find("block_efficiency")
-    assert change is not None
+    change = _numbers(report)["block_efficiency"][1]
     assert change.ratio is not None
     assert change.ratio.interval is not None
     assert change.ratio.interval[1] < 0
-    assert report.domain.keys() == {"even", "odd"}
-    assert compare_sets(a, b) == report
+    assert report.numbers.kinds.keys() == {"even", "odd"}
 
 
 def test_the_first_token_that_differs_is_named(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_the_first_token_that_differs_is_named(tmp_path: Path) -> None:
         for name, rule in (("a", "tokenwise"), ("b", "walk"))
     )
     mine, other = a.requests[0].written, b.requests[0].written
-    (parting,) = compare_sets(a, b).partings[:1]
+    (parting,) = comparison_of([a, b]).texts[0].partings[:1]
     assert mine[: parting.at] == other[: parting.at]
     assert mine[parting.at : parting.at + 1] != other[parting.at : parting.at + 1]
 
@@ -99,9 +100,9 @@ def test_the_first_token_that_differs_is_named(tmp_path: Path) -> None:
         ("text differs", 1),
     ],
 )
-def test_gates(rule: str, code: int, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_gates(rule: str, code: int, cli: Cli, tmp_path: Path) -> None:
     paths = [_write(tmp_path / name, _kept(less)) for name, less in (("a", 0), ("b", 1))]
-    done = cli("diff", *paths, "--json", "--fail-if", rule)
+    done = cli("compare", *paths, "--json", "--fail-if", rule)
     assert done.code == code, done
     assert any(each["holds"] for each in json.loads(done.out)["fail_if"]) is bool(code)
 
@@ -123,41 +124,41 @@ def test_a_rule_that_is_none_is_one_line(rule: str, told: str) -> None:
         parse_rules([rule])
 
 
-def test_folders_patterns_and_what_is_nothing(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_folders_patterns_and_what_is_nothing(cli: Cli, tmp_path: Path) -> None:
     path = _write(tmp_path / "a", _kept())
-    assert json.loads(cli("diff", tmp_path, tmp_path / "*.gz", "--json").out)["n_same_text"] == 6
+    assert json.loads(cli("compare", tmp_path, tmp_path / "*.gz", "--json").out)["texts"][0]["n_same"] == 6
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.txt").write_text("hello\n")
-    assert "without a trace" in cli("diff", path, tmp_path / "empty").line
-    assert "no file fits" in cli("diff", path, tmp_path / "no*").line
-    assert "not a specviz trace" in cli("diff", path, tmp_path / "text.txt").line
+    assert "without a trace" in cli("compare", path, tmp_path / "empty").line
+    assert "no file fits" in cli("compare", path, tmp_path / "no*").line
+    assert "not a specviz trace" in cli("compare", path, tmp_path / "text.txt").line
     assert (
         "'position@9 drops 1%': survival@9 was not counted"
-        in cli("diff", path, path, "--fail-if", "position@9 drops 1%").line
+        in cli("compare", path, path, "--fail-if", "position@9 drops 1%").line
     )
-    assert "is the trace itself" in cli("diff", path, path, "-o", path).line
+    assert "is what is read" in cli("compare", path, path, "-o", path).line
 
 
-def test_a_recording_of_the_package_goes_by_its_name(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
-    by_name = cli("diff", "explain-tree", "explain-tree", "--json")
-    assert json.loads(by_name.out)["n_same_text"] == 1
-    assert "explain-treee" in cli("diff", "explain-tree", "explain-treee").line
+def test_a_recording_of_the_package_goes_by_its_name(cli: Cli, tmp_path: Path) -> None:
+    by_name = cli("compare", "explain-tree", "explain-tree", "--json")
+    assert json.loads(by_name.out)["texts"][0]["n_same"] == 1
+    assert "explain-treee" in cli("compare", "explain-tree", "explain-treee").line
 
 
-def test_the_report_stands_alone_and_escapes_what_it_shows(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_the_report_stands_alone_and_escapes_what_it_shows(cli: Cli, tmp_path: Path) -> None:
     paths = [_write(tmp_path / f"<b>{name}", _kept(less)) for name, less in (("a", 0), ("b", 1))]
     out = tmp_path / "report.html"
-    assert cli("diff", *paths, "-o", out, "--fail-if", "text differs").code == 1
+    assert cli("compare", *paths, "-o", out, "--fail-if", "text differs").code == 1
     page = out.read_text("utf-8")
     assert "http" not in page
     assert "<script" not in page
     assert "<b>a" not in page
     assert "&lt;b&gt;a" in page
-    assert "prefers-color-scheme:dark" in page
-    assert "already" in cli("diff", *paths, "-o", out).line
+    assert "color-scheme: light dark" in page
+    assert "already" in cli("compare", *paths, "-o", out).line
 
 
-def test_every_setting_that_differs_is_told(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_every_setting_that_differs_is_told(cli: Cli, tmp_path: Path) -> None:
     """Sampling, the machine and the models too: else a gate blames what was not changed."""
     bf16 = Models(target=ModelInfo(name="table", vocab=6, dtype="bfloat16", hash="b" * 32))
     changes = {"temperature": 0.9, "top_p": 0.5, "seed": 3, "max_new_tokens": 7}
@@ -166,12 +167,12 @@ def test_every_setting_that_differs_is_told(cli: Cli, tmp_path: Path) -> None:  
     assert isinstance(header, Header)
     header.knobs, header.models, header.env = header.knobs | changes, bf16, {"threads": 4, "products": "compiled"}
     paths = [write_trace(tmp_path / name, events) for name, events in zip("ab", made, strict=True)]
-    told = json.loads(cli("diff", *paths, "--json").out)["settings"]
+    told = json.loads(cli("compare", *paths, "--json").out)["settings"]
     assert told.keys() >= changes.keys() | {"target", "target weights", "threads", "products"}
-    assert told["top_p"] == [["1"], [".50"]]
+    assert told["top_p"] == ["1", ".50"]
 
 
-def test_nothing_is_said_of_texts_that_are_not_on_record(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_nothing_is_said_of_texts_that_are_not_on_record(cli: Cli, tmp_path: Path) -> None:
     """An engine's counts tell how many tokens came; two unlike runs of one length are not equal for that."""
     paths = [tmp_path / "a.sv.jsonl", tmp_path / "b.sv.jsonl"]
     for path, kept in zip(paths, ([2, 0], [0, 2]), strict=True):
@@ -180,10 +181,10 @@ def test_nothing_is_said_of_texts_that_are_not_on_record(cli: Cli, tmp_path: Pat
                 writer.round(n_drafted=4)
                 writer.committed([-1] * (n + 1), [""] * (n + 1), n_accepted=n)
         path.with_name(path.name + ".gz").rename(path.with_suffix(".gz"))
-    done = cli("diff", *(path.with_suffix(".gz") for path in paths), "--fail-if", "text differs")
+    done = cli("compare", *(path.with_suffix(".gz") for path in paths), "--fail-if", "text differs")
     assert done.code == 1
     assert "not on record" in done.out
-    assert "fails   text differs: texts are not on record" in done.out
+    assert "fails  text differs  texts are not on record" in done.out
     assert "equal" not in done.out
     compared = json.loads(cli("compare", *(path.with_suffix(".gz") for path in paths), "--json").out)
     assert (compared["n_same"], compared["parted"]) == (None, None)
