@@ -190,7 +190,7 @@ def _sweep(method: str, trace: Path, target: str | None) -> None:
     """Put what every head says into the trace itself."""
     swept = trace.with_name(f"swept-{trace.name.removesuffix('.gz')}")
     named = [] if target is None else ["--target", target]
-    if specviz(["sweep", method, str(trace), *named, "--write", str(swept)]) != 0:
+    if specviz(["whatif", str(trace), "--sweep", method, *named, "--write", str(swept)]) != 0:
         raise click.ClickException(f"{trace.name} could not be swept")
     swept.with_name(swept.name + ".gz").replace(trace)
 

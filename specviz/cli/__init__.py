@@ -26,16 +26,13 @@ _TABLE = (
     ("run.run", "Decode a prompt, round by round, and say what speculation brought."),
     ("look.tui", "Watch a run live, or replay a trace, in the terminal."),
     ("look.web", "Watch a run live, or look at a trace, in the browser."),
-    ("look.report", "Save a recorded run as one HTML page that plays."),
-    ("look.export", "Save a round as SVG, PNG or GIF, or the tables of a trace."),
-    ("look.stats", "Print the metrics of a trace."),
-    ("look.query", "Ask recordings by SQL: runs, prompts, rounds and tests as tables."),
-    ("look.whatif", "Decide recorded rounds again with another verifier, a shorter draft, other draws."),
+    ("look.export", "Save a run as one HTML page that plays, a round as SVG, PNG or GIF, the tables of a trace."),
+    ("look.stats", "Print the metrics of traces, or ask them by SQL."),
+    ("look.whatif", "Decide recorded rounds again: another verifier, a shorter draft, other draws, other early exits."),
     (
         "measure.compare",
         "Say what differs between recordings, or sets of them; or compare verifiers on the same drafts.",
     ),
-    ("measure.sweep", "Replay early-exit settings on a recorded text, without decoding again."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
     ("outside.import", "Turn a log or report of another engine into a trace."),
@@ -47,9 +44,13 @@ _TABLE = (
 )
 HOMES = {home.rpartition(".")[2]: home if home.startswith("specviz_") else f"{__name__}.{home}" for home, _ in _TABLE}
 COMMANDS = {home.rpartition(".")[2]: words for home, words in _TABLE}
+FIRST = "…"  # among what is put in front: the first argument that is no option
 # What a command of the version before is called now: the command, and what is put in front of its arguments. Each goes
 # on for one version, says its new name and stands in no help.
 OLD_NAMES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "report": ("export", ("--html",)),
+    "query": ("stats", ("--sql", FIRST)),
+    "sweep": ("whatif", ("--sweep", FIRST)),
     "diff": ("compare", ()),
     "convert": ("models", ("convert",)),
     "schema": ("doctor", ("--schema",)),
@@ -135,7 +136,7 @@ class LazyGroup(click.Group):
                 f"specviz: '{name}' is now '{' '.join((new, *front))}'; the old name goes with the next version",
                 file=sys.stderr,
             )
-            args = [new, *front, *args[1:]]
+            args = [new, *_in_front(front, args[1:])]
         elif name not in self._words and not name.startswith("-"):
             raise click.UsageError(f"no command '{name}'{suggestion(name, self._words)}", ctx)
         return super().resolve_command(ctx, args)
@@ -151,6 +152,14 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             ctx.exit(CLOSED_PIPE)
+
+
+def _in_front(front: Sequence[str], args: Sequence[str]) -> list[str]:
+    """The arguments behind the words of a new name; alone where the first argument, which these need, is none."""
+    if FIRST not in front:
+        return [*front, *args]
+    at = next((k for k, each in enumerate(args) if not each.startswith("-")), None)
+    return list(args) if at is None else [*front[:-1], args[at], *args[:at], *args[at + 1 :]]
 
 
 def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

@@ -20,11 +20,11 @@ from specviz.verifiers import all_verifiers, get_verifier
 
 NOT_SWEPT = (
     "the trace does not hold what the exit heads say of its text; "
-    "'specviz sweep METHOD TRACE --write FILE' adds what they say"
+    "'specviz whatif TRACE --sweep METHOD --write FILE' adds what they say"
 )
 ALONE = (
     "is replayed from what the exit heads say, with nothing else changed: leave the others out; where the trace does "
-    "not hold that, 'specviz sweep METHOD TRACE --write FILE' adds what they say"
+    "not hold that, 'specviz whatif TRACE --sweep METHOD --write FILE' adds what they say"
 )
 
 

@@ -344,7 +344,7 @@ def test_the_address_sets_the_sliders(exit_trace: Path, open_page: Open) -> None
 def test_without_the_heads_answers_the_page_gives_the_command(unswept_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=unswept_trace), "exits", show="other settings")
     assert not at.exception
-    assert f"specviz sweep specbound {unswept_trace} --write" in at.code[0].value
+    assert f"specviz whatif {unswept_trace} --sweep specbound --write" in at.code[0].value
     assert at.button(key="sweep").label == "Ask the heads now"
 
 
@@ -362,9 +362,10 @@ def test_a_run_without_exits_gives_the_reason(tmp_path: Path, open_page: Open) -
 def test_the_sweep_asks_with_the_runs_own_method_and_heads() -> None:
     header: Any = exit_events(method="layerskip", heads=("lens",))[0]
     assert arguments(header, "a", "b", "t") == [
-        "sweep",
-        "layerskip",
+        "whatif",
         "a",
+        "--sweep",
+        "layerskip",
         "--heads",
         "lens",
         "--target",
@@ -373,7 +374,7 @@ def test_the_sweep_asks_with_the_runs_own_method_and_heads() -> None:
         "b",
     ]
     plain: Any = make_events()[0]
-    assert arguments(plain, "a", "b") == ["sweep", "specbound", "a", "--write", "b"]
+    assert arguments(plain, "a", "b") == ["whatif", "a", "--sweep", "specbound", "--write", "b"]
 
 
 def test_a_sweep_that_fails_says_why_and_one_that_ends_gives_its_trace(tmp_path: Path, exit_trace: Path) -> None:

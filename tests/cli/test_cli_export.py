@@ -145,7 +145,7 @@ def test_without_a_browser_it_is_told_what_to_install(
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
 @pytest.mark.parametrize(
     "words",
-    [("report",), ("compare",), ("export", "--csv"), ("export", "--parquet")],
+    [("export", "--html"), ("compare",), ("export", "--csv"), ("export", "--parquet")],
     ids=" ".join,
 )
 def test_who_may_not_read_the_trace_may_not_read_what_is_made_of_it(

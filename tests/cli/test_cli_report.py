@@ -1,4 +1,4 @@
-"""`specviz report`: one file with everything in it, from every recording; what it refuses and how."""
+"""`specviz export --html`: one file with everything in it, from every recording; what it refuses and how."""
 
 import base64
 import gzip
@@ -32,7 +32,7 @@ def _held(page: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [name for name in RECORDINGS if name not in _LONG])
 def test_a_recording_becomes_one_file(name: str, cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "page.html"
-    done = cli("report", RECORDINGS[name], "-o", out)
+    done = cli("export", "--html", RECORDINGS[name], "-o", out)
     assert (done.code, done.out) == (0, f"{out}\n")
     page = out.read_text("utf-8")
     held = _held(page)
@@ -46,7 +46,7 @@ def test_a_recording_becomes_one_file(name: str, cli: Cli, tmp_path: Path) -> No
 def test_the_same_trace_gives_the_same_bytes(cli: Cli, tmp_path: Path) -> None:
     pages = [tmp_path / "a.html", tmp_path / "b.html"]
     for page in pages:
-        assert cli("report", RECORDINGS["code-draft"], "-o", page, "--quiet") == (0, f"{page}\n", "")
+        assert cli("export", "--html", RECORDINGS["code-draft"], "-o", page, "--quiet") == (0, f"{page}\n", "")
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
@@ -85,7 +85,7 @@ def test_without_a_name_it_lies_here_by_the_name_of_the_trace(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli("report", RECORDINGS["sums-ar"]).out == "sums-ar.html\n"
+    assert cli("export", "--html", RECORDINGS["sums-ar"]).out == "sums-ar.html\n"
     assert (tmp_path / "sums-ar.html").is_file()
 
 
@@ -94,23 +94,23 @@ def test_one_that_comes_with_the_package_goes_by_its_name(
 ) -> None:
     monkeypatch.setattr("specviz.trace.bundled.bundled_traces", lambda: RECORDINGS)
     monkeypatch.chdir(tmp_path)
-    assert cli("report", "sums-draft").code == 0
-    assert "no trace sums-drift" in cli("report", "sums-drift").line
+    assert cli("export", "--html", "sums-draft").code == 0
+    assert "no trace sums-drift" in cli("export", "--html", "sums-drift").line
 
 
 def test_a_file_that_is_there_is_left_alone(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "mine.html"
     out.write_text("mine")
-    assert "--force" in cli("report", RECORDINGS["sums-ar"], "-o", out).line
+    assert "--force" in cli("export", "--html", RECORDINGS["sums-ar"], "-o", out).line
     assert out.read_text() == "mine"
-    assert cli("report", RECORDINGS["sums-ar"], "-o", out, "--force").code == 0
+    assert cli("export", "--html", RECORDINGS["sums-ar"], "-o", out, "--force").code == 0
     assert out.read_text() != "mine"
 
 
 def test_the_trace_is_not_written_over(cli: Cli, tmp_path: Path) -> None:
     trace = tmp_path / "run.sv.jsonl.gz"
     trace.write_bytes(RECORDINGS["sums-ar"].read_bytes())
-    assert "is what is read" in cli("report", trace, "-o", trace, "--force").line
+    assert "is what is read" in cli("export", "--html", trace, "-o", trace, "--force").line
     assert trace.read_bytes() == RECORDINGS["sums-ar"].read_bytes()
 
 
@@ -119,13 +119,13 @@ def test_the_trace_is_not_written_over(cli: Cli, tmp_path: Path) -> None:
     [("no/such/page.html", "there is no folder"), (".", "it is a folder"), ("/dev/null", "no plain file")],
 )
 def test_a_place_where_no_file_can_be(cli: Cli, out: str, said: str, tmp_path: Path) -> None:
-    assert said in cli("report", RECORDINGS["sums-ar"], "-o", tmp_path / out).line
+    assert said in cli("export", "--html", RECORDINGS["sums-ar"], "-o", tmp_path / out).line
 
 
 def test_what_is_no_trace_is_refused(cli: Cli, tmp_path: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("no trace\n")
-    assert "not a specviz trace" in cli("report", other, "-o", tmp_path / "x.html").line
+    assert "not a specviz trace" in cli("export", "--html", other, "-o", tmp_path / "x.html").line
     assert not (tmp_path / "x.html").exists()
 
 

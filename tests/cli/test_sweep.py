@@ -1,4 +1,4 @@
-"""`specviz sweep` on recorded runs: what it replays is what was run, and what it refuses."""
+"""`specviz whatif --sweep` on recorded runs: what it replays is what was run, and what it refuses."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from specviz.cli.measure.sweep import command
+from specviz.cli.look.whatif import command
 from specviz.cli.measure.values import each_value
 from specviz.commands import Start
 from specviz.cost.exit_replay import ExitKnobs, queries, rounds
@@ -37,8 +37,9 @@ def record(folder: str, path: Path, method: str = "specbound", **knobs: Any) -> 
     return recorder.path
 
 
-def sweep(*words: Any) -> Result:
-    return CliRunner().invoke(command, [str(word) for word in words], catch_exceptions=False)
+def sweep(method: str, *words: Any) -> Result:
+    asked = ["--sweep", method, *(str(word) for word in words)]
+    return CliRunner().invoke(command, asked, catch_exceptions=False)
 
 
 @pytest.mark.parametrize(

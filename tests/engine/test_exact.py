@@ -301,6 +301,20 @@ def test_attention_that_rounds_otherwise_is_found_out(
         assert parts(adapter) == 0
 
 
+def test_sums_over_keys_in_blocks_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As MKL's compatible products are: from some rows on, what lies behind 64 slots is added up by itself."""
+    widths, sums = PassWidths(8, most=64, piece=64, longest=128), torch.bmm
+
+    def in_blocks(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        if left.shape[1] < 48:
+            return sums(left, right)
+        return sums(left[..., :64], right[:, :64]) + sums(left[..., 64:], right[:, 64:])
+
+    tried = Attention(exact(), widths)
+    monkeypatch.setattr(torch, "bmm", in_blocks)
+    assert not tried.paths_hold()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_product_that_rounds_otherwise_is_found_out(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where 33 rows are multiplied at once or more, in one number of the last place: passes are kept shorter."""

@@ -134,7 +134,9 @@ def look(path: Path) -> list[int]:
     """Everything that reads a trace, on this one: exit codes of the commands. Whatever is no SpecvizError is raised."""
     codes = [main(["stats", str(path), "--json"]), main(["stats", str(path), "--check"])]
     if b'"exit_table"' in path.read_bytes():
-        codes.append(main(["sweep", "specbound", str(path), "--alpha", "0.5", "--tau", "0.5,0.9", "--json"]))
+        codes.append(
+            main(["whatif", str(path), "--sweep", "specbound", "--alpha", "0.5", "--tau", "0.5,0.9", "--json"])
+        )
     try:
         frames(path, n=2)
     except SpecvizError:

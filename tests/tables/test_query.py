@@ -1,4 +1,4 @@
-"""`specviz query`: SQL over recordings and exports, what it says of bad input, and what it cannot reach."""
+"""`specviz stats --sql`: SQL over recordings and exports, what it says of bad input, and what it cannot reach."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ IDENTITIES = (
 
 
 def _asked(cli: Cli, sql: str, *traces: object) -> list[dict[str, Any]]:
-    done = cli("query", "--json", sql, *traces)
+    done = cli("stats", "--json", "--sql", sql, *traces)
     assert done.code == 0, done.err
     found: list[dict[str, Any]] = json.loads(done.out)["rows"]
     return found
@@ -133,27 +133,27 @@ def test_many_sources_are_told_apart(cli: Cli, tmp_path: Path) -> None:
 
 def test_table_and_csv(cli: Cli) -> None:
     sql = "select round, walk_end, n_accepted / 2.0 as half, null as none, '=1' as text from rounds order by all"
-    told = cli("query", sql, TRACE)
+    told = cli("stats", "--sql", sql, TRACE)
     assert told.code == 0
     assert all(word in told.out for word in ("round", "walk_end", "half", "–"))
-    rows = list(csv.DictReader(io.StringIO(cli("query", "--csv", sql, TRACE).out)))
+    rows = list(csv.DictReader(io.StringIO(cli("stats", "--csv", "--sql", sql, TRACE).out)))
     assert len(rows) == len(_asked(cli, sql, TRACE)) > 0
     assert {row["text"] for row in rows} == {"'=1"}
 
 
 def test_what_is_too_wide_is_told_row_by_row(cli: Cli) -> None:
-    told = cli("query", "select * from rounds limit 2", TRACE).out
+    told = cli("stats", "--sql", "select * from rounds limit 2", TRACE).out
     columns = next(table.columns for table in WHOLE if table.name == "rounds")
     assert [line.split()[0] for line in told.splitlines()] == ["row", "run", *(c.name for c in columns)] * 2
 
 
 def test_every_column_is_told(cli: Cli) -> None:
-    told = json.loads(cli("query", "--tables", "--json").out)
+    told = json.loads(cli("stats", "--tables", "--json").out)
     for table in WHOLE:
         sql = f"select * from {table.name}"
-        found = json.loads(cli("query", "--json", sql, TRACE).out)["columns"]
+        found = json.loads(cli("stats", "--json", "--sql", sql, TRACE).out)["columns"]
         assert found == [column["name"] for column in told[table.name]]
-    page = cli("query", "--tables").out
+    page = cli("stats", "--tables").out
     assert all(column["help"].split()[0] in page for table in told.values() for column in table)
 
 
@@ -182,26 +182,26 @@ def test_a_wrong_or_reaching_statement_is_one_line(
     sql: str, words: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert words in cli("query", sql.format(trace=TRACE), TRACE).line
+    assert words in cli("stats", "--sql", sql.format(trace=TRACE), TRACE).line
     assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_traces_are_one_line(cli: Cli, tmp_path: Path) -> None:
     ask = "select count(*) as n from rounds"
-    assert "no trace" in cli("query", ask, tmp_path / "none.sv.jsonl.gz").line
-    assert "no trace fits" in cli("query", ask, tmp_path / "*.gz").line
-    assert "folder without a trace" in cli("query", ask, tmp_path).line
-    assert "a trace to ask" in cli("query", ask).line
-    assert "--csv and --json" in cli("query", ask, TRACE, "--csv", "--json").line
+    assert "no trace" in cli("stats", "--sql", ask, tmp_path / "none.sv.jsonl.gz").line
+    assert "no trace fits" in cli("stats", "--sql", ask, tmp_path / "*.gz").line
+    assert "folder without a trace" in cli("stats", "--sql", ask, tmp_path).line
+    assert "a trace to ask" in cli("stats", "--sql", ask).line
+    assert "--csv and --json" in cli("stats", "--sql", ask, TRACE, "--csv", "--json").line
     other = tmp_path / "other"
     other.mkdir()
     with (other / "rounds.parquet").open("wb") as file:
         schema = pa.schema([("query", pa.int64()), ("rounds", pa.int64())])
         with parquet_file(file, schema) as writer:
             writer.write_table(schema.empty_table())
-    assert "no column 'round'; did you mean 'rounds'?" in cli("query", ask, other).line
+    assert "no column 'round'; did you mean 'rounds'?" in cli("stats", "--sql", ask, other).line
     (other / "rounds.parquet").write_bytes(b"PAR1")
-    assert "export it again" in cli("query", ask, other).line
+    assert "export it again" in cli("stats", "--sql", ask, other).line
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -213,7 +213,7 @@ def test_a_torn_trace_is_read_as_far_as_it_goes(packed: bool, cli: Cli, tmp_path
     path = tmp_path / ("torn.sv.jsonl.gz" if packed else "torn.sv.jsonl")
     path.write_bytes(whole[: len(whole) * 3 // 4] if packed else plain[: len(plain) * 3 // 4])
     sql = "select count(*) as n from rounds"
-    done = cli("query", "--json", sql, path)
+    done = cli("stats", "--json", "--sql", sql, path)
     assert done.code == 0
     assert "breaks off: read as far as it goes" in done.err
     assert 0 < json.loads(done.out)["rows"][0]["n"] <= _asked(cli, sql, TRACE)[0]["n"]
@@ -227,4 +227,4 @@ def test_columns_of_one_name_are_told_apart(cli: Cli) -> None:
 @pytest.mark.parametrize("library", ["duckdb", "pyarrow"])
 def test_without_its_libraries_it_names_the_extra(library: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    assert "pip install 'specviz-llm[scale]'" in cli("query", "select 1", TRACE).line
+    assert "pip install 'specviz-llm[scale]'" in cli("stats", "--sql", "select 1", TRACE).line

@@ -76,7 +76,7 @@ def test_four_gigabytes_in_a_small_file_are_one_line(data: Callable[[], bytes], 
 
 
 @pytest.mark.parametrize(
-    "words", [["stats"], ["stats", "--check"], ["sweep", "specbound"], ["tui", "--replay"]], ids=str
+    "words", [["stats"], ["stats", "--check"], ["whatif", "--sweep", "specbound"], ["tui", "--replay"]], ids=str
 )
 def test_too_much_of_what_is_right_names_the_flag(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

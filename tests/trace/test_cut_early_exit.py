@@ -43,7 +43,7 @@ def test_a_sweep_of_what_was_cut_off_is_a_table_or_one_line(
     codes = set()
     for k in range(1, len(body)):
         path = written(tmp_path / "a.sv.jsonl", body[:k] + table)
-        code = main(["sweep", method, str(path), *flags, "--tau", "0.5,0.9", "--json"])
+        code = main(["whatif", str(path), "--sweep", method, *flags, "--tau", "0.5,0.9", "--json"])
         out, err = capsys.readouterr()
         has_text = any(isinstance(event, Commit) for event in body[:k])
         assert code == (0 if has_text else 2), err
@@ -54,7 +54,9 @@ def test_a_sweep_of_what_was_cut_off_is_a_table_or_one_line(
 
 def test_a_head_s_words_about_another_prompt_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     others = [msgspec.structs.replace(e, q=1) if isinstance(e, ExitTable) else e for e in EVENTS]
-    assert main(["sweep", "specbound", str(written(tmp_path / "a.sv.jsonl", others)), "--alpha", "0.5"]) == 2
+    assert (
+        main(["whatif", str(written(tmp_path / "a.sv.jsonl", others)), "--sweep", "specbound", "--alpha", "0.5"]) == 2
+    )
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "a 'exit_table' record of query 1, but no prompt of it" in err
@@ -70,7 +72,7 @@ def test_a_head_s_words_of_nowhere_are_one_line(
     at = max(k for k, event in enumerate(EVENTS) if isinstance(event, ExitTable))
     lines[at] = json.dumps(json.loads(lines[at]) | values).encode()
     (tmp_path / "a.sv.jsonl").write_bytes(b"\n".join(lines) + b"\n")
-    assert main(["sweep", "specbound", str(tmp_path / "a.sv.jsonl"), "--alpha", "0.5"]) == 2
+    assert main(["whatif", str(tmp_path / "a.sv.jsonl"), "--sweep", "specbound", "--alpha", "0.5"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
 

@@ -141,7 +141,7 @@ def test_a_node_far_from_its_text_is_refused_everywhere(
     at = next(k for k, line in enumerate(lines) if line.startswith(b'{"ev":"node"'))
     lines[at] = put(json.loads(lines[at]), ("pos",), pos)
     (tmp_path / "a.sv.jsonl").write_bytes(b"".join(lines))
-    for words in (["stats"], ["stats", "--check"], ["sweep", "specbound"], ["tui", "--replay"]):
+    for words in (["stats"], ["stats", "--check"], ["whatif", "--sweep", "specbound"], ["tui", "--replay"]):
         assert main([*words, str(tmp_path / "a.sv.jsonl")]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)

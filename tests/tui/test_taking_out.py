@@ -86,7 +86,7 @@ async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(
         await taken(pilot, "html")
     assert len(list(here.glob("*.svg"))) == 2
     assert any("cannot write" in message and "Permission denied" in message for message in told)
-    assert any("specviz report" in message for message in told)
+    assert any("specviz export --html" in message for message in told)
 
 
 async def test_a_link_leads_back_to_the_node(tree_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

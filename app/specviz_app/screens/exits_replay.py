@@ -1,8 +1,8 @@
 """The part of page Early exit about other settings on the recorded text, recomputed while a slider moves.
 
-What to do when a trace does not hold what the exit heads say: the command, and a button that runs it. `specviz sweep`
-is a process of its own: it loads the model and asks its exit heads about the text. The pages know no model, so they ask
-the command line, which says in one line on standard error what went wrong.
+What to do when a trace does not hold what the exit heads say: the command, and a button that runs it. The pages
+know no model, so they ask the command line, `specviz whatif --sweep`, which loads it in a process of its own and says
+in one line on standard error what went wrong.
 """
 
 import shlex
@@ -37,7 +37,7 @@ def arguments(header: Header, trace: str, out: str, target: str = "") -> list[st
     method = replayed_as(header)
     heads = [str(head) for head in header.knobs.get("heads") or ()][:1]
     more = (["--heads", *heads] if heads else []) + (["--target", target] if target else [])
-    return ["sweep", method, trace, *more, "--write", out]
+    return ["whatif", trace, "--sweep", method, *more, "--write", out]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""`specviz export`: a round as a picture or a film, or a whole trace as tables."""
+"""`specviz export`: a run as a page that plays, a round as a picture or a film, a whole trace as tables."""
 
 import re
 from collections.abc import Sequence
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 _PHASES = ("root", "draft", "verify", "accept", "close", "commit")
 _PLACE = re.compile(r"(?:q(?P<q>\d{1,6})[/.]?)?r?(?P<r>\d{1,9})(?:[/.]n(?P<n>\d{1,9}))?", re.IGNORECASE)
 _MOST_ROUNDS = 12  # of a GIF: some 1 MB and ten seconds of work each
-_PICTURES, _FOLDERS = ("gif", "svg", "png"), ("csv", "parquet")
+_PAGES, _PICTURES, _FOLDERS = ("html",), ("gif", "svg", "png"), ("csv", "parquet")
 _DIR = click.Path(path_type=Path, file_okay=False)
 
 
 @click.command("export")
 @click.argument("trace")
+@flag("--html", "The whole run as one page that plays: no server, no network, nothing to install.")
 @text("--gif", "rN[-rM]", "A round as it goes, or several, as an animated GIF.")
 @text("--svg", "rN[/nID]", "The stage at a round, with a node chosen if one is named, as SVG.")
 @text("--png", "rN[/nID]", "The same as PNG.")
@@ -34,7 +35,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 )
 @flag("--narrow", "With --parquet: only what was decided, some 13 bytes a round; no text, no times, p and q rounded.")
 @click.option(
-    "--out", "-o", type=click.Path(path_type=Path), help="File to write [default: TRACE's name and the round]."
+    "--out", "-o", type=click.Path(path_type=Path), help="File to write [default: TRACE's name, and the round]."
 )
 @click.option(
     "--phase", type=click.Choice(_PHASES), help="With --svg and --png: the end of this phase [default: the last]."
@@ -46,13 +47,15 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @quiet()
 @max_mb_option
 def command(trace: str, **given: Any) -> None:
-    """Save a round as SVG, PNG or GIF, or the tables of a trace as CSV or Parquet.
+    """Save a run as a page that plays, a round as SVG, PNG or GIF, or the tables of a trace as CSV or Parquet.
 
     TRACE is a recorded trace, or the name of one that comes with the package. A round is written as r37, q2/r5 of
-    another query, r37/n14 with a node. Pictures show the text of the run, prompt included. The page of
-    'specviz report' draws them in Chromium or Chrome, which must be on this machine.
+    another query, r37/n14 with a node. The page holds every round with the reason of every node, and opens from disk.
+    It draws the pictures too, in Chromium or Chrome, which must be on this machine. Both show the text of the run,
+    prompt included.
 
     \b
+      specviz export run.sv.jsonl.gz --html -o run.html
       specviz export run.sv.jsonl.gz --gif r4 -o round.gif
       specviz export run.sv.jsonl.gz --svg r4/n14 --theme dark
       specviz export run.sv.jsonl.gz --csv tables
@@ -60,17 +63,19 @@ def command(trace: str, **given: Any) -> None:
     if given["chrome"] is not None:
         raise SpecvizError(
             "--chrome: Chrome traces are not written any more; --parquet DIR writes rounds, nodes and tests, and "
-            "'specviz query' asks them by SQL"
+            "'specviz stats --sql' asks them"
         )
-    asked = [kind for kind in (*_PICTURES, *_FOLDERS) if given[kind] is not None]
+    asked = [kind for kind in (*_PAGES, *_PICTURES, *_FOLDERS) if given[kind] not in (None, False)]
     if len(asked) != 1:
         seen = f" together: {', '.join(f'--{kind}' for kind in asked)}" if asked else ""
         raise SpecvizError(
-            f"name one thing to export{seen}; one of --gif r4, --svg r4, --png r4, --csv DIR, --parquet DIR"
+            f"name one thing to export{seen}; one of --html, --gif r4, --svg r4, --png r4, --csv DIR, --parquet DIR"
         )
     kind = asked[0]
     _refuse_unused(kind, given)
-    if kind in _FOLDERS:
+    if kind in _PAGES:
+        _page(trace, given)
+    elif kind in _FOLDERS:
         _tables(trace, kind, given)
     else:
         _picture(trace, kind, given)
@@ -79,7 +84,7 @@ def command(trace: str, **given: Any) -> None:
 def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
     """Raises SpecvizError for an option that this kind has no use for: it would be ignored without a word."""
     source = click.get_current_context().get_parameter_source
-    uses = {"phase": ("svg", "png"), "speed": ("gif",), "out": _PICTURES}
+    uses = {"phase": ("svg", "png"), "speed": ("gif",), "out": (*_PAGES, *_PICTURES)}
     uses |= {"narrow": ("parquet",), "theme": _PICTURES, "width": _PICTURES}
     for name, kinds in uses.items():
         if kind not in kinds and source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -88,6 +93,25 @@ def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
 
 def _or(kinds: Sequence[str]) -> str:
     return " or ".join(f"--{kind}" for kind in kinds)
+
+
+def _page(trace: str, given: dict[str, Any]) -> None:
+    from specviz.cli.look.written import refuse_place, unwritten
+    from specviz.trace import resolve
+    from specviz.view.stage.notebook import saved, trace_title
+
+    path = resolve(trace)
+    written = given["out"] or Path(f"{trace_title(path)}.html")
+    refuse_place(written, path, given["force"])
+    page = saved(path)
+    try:
+        page.save(written)
+    except OSError as error:
+        raise unwritten(written, error) from None
+    click.echo(running(str(written)))
+    if not given["quiet"]:
+        size = written.stat().st_size / 1e3
+        narrate(f"specviz: {page.n_rounds:,} rounds, {size:,.0f} kB; open it in a browser")
 
 
 def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
@@ -180,7 +204,7 @@ def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:
     if len(indexes) > _MOST_ROUNDS:
         raise SpecvizError(
             f"--gif {place}: {len(indexes)} rounds are too many for one GIF, {_MOST_ROUNDS} at most; "
-            "'specviz report' saves a whole run that plays"
+            "'--html' saves a whole run that plays"
         )
     return film(posed_page(builder, indexes, given["theme"], given["width"]), indexes, given["speed"])
 

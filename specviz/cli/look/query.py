@@ -1,13 +1,11 @@
-"""`specviz query`: recordings as tables, asked by SQL."""
+"""`specviz stats --sql`: recordings as tables, asked by SQL."""
 
 import csv
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from specviz.cli.flags import flag, max_mb_option
 from specviz.cli.printing import echo_json, narrate, table_of
 from specviz.errors import SpecvizError
 from specviz.text import running
@@ -21,32 +19,14 @@ _NARROWEST = 100
 _SHOWN = 100  # rows of a table for people; --csv and --json have all
 
 
-@click.command("query")
-@click.argument("sql", required=False)
-@click.argument("traces", nargs=-1)
-@flag("--tables", "Show the tables, their columns and what these mean.")
-@flag("--csv as_csv", "CSV on standard output.")
-@flag("--json as_json", "One JSON object on standard output: columns and rows.")
-@max_mb_option
-def command(sql: str | None, traces: tuple[str, ...], tables: bool, as_csv: bool, as_json: bool) -> None:
-    """Ask recordings by SQL (DuckDB). It only reads, and no file but the TRACES can be reached from it.
-
-    TRACES are traces, folders of them, patterns in quotes, or folders that 'specviz export --parquet' wrote, as many as
-    you like. Tables: runs, requests, rounds, nodes, tests; the column run says which recording a row is of.
-
-    \b
-      specviz query 'select run, avg(n_emitted) from rounds group by run' run.sv.jsonl.gz
-      specviz query "select depth, avg((status = 'accepted')::int) from tests group by depth" 'runs/*.gz'
-      specviz query --tables
-    """
+def answer(sql: str, traces: Sequence[str], as_csv: bool, as_json: bool) -> None:
+    """Print what a statement finds in traces, folders of them, patterns, and folders of tables. Raises SpecvizError."""
     if as_csv and as_json:
         raise SpecvizError("--csv and --json together; give one of them")
-    if tables:
-        _print_tables(as_json)
-        return
-    if sql is None or not traces:
-        lacking = "a statement and a trace" if sql is None else "a trace to ask"
-        raise SpecvizError(f"query needs {lacking}: specviz query 'select count(*) from rounds' run.sv.jsonl.gz")
+    if not traces:
+        raise SpecvizError(
+            "--sql needs a trace to ask: specviz stats --sql 'select count(*) from rounds' run.sv.jsonl.gz"
+        )
     from specviz.tables.database import ask
 
     found = ask(sql, traces)
@@ -118,7 +98,8 @@ def _shown(cell: Any) -> str:
     return running(str(cell))
 
 
-def _print_tables(as_json: bool) -> None:
+def print_tables(as_json: bool) -> None:
+    """The tables, their columns and what these mean."""
     from specviz.console import standard_output
     from specviz.tables.rows import WHOLE, TableColumn
 

@@ -1,4 +1,4 @@
-"""`specviz stats`: the metrics of recorded runs, as tables or one JSON object on standard output."""
+"""`specviz stats`: the metrics of recorded runs, and tables of them asked by SQL, for people or as JSON."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -8,9 +8,9 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.flags import flag, max_mb_option
+from specviz.cli.flags import flag, max_mb_option, text
 from specviz.cli.printing import echo_json, narrate
-from specviz.errors import TraceError
+from specviz.errors import SpecvizError, TraceError
 from specviz.events import Calibration, End, Event, Header, RoundStart
 from specviz.metrics import Metrics, Tally
 from specviz.text import running
@@ -34,11 +34,14 @@ class Measured(msgspec.Struct):
 
 
 @click.command("stats")
-@click.argument("files", metavar="FILE [FILE]...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE [FILE]...", nargs=-1)
 @flag("--json as_json", "One JSON object on standard output.")
 @flag("--check", "Decide every recorded test again, and compare the file's hash.")
+@text("--sql", "SELECT", "Ask the files by SQL (DuckDB), which only reads.")
+@flag("--csv as_csv", "With --sql: CSV on standard output.")
+@flag("--tables", "Show what --sql can ask: the tables, their columns and what these mean.")
 @max_mb_option
-def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
+def command(files: tuple[str, ...], as_json: bool, check: bool, sql: str | None, as_csv: bool, tables: bool) -> None:
     """Print what a trace says: the run in one line, what stands out with the rounds that show it, then every metric:
     whole run, per position, per depth, with 95 % intervals.
 
@@ -50,7 +53,29 @@ def command(files: tuple[Path, ...], as_json: bool, check: bool) -> None:
     Intervals of ratios are by the delta method over rounds (over queries from 8 queries on), those of shares by
     Wilson. With several files --json gives {"runs": [..]}. A trace that is still being recorded is measured as far as
     it goes.
+
+    With --sql the files may also be folders of traces, patterns in quotes, and folders that 'specviz export --parquet'
+    wrote. Tables: runs, requests, rounds, nodes, tests; the column run says which recording a row is of.
+
+    \b
+      specviz stats run.sv.jsonl.gz
+      specviz stats --sql 'select run, avg(n_emitted) from rounds group by run' 'runs/*.gz'
     """
+    if tables or sql is not None:
+        from specviz.cli.look import query
+
+        if check:
+            raise SpecvizError("--check says nothing of --sql; leave one of them out")
+        query.print_tables(as_json) if tables else query.answer(sql or "", files, as_csv, as_json)
+        return
+    if as_csv:
+        raise SpecvizError("--csv is for what --sql finds; 'specviz export --csv DIR' writes whole tables")
+    if not files:
+        raise click.MissingParameter(param_type="argument", param_hint="'FILE [FILE]...'")
+    _measure([Path(name) for name in files], as_json, check)
+
+
+def _measure(files: list[Path], as_json: bool, check: bool) -> None:
     from specviz.engines.watch import picture_of, read_history
     from specviz.engines.watch.history import is_history
 

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from specviz.cli.flags import JSON, max_mb_option, text
+from specviz.cli.measure.sweep import sweep as replay_exits
+from specviz.cli.measure.sweep import sweep_options
 from specviz.cli.printing import echo_json, echo_sections, table_of
 from specviz.cost.exit_grid import AXES
 from specviz.errors import SpecvizError, suggestion
@@ -41,6 +43,10 @@ _PLACE = re.compile(r"(?:q(\d{1,6})\.?)?r(\d{1,9})")
 @text("--knob", "NAME=VALUE", "A knob of the verifier, or one that leaves a part of the draft: gamma=2.", multiple=True)
 @text("--u", "nID=U", "With --at: another uniform for the test or draw of a node, as n14=0.2.", multiple=True)
 @click.option("--seed", type=click.IntRange(0, LAST_SEED), help="The draws of another seed; the draft stays.")
+@text(
+    "--sweep", "METHOD", "Early exits under every combination of the settings below: specbound, adadecode, layerskip."
+)
+@sweep_options
 @JSON
 @max_mb_option
 def command(
@@ -50,13 +56,23 @@ def command(
     knob: tuple[str, ...],
     u: tuple[str, ...],
     seed: int | None,
+    sweep: str | None,
     as_json: bool,
+    **exits: Any,
 ) -> None:
-    """Decide the rounds of TRACE again: another verifier, a shorter draft, other draws.
+    """Decide the rounds of TRACE again: another verifier, a shorter draft, other draws, other early exits.
 
     The answer stands on the text before each round as it was recorded. It is exact, or cannot be told, for a
     reason that it says.
     """
+    if sweep is not None:
+        if verifier is not None or at is not None or knob or u or seed is not None:
+            raise SpecvizError("--sweep replays whole texts; --at, --verifier, --knob, --u and --seed are of decisions")
+        replay_exits(sweep, trace, as_json, **exits)
+        return
+    alone = next((name for name, value in exits.items() if value), None)
+    if alone is not None:
+        raise SpecvizError(f"--{alone.replace('_', '-')} is for --sweep METHOD; one setting is --knob {alone}=..")
     if verifier is not None:
         get_verifier(verifier)
     change = Change(verifier, dict(_pair(word, "--knob", "gamma=2") for word in knob), _uniforms(u), seed)
@@ -87,8 +103,8 @@ def _refuse_unswept(run: Run, trace: Path, change: Change) -> None:
     target, swept = header.models.target, trace.name.partition(".")[0] + "-swept.sv.jsonl"
     model = f" --target {target.name}" if target is not None and not target.name.startswith(EMBEDDED) else ""
     raise SpecvizError(
-        f"knob {name} needs what the exit heads say of the text: run 'specviz sweep {header.method} {trace}{model} "
-        f"--write {swept}', then ask whatif of {swept}.gz"
+        f"knob {name} needs what the exit heads say of the text: run 'specviz whatif {trace} --sweep "
+        f"{header.method}{model} --write {swept}', then ask whatif of {swept}.gz"
     )
 
 

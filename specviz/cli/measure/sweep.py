@@ -1,12 +1,13 @@
-"""`specviz sweep`: what other early-exit settings would have brought on a recorded text, without decoding it again."""
+"""`specviz whatif --sweep`: what other early-exit settings would have brought on a recorded text, not decoded again."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from specviz.cli.flags import flag, max_mb_option, text
+from specviz.cli.flags import flag, text
 from specviz.cli.measure.values import each_value
 from specviz.cli.printing import echo_json, narrate
 from specviz.cli.request import check_place
@@ -21,7 +22,7 @@ from specviz.cost.exit_replay import (
     queries,
     temperature_of,
 )
-from specviz.errors import SpecvizError, WriteError
+from specviz.errors import SpecvizError, WriteError, suggestion
 from specviz.events import End, ExitTable, Header
 from specviz.methods import all_methods, get_method
 from specviz.methods.early_exit import spec as early
@@ -34,36 +35,44 @@ ASKED, SHIPPED = "replayed heads", "shipped"  # and which heads were asked; thos
 STOPS = "stop tokens"  # and what is drafted but never fed
 
 
-@click.command("sweep")
-@click.argument("method", type=click.Choice(sorted(METHODS, key=lambda name: METHODS[name])), metavar="METHOD")
-@click.argument("trace", type=click.Path(path_type=Path))
-@text("--alpha", "X,X", "Annealing strengths, in steps of 0.1 [default: the run's or method's].")
-@text("--tau", "X,X", "Thresholds.")
-@text("--d-max", "N,N", "Deepest exit layers; 1..6 names a range.")
-@text("--w-max", "N,N", "Drafts fed per round; 0..8 names a range.")
-@text("--exit-layers", "N,N", "Layers with a test: numbers, or shares such as L/4.")
-@text("--heads", "FOLDER", "Exit heads, or lens [default: those trained for the target].")
-@text("--target", "MODEL", "The model that wrote the trace [default: the embedded one].")
-@click.option("--write", type=click.Path(path_type=Path), help="Copy the trace with what the heads say added.")
-@flag("--force", "With --write: over a trace that is there.")
-@flag("--json as_json", "One JSON object on standard output.")
-@max_mb_option
-def command(
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    text("--alpha", "X,X", "With --sweep: annealing strengths, in steps of 0.1 [default: the run's or method's]."),
+    text("--tau", "X,X", "Thresholds."),
+    text("--d-max", "N,N", "Deepest exit layers; 1..6 names a range."),
+    text("--w-max", "N,N", "Drafts fed per round; 0..8 names a range."),
+    text("--exit-layers", "N,N", "Layers with a test: numbers, or shares such as L/4."),
+    text("--heads", "FOLDER", "Exit heads, or lens [default: those trained for the target]."),
+    text("--target", "MODEL", "The model that wrote the trace [default: the embedded one]."),
+    click.option("--write", type=click.Path(path_type=Path), help="Copy the trace with what the heads say added."),
+    flag("--force", "With --write: over a trace that is there."),
+)
+
+
+def sweep_options(command: Any) -> Any:
+    """The options of a replay of early exits."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def sweep(
     method: str,
     trace: Path,
+    as_json: bool,
+    *,
     heads: str | None,
     target: str | None,
     write: Path | None,
     force: bool,
-    as_json: bool,
     **values: str | None,
 ) -> None:
-    """Replay METHOD on the text of TRACE under every combination of the settings given.
+    """Replay a method on the text of a trace under every combination of the settings given, and print it.
 
-    METHOD is specbound, adadecode or layerskip. Under walk the text does not depend on these settings, so tokens per
-    round come out exactly. One pass of the target over the text tells what its heads say; a trace that holds that
-    already needs no model. Settings of any method, decoded over many prompts, are for specviz compare --vary.
+    Under walk the text does not depend on these settings, so tokens per round come out exactly. One pass of the target
+    over the text tells what its heads say; a trace that holds that already needs no model. Raises SpecvizError.
     """
+    if method not in METHODS:
+        raise SpecvizError(f"--sweep {method}{suggestion(method, METHODS)}; one of {', '.join(sorted(METHODS))}")
     if write is not None:
         check_place(write, force)
     with Trace(trace) as opened:

@@ -44,7 +44,7 @@ def chromium(*more: str) -> Iterator[Any]:
     if path is None:
         raise SpecvizError(
             "no Chromium or Chrome on this machine, which draws the picture: apt-get install chromium, or name one in "
-            "the variable CHROMIUM; 'specviz report' needs none"
+            "the variable CHROMIUM; 'specviz export --html' needs none"
         )
     try:
         from playwright.sync_api import Error, sync_playwright

@@ -181,7 +181,7 @@ def test_without_what_the_heads_say_the_reason_is_told() -> None:
     found.run.extend(events)
     answer = what_if_round(found, 0, Change())
     assert not any(knob.alone for knob in answer.knobs)
-    assert "specviz sweep" in answer.missing
+    assert "--sweep" in answer.missing
 
 
 def test_a_run_that_nobody_holds_goes_with_its_texts() -> None:

@@ -45,7 +45,7 @@ class OutActions(RunScreen):
         makes: dict[str, Callable[[], None]] = {
             "svg": self._screen_picture,
             "json": self._node,
-            "html": lambda: self._whole("html", "specviz report", self._page),
+            "html": lambda: self._whole("html", "specviz export --html", self._page),
             "csv": lambda: self._whole("csv.zip", "specviz export --csv tables", self._csv_tables),
             "link": self.action_link,
         }

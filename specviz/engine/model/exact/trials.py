@@ -6,6 +6,7 @@ Both are compared before anything is rounded to 16 bits, where another order of 
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -134,12 +135,41 @@ class Attention:
     def paths_hold(self) -> bool:
         """Whether so do the rows of a path in a tree, between slots of others that go through with them or before."""
         rng, widths = Random(0), self.widths
+        if not self._sums_hold(rng):
+            return False
         for n, last in self._met(min(widths.most, widths.longest - LANES)):
             first = last - n + 1
             room = widths.longest - LANES - first % widths.piece  # a tree may be larger than a pass
             slots = rng.randrange(min(n, room), room + 1) if last % 2 else room
             for all_at_once, n_slots in ((False, slots), (True, min(slots, widths.most))):
                 if not self._alike(self._path(first, min(n, n_slots), n_slots, rng, all_at_once), first):
+                    return False
+        return True
+
+    def _sums_hold(self, rng: Random) -> bool:
+        """Whether the keys of a piece are added up in one order, whatever slots lie between, in passes of any number of
+        rows. The sums cancel, as those of `Products`: a draw of queries and keys shows another order once in 30."""
+        widths, noise = self.widths, torch.Generator().manual_seed(1)
+        shared, dim = self.key.shape[1], self.key.shape[3]
+        heights = sorted({n + widths.padding(n) for n in _HEIGHTS if n <= widths.most})
+        for n_keys in (widths.piece, widths.piece * 3 // 4):
+            half = n_keys // 2
+            weights = torch.rand(shared, self.groups, _ROWS, n_keys, generator=noise).to(self.sums)
+            values = torch.randn(shared, n_keys, dim, generator=noise).to(self.sums)
+            order = torch.randperm(half, generator=noise)
+            weights[..., half : 2 * half], values[:, half : 2 * half] = weights[..., order], -values[:, order]
+            line = -(-n_keys // LANES) * LANES
+            wanted: Tensor | None = None
+            for wide, n in product(range(line, widths.longest + 1, LANES), heights):
+                columns = range(n_keys) if wide == line else sorted(rng.sample(range(wide), n_keys))
+                rows, slots = torch.arange(n) % _ROWS, torch.tensor(columns)
+                spread = weights.new_zeros(shared, self.groups, n, wide).index_copy_(3, slots, weights[:, :, rows])
+                full = self.value[0, :, :wide].index_copy(1, slots, values)
+                mixed = torch.bmm(spread.flatten(1, 2), full).view(shared, self.groups, n, dim)
+                wanted = (
+                    mixed[:, :, :1] if wanted is None else wanted
+                )  # of plain decoding: the first of the fewest rows
+                if not torch.equal(mixed[:, :, ::_ROWS], wanted.expand_as(mixed[:, :, ::_ROWS])):
                     return False
         return True
 

@@ -204,7 +204,8 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
         if len(known) >= n_layers - 1 or not columns or not (gated or len(known) > 1):
             return ""
         return (
-            "other layers were not asked: --observe-all on watches them, specviz sweep .. --write asks them afterwards"
+            "other layers were not asked: --observe-all on watches them, specviz whatif .. --sweep --write asks them "
+            "afterwards"
         )
 
     def _gate_curve(self, here: Climbs) -> GateCurve | None:

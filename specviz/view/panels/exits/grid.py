@@ -1,7 +1,7 @@
 """Other early-exit settings on the recorded text, without a model: rounds of `specviz.cost.exit_replay`, compared.
 
-Needs `exit_table` records, which `specviz sweep` adds: what every head says after every token of the text. Layer calls
-behind a wrong draft are bounded, not known: where one number must stand, it is the most.
+Needs `exit_table` records, which `specviz whatif --sweep` adds: what every head says after every token of the text.
+Layer calls behind a wrong draft are bounded, not known: where one number must stand, it is the most.
 """
 
 from collections.abc import Callable, Sequence

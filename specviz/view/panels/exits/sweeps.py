@@ -1,7 +1,7 @@
 """What other thresholds would have done with the recorded text: run-level lines over tau and alpha, without a model.
 
-Needs `exit_table` records (`specviz sweep METHOD TRACE --write`, or a run swept while recorded). Tokens per round are
-exact; layer calls lie between two bounds behind a wrong draft. `Sweeps.missing` says why there is nothing.
+Needs `exit_table` records (`specviz whatif TRACE --sweep METHOD --write`, or a run swept while recorded). Tokens
+per round are exact; layer calls lie between two bounds behind a wrong draft. `Sweeps.missing` says why there are none.
 """
 
 from collections.abc import Sequence
@@ -111,7 +111,8 @@ def _missing(run: "Run") -> str | None:
     if not any(query.exit_table for query in run.queries):
         method = replayed_as(header)
         return (
-            f"no exit_table in this trace: specviz sweep {method} TRACE --write NEW asks every head about the text, "
+            f"no exit_table in this trace: specviz whatif TRACE --sweep {method} --write NEW asks every head about the "
+            "text, "
             "and then other thresholds can be replayed here"
         )
     if not header.keeps_tokens and float(header.sampling.get("temperature", 0)) > 0:
