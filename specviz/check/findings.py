@@ -6,7 +6,7 @@ import msgspec
 
 Severity = Literal["error", "warning", "note"]
 
-# The sixteen faults that engines' users report, in the order of the documents (docs/check.md).
+# The sixteen faults that engines' users report, in the order of the documents (docs/models.md).
 FAULTS = (
     "the drafter reads the wrong layers",
     "acceptance falls off a cliff at one position",

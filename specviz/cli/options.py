@@ -202,7 +202,7 @@ lane_options = with_options(
 TENSOR_PARALLEL = gone(
     "--tensor-parallel",
     "specviz no longer divides a target over processes; serve a target that outgrows this machine with vLLM or SGLang "
-    "and look at it from here: specviz attach URL, or the recorder inside the server (docs/recorder.md)",
+    "and look at it from here: specviz attach URL, or the recorder inside the server (docs/outside.md)",
 )
 _THREADS = "Threads [default: 1 for a small target, else torch's choice]."
 model_options = with_options(

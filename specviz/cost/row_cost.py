@@ -2,7 +2,7 @@
 
 Drafts are sized by it, and a seed must give the same rounds on a busy machine as on a quiet one. On a processor a few
 rows wait for the weights and are nearly free, and from then on arithmetic counts: the compiled kernel took 1, 1.04,
-1.05, 1.12, 1.4, 2.0 and 7 times as long for 1, 2, 3, 5, 9, 17 and 64 rows of SmolLM2 in bfloat16 (docs/lab-log.md).
+1.05, 1.12, 1.4, 2.0 and 7 times as long for 1, 2, 3, 5, 9, 17 and 64 rows of SmolLM2 in bfloat16 (benchmarks/log.json).
 Inside a run, where a drafter's weights come between, a row was measured to add .05 to .065 of a pass up to five, and
 .11 to .13 from then on. Elsewhere rows are taken as free as far as any draft goes.
 """
@@ -18,7 +18,7 @@ RECENT = 128  # tokens of a prompt, the last ones, that a drafter reads where ea
 def recent(device: str) -> int | None:
     """How many of a prompt's last tokens a drafter reads; None: all. On a processor a token costs a block drafter a
     hundredth of the target's pass and more, a thousand of them as much as ten rounds bring; and drafters that learnt
-    on windows of 320 tokens guess no worse for the last 128 than for all (docs/lab-log.md)."""
+    on windows of 320 tokens guess no worse for the last 128 than for all (benchmarks/log.json)."""
     return RECENT if device == "cpu" else None
 
 

@@ -3,7 +3,7 @@
 A table gives `row(prefix) -> [V]`, the law of the next token. Entries are Fractions in an object array, so whatever
 runs on rows (the production verifiers included) computes exactly; `in_floats` gives the float64 twin. Three kinds:
 independent draws, a first-order Markov chain, and rows by prefix. `CASE_A`, `CASE_B` and `CASE_C` are the golden cases
-of docs/proofs.md.
+of docs/methods.md.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

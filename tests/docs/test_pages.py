@@ -1,5 +1,6 @@
 """README and docs hang together: links lead somewhere, the site has every page, the README stays short."""
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +14,11 @@ from docs.pages import DOCS, PAGES, ROOT, anchors, links, prose
 from specviz.trace.check import MOST_IN_A_ROUND
 from specviz.trace.files import KEPT_MB, STREAMED_MB
 from specviz_app.server.core import INFLATED_MB, UPLOAD_MB
+from tools.written import LOG, PARTS, written
 
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 README = (ROOT / "README.md").read_text("utf-8")
+GLOSSARY = (DOCS / "concepts.md").read_text("utf-8").partition("\n## Glossary\n")[2]
 
 
 def test_the_readme_is_short_and_begins_with_the_two_commands() -> None:
@@ -56,6 +59,10 @@ def test_lists_stand_apart_from_the_line_above(page: Path) -> None:
             assert not above.strip() or re.match(r"(\* |- |\d+\. |\s)", above), line
 
 
+def test_there_are_few_pages() -> None:
+    assert len([page for page in PAGES if page.is_relative_to(DOCS)]) <= 16
+
+
 def test_the_site_lists_every_page_once() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     assert sorted(_leaves(site["nav"])) == sorted(
@@ -75,12 +82,12 @@ def test_the_readme_leads_to_every_page() -> None:
 
 
 def test_every_public_name_has_its_place_in_the_reference() -> None:
-    told = re.findall(r"^::: specviz\.(\w+)$", (DOCS / "api.md").read_text("utf-8"), re.MULTILINE)
+    told = re.findall(r"^::: specviz\.(\w+)$", (DOCS / "extending.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(told) == sorted(set(specviz.__all__) - {"__version__"})
 
 
 def test_the_glossary_is_short_sorted_and_in_single_lines() -> None:
-    rows = re.findall(r"^\| (?!word \|)([^|]+) \| ([^|]+) \|$", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| (?!word \|)([^|]+) \| ([^|]+) \|$", GLOSSARY, re.MULTILINE)
     words = [word.casefold() for word, _ in rows]
     assert 0 < len(words) <= 60
     assert words == sorted(set(words))
@@ -88,10 +95,9 @@ def test_the_glossary_is_short_sorted_and_in_single_lines() -> None:
 
 def test_every_word_of_the_glossary_is_used() -> None:
     """In the documents or the source, there perhaps as a name: `RoundTree`, `round_tree`."""
-    pages = (page for page in PAGES if page.name != "glossary.md")
     sources = (path for folder in ("specviz", "tui", "app", "train", "lab") for path in (ROOT / folder).rglob("*.py"))
-    text = "\n".join(path.read_text("utf-8") for path in (*pages, *sources))
-    rows = re.findall(r"^\| (?!word \|)([^|]+) \| [^|]+ \|$", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    text = "\n".join(path.read_text("utf-8") for path in (*PAGES, *sources)).replace(GLOSSARY, "")
+    rows = re.findall(r"^\| (?!word \|)([^|]+) \| [^|]+ \|$", GLOSSARY, re.MULTILINE)
     for word in (word for row in rows for word in row.split(", ")):
         parts = r"[\s_-]*".join(map(re.escape, re.split(r"[\s-]", word)))
         assert re.search(rf"(?<![^\W_]){parts}", text, re.IGNORECASE), word
@@ -100,6 +106,18 @@ def test_every_word_of_the_glossary_is_used() -> None:
 def test_every_picture_is_shown_somewhere() -> None:
     shown = {(page.parent / goal).resolve() for page in PAGES for goal in links(page)}
     assert set((DOCS / "screenshots").iterdir()) <= shown
+
+
+@pytest.mark.parametrize("page", PARTS, ids=lambda page: page.name)
+def test_what_comes_from_elsewhere_is_as_it_is_there(page: Path) -> None:
+    assert written(page) == page.read_text("utf-8"), "python -m tools.written writes it anew"
+
+
+def test_every_measured_number_has_a_date_a_commit_and_a_machine() -> None:
+    entries = json.loads(LOG.read_text("utf-8"))
+    assert all(entry["date"] and entry["commit"] and entry["machine"] and entry["result"] for entry in entries)
+    assert [entry["date"] for entry in entries] == sorted((entry["date"] for entry in entries), reverse=True)
+    assert len((DOCS / "benchmarks.md").read_text("utf-8").splitlines()) <= 250
 
 
 def test_the_limits_are_those_of_the_readers() -> None:

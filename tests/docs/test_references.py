@@ -47,9 +47,9 @@ def missing(path: Path, ends: set[str]) -> list[str]:
 def test_a_missing_page_is_found(tmp_path: Path) -> None:
     source = tmp_path / "one.py"
     source.write_text(
-        '"""As laws.md 3.2 says, `verifiers/walk.py` and docs/proofs.md."""\nx = "not.md"  # see plan.py\n'
+        '"""As laws.md 3.2 says, `verifiers/walk.py` and docs/methods.md."""\nx = "not.md"  # see plan.py\n'
     )
-    assert missing(source, {"verifiers/walk.py", "docs/proofs.md"}) == ["laws.md", "plan.py"]
+    assert missing(source, {"verifiers/walk.py", "docs/methods.md"}) == ["laws.md", "plan.py"]
 
 
 def test_what_is_named_is_in_the_repository() -> None:

@@ -151,7 +151,7 @@ def test_controls_are_as_far_off_as_they_say(verifier: str, knobs: dict[str, flo
     assert float(total_variation(found, law(CASE_A.p, 3))) == pytest.approx(said, abs=1e-12)
 
 
-GOLDEN = [  # docs/proofs.md: expected accepted tokens of a first round
+GOLDEN = [  # docs/methods.md: expected accepted tokens of a first round
     (CASE_A, "chain", "tokenwise", 10 / 9),
     (CASE_A, "chain", "blockwise", 11 / 9),
     (CASE_A, "chain", "hsd", 11 / 9),

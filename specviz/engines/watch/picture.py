@@ -232,7 +232,7 @@ def _finding(positions: Sequence[PositionShare], length: float) -> str:
 
 
 def _broken(positions: Sequence[PositionShare]) -> str:
-    """A position at which next to nothing is kept though those before it are: fault 2 of docs/check.md; at the first
+    """A position at which next to nothing is kept though those before it are: fault 2 of docs/models.md; at the first
     one fault 1 or 3."""
     for before, at in zip((None, *positions), positions, strict=False):
         given, came = at.given, at.n if before is None else round(before.kept * before.n)

@@ -18,7 +18,7 @@ RankCost = Literal["right", "narrow", "wide", "gave_up"]
 BlockKind = Literal["draft", "branch", "verify", "hrad", "sync", "idle"]
 
 
-CellKind = Literal["own", "catch_up", "align", "sweep"]  # of a row in a layer, docs/screens/early-exit.md
+CellKind = Literal["own", "catch_up", "align", "sweep"]  # of a row in a layer, docs/screens/panels.md
 
 
 ROOT, CLOSING = -1, -2  # node ids of the root and of the token a round closes with

@@ -1,0 +1,62 @@
+"""Parts of the documents that come from elsewhere: `python -m tools.written` writes them, a test holds the pages to it.
+
+* docs/benchmarks.md: of benchmarks/log.json, where every measured number lies, the newest of each subject and what was
+  tried for nothing. An entry has date, commit, machine, what was measured and its result; `subject` and `newest` (the
+  line that the page shows) where it stands for a subject, and such a line as `negative` where it brought nothing.
+* docs/screens/panels.md: the pages of the terminal's guide (F1), a heading each.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+LOG = REPOSITORY / "benchmarks/log.json"
+BEGIN, END = "<!-- written by tools.written -->", "<!-- end -->"
+
+
+def measurements() -> str:
+    """Two tables: a subject's first entry, as the log begins with the newest, and all negative ones."""
+    entries: list[dict[str, str]] = json.loads(LOG.read_text("utf-8"))
+    newest: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        if "subject" in entry:
+            newest.setdefault(entry["subject"], entry)
+    lines = ["| newest of | result | measured |", "|---|---|---|"]
+    lines += [f"| {subject} | {entry['newest']} | {_measured(entry)} |" for subject, entry in sorted(newest.items())]
+    lines += ["", "### Tried for nothing", "", "| what | measured |", "|---|---|"]
+    lines += [f"| {entry['negative']} | {_measured(entry)} |" for entry in entries if "negative" in entry]
+    return "\n".join(lines)
+
+
+def _measured(entry: dict[str, str]) -> str:
+    return f"{entry['date']}, {entry['commit']}, {entry['machine'].replace('**', '')}"
+
+
+def guide() -> str:
+    """A section a page of the guide, in the order in which they are turned."""
+    from specviz_tui.screens.page import pages
+
+    return "\n\n".join(f"### {title}\n\n{_markdown(text)}" for title, text in pages().values())
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_<>|#\[\]])", r"\\\1", text)
+
+
+PARTS: dict[Path, Callable[[], str]] = {
+    REPOSITORY / "docs/benchmarks.md": measurements,
+    REPOSITORY / "docs/screens/panels.md": guide,
+}
+
+
+def written(page: Path) -> str:
+    """The page's text with its part written anew."""
+    head, _, rest = page.read_text("utf-8").partition(BEGIN)
+    return f"{head}{BEGIN}\n\n{PARTS[page]()}\n\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    for page in PARTS:
+        page.write_text(written(page), encoding="utf-8")
