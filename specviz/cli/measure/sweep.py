@@ -72,7 +72,7 @@ def sweep(
     over the text tells what its heads say; a trace that holds that already needs no model. Raises SpecvizError.
     """
     if method not in METHODS:
-        raise SpecvizError(f"--sweep {method}{suggestion(method, METHODS)}; one of {', '.join(sorted(METHODS))}")
+        raise SpecvizError(f"--sweep knows {', '.join(sorted(METHODS))}, not '{method}'{suggestion(method, METHODS)}")
     if write is not None:
         check_place(write, force)
     with Trace(trace) as opened:
