@@ -35,7 +35,8 @@ settings() {  # of a variant, as arguments of env; fails where this machine cann
     mkl-avx2) echo MKL_CBWR=AVX2 ;;
     onednn-avx2) echo ONEDNN_MAX_CPU_ISA=AVX2 ;;
     kernel-avx2) [ "$(uname -m)" = x86_64 ] && compiler_with -march=x86-64-v3 && echo "CC=$logs/cc" ;;
-    kernel-plain) [ "$(uname -m)" = x86_64 ] && compiler_with -march=x86-64 && echo "CC=$logs/cc" ;;
+    # without vector units gcc works for minutes on what no processor of today needs: its bits are tried, not its speed
+    kernel-plain) [ "$(uname -m)" = x86_64 ] && compiler_with '-march=x86-64 -O1' && echo "CC=$logs/cc" ;;
     clang) command -v clang > /dev/null && echo CC=clang ;;
     no-compiler) path_without_compiler && echo "CC= PATH=$logs/bin" ;;
     compile-off) echo SPECVIZ_COMPILE=off ;;
