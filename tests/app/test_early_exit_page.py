@@ -387,7 +387,7 @@ def test_a_sweep_that_fails_says_why_and_one_that_ends_gives_its_trace(tmp_path:
     fail.process.wait(timeout=30)
     assert fail.result is None
     assert fail.last_words == "no pair"
-    copy = "import sys,shutil; shutil.copy(sys.argv[3], sys.argv[-1] + '.gz')"
+    copy = "import sys,shutil; shutil.copy(sys.argv[2], sys.argv[-1] + '.gz')"
     good = SweepJob.start(header, exit_trace, tmp_path, "x", command=(sys.executable, "-c", copy))
     good.process.wait(timeout=30)
     assert good.result is not None

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -142,7 +143,8 @@ def test_nothing_goes_on_when_the_one_who_asked_is_gone(
 ) -> None:
     calls = compiler(house, monkeypatch, f"sh -c 'while sleep 1; do : {house}; done'")
     line = [sys.executable, "-c", ASK, str(house / "answer.c"), "answer", "60"]
-    with subprocess.Popen(line, stderr=subprocess.DEVNULL) as asking:
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # which what runs in the background does not hear
+    with subprocess.Popen(line, stderr=subprocess.DEVNULL, preexec_fn=heard) as asking:
         until(lambda: calls() == 1)
         asking.send_signal(number)
     until(lambda: not running(house))

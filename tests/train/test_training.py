@@ -32,7 +32,7 @@ from specviz_train.train import eagle3 as eagle_command
 from specviz_train.train import medusa as medusa_command
 from specviz_train.train import mtp as mtp_command
 from specviz_train.train import static_tree as static_command
-from specviz_train.trees import block_drafter, card, dflash, eagle3, fitted, losses, medusa, mtp, train
+from specviz_train.trees import block_drafter, card, dflash, eagle3, losses, medusa, mtp, train
 from specviz_train.trees.objective import DrafterBatches, drafter_loop
 from support.models import build, save
 from train.little_text import little_corpus
@@ -133,7 +133,7 @@ def test_an_mtp_layer_learns_and_is_found_by_the_target(
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
     assert len(numbers["accuracy"]) == 3
-    monkeypatch.setattr(fitted, "settle", lambda *given: pytest.fail("first weights are for beginnings"))
+    monkeypatch.setattr(mtp, "settle", lambda *given: pytest.fail("first weights are for beginnings"))
     assert CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003", "--bits", "8"]).exit_code == 0
     with pytest.raises(SpecvizError, match="--bits 12: unknown; use 8 or 16"):
         CliRunner().invoke(mtp_command, [*arguments, "--bits", "12"], catch_exceptions=False)

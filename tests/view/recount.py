@@ -440,6 +440,15 @@ def _q_row(panel: Panel, row: Any) -> None:
     panel.number(row.value, panel.facts.q(panel.node), "q", _SIX)
 
 
+def _path_row(panel: Panel, row: Any) -> None:
+    """The chance of the whole path, which is on record, as its tokens may have been offered by several paths."""
+    node = panel.facts.nodes[panel.node]
+    panel.number(row.value, math.exp(min(0.0, float(node.src["cum"]))), "path chance", 1e-9)
+    above = panel.facts.nodes.get(node.parent) if node.parent is not None else None
+    if above is not None and "cum" in above.src and not node.src.get("merged"):
+        panel.expect(node.src["cum"] <= above.src["cum"] + 1e-6, "a path is likelier than its beginning", row.value)
+
+
 def _conf_row(panel: Panel, row: Any) -> None:
     panel.number(row.value, linear(panel.facts.nodes[panel.node].log_conf), "draft", _SIX)
 
@@ -517,6 +526,7 @@ _ROWS: dict[str, Callable[[Panel, Any], None]] = {
     "u": _u_row,
     "judged": _judged_row,
     "drafted": lambda panel, row: None,
+    "path chance": _path_row,
     "lead": lambda panel, row: panel.expect(
         abs(float(row.value.replace(",", "")) - (panel.facts.verdicts[panel.node].margin or 0)) <= 0.51, row.value
     ),

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from click.testing import CliRunner
 
-from specviz.cli.measure.sweep import command as sweep
+from specviz.cli.look.whatif import command as whatif
 from specviz.commands import Start
 from specviz.engine.run.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
@@ -55,8 +55,8 @@ def test_a_round_is_what_a_run_with_that_setting_has_there(folder: str, tmp_path
     """Both write the same text; where a round of theirs begins with one of ours, the counts are theirs."""
     plain = recorded(folder, tmp_path / "a.sv.jsonl", tau=1.01)  # stops nowhere, so a round begins at every token
     swept = tmp_path / "b.sv.jsonl"
-    words = ["specbound", str(plain), "--target", folder, "--write", str(swept)]
-    assert CliRunner().invoke(sweep, words).exit_code == 0
+    words = [str(plain), "--sweep", "specbound", "--target", folder, "--write", str(swept)]
+    assert CliRunner().invoke(whatif, words).exit_code == 0
     (written,) = tmp_path.glob("b.sv.jsonl*")
     ours, theirs = read(written), read(recorded(folder, tmp_path / "c.sv.jsonl", **other))
     assert exits_asked(ours, Change(knobs=other))
