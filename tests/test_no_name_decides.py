@@ -39,9 +39,6 @@ ALLOWED: dict[str, tuple[str, str]] = {
     ),
     "specviz/commands.py": ("ngram", "what decodes when nobody says what"),
     "specviz/cli/measure/compare.py": ("tokenwise blockwise hsd walk", "what is compared when nobody says what"),
-    "specviz/view/panels/lanes/cost.py": ("sps pearl", "names of cost formulas"),
-    "app/specviz_app/figures/cost.py": ("sps pearl", "names of cost formulas"),
-    "tui/specviz_tui/panels/lanes_views.py": ("pearl", "the name of a cost formula"),
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.
     "lab/specviz_lab/prove/known.py": ("*", "numbers of the paper and closed forms by verifier"),
     "lab/specviz_lab/prove/report.py": ("blockwise hsd", "the two that are proved to be one"),

@@ -114,7 +114,6 @@ def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
         _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
     with served(["--replay", str(traces.lanes)]) as url:
         _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r5&clock=modelled+clock", (1280, 1340))
-        _page(browser, out / "web-lanes-cost.png", f"{url}/lanes?show=cost&clock=modelled+clock", DESK, dark=True)
     with served(["--replay", str(traces.ranks)]) as url:
         _page(browser, out / "web-ranks.png", f"{url}/ranks?at=r4", (1280, 1980))
         _page(browser, out / "web-ranks-run.png", f"{url}/ranks?show=the+run", (1280, 1700))

@@ -1,12 +1,12 @@
 """What passes cost on this machine: of target and draft model by rows, of layers, heads and head tests.
 
 Timed once per pair in a process; the record says how long ago that was. Where exact rows are padded, so is a pass over
-one row without: the fastest plain decoding there is. The modelled clock (specviz.cost.model_clock) and the cost panel
-stand on it. Every width is timed in turn, over and over, so that a busy moment of the machine falls on all alike and an
-early end leaves each with equally many; medians of 20 after a warm-up, or of as many as the time set aside allows,
-which the record says: a model whose pass takes a quarter of a second is timed once at two widths. Where torch has one
-thread, that thread's own time counts, which neighbours on the machine disturb less. Widths of the target are rows one
-after another, those of the draft model siblings, as branches are.
+one row without: the fastest plain decoding there is. The modelled clock (specviz.cost.model_clock) and the
+curve of draft lengths (specviz.cost.payoff) stand on it. Every width is timed in turn, over and over, so that a busy
+moment of the machine falls on all alike and an early end leaves each with equally many; medians of 20 after a warm-up,
+or of as many as the time set aside allows, which the record says: a model whose pass takes a quarter of a second is
+timed once at two widths. Where torch has one thread, that thread's own time counts, which neighbours on the machine
+disturb less. Widths of the target are rows one after another, those of the draft model siblings, as branches are.
 """
 
 import time

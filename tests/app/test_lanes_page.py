@@ -1,9 +1,8 @@
-"""The page Lanes on the worked trace (`support.branch_trace`): bars, hatches and arrows are those of the view, the
-clocks stay apart, and the cost panel is specviz.cost.pipelines.
+"""The page Lanes on the worked trace (`support.branch_trace`): bars, hatches and arrows are those of the view, and the
+clocks stay apart.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,11 @@ import pytest
 
 from app.conftest import Open, box
 from specviz import events as ev
-from specviz.cost import pipelines
 from specviz.cost.payoff import PositionChance, RoundCosts, payoff
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.cost import CURVES, Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Clock, LanesModel
-from specviz_app.figures.cost import cost_rows, fig_cost, fig_payoff, payoff_rows
 from specviz_app.figures.lanes import (
     confusion_rows,
     fan_rows,
@@ -32,6 +28,7 @@ from specviz_app.figures.lanes import (
     lanes_alt,
     step_rows,
 )
+from specviz_app.figures.payoff import fig_payoff, payoff_rows
 from specviz_app.server.core import Settings
 from support.branch_trace import worked
 from support.traces import make_events, plain_run, write_trace
@@ -185,57 +182,6 @@ def test_nothing_is_a_reason_not_an_empty_axis() -> None:
         assert spec(figure)["layout"]["annotations"][0]["text"]
 
 
-# The cost panel -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def at() -> Operating:
-    return operating(fold(branch_events()))
-
-
-def test_the_panel_holds_the_formulas_of_the_pipelines(at: Operating) -> None:
-    panel = cost_panel(at, alpha=0.8, c=8, hit=0.92)
-    values = {curve.key: curve.values for curve in panel.curves}
-    assert set(values) == {key for key, _, _ in CURVES}
-    assert values["theorem"][7] == pipelines.theorem_1(0.8, 8, 8)
-    assert values["sps"][7] == pipelines.sps(0.8, 8, 8) == pytest.approx(3.70, abs=0.005)  # simulated in tests/cost
-    assert values["pearl"][7] == pytest.approx(3.14, abs=0.005)
-    assert values["full"][7] == pytest.approx(3.52, abs=0.005)
-    assert values["branch"][8] == pipelines.specbranch_chain(0.8, 8, 8, 0.92, 9)
-    assert {c.key: c.best for c in panel.curves if c.key in ("theorem", "sps", "refill")} == {
-        "theorem": 8,
-        "sps": 5,
-        "refill": 6,
-    }  # the table of 2.5
-
-
-def test_the_run_stands_on_the_clock_that_was_asked_for(at: Operating) -> None:
-    assert at.c == 4
-    assert at.gamma == 4
-    measured, modelled = cost_panel(at, "measured"), cost_panel(at, "modelled")
-    assert measured.point == (4, pytest.approx(3 * 1.0 / 6))  # three rounds of 1 ms, six tokens, a forward 1 ms
-    assert modelled.point is not None
-    assert modelled.point != measured.point
-    assert "on the measured clock" in measured.point_text
-    assert "modelled" not in measured.point_text
-    slow = replace(measured, point=(4, 100.0))
-    run = next(t for t in spec(fig_cost(slow))["data"] if t["name"] == "◆ this run")
-    assert run["text"] == ["this run: 100 ↑"]
-    figure = spec(fig_cost(measured))
-    run = next(t for t in figure["data"] if t["name"] == "◆ this run")
-    assert (run["x"], run["y"]) == ([4], [measured.point[1]])
-    assert figure["layout"]["yaxis"]["range"][1] >= measured.point[1]
-    assert len(cost_rows(measured)) == len(measured.xs)
-
-
-def test_without_a_calibration_the_run_is_not_on_the_picture() -> None:
-    found = operating(fold(branch_events(calibrated=False)))
-    panel = cost_panel(found)
-    assert panel.point is None
-    assert "holds no calibration" in panel.point_text
-    assert "◆ this run" not in {t["name"] for t in spec(fig_cost(panel))["data"]}
-
-
 def test_the_curve_of_draft_lengths_has_its_band_its_best_and_the_measured_point() -> None:
     curve = payoff({1: PositionChance(0.8, 0.7, 0.9, 90)}, RoundCosts((1, 17), (0.01, 0.02), 0.002), 4, 150.0)
     assert curve is not None
@@ -250,7 +196,7 @@ def test_the_curve_of_draft_lengths_has_its_band_its_best_and_the_measured_point
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("show", "charts"), [("lanes", 2), ("the round", 5), ("cost", 2)])
+@pytest.mark.parametrize(("show", "charts"), [("lanes", 2), ("the round", 5), ("draft length", 1)])
 @pytest.mark.parametrize("clock", ["measured clock", "modelled clock"])
 def test_every_part_opens_on_both_clocks(
     show: str, charts: int, clock: str, branch_trace: Path, open_page: Open
@@ -271,20 +217,10 @@ def test_choosing_a_stretch_tells_about_it(branch_trace: Path, open_page: Open) 
     assert any("sv-why" in str(h.value) and "round 1" in str(h.value) for h in at.get("html"))
 
 
-def test_a_slider_moves_the_curves(branch_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=branch_trace), "lanes", show="cost")
-    assert at.slider(key="cost.c").value == 4
-    at.slider(key="cost.c").set_value(15.0).run()
-    assert not at.exception
-    assert any("Theorem 1 wants γ = 15" in str(h.value) for h in at.get("html"))
-    at.button(key="cost-reset").click().run()
-    assert at.slider(key="cost.c").value == 4
-
-
 @pytest.mark.parametrize("shape", ["chain", "none"])
 def test_plain_methods_have_lanes_too(shape: str, tmp_path: Path, open_page: Open) -> None:
     path = write_trace(tmp_path / shape, make_events(shape=shape, temperature=0.8, new_tokens=20))
-    for show in ("lanes", "the round", "cost"):
+    for show in ("lanes", "the round", "draft length"):
         at = open_page(Settings(replay=path), "lanes", show=show)
         assert not at.exception
 

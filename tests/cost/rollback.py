@@ -2,7 +2,7 @@
 
 import math
 
-from specviz.cost.pipelines import mean_accepted
+from cost.pipelines import mean_accepted
 
 
 def rollback_sps(alpha: float, gamma: int) -> float:

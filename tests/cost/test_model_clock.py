@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.cost import pipelines
+from cost import pipelines
 from specviz.cost.model_clock import (
     DraftForward,
     ModelClock,

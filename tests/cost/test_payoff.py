@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.cost import pipelines
+from cost import pipelines
 from specviz.cost.payoff import LEAST_TESTS, PositionChance, RoundCosts, expected, payoff
 
 alphas = st.floats(0.05, 0.98)

@@ -113,7 +113,6 @@ async def test_the_parts_below_the_chart(branched: Path) -> None:
         assert ".200 < .300" in text
         assert "▶b1" in text
         await press(pilot, "v")
-        assert "Theorem 1" in shown(app)
         assert "draft: s = 1" in " ".join(shown(app).split()) or "s = 1" in shown(app)
 
 

@@ -5,7 +5,8 @@ import pytest
 from specviz.events import Calibration, Event
 from specviz.metrics import Tally
 from specviz.runlog.fold import Run, fold
-from specviz.view.panels.lanes.payoff import PayPanel, panel_of, told
+from specviz.view.frame.series import Meter
+from specviz.view.panels.lanes.payoff import PayPanel, pay_panel, told
 from support.traces import make_events
 
 FLAT = Calibration(
@@ -21,6 +22,10 @@ def events() -> list[Event]:
 
 def with_costs(events: list[Event], costs: Calibration) -> Run:
     return fold([events[0], costs, *events[1:]])
+
+
+def panel_of(run: Run) -> PayPanel:
+    return pay_panel(run.header, run.calibration, Meter().metrics(run), run.knobs)
 
 
 def test_a_run_with_costs_has_a_curve(events: list[Event]) -> None:

@@ -1,19 +1,19 @@
-"""Lanes: who worked when and who waited, what was drafted for nothing, how a round branched, and what it costs."""
+"""Lanes: who worked when and who waited, what was drafted for nothing, how a round branched, and which
+draft length would pay.
+"""
 
 import streamlit as st
 
-from specviz.view.panels.lanes import payoff
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.cost import Operating, cost_panel, operating
 from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
 from specviz.view.words.palette import BLOCKS
-from specviz_app.figures import cost as of_cost
 from specviz_app.figures import lanes as draw
-from specviz_app.ui import around, closed, guard, parts, state
+from specviz_app.figures import payoff as of_pay
+from specviz_app.ui import around, closed, parts, state
 from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
-_PARTS = ("lanes", "the round", "cost")
+_PARTS = ("lanes", "the round", "draft length")
 _CLOCKS: dict[str, Clock] = {"measured clock": "measured", "modelled clock": "model"}
 _HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows: what a failed pass made void."
 
@@ -37,9 +37,12 @@ def _body(held: Viewer, dark: bool) -> None:
     held.options = LanesPanel.choose(held.options, clock=clock)
     frame = held.frame
     parts.run_header(frame.run, len(held.player.run.rounds))
+    found = LanesPanel.of(frame)
+    if found is None:
+        return
     if shown == _PARTS[2]:
-        _cost(held, clock, dark)
-    elif (found := LanesPanel.of(frame)) is not None:
+        _pay(found, dark)
+    else:
         (_branches if shown == _PARTS[1] else _lanes)(held, found, dark)
 
 
@@ -134,60 +137,21 @@ def _hrad(found: LanesModel, dark: bool) -> None:
         parts.say(words)
 
 
-# The cost panel -----------------------------------------------------------------------------------------------------
-
-
-def _cost(held: Viewer, clock: Clock, dark: bool) -> None:
-    """Latency by draft length at the run's own numbers, or at others."""
-    at = state.once("operating", held, lambda: operating(held.player.run))
-    own = _own(at)
-    state.begin("cost-of", held, own)
-    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        alpha = st.slider(
-            "α acceptance of a token", 0.01, 0.99, step=0.01, key="cost.alpha", bind="query-params", width=220
-        )
-        c = st.slider(
-            "c target pass, in draft forwards", 1.0, 32.0, step=0.1, key="cost.c", bind="query-params", width=220
-        )
-        hit = st.slider("h branch hit rate", 0.0, 1.0, step=0.01, key="cost.hit", bind="query-params", width=220)
-        st.button("as the run was", key="cost-reset", on_click=guard.obeyed(state.put), args=(own,))
-    panel = cost_panel(at, draw.CLOCKS[clock], alpha, c, hit)
-    parts.plot(
-        of_cost.fig_cost(panel, dark), "lanes-cost", f"{panel.words} {panel.point_text}", of_cost.cost_rows(panel)
-    )
-    parts.lead(panel.words)
-    parts.say(panel.point_text)
-    rows = [{"pipeline": curve.label, "": curve.text, "what it is": curve.help} for curve in panel.curves]
-    st.dataframe(rows, hide_index=True, key="cost-best")
-    _pay(held, dark)
-
-
-def _pay(held: Viewer, dark: bool) -> None:
+def _pay(found: LanesModel, dark: bool) -> None:
     """Tokens a second by draft length from what was measured."""
-    run = held.player.run
-    pay = state.once("payoff", held, lambda: payoff.panel_of(run))
     st.subheader(
         "Would another draft length pay",
         help="Tokens a round from acceptance by position, divided by what a round of that length takes: measured "
         "passes by rows, drafting, and the host's work.",
     )
-    if pay.curve is None:
-        parts.say(pay.missing)
+    pay = found.pay
+    if pay is None or pay.curve is None:
+        closed.say((pay.missing if pay else found.missing) or "Nothing ran in this round.", LanesPanel)
         return
     parts.lead(pay.words)
-    rows = of_cost.payoff_rows(pay.curve)
-    parts.plot(of_cost.fig_payoff(pay.curve, dark), "lanes-payoff", f"{pay.words} {pay.point_text}", rows)
+    rows = of_pay.payoff_rows(pay.curve)
+    parts.plot(of_pay.fig_payoff(pay.curve, dark), "lanes-payoff", f"{pay.words} {pay.point_text}", rows)
     parts.say(f"{pay.point_text} {pay.note}")
-
-
-def _own(at: Operating) -> dict[str, float]:
-    """Where the sliders begin: the run's own numbers."""
-    panel = cost_panel(at)
-    return {
-        "cost.alpha": min(0.99, max(0.01, round(panel.alpha, 2))),
-        "cost.c": min(32.0, max(1.0, round(panel.c, 1))),
-        "cost.hit": round(panel.hit, 2),
-    }
 
 
 PAGE = Page(
@@ -195,7 +159,7 @@ PAGE = Page(
     "Lanes",
     "view_timeline",
     60,
-    "who worked when, who waited, what was drafted for nothing, and what that costs",
+    "who worked when, who waited, what was drafted for nothing, and which length would pay",
     around.about_a_run(_body, "lanes"),
     below=(Below("lanes", "Lanes", _body, ("lanes",), lacks(LanesPanel), LanesPanel),),
 )

@@ -15,10 +15,10 @@ verifier then judges the tokens as siblings in this order, with no rule of its o
 Counts come from the raw softmax, draws from the processed law; mixing the two breaks greedy forks.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from specviz.cost.pipelines import auto_branch_len
 from specviz.engine.model.rows import Tensor
 from specviz.engine.row_stats import entries, largest, ranks_of
 from specviz.events import BranchToken, Fork, log6, six
@@ -157,3 +157,12 @@ class BranchDrafter:
                 node = flight.add(flight.sampler.token(tree.depth(end) + 1, law), end, law, look, len(live), b)
                 flight.branches[b].append(node)
                 flight.step(node, look, None, b)
+
+
+def auto_branch_len(target_s: float, first_s: float, step_s: float, known: bool) -> int:
+    """The branch length that fills the target's pass and no more: `1 + floor((tau_p - [unknown] tau_q(1))/tau_q(k))`.
+
+    `first_s` is the forward that finds the branch point's law when it is not `known`. At least 1, the branch token.
+    """
+    spare = target_s - (0.0 if known else first_s)
+    return 1 + max(0, math.floor(spare / step_s + 1e-9))

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from specviz.methods.branch.fork import BranchChoice, choose
+from specviz.methods.branch.fork import BranchChoice, auto_branch_len, choose
 from specviz.methods.branch.spec import branch_count
 from specviz.probability.draft import Draft
 from specviz.probability.draws import Keys
@@ -195,3 +197,11 @@ def test_draws_are_keyed_by_position_and_ordinal() -> None:
     seen = {drawn(Keys(seed, 1)) for seed in range(40)}
     assert all(a != b for a, b in seen)
     assert len(seen) > 6
+
+
+@given(st.floats(0.1, 50), st.floats(0.1, 5), st.floats(0.1, 5), st.booleans())
+def test_the_automatic_branch_fits_and_one_more_would_not(target: float, one: float, step: float, known: bool) -> None:
+    length = auto_branch_len(target, one, step, known)
+    spent = (0.0 if known else one) + (length - 1) * step
+    assert length == 1 or spent <= target * (1 + 1e-6)
+    assert spent + step > target * (1 - 1e-6)

@@ -28,7 +28,7 @@ LANE_KEYS: tuple[Key, ...] = (
     Key("lanes.clock", "c", "clock", "c", "the measured or the modelled clock", "Lanes"),
     Key("lanes.closer", "z", "zoom(-1)", "z", "fewer rounds, each wider", "Lanes"),
     Key("lanes.farther", "Z", "zoom(1)", "Z", "more rounds", "Lanes"),
-    Key("lanes.view", "v", "view(1)", "v", "below the chart: the round, costs, or would it pay", "Lanes", "view"),
+    Key("lanes.view", "v", "view(1)", "v", "below the chart: the round, the run, or would it pay", "Lanes", "view"),
     Key("lanes.view_before", "V", "view(-1)", "V", "view before", "Lanes"),
     Key("lanes.node", "enter", "node", "enter", "to the block's token in the draft tree", "Lanes", "tree"),
     *page_keys("lanes", "Lanes"),
@@ -47,8 +47,6 @@ LANE_PAGES = {
         "beside a pass, branches keep the draft model busy. ε (bar ┃) stops drafting before a token the draft "
         "model is unsure of; there k = max(1, ⌊k_max (1 − conf)⌋) branches open. p(B) is the target's share of "
         "their first tokens: under topk the chance of a hit.\n\n"
-        "Costs: Theorem 1 averages rates and leaves out the token that a rejection still commits; the others are "
-        "exact for i.i.d. acceptance. Beside each: its best length.\n\n"
         "Would it pay: tokens a second by draft length, from acceptance by position, the measured cost of a pass by "
         "rows, and drafting.",
     )
@@ -61,7 +59,7 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
     PANEL = LanesPanel
     OPEN = opens("screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, and what was void")
     KEYS, PAGES = LANE_KEYS, LANE_PAGES
-    WIDE, SMALL = ("round", "costs", "pay"), ("block", "steps", "fan", "costs", "pay")
+    WIDE, SMALL = ("round", "run", "pay"), ("block", "steps", "fan", "run", "pay")
 
     def parts(self) -> ComposeResult:
         """A class says which of them are seen."""
@@ -70,8 +68,7 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
             yield self.box(views.block, "Block", "lane-block")
             yield self.box(views.steps, "Confidence against the bound", "lane-steps")
             yield self.box(views.fan, "Branches", "lane-fan")
-        with Horizontal(id="lane-costs"):
-            yield self.box(views.costs, "What a token costs", "lane-cost")
+        with Horizontal(id="lane-runs"):
             yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
         with Horizontal(id="lane-pays"):
             yield self.box(payoff_views.pay, "Would another length pay", "lane-pay")

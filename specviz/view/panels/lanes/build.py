@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import asdict
 
 from specviz.runlog.fold import Run
@@ -13,7 +12,6 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels import Last, Panel, Scene
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
-from specviz.view.panels.lanes.cost import ClockName, CostPanel, Worked, cost_panel, operating
 from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
@@ -45,8 +43,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.facts = RunFacts(run)
-        self._worked = Worked()
-        self._cost = Last[CostPanel]()
         self._pay = Last[PayPanel]()
 
     @classmethod
@@ -62,23 +58,18 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
 
     def leaving(self, record: RoundRecord) -> None:
         self.facts.leaving(record)
-        self._worked.take(record)
 
     def behind(self) -> int:
-        return 0 if self._missing() else max(self.facts.n_behind, self._worked.behind(self.run))
+        return 0 if self._missing() else self.facts.n_behind
 
     def catch_up(self, n_rounds: int) -> None:
-        """Both in step, so that a round is read once."""
         self.facts.take_in(n_rounds)
-        self._worked.add(self.run, len(self.run.rounds) - self.facts.n_behind)
 
     def kept(self) -> bytes:
-        return msgspec.msgpack.encode((self.facts.kept(), self._worked.kept()))
+        return self.facts.kept()
 
     def restore(self, data: bytes) -> None:
-        facts, worked = msgspec.msgpack.decode(data, type=tuple[bytes, bytes])
-        self.facts.restore(facts)
-        self._worked.restore(worked)
+        self.facts.restore(data)
 
     def around(self, index: int) -> range:
         return range(0) if self._missing() else self.facts.around(index)
@@ -111,7 +102,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             hrad=hrad(record, metrics) if drafted else None,
             block=self._block(chart, fates, judged, record.index),
             summary=self._summary(clock, metrics),
-            cost=self._costs(clock, options.model_c, metrics),
             pay=self._pay.of(
                 self.run.rounds.n_complete,
                 lambda: pay_panel(self.run.header, self.run.calibration, metrics, self.run.knobs),
@@ -269,14 +259,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         if self.run.method_traits.pipelined:
             return "no branch point in this round yet" if now.phase < Phase.VERIFY else "no branch point in this round"
         return f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does"
-
-    def _costs(self, clock: Clock, c: float | None, metrics: "Metrics | None") -> CostPanel:
-        """The panel at the numbers of the rounds so far; worked out again when another one is complete."""
-        named: ClockName = "modelled" if clock == "model" else "measured"
-        return self._cost.of(
-            (self.run.rounds.n_complete, clock, c),
-            lambda: cost_panel(operating(self.run, metrics, self._worked), named, c=c),
-        )
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
         rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]

@@ -13,7 +13,6 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.words.palette import BlockKind
 
 if TYPE_CHECKING:
-    from specviz.view.panels.lanes.cost import CostPanel
     from specviz.view.panels.lanes.payoff import PayPanel
 
 Clock = Literal["measured", "model"]
@@ -228,5 +227,4 @@ class LanesModel:
     hrad: ClassifierView | None = None
     block: BlockInfo | None = None
     summary: tuple[WhyRow, ...] = ()  # run-level numbers of this clock
-    cost: "CostPanel | None" = None  # what a token costs by draft length, and where the run stands
     pay: "PayPanel | None" = None  # tokens a second by draft length, from what was measured

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cost.payoff import LEAST_TESTS, Payoff, PositionChance, RoundCosts, payoff
 from specviz.events import Calibration, Header
-from specviz.runlog.fold import Run
-from specviz.view.frame.series import Meter
 from specviz.view.judge.judgement import parted_words
 from specviz.view.words.numbers import growth, number, percent, plural, times
 
@@ -31,11 +29,6 @@ class PayPanel:
     words: str = ""
     point_text: str = ""
     note: str = ""
-
-
-def panel_of(run: Run) -> PayPanel:
-    """The panel of all rounds of a run."""
-    return pay_panel(run.header, run.calibration, Meter().metrics(run) if run.rounds else None, run.knobs)
 
 
 def told(pay: PayPanel) -> dict[str, Any]:
@@ -89,7 +82,9 @@ def _no_curve(
     if not isinstance(knobs.get("gamma"), int) or not metrics.n_drafted:
         return "This method has no draft length to choose (no knob gamma)."
     if header.method_traits.pipelined:
-        return "Drafting goes on beside the target's pass here; see what a token costs, above."
+        return (
+            "Drafting goes on beside the target's pass here; the curve is of rounds that draft first and verify then."
+        )
     if header.method_traits.exits != "none":
         return "Drafts climb the target's own layers here: their length is the depth of exits."
     if found is None or len(found.widths) < 2 or len(found.target_ns) != len(found.widths):
