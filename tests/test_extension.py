@@ -157,7 +157,7 @@ def test_a_round_with_the_record_is_one_write(
     for event in events[:-1]:
         recorder.write(event)
     assert len(writes) == sum(not event.inside_round for event in events[:-1])
-    assert not any(isinstance(event, Warn) for event in events)
+    assert not any(isinstance(event, Warn) and event.code != "kernel" for event in events)
     recorder.close()
 
 

@@ -11,21 +11,15 @@ from specviz.runlog.fold import fold
 from specviz.runlog.rounds import RoundPoint
 from specviz.trace import read_events
 from specviz.view import Frame, Player
+from specviz.view.blocks import series_plot
 from specviz.view.frame.parts import Residual, ResidualEntry, Series
 from specviz.view.panels.overview.build import overview
+from specviz.view.panels.overview.model import RunBlocks
 from specviz.view.stage import page as painted
+from specviz.view.words.numbers import number
 from specviz.view.words.palette import STYLES, glyph
-from specviz_app.figures.overview import (
-    MOST_BARS,
-    fig_histogram,
-    fig_marks,
-    fig_series,
-    fig_stages,
-    fig_stretches,
-    fig_timeline,
-    stretch,
-    window,
-)
+from specviz_app.figures.blocks import fig_plot
+from specviz_app.figures.timeline import MOST_BARS, fig_stretches, fig_timeline, stretch, window
 from specviz_app.figures.tree import fig_pq, fig_residual, fig_tests, tree_rows
 from specviz_app.launcher import GROUNDS
 from specviz_app.ui.viewer import FILTERS, Viewer
@@ -53,6 +47,13 @@ class _Ended:
 
 def _viewer(**recipe: Any) -> Viewer:
     return Viewer.of("x", _Ended(make_events(**recipe)))
+
+
+def _blocks(**recipe: Any) -> tuple[RunBlocks, int]:
+    """The numbers of a run, and of how many rounds."""
+    found = overview(fold(make_events(**recipe)))
+    assert found.blocks is not None
+    return found.blocks, found.n_rounds
 
 
 def _json(figure: Any) -> dict[str, Any]:
@@ -108,27 +109,29 @@ def test_the_table_twin_has_every_node_in_reading_order(moments: list[Frame]) ->
 
 def test_intervals_are_drawn_from_edge_to_edge() -> None:
     series = Series("s", "kept / tested", (1, 2), (0.8, 0.5), (0.7, None), (0.9, None), (40, 1))
-    bar, whiskers = _json(fig_series(series, "position"))["data"]
+    bar, whiskers = _json(fig_plot(series_plot(series, "position", "Acceptance")))["data"]
     assert (bar["x"], bar["y"]) == ([1, 2], [0.8, 0.5])
     assert whiskers["y"] == [0.7, 0.9, None, 0.5, 0.5, None]
-    assert "not defined" in fig_series(Series("s", "", (), (), (), (), (), "not defined"), "x").to_json()
+    assert "not defined" in fig_plot(series_plot(Series("s", "", (), (), (), (), (), "not defined"), "x", "")).to_json()
 
 
 def test_the_histogram_carries_the_geometric_curve() -> None:
-    found = overview(fold(make_events(temperature=0.8, new_tokens=60)))
-    bars, fit = _json(fig_histogram(found.histogram))["data"]
-    assert sum(bars["y"]) == found.n_rounds
-    assert sum(fit["y"]) == pytest.approx(found.n_rounds, rel=1e-9)
-    assert found.histogram.alpha in fit["name"]
-    plain = overview(fold(make_events(shape="none")))
-    assert "nothing was drafted" in fig_histogram(plain.histogram).to_json()
+    found, n_rounds = _blocks(temperature=0.8, new_tokens=60)
+    bars, fit = _json(fig_plot(found.histogram))["data"]
+    assert sum(bars["y"]) == n_rounds
+    assert sum(fit["y"]) == pytest.approx(n_rounds, rel=1e-9)
+    assert fit["name"].startswith("geometric, α .")
+    plain, _ = _blocks(shape="none")
+    assert "nothing was drafted" in fig_plot(plain.histogram).to_json()
 
 
 def test_stages_and_marks_say_their_words() -> None:
-    found = overview(fold(make_events(temperature=0.8, new_tokens=60)))
-    assert _json(fig_stages(found.stages))["data"][0]["y"] == [s.name for s in found.stages]
-    names = [t["name"] for t in _json(fig_marks(found.marks))["data"]]
-    assert [name[0] for name in names] == [glyph(mark) for mark, _ in found.marks]
+    found, _ = _blocks(temperature=0.8, new_tokens=60)
+    stages = _json(fig_plot(found.stages))["data"][0]
+    assert stages["y"] == list(found.stages.xs)
+    assert stages["text"] == [f"{number(ms)} ms" for ms in stages["x"]]
+    names = [t["name"] for t in _json(fig_plot(found.marks))["data"]]
+    assert [name[0] for name in names] == [glyph(curve.mark) for curve in found.marks.curves]
 
 
 def test_the_time_line_marks_rejections_and_fades_what_the_filter_leaves_out() -> None:
@@ -153,7 +156,7 @@ def test_figures_know_no_streamlit(tmp_path: Path) -> None:
     import sys
 
     code = (
-        "import sys, specviz_app.figures.overview, specviz_app.figures.tree, specviz_app.figures.tree;"
+        "import sys, specviz_app.figures.timeline, specviz_app.figures.tree, specviz_app.figures.tree;"
         "sys.exit('streamlit' in sys.modules)"
     )
     roots = [str(Path(__file__).parents[2] / name) for name in ("", "app")]

@@ -13,8 +13,11 @@ from specviz import events as ev
 from specviz.cost.payoff import PositionChance, RoundCosts, payoff
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
+from specviz.view.blocks import Plot, twin
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Clock, LanesModel
+from specviz.view.panels.lanes.payoff import PayPanel
+from specviz_app.figures.blocks import fig_plot
 from specviz_app.figures.lanes import (
     confusion_rows,
     fan_rows,
@@ -28,7 +31,6 @@ from specviz_app.figures.lanes import (
     lanes_alt,
     step_rows,
 )
-from specviz_app.figures.payoff import fig_payoff, payoff_rows
 from specviz_app.server.core import Settings
 from support.branch_trace import worked
 from support.traces import make_events, plain_run, write_trace
@@ -185,12 +187,14 @@ def test_nothing_is_a_reason_not_an_empty_axis() -> None:
 def test_the_curve_of_draft_lengths_has_its_band_its_best_and_the_measured_point() -> None:
     curve = payoff({1: PositionChance(0.8, 0.7, 0.9, 90)}, RoundCosts((1, 17), (0.01, 0.02), 0.002), 4, 150.0)
     assert curve is not None
-    traces = {t["name"]: t for t in spec(fig_payoff(curve))["data"]}
+    chart = next(block for block in PayPanel("", curve) if isinstance(block, Plot))
+    traces = {t["name"]: t for t in spec(fig_plot(chart))["data"]}
     assert traces["tokens/s by γ"]["y"] == list(curve.speeds)
-    assert traces["tokens/s by γ"]["marker"]["symbol"].index("star") == curve.best
-    assert (traces["this run, measured"]["x"], traces["this run, measured"]["y"]) == ([4], [150.0])
+    assert (traces["best"]["x"], traces["best"]["marker"]["symbol"]) == ([curve.best], "star")
+    measured = traces["this run, measured"]
+    assert [place for place in zip(measured["x"], measured["y"], strict=True) if place[1] is not None] == [(4, 150.0)]
     assert max(traces["95 %"]["y"]) == max(curve.high)
-    assert [row["tokens/s"] for row in payoff_rows(curve)] == list(curve.speeds)
+    assert twin(chart).column("tokens/s by γ") == list(curve.speeds)
 
 
 # The page -----------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_overview_prints_the_metrics_of_the_view(chain_trace: Path, open_page: O
     at = open_page(Settings(replay=chain_trace), "overview")
     assert not at.exception
     found = overview(fold(read_events(chain_trace)))
-    assert [(m.label, m.value) for m in at.metric] == [(m.label, m.text) for m in found.metrics]
+    assert [(m.label, m.value) for m in at.metric] == [(row.label, row.value) for row in found.blocks.numbers.rows]
     labels = {m.label for m in at.metric}
     assert {"accepted / drafted", "accepted / tested"} <= labels
     assert len(at.get("plotly_chart")) == 7

@@ -1,7 +1,6 @@
 """The part of page Ranks about learning while serving: queries, gains, seconds, as the records have them."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,8 @@ from specviz.events import Adapt, Event
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.learning.build import AdaptView, LearningPanel
-from specviz_app.figures.learning import fig_ledger, fig_stream, stream_rows
+from specviz.view.words.palette import colour
+from specviz_app.figures.blocks import fig_plot
 from specviz_app.server.core import Settings
 from support.rank_trace import rank_events
 from support.traces import write_trace
@@ -43,26 +43,19 @@ def view() -> AdaptView:
 def test_every_query_has_its_length_and_its_action() -> None:
     found = view()
     learnt = [e for e in stream() if isinstance(e, Adapt)]
-    points = trace(spec(fig_stream(found)), "length")
+    points = trace(spec(fig_plot(found.stream)), "length")
     assert numbers(points["x"]) == [e.q for e in learnt]
     assert numbers(points["y"]) == [e.mean_acceptance_length for e in learnt]
-    assert [e.reverted for e in learnt] == [symbol == "x" for symbol in points["marker"]["symbol"]]
-    rows = stream_rows(found)
-    assert [row["action"] for row in rows] == [e.action for e in learnt]
-    assert [row["measured gain"] for row in rows] == [e.measured_gain for e in learnt]
+    assert [e.reverted for e in learnt] == [hue == colour("rejected", False) for hue in points["marker"]["color"]]
+    assert found.queries.column("done") == [e.action for e in learnt]
 
 
 def test_seconds_are_those_of_the_records() -> None:
     learnt = [e for e in stream() if isinstance(e, Adapt)]
-    ledger = spec(fig_ledger(view()))
+    ledger = spec(fig_plot(view().ledger))
     assert numbers(trace(ledger, "spent on exploring")["y"]) == [e.spent for e in learnt]
     total = numbers(trace(ledger, "regret so far")["y"])
     assert total[-1] == pytest.approx(sum(e.regret or 0.0 for e in learnt))
-
-
-@pytest.mark.parametrize("make", [fig_stream, fig_ledger])
-def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
-    assert spec(make(None))["layout"]["annotations"][0]["text"]
 
 
 def test_names_of_domains_are_never_markup() -> None:
@@ -73,7 +66,8 @@ def test_names_of_domains_are_never_markup() -> None:
     player = Player(fold(events), animate=False)
     found = LearningPanel.of(player.frame(Options(shown=("learning",))))
     assert found is not None
-    text = fig_stream(found.view).to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+    assert found.view is not None
+    text = fig_plot(found.view.stream).to_json().replace("\\u003c", "<").replace("\\u003e", ">")
     assert "<b>x" not in text
 
 

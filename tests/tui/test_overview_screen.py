@@ -1,14 +1,16 @@
 """Screen 6 and the line on top: the run judged, findings with a key to their evidence."""
 
+import re
 from pathlib import Path
 
 import pytest
 from textual.widgets import OptionList
 
 from specviz.view.panels.overview.build import OverviewPanel
+from specviz.view.words.numbers import number
 from specviz_tui.app import SpecvizApp
+from specviz_tui.common.blocks import interval_bar
 from specviz_tui.panels.overview import OverviewPane
-from specviz_tui.panels.overview_views import interval_bar
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.main import MainScreen
 from support.judged import judged_run, many
@@ -53,11 +55,11 @@ async def test_every_part_of_the_overview_is_there(faulty: Path) -> None:
         assert model is not None
         for words in ("a cliff at position 3", "lower γ", "q draft", "Where time goes", "accepted / drafted"):
             assert words in screen
-        for metric in model.metrics:
-            if metric.value is not None:
-                assert metric.text in screen
-        for stage in model.stages:
-            assert stage.text in screen
+        assert model.blocks is not None
+        for row in model.blocks.numbers.rows:
+            assert row.value in screen
+        for stage, ms in zip(model.blocks.stages.xs, model.blocks.stages.curves[0].ys, strict=True):
+            assert re.search(rf"{stage} +{re.escape(number(ms))} ms", screen)
 
 
 async def test_a_finding_leads_to_the_rounds_that_show_it(faulty: Path) -> None:

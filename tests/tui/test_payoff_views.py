@@ -6,10 +6,10 @@ import pytest
 
 from specviz.cost.payoff import PositionChance, RoundCosts, payoff
 from specviz.text import width as cells
-from specviz.view.panels.lanes.model import LanesModel
+from specviz.view.blocks import Plot
 from specviz.view.panels.lanes.payoff import PayPanel, pay_words, point_text
+from specviz_tui.common.blocks import COLUMN, HEIGHT, paint, painted
 from specviz_tui.common.paint import Painter
-from specviz_tui.panels import payoff_views
 
 CURVE = payoff({1: PositionChance(0.8, 0.7, 0.9, 90)}, RoundCosts((1, 17), (0.01, 0.02), 0.002), 4, 150.0)
 
@@ -18,21 +18,19 @@ CURVE = payoff({1: PositionChance(0.8, 0.7, 0.9, 90)}, RoundCosts((1, 17), (0.01
 def test_it_fits_and_says_what_it_found(width: int) -> None:
     assert CURVE is not None
     pay = PayPanel("", CURVE, pay_words(CURVE), point_text(CURVE), "a note")
-    model = LanesModel(None, pay=pay)
-    drawn = payoff_views.pay(model, Painter(), width)
-    lines = drawn.plain.splitlines()
+    lines = painted(pay, Painter(), width).plain.splitlines()
     assert max(cells(line) for line in lines) <= width
     assert sum("◆" in line for line in lines) == 2, "the measured point, and what it is"
+    drawn = [line.plain for block in pay if isinstance(block, Plot) for line in paint(block, Painter(), width)][:HEIGHT]
     heights = [
-        sum(line[6 + payoff_views.COLUMN * gamma : 8 + payoff_views.COLUMN * gamma].strip("· ") != "" for line in lines)
+        sum(line[6 + COLUMN * gamma : 8 + COLUMN * gamma].strip("· ") != "" for line in drawn)
         for gamma in (0, CURVE.best)
     ]
     assert heights[1] > heights[0], "the best length is the higher column"
 
 
 def test_what_is_missing_is_a_sentence() -> None:
-    model = LanesModel(None, pay=PayPanel("no costs here"))
-    assert payoff_views.pay(model, Painter(), 40).plain == "no costs here"
+    assert painted(PayPanel("no costs here"), Painter(), 40).plain.strip() == "no costs here"
 
 
 def test_a_measured_speed_far_below_the_curve_names_what_recording_took() -> None:

@@ -40,16 +40,23 @@ def records(run: Run) -> list[ev.Adapt]:
 
 def test_every_query_has_its_step(run: Run) -> None:
     found = panel(run)
-    assert [step.q for step in found.steps] == list(range(6))
-    total = 0.0
-    for step, record, query in zip(found.steps, records(run), run.queries, strict=True):
-        total += record.regret or 0.0
-        assert step.index == query.rounds[-1].index
-        assert (step.action, step.reason, step.reverted) == (record.action, record.reason, record.reverted)
-        assert step.total_regret == pytest.approx(total)
-        assert (step.domain, step.tau) == (record.domain, record.mean_acceptance_length)
-    rows = {row.label: row.value for row in found.summary}
-    assert found.steps[-1].spent == records(run)[-1].spent
+    made = records(run)
+    assert [place and place.index for place in found.queries.places] == [q.rounds[-1].index for q in run.queries]
+    columns = {
+        "query": list(range(6)),
+        "domain": [record.domain for record in made],
+        "len": [record.mean_acceptance_length for record in made],
+        "done": [record.action for record in made],
+        "why": [record.reason for record in made],
+        "": ["taken back" * record.reverted for record in made],
+        "so far": pytest.approx([sum(other.regret or 0.0 for other in made[: k + 1]) for k in range(6)]),
+    }
+    assert {head: found.queries.column(head) for head in columns} == columns
+    spent, regret = found.ledger.curves
+    assert spent.ys == tuple(record.spent for record in made)
+    assert list(regret.ys) == found.queries.column("so far")
+    assert found.stream.curves[0].ys == tuple(record.mean_acceptance_length for record in made)
+    rows = {row.label: row.value for row in found.summary.rows}
     assert (rows["queries"], rows["weights"]) == ("6", "version 5")
     assert int(rows["taken back"]) == sum(record.reverted for record in records(run)) > 0
 
@@ -58,9 +65,9 @@ def test_every_query_has_its_step(run: Run) -> None:
 def test_actions_are_those_of_the_query_on_screen(run: Run, q: int) -> None:
     index = run.queries[q].rounds[0].index
     found = panel(run, index)
-    assert [step.q for step in found.steps if step.cursor] == [q]
+    assert (found.queries.cursor, found.stream.cursor) == (q, q)
     assert len(found.actions) == len(records(run)[q].arms) == 2
-    for words, record in zip(found.actions, records(run)[q].arms, strict=True):
+    for words, record in zip([each.text for each in found.actions], records(run)[q].arms, strict=True):
         assert words.startswith(f"{'▶' if record.action == records(run)[q].action else ' '} {record.action} (")
         assert f"at least {short_seconds(record.lcb)}, " in words
         assert ("at most ∞" in words) == (record.ucb is None)
@@ -73,14 +80,15 @@ def test_actions_are_shown_when_nothing_was_done(run: Run) -> None:
             event.action, event.reason = "skip", "skip"
     found = panel(fold(events))
     assert len(found.actions) == 2
-    assert not any(words.startswith("▶") for words in found.actions)
+    assert not any(words.text.startswith("▶") for words in found.actions)
     assert "learn nothing" in found.words
 
 
 def test_what_was_taken_back_is_said(run: Run) -> None:
-    for step in panel(run).steps:
-        assert ("taken back" in step.words) == step.reverted
-        assert (step.mark == "rejected") == step.reverted
+    found = panel(run).stream
+    for words, mark, record in zip(found.notes, found.curves[0].marks, records(run), strict=True):
+        assert ("taken back" in words) == record.reverted
+        assert (mark == "rejected") == record.reverted
 
 
 def test_a_recording_without_arms_still_says_what_was_taken() -> None:
@@ -97,7 +105,7 @@ def test_a_recording_without_arms_still_says_what_was_taken() -> None:
 
 def test_hostile_domain_names_are_escaped() -> None:
     found = panel(fold(rank_events(queries=1, learns=True, domains=("\x1b[31mred",))))
-    assert "\x1b" not in found.steps[0].domain
+    assert "\x1b" not in str(found.queries.column("domain"))
 
 
 def test_where_nothing_learns_it_says_what_would() -> None:

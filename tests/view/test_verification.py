@@ -321,11 +321,19 @@ def test_the_counts_of_a_scan_tell_what_came_along() -> None:
 
 def test_the_overview_counts_what_the_verdicts_say() -> None:
     run = fold(worked_events())
-    assert overview(run).marks == (("accepted", 4), ("rejected", 2), ("untested", 0))
+    blocks = overview(run).blocks
+    assert blocks is not None
+    assert {curve.mark: curve.ys for curve in blocks.marks.curves} == {
+        "accepted": (4,),
+        "rejected": (2,),
+        "untested": (0,),
+    }
     none = fold(make_events(temperature=0.8, verifier="hsd", gamma=4, level="none"))
     assert none.end is not None
-    kept_, lost = overview(none).marks
-    assert kept_[1] + lost[1] == sum(record.end.n_drafted for record in none.rounds if record.end)
+    found = overview(none).blocks
+    assert found is not None
+    n_drafted = sum(record.end.n_drafted for record in none.rounds if record.end)
+    assert sum(curve.ys[0] or 0 for curve in found.marks.curves) == n_drafted
 
 
 def test_the_prefix_on_trial_is_in_the_text() -> None:
@@ -340,9 +348,11 @@ def test_the_prefix_on_trial_is_in_the_text() -> None:
 
 
 def test_a_per_position_rate_says_why_it_is_missing() -> None:
-    found = overview(fold(worked_events())).series
-    assert "see survival" in (found["position_acceptance"].missing or "")
-    assert found["survival"].missing is None
+    blocks = overview(fold(worked_events())).blocks
+    assert blocks is not None
+    found = {curve.key: curve.missing for curve in blocks.curves}
+    assert "see survival" in found["position_acceptance"]
+    assert found["survival"] == ""
 
 
 def test_without_one_chain_survival_is_observed_only() -> None:

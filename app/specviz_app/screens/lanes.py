@@ -8,8 +8,7 @@ from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import lanes as draw
-from specviz_app.figures import payoff as of_pay
-from specviz_app.ui import around, closed, parts, state
+from specviz_app.ui import around, blocks, closed, parts, state
 from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.viewer import Viewer
 
@@ -139,19 +138,10 @@ def _hrad(found: LanesModel, dark: bool) -> None:
 
 def _pay(found: LanesModel, dark: bool) -> None:
     """Tokens a second by draft length from what was measured."""
-    st.subheader(
-        "Would another draft length pay",
-        help="Tokens a round from acceptance by position, divided by what a round of that length takes: measured "
-        "passes by rows, drafting, and the host's work.",
-    )
-    pay = found.pay
-    if pay is None or pay.curve is None:
-        closed.say((pay.missing if pay else found.missing) or "Nothing ran in this round.", LanesPanel)
+    if found.pay is None or found.pay.curve is None:
+        closed.say((found.pay.missing if found.pay else found.missing) or "Nothing ran in this round.", LanesPanel)
         return
-    parts.lead(pay.words)
-    rows = of_pay.payoff_rows(pay.curve)
-    parts.plot(of_pay.fig_payoff(pay.curve, dark), "lanes-payoff", f"{pay.words} {pay.point_text}", rows)
-    parts.say(f"{pay.point_text} {pay.note}")
+    blocks.show(found.pay, dark)
 
 
 PAGE = Page(

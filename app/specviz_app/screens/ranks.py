@@ -1,19 +1,20 @@
 """Ranks: why a drafted tree has its shape, what widths cost and brought, and what is learnt while serving."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import streamlit as st
 
+from specviz.view.blocks import Destination
 from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RanksModel
-from specviz_app.figures import learning as of_learning
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import ranks_run
-from specviz_app.ui import around, closed, parts
+from specviz_app.ui import around, blocks, closed, parts
 from specviz_app.ui.pages import Below, Page, lacks
 from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
@@ -201,26 +202,10 @@ def learning_section(held: Viewer, found: RanksModel, dark: bool) -> None:
     if view is None:
         closed.say((learnt.missing if learnt is not None else "") or "Nothing was learnt in this run.", LearningPanel)
         return
-    parts.metrics(((row.label, row.value, row.note or None) for row in view.summary), "ranks")
-    here = next((s for s in view.steps if s.cursor), None)
-    parts.lead(f"After query {here.q}: {view.words}" if here is not None else view.words)
-    for action in view.actions:
-        st.caption(parts.plain(action))
-    left, right = st.columns(2, gap="large")
-    rows = of_learning.stream_rows(view)
-    with left:
-        st.subheader("Length by query", help="mean acceptance length; the sign: what was learnt after it, ✗ taken back")
-        event = parts.plot(of_learning.fig_stream(view, dark), "learning-stream", view.words, rows, pick=True)
-    with right:
-        st.subheader(
-            "Spent and given up",
-            help="Exploring has a budget, a share of the serving time. Regret is what the decisions gave up against "
-            "the best expected profit.",
-        )
-        last = view.steps[-1]
-        alt = f"Exploring spent {last.spent:.3g} s; regret {last.total_regret:.3g} s."
-        parts.plot(of_learning.fig_ledger(view, dark), "learning-ledger", alt, rows)
-    st.dataframe(rows, hide_index=True, key="learning-queries")
-    if (place := around.click(event, "learning-stream")) and place[0] is not None:
-        held.seek(int(place[0]))
-        st.rerun()
+    blocks.show(view, dark, partial(_go, held))
+
+
+def _go(held: Viewer, place: Destination) -> None:
+    """To the round that a line or a point stands for."""
+    held.seek(place.index)
+    st.rerun()

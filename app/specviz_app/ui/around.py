@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app.figures.overview import fig_stretches, fig_timeline, stretch, window
+from specviz_app.figures.timeline import fig_stretches, fig_timeline, stretch, window
 from specviz_app.server.server import current
 from specviz_app.ui import below, counters, guard, parts, state
 from specviz_app.ui.library import LIVE

@@ -11,12 +11,12 @@ from textual.reactive import reactive
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import CLOCKS, Chart, LaneBlock, LaneOptions, LanesModel
+from specviz_tui.common.blocks import painted
 from specviz_tui.common.frame_widget import KEEP, FrameWidget
 from specviz_tui.common.keymap import Key, page_keys
-from specviz_tui.common.paint import FAINT, indented, sentence
+from specviz_tui.common.paint import FAINT, Painter, indented, sentence
 from specviz_tui.common.pane import PanelPane, PartedPane, opens
 from specviz_tui.panels import lanes_views as views
-from specviz_tui.panels import payoff_views
 from specviz_tui.panels.lanes_views import LABEL, TimeWindow
 
 MOST_ROUNDS = 8
@@ -71,7 +71,7 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
         with Horizontal(id="lane-runs"):
             yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
         with Horizontal(id="lane-pays"):
-            yield self.box(payoff_views.pay, "Would another length pay", "lane-pay")
+            yield self.box(_pay, "Would another length pay", "lane-pay")
 
     def put_parts(self) -> None:
         """A class says which part is seen; on a narrow screen it may be another one."""
@@ -119,6 +119,10 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
         block = chart.blocks[chart.cursor]
         away = None if block.at[0] == self.frame.cursor.index else block.at[0]
         self.choose(block.nodes[0] if block.nodes else None, index=away, tree=True, block=None)
+
+
+def _pay(found: LanesModel, painter: Painter, cells: int) -> Text:
+    return painted(found.pay or (), painter, cells)
 
 
 class LaneChart(FrameWidget):

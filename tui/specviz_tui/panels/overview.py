@@ -6,6 +6,7 @@ from textual.containers import Horizontal, Vertical
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.overview.build import OverviewPanel
 from specviz.view.panels.overview.model import Overview, OverviewOptions
+from specviz_tui.common.blocks import LEGEND
 from specviz_tui.common.frame_widget import EvidenceAsked
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.pane import PanelPane, opens
@@ -63,7 +64,7 @@ class OverviewPane(PanelPane[OverviewOptions, Overview]):
         """From the run as a whole to its numbers."""
         yield self.box(views.judgement, "The run", "judged")
         with Horizontal(classes="pair"):
-            yield self.box(views.curves, f"Acceptance · {views.LEGEND}", "curves")
+            yield self.box(views.curves, f"Acceptance · {LEGEND}", "curves")
             with Vertical(id="costs"):
                 yield self.box(views.calibration, "Calibration · q against p", "calibration")
                 yield self.box(views.stages, "Where time goes", "stages")

@@ -14,15 +14,17 @@ from textual.containers import VerticalScroll
 from textual.geometry import Region
 from textual.reactive import reactive
 
+from specviz.view.blocks import Block, Words
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.learning.build import Learning, LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, RankOptions, RanksModel
+from specviz_tui.common.blocks import cursor_line, painted
 from specviz_tui.common.frame_widget import FrameWidget, NodePicked
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import FAINT, Painter
 from specviz_tui.common.pane import NARROW, PanelPane, PartedPane, opens
-from specviz_tui.panels import learning_views, ranks_views
+from specviz_tui.panels import ranks_views
 from specviz_tui.widgets.tree import neighbour
 
 PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
@@ -161,10 +163,10 @@ class RanksPane(PartedPane[RankOptions, RanksModel]):
         learnt = LearningPanel.of(self.frame)
         if learnt is None or learnt.view is None:
             return
-        steps = learnt.view.steps
-        at = next((k for k, step in enumerate(steps) if step.cursor), len(steps) if by < 0 else -1)
-        found = steps[max(0, min(len(steps) - 1, at + by))]
-        if found.index is not None:
+        places, at = learnt.view.queries.places, learnt.view.queries.cursor
+        at = at if at is not None else len(places) if by < 0 else -1
+        found = places[max(0, min(len(places) - 1, at + by))]
+        if found is not None:
             self.choose(None, index=found.index)
 
     def action_filter(self, what: str) -> None:
@@ -252,12 +254,14 @@ class RankView(FrameWidget):
         elif part == "cell":
             text, self._cursor_line = ranks_views.cell(found.cell, painter, cells)
         elif part == "bandit":
-            text, self._cursor_line = learning_views.queries(learnt.view, learnt.missing, painter, cells)
+            text, self._cursor_line = _queries(learnt, painter, cells)
         elif part in _PAINTED:
             text = _PAINTED[part](found, painter, cells)
         else:
             beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
-            text = learning_views.sums(learnt.view, "" if beside else learnt.missing, painter, cells)
+            view = learnt.view
+            said: list[Block] = [Words("" if beside else learnt.missing)]
+            text = painted(said if view is None else [view.summary, *view.actions], painter, cells)
         return text
 
     def on_click(self, event: events.Click) -> None:
@@ -270,6 +274,17 @@ class RankView(FrameWidget):
             self.post_message(NodePicked(self._listed[y]))
         elif self.part_shown == "buckets" and (cell := ranks_views.pressed(offset.x, y)) is not None:
             self._pick(*cell)
+
+
+def _queries(learnt: Learning, painter: Painter, cells: int) -> tuple[Text, int | None]:
+    """The decision at the query on screen, its curves, then all queries; the line of the one on screen."""
+    view = learnt.view
+    if view is None:
+        return painted([Words(learnt.missing)], painter, cells), None
+    above = painted([Words(view.words), view.stream], painter, cells)
+    table = painted([view.queries], painter, cells)
+    line = len(above.split()) + 1 + cursor_line(view.queries) if view.queries.cursor is not None else None
+    return Text("\n\n").join([above, table]), line
 
 
 _PAINTED: dict[str, Callable[[RanksModel, Painter, int], Text]] = {

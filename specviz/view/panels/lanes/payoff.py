@@ -3,12 +3,14 @@
 What it cannot tell it says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from specviz.cost.payoff import LEAST_TESTS, Payoff, PositionChance, RoundCosts, payoff
 from specviz.events import Calibration, Header
+from specviz.runlog.run import Mark
+from specviz.view.blocks import Block, Plot, PlotCurve, Words
 from specviz.view.judge.judgement import parted_words
 from specviz.view.words.numbers import growth, number, percent, plural, times
 
@@ -29,6 +31,37 @@ class PayPanel:
     words: str = ""
     point_text: str = ""
     note: str = ""
+
+    def __iter__(self) -> Iterator[Block]:
+        if self.curve is None:
+            yield Words(self.missing)
+            return
+        yield from (Words(self.words, strong=True), _chart(self.curve, f"{self.words} {self.point_text}"))
+        yield from (Words(text) for text in (self.point_text, self.note) if text)
+
+
+def _chart(curve: Payoff, words: str) -> Plot:
+    xs = tuple(curve.gammas)
+    curves = [
+        PlotCurve("tokens/s by γ", tuple(curve.speeds), look="line", lows=tuple(curve.low), highs=tuple(curve.high))
+    ]
+    if curve.own is not None and curve.measured:
+        measured = tuple(curve.measured if x == curve.own else None for x in xs)
+        curves.append(PlotCurve("this run, measured", measured, "root", "dots"))
+    signs: list[tuple[int, str, Mark]] = [(xs.index(curve.best), "best", "accepted")]
+    if curve.own in xs and curve.own != curve.best:
+        signs.append((xs.index(curve.own), "this run's", "recovered"))
+    return Plot(
+        "lanes-payoff",
+        "Would another draft length pay",
+        "γ draft length, 0 is plain decoding",
+        xs,
+        tuple(curves),
+        help="Tokens a round from acceptance by position, divided by what a round of that length takes: measured "
+        "passes by rows, drafting, and the host's work.",
+        words=words,
+        signs=tuple(signs),
+    )
 
 
 def told(pay: PayPanel) -> dict[str, Any]:

@@ -5,13 +5,16 @@ Seconds unless said otherwise; `gain` is a rise of the mean acceptance length.
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from specviz.events import Adapt
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.text import shown
 from specviz.traits import MethodTraits
+from specviz.view.blocks import Block, Cell, Destination, Facts, Plot, PlotCurve, TableBlock, Words
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels import Panel, Scene
@@ -31,35 +34,26 @@ REASONS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptStep:
-    """A query and what was learnt at its end."""
-
-    q: int
-    index: int | None  # of its last round over the run: where to jump
-    domain: str
-    tau: float | None  # mean acceptance length of the query
-    s: float  # surprise a round
-    action: str
-    reason: str
-    measured_gain: float | None  # by held-out coverage
-    regret: float | None  # by the bandit's own estimates
-    total_regret: float  # up to here
-    spent: float  # on exploring, up to here
-    mark: Mark
-    words: str
-    cursor: bool  # the query on screen
-    reverted: bool
-    reset: str | None  # "anchor", "base": weights put back
-
-
-@dataclass(frozen=True, slots=True)
 class AdaptView:
-    """The run, at the query on screen. `words`: the decision after it; `actions`: what each of them was worth there."""
+    """The run, at the query on screen. `words`: the decision after it; `actions`: what each of them was worth there;
+    `queries`: a line each, which leads to its last round."""
 
-    steps: tuple[AdaptStep, ...]
     words: str
-    actions: tuple[str, ...]
-    summary: tuple[WhyRow, ...]
+    actions: tuple[Words, ...]
+    summary: Facts
+    queries: TableBlock
+    stream: Plot  # length by query
+    ledger: Plot  # seconds by query
+
+    def __iter__(self) -> Iterator[Block]:
+        query = self.queries.cursor
+        after = f"After query {self.queries.rows[query][0].text}: " if query is not None else ""
+        yield self.summary
+        yield Words(f"{after}{self.words}", strong=True)
+        yield from self.actions
+        yield self.stream
+        yield self.ledger
+        yield self.queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,40 +103,74 @@ def _missing(run: Run) -> str:
 
 def _view(run: Run, record: RoundRecord) -> AdaptView | None:
     """The queries; None before the first decision."""
-    steps: list[AdaptStep] = []
     learnt = [(query, query.adapt) for query in run.queries if query.adapt is not None]
-    total = 0.0
-    for query, found in learnt:
-        total += found.regret or 0.0
-        steps.append(_step(query, found, total, query is record.query))
     if not learnt:
         return None
-    here = next((found for query, found in learnt if query is record.query), learnt[-1][1])
+    found = [adapt for _, adapt in learnt]
+    total = tuple(accumulate(adapt.regret or 0.0 for adapt in found))
+    cursor = next((k for k, (query, _) in enumerate(learnt) if query is record.query), None)
+    places = tuple(Destination(q.first + q.n_rounds - 1) if q.n_rounds else None for q, _ in learnt)
+    queries = TableBlock(
+        "learning-queries",
+        ("query", "domain", "len", "surprise", "done", "why", "gain", "regret", "so far", ""),
+        tuple(_line(query, adapt, total[k]) for k, (query, adapt) in enumerate(learnt)),
+        places=places,
+        cursor=cursor,
+    )
+    here = found[cursor if cursor is not None else -1]
+    length = tuple(adapt.mean_acceptance_length for adapt in found)
+    stream = Plot(
+        "learning-stream",
+        "Length by query",
+        "query",
+        tuple(query.number for query, _ in learnt),
+        (PlotCurve("length", length, look="line", marks=tuple(map(_mark, found))),),
+        help="mean acceptance length; the colour: what was learnt after it, red: taken back",
+        words=step_words(here),
+        notes=tuple(step_words(adapt) for adapt in found),
+        places=places,
+        cursor=cursor,
+        table=queries,
+    )
+    ledger = replace(
+        stream,
+        key="learning-ledger",
+        title="Spent and given up",
+        curves=(
+            PlotCurve("spent on exploring", tuple(adapt.spent for adapt in found), "recovered", "step"),
+            PlotCurve("regret so far", total, "rejected", "step"),
+        ),
+        unit="seconds",
+        help="Exploring has a budget, a share of the serving time. Regret is what the decisions gave up against the "
+        "best expected profit.",
+        words=f"Exploring spent {short_seconds(found[-1].spent)}; regret {short_seconds(total[-1])}.",
+        notes=(),
+    )
+    actions = tuple(Words(text) for text in _actions(here))
     return AdaptView(
-        tuple(steps), step_words(here), tuple(_actions(here)), tuple(_summary([a for _, a in learnt], total))
+        step_words(here), actions, Facts("learning", tuple(_summary(found, total[-1]))), queries, stream, ledger
     )
 
 
-def _step(query: Query, found: Adapt, total: float, cursor: bool) -> AdaptStep:
+def _mark(found: Adapt) -> Mark:
+    return "rejected" if found.reverted or found.reset else "untested" if found.action == "skip" else "accepted"
+
+
+def _line(query: Query, found: Adapt, total: float) -> tuple[Cell, ...]:
     domain = found.domain or (query.prefill.domain if query.prefill is not None else "") or ""
-    back = found.reverted or found.reset
-    return AdaptStep(
-        q=query.number,
-        index=query.first + query.n_rounds - 1 if query.n_rounds else None,
-        domain=shown(domain),
-        tau=found.mean_acceptance_length,
-        s=found.s,
-        action=found.action,
-        reason=found.reason,
-        measured_gain=found.measured_gain,
-        regret=found.regret,
-        total_regret=total,
-        spent=found.spent,
-        mark="rejected" if back else "untested" if found.action == "skip" else "accepted",
-        words=step_words(found),
-        cursor=cursor,
-        reverted=found.reverted,
-        reset=found.reset,
+    gain = UNKNOWN if found.measured_gain is None else f"{found.measured_gain:+.2f}"
+    back = "taken back" if found.reverted else f"put back to {found.reset}" if found.reset else ""
+    return (
+        Cell(str(query.number), query.number),
+        Cell(shown(domain) or UNKNOWN),
+        Cell(number(found.mean_acceptance_length), found.mean_acceptance_length),
+        Cell(number(found.s), found.s),
+        Cell(found.action, mark=_mark(found)),
+        Cell(found.reason),
+        Cell(gain, found.measured_gain),
+        Cell(short_seconds(found.regret), found.regret),
+        Cell(short_seconds(total), total),
+        Cell(back, mark="rejected"),
     )
 
 

@@ -1,22 +1,25 @@
 """`overview(run) -> Overview`: everything that is said about a whole run; `OverviewPanel`: the same of the run so far.
 Numbers come from `specviz.metrics`; here they get their labels, their text and their order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
+from specviz.view.blocks import Cell, Facts, Plot, PlotCurve, TableBlock, Words, series_plot
 from specviz.view.frame.judgement import RunJudgement
+from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.run_header import NOTHING, of_whole_run, run_info
 from specviz.view.frame.series import Meter, histogram, metric, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
-from specviz.view.panels.overview.model import CalibrationRow, Histogram, Overview, OverviewOptions, Stage
-from specviz.view.words.numbers import MINUS, number, percent, prob, uncertainty
+from specviz.view.panels.overview.model import Overview, OverviewOptions, RunBlocks
+from specviz.view.words.numbers import MINUS, UNKNOWN, number, percent, prob, uncertainty
+from specviz.view.words.palette import glyph, word
 
 if TYPE_CHECKING:
-    from specviz.metrics import ConfidenceBand, Estimate, GeometricFit, Metrics
+    from specviz.metrics import ConfidenceBand, GeometricFit, Metrics
 
 _METRICS = (  # name, label, help
     ("mean_acceptance_length", "tokens per round", "tokens committed per round, the drawn one included"),
@@ -28,8 +31,27 @@ _METRICS = (  # name, label, help
     ("time_to_first_token_s", "first token, s", "from the start of the prompt's pass to the first commit"),
     ("round_ms", "ms per round", "median"),
 )
+_CURVES = (  # name, axis, heading
+    ("position_acceptance", "draft position", "Acceptance by position"),
+    ("depth_acceptance", "depth in the tree", "Acceptance by depth"),
+    ("survival", "tokens kept, at least", "Survival"),
+    ("share_above", "tokens of a round, more than", "Long rounds"),
+)
+_GEOMETRIC = (
+    "The line is what one and the same acceptance probability α at every position would give. More at both ends than "
+    "the line: easy and hard stretches alternate."
+)
+_CALIBRATED = "q − p around 0: the draft knows how sure it may be. Above 0: it is too sure of itself."
 _PREFILL = "prefill"
-_STAGES = (_PREFILL, "draft", "target", "verdict", "commit", "adapt", "other")
+_STAGES: dict[str, Mark] = {
+    _PREFILL: "untested",
+    "draft": "drafted",
+    "target": "accepted",
+    "verdict": "recovered",
+    "commit": "untested",
+    "adapt": "exit",
+    "other": "untested",
+}
 
 
 def overview(run: Run, meter: Meter | None = None) -> Overview:
@@ -50,62 +72,118 @@ def _overview(
     fates: Mapping[str, int] | None = None,
 ) -> Overview:
     seed = run.queries[0].prefill.seed if run.queries and run.queries[0].prefill else None
-    share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
-    cost = overhead(metrics)
+    found = [metric(name, label, None if metrics is None else metrics[name], help_) for name, label, help_ in _METRICS]
+    curves = series(metrics)
+    blocks = RunBlocks(
+        Facts("overview", tuple(WhyRow(one.label, one.text, None, one.help) for one in found)),
+        _marks(run, metrics, fates or {}),
+        tuple(series_plot(curves[name], axis, heading) for name, axis, heading in _CURVES),
+        _calibration(judgement.confidence),
+        _histogram(metrics, fit),
+        _stages(metrics),
+        Words(_timing(metrics)),
+    )
     return Overview(
-        info=of_whole_run(run_info(run, run.knobs, seed, cost), run) if run.header is not None else NOTHING,
+        info=of_whole_run(run_info(run, run.knobs, seed, overhead(metrics)), run)
+        if run.header is not None
+        else NOTHING,
         n_rounds=metrics.n_rounds if metrics is not None else 0,
         judgement=judgement,
-        metrics=tuple(metric(name, label, _estimate(metrics, name), help_) for name, label, help_ in _METRICS),
-        series=series(metrics),
-        calibration=tuple(calibration_row(band) for band in judgement.confidence),
-        stages=_stages(metrics),
-        drafting_share=percent(share),
-        overhead=cost,
-        histogram=_histogram(metrics, fit),
-        marks=_marks(run, metrics, fates or {}),
+        blocks=blocks,
     )
 
 
-def _estimate(metrics: "Metrics | None", name: str) -> "Estimate | None":
-    found: Estimate | None = metrics[name] if metrics is not None else None
-    return found
-
-
-def _histogram(metrics: "Metrics | None", fit: "GeometricFit | None") -> Histogram:
+def _histogram(metrics: "Metrics | None", fit: "GeometricFit | None") -> Plot:
     counts = histogram(metrics)
-    if not counts:
-        missing = "no round has ended yet" if metrics is None else "nothing was drafted in this run"
-        if metrics is not None and metrics.n_drafted is None:
-            missing = "how many tokens were drafted is not known: only times are"
-        return Histogram((), (), "", missing)
-    expected = tuple(sorted(fit.expected.items())) if fit is not None else ()
-    return Histogram(counts, expected, prob(fit.alpha.value) if fit is not None else "")
+    expected = fit.expected if fit is not None else {}
+    xs = tuple(range(max((*expected, *(k for k, _ in counts)), default=-1) + 1))
+    rounds = tuple(dict(counts).get(k, 0) for k in xs)
+    curves = [PlotCurve("rounds", rounds)]
+    alpha = UNKNOWN
+    if fit is not None and counts:
+        alpha = prob(fit.alpha.value)
+        curves.append(PlotCurve(f"geometric, α {alpha}", tuple(map(expected.get, xs)), "recovered", "line"))
+    most = max(counts, key=lambda pair: pair[1], default=(0, 0))
+    return Plot(
+        "histogram",
+        "Kept tokens per round",
+        "kept tokens of a round",
+        xs,
+        tuple(curves) if counts else (),
+        "count",
+        help=_GEOMETRIC,
+        words=f"Rounds by kept tokens; most often {most[0]}, {most[1]} times. Geometric fit with α {alpha}.",
+        missing="" if counts else _undrafted(metrics),
+    )
 
 
-def _stages(metrics: "Metrics | None") -> tuple[Stage, ...]:
+def _undrafted(metrics: "Metrics | None") -> str:
+    """Why there is nothing about drafts."""
+    if metrics is None:
+        return "no round has ended yet"
+    return (
+        "how many tokens were drafted is not known: only times are"
+        if metrics.n_drafted is None
+        else "nothing was drafted in this run"
+    )
+
+
+def _stages(metrics: "Metrics | None") -> Plot:
     times = metrics.stage_ms if metrics is not None else {}
-    known = [name for name in _STAGES if name in times] + [name for name in times if name not in _STAGES]
-    whole = sum(times[name].value for name in known if name != _PREFILL)
-    made = []
-    for name in known:
-        ms = times[name].value
-        made.append(Stage(name, ms, f"{number(ms)} ms", ms / whole if whole and name != _PREFILL else None))
-    return tuple(made)
+    names = [name for name in _STAGES if name in times] + [name for name in times if name not in _STAGES]
+    whole = sum(times[name].value for name in names if name != _PREFILL)
+    notes = tuple(
+        "once a prompt" if name == _PREFILL else percent(times[name].value / whole if whole else None) for name in names
+    )
+    curve = PlotCurve(
+        "median", tuple(times[name].value for name in names), marks=tuple(_STAGES.get(n, "untested") for n in names)
+    )
+    said = ", ".join(f"{name} {number(times[name].value)} ms" for name in names)
+    return Plot(
+        "stages",
+        "Where the time goes",
+        "",
+        tuple(names),
+        (curve,) if names else (),
+        "ms",
+        help="medians; prefill once per prompt, the others once per round",
+        words=f"Median time by stage: {said}.",
+        missing="" if names else "no times on record",
+        flat=True,
+        notes=notes,
+    )
 
 
-def _marks(run: Run, metrics: "Metrics | None", seen: Mapping[str, int]) -> tuple[tuple[Mark, int], ...]:
+def _timing(metrics: "Metrics | None") -> str:
+    share = metrics.drafting_share.value if metrics is not None and metrics.drafting_share is not None else None
+    drafting = [f"drafting is {percent(share)} of a round with its recording"] if share is not None else []
+    return " · ".join(("medians of a round", *drafting, f"recording cost {overhead(metrics)}"))
+
+
+def _marks(run: Run, metrics: "Metrics | None", seen: Mapping[str, int]) -> Plot:
     """Drafted tokens by what became of them: from the verdicts, or from the counts where only those are on record."""
-    if metrics is None or not metrics.n_drafted:
-        return ()
-    if seen:
-        marks: tuple[Mark, ...] = ("accepted", "rejected", "untested")
-        return tuple((mark, seen[mark]) for mark in marks)
-    if run.backward:
-        return (("accepted", metrics.n_accepted), ("rejected", metrics.n_drafted - metrics.n_accepted))
-    never = metrics.n_drafted - metrics.n_tested
-    lost = metrics.n_tested - metrics.n_accepted
-    return (("accepted", metrics.n_accepted), ("rejected", lost), ("untested", max(0, never)))
+    known: dict[Mark, int] = {}
+    if metrics is not None and metrics.n_drafted:
+        if seen:
+            known = {"accepted": seen["accepted"], "rejected": seen["rejected"], "untested": seen["untested"]}
+        elif run.backward:
+            known = {"accepted": metrics.n_accepted, "rejected": metrics.n_drafted - metrics.n_accepted}
+        else:
+            lost, never = metrics.n_tested - metrics.n_accepted, metrics.n_drafted - metrics.n_tested
+            known = {"accepted": metrics.n_accepted, "rejected": lost, "untested": max(0, never)}
+    curves = tuple(PlotCurve(f"{glyph(mark)} {word(mark)}", (n,), mark) for mark, n in known.items())
+    return Plot(
+        "marks",
+        "Drafted tokens",
+        "",
+        ("drafted",) if known else (),
+        curves,
+        "count",
+        words=f"Of all drafted tokens: {', '.join(f'{n} {mark}' for mark, n in known.items())}.",
+        missing="" if known else _undrafted(metrics),
+        flat=True,
+        stacked=True,
+    )
 
 
 class OverviewPanel(Panel[OverviewOptions, Overview]):
@@ -127,11 +205,27 @@ class OverviewPanel(Panel[OverviewOptions, Overview]):
         return Overview(missing=reason)
 
 
-def calibration_row(band: "ConfidenceBand") -> CalibrationRow:
-    """A band of confidence in words."""
+def _calibration(bands: "Sequence[ConfidenceBand]") -> TableBlock:
+    """Bands of the draft's confidence: what draft and target gave those tokens, how many were kept."""
+    return TableBlock(
+        "calibration",
+        ("q", "n", "q draft", "p target", "kept", "q − p"),
+        tuple(_band(band) for band in bands),
+        "Calibration · q against p",
+        words=_CALIBRATED,
+        missing="" if bands else "no probabilities of drafted tokens on record",
+    )
+
+
+def _band(band: "ConfidenceBand") -> tuple[Cell, ...]:
     apart = number(abs(band.gap.value))
     apart = f"{MINUS}{apart}" if band.gap.value < 0 and apart != "0" else apart
     apart += f" {uncertainty(band.gap)}" if band.gap.interval is not None else ""
-    words = f"{prob(band.lo)} to {prob(band.hi)}"
-    texts = (prob(band.q), prob(band.p), prob(band.kept.value), apart)
-    return CalibrationRow(words, band.n, band.q, band.p, band.kept.value, texts)
+    return (
+        Cell(f"{prob(band.lo)} to {prob(band.hi)}"),
+        Cell(f"{band.n:,}", band.n),
+        Cell(prob(band.q), band.q, band.q, "drafted"),
+        Cell(prob(band.p), band.p, band.p, "accepted"),
+        Cell(prob(band.kept.value), band.kept.value),
+        Cell(apart),
+    )
