@@ -22,7 +22,7 @@ from specviz.view.blocks import (
 )
 from specviz.view.frame.parts import WhyRow
 from specviz.view.words.numbers import BARS, UNKNOWN, number
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, indented
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, indented, wrapped
 
 WIDEST_BAR, LEAST_BAR = 44, 3
 WIDEST_TEXT = 24  # cells of a name in a table
@@ -87,8 +87,10 @@ def _fact(row: WhyRow, label: int, value: int, painter: Painter, cells: int) -> 
     line = Text(f" {pad(row.label, label)}  ", style=FAINT, no_wrap=True).append(pad(row.value, value), style=STRONG)
     if row.bar is not None:
         line.append("  ").append(bar(row.bar, 8), style=painter.tint("drafted"))
-    line.append(f"  {row.note}" if row.note else "", style=FAINT).truncate(cells, overflow="ellipsis")
-    return [line]
+    if not row.note or line.cell_len + 2 + cell_len(row.note) <= cells:
+        return [line.append(f"  {row.note}" if row.note else "", style=FAINT)]
+    line.truncate(cells, overflow="ellipsis")
+    return [line, *(Text(f"  {text}", style=FAINT) for text in wrapped(row.note, cells - 3))]
 
 
 # Tables -------------------------------------------------------------------------------------------------------------
@@ -150,7 +152,8 @@ def _bars(block: Plot, painter: Painter, cells: int) -> list[Text]:
     widest = [max(cell_len(text) for text in column) for column in texts]
     several = len(block.curves) > 1
     heads = [curve.name if several else "" for curve in block.curves]
-    rest = cells - label - 4 - sum(max(width, 1) + 3 for width in widest) - (0 if several else 8)
+    behind = [*block.notes, *(f"n {n}" for curve in block.curves for n in curve.ns), ""] if not several else [""]
+    rest = cells - label - 5 - sum(max(width, 1) + 3 for width in widest) - max(map(cell_len, behind))
     room = max(LEAST_BAR, min(WIDEST_BAR, rest // len(block.curves)))
     lines = []
     if several:
