@@ -9,7 +9,7 @@ from specviz.view.words.palette import colour
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence
 
-_HEIGHT, _LINE, _MORE = 270, 34, 70  # pixels: of a figure, of a bar that lies, and of all around those
+_HEIGHT, _LINE, _MORE = 270, 34, 86  # pixels: of a figure, of a bar that lies, and of all around those
 _MANY = 16  # places of an axis each of which has its number
 _MODES: dict[Look, str] = {"line": "lines+markers", "step": "lines+markers", "dots": "markers", "bar": ""}
 _HATCHES = ("", "/", ".", "\\")
