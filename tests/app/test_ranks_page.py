@@ -1,7 +1,6 @@
 """The page Ranks: figures hold what the view says, and every lack has its reason."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,8 @@ from specviz.runlog.fold import fold
 from specviz.view import Options, Player
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import RankFilter, RanksModel
+from specviz_app.figures.blocks import fig_heat, fig_plot, heat_rows
 from specviz_app.figures.rank_tree import fig_offers, offer_rows, rank_tree_rows
-from specviz_app.figures.ranks import (
-    block_rows,
-    depth_rows,
-    fig_blocks,
-    fig_depths,
-    fig_rank_confusion,
-    fig_reach,
-    fig_slots,
-    fig_widths,
-    other_width_rows,
-    rank_confusion_rows,
-    reach_rows,
-    slot_rows,
-    width_rows,
-)
 from specviz_app.server.core import Settings
 from support.rank_trace import rank_events
 from support.traces import of_kind, write_trace
@@ -92,7 +77,7 @@ def test_the_confusion_counts_every_known_expansion_once_and_marks_the_chosen_ce
     found = ranks(cell=(1, 0))
     table = found.confusion
     assert table is not None
-    figure = spec(fig_rank_confusion(table))
+    figure = spec(fig_heat(table.heat))
     counts = [int(text.split("<b>")[1].split("</b>")[0].replace(",", "")) for text in trace(figure, "counts")["text"]]
     known = [e for e in rank_events() if isinstance(e, Expansion) and e.true_bucket is not None]
     assert sum(counts) == table.n == len(known)
@@ -100,29 +85,17 @@ def test_the_confusion_counts_every_known_expansion_once_and_marks_the_chosen_ce
     assert cells == [(p, t) for p in range(4) for t in range(4)]
     chosen = trace(figure, "chosen")
     assert (numbers(chosen["x"]), numbers(chosen["y"])) == ([0], [1])
-    assert len(rank_confusion_rows(table)) == 4
+    assert len(heat_rows(table.heat)) == 5, "four rows and the recall"
 
 
-def test_run_figures_hold_the_rows_of_the_view() -> None:
-    found = ranks()
-    widths = spec(fig_widths(found.widths))
-    assert numbers(trace(widths, "children spent")["y"]) == [row.spent for row in found.widths]
-    assert numbers(trace(widths, "useful: the target's token")["y"]) == [row.useful for row in found.widths]
-    reach = spec(fig_reach(found.reach))
-    assert numbers(trace(reach, "would be covered")["y"]) == [p.share for p in found.reach]
-    slots = spec(fig_slots(found.slot_rows))
-    assert numbers(trace(slots, "best token right")["y"]) == [row.top1 for row in found.slot_rows]
-    blocks = spec(fig_blocks(found.block_rows))
-    stacked = [numbers(t["x"]) for t in blocks["data"]]
-    assert [sum(parts) for parts in zip(*stacked, strict=True)] == [row.nodes for row in found.block_rows]
-    depths = spec(fig_depths(found.depth_rows))
-    assert numbers(depths["data"][0]["y"]) == [row.reached for row in found.depth_rows]
-    assert len(width_rows(found.widths)) == len(found.widths)
-    assert len(reach_rows(found.reach)) == len(found.reach)
-    assert len(other_width_rows(found.reach_rows)) == len(found.reach_rows) > 0
-    assert [row["slot"] for row in slot_rows(found.slot_rows)] == [row.slot for row in found.slot_rows]
-    assert sum(row["sent"] for row in block_rows(found.block_rows)) == sum(row.sent for row in found.block_rows)
-    assert len(depth_rows(found.depth_rows)) == len(found.depth_rows)
+def test_run_figures_hold_the_values_of_the_view() -> None:
+    found = ranks().over_run
+    assert found is not None
+    for plot in (found.widths, found.reach, found.slots, found.blocks, found.depths):
+        figure = spec(fig_plot(plot))
+        for curve in plot.curves:
+            drawn = trace(figure, curve.name)
+            assert numbers(drawn["x" if plot.flat else "y"]) == list(curve.ys)
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -132,7 +105,8 @@ def test_tokens_are_never_markup(dark: bool) -> None:
         if isinstance(event, Node):
             event.text = HOSTILE[event.token % len(HOSTILE)]
     found = ranks(1, events, cell=(0, 0))
-    figures = [fig_rank_confusion(found.confusion, dark)]
+    assert found.confusion is not None
+    figures = [fig_heat(found.confusion.heat, dark)]
     figures += [fig_offers(said, dark) for said in found.round_expansions]
     for figure in figures:
         text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
@@ -140,14 +114,15 @@ def test_tokens_are_never_markup(dark: bool) -> None:
             assert tag not in text
 
 
-@pytest.mark.parametrize("make", [fig_offers, fig_rank_confusion])
-def test_nothing_is_a_reason_not_an_empty_axis(make: Callable[[None], Any]) -> None:
-    assert spec(make(None))["layout"]["annotations"][0]["text"]
-
-
-@pytest.mark.parametrize("make", [fig_widths, fig_reach, fig_slots, fig_blocks, fig_depths])
-def test_no_rows_are_a_reason(make: Callable[[tuple[()]], Any]) -> None:
-    assert spec(make(()))["layout"]["annotations"][0]["text"]
+def test_nothing_is_a_reason_not_an_empty_axis() -> None:
+    events = [event for event in rank_events() if not isinstance(event, Expansion)]
+    found = ranks(0, events[:2]).missing, spec(fig_offers(None))
+    assert found[0]
+    assert found[1]["layout"]["annotations"][0]["text"]
+    bare = ranks(1, events).over_run
+    assert bare is not None
+    for plot in (bare.widths, bare.reach, bare.slots):
+        assert spec(fig_plot(plot))["layout"]["annotations"][0]["text"]
 
 
 # The page -----------------------------------------------------------------------------------------------------------

@@ -136,10 +136,10 @@ async def test_wrong_buckets_are_told_apart_without_colour(ranked: Path, monkeyp
         table = ranks(app).confusion
         assert table is not None
         rows = [line for line in lines(app) if "pred " in line]
-        for row, cells in zip(rows, table.cells, strict=True):
-            for cell in cells:
-                sign = {"right": "=", "narrow": "›", "wide": "‹", "gave_up": "⊘"}[cell.cost]
-                assert not cell.count or f"{cell.count}{sign}" in row
+        for row, squares, costs in zip(rows, table.heat.squares, table.costs, strict=True):
+            for square, cost in zip(squares, costs, strict=True):
+                sign = {"right": "=", "narrow": "›", "wide": "‹", "gave_up": "⊘"}[cost]
+                assert square.text == "0" or f"{square.text}{sign}" in row
 
 
 async def test_widths_and_blocks(ranked: Path) -> None:
@@ -149,8 +149,10 @@ async def test_widths_and_blocks(ranked: Path) -> None:
         text = shown(app)
         assert "children for each useful one" in text
         assert "drafting share" in text
-        for row in ranks(app).block_rows:
-            assert row.label in text
+        run = ranks(app).over_run
+        assert run is not None
+        for name in run.blocks.xs:
+            assert str(name) in text
 
 
 async def test_the_bandit_is_walked_query_by_query(learning: Path) -> None:

@@ -10,10 +10,12 @@ from specviz.events import Event
 from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.text import shown
+from specviz.view.blocks import twin
 from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, REACH_WIDTHS, RankFilter, RanksModel
+from specviz.view.panels.ranks.model import BUCKETS, RankFilter, RanksModel, RunRanks
 from specviz.view.play.build import FrameBuilder
+from specviz.view.words.numbers import prob
 from specviz.view.words.palette import ROOT, Phase
 from support.rank_trace import rank_events
 from support.traces import make_events, make_header, of_kind
@@ -109,7 +111,13 @@ def test_nothing_true_is_told_before_the_verdict(run: Run) -> None:
 
 def table(found: RanksModel) -> list[list[int]]:
     assert found.confusion is not None
-    return [[cell.count for cell in row] for row in found.confusion.cells]
+    return [[int(square.text) for square in row] for row in found.confusion.heat.squares]
+
+
+def over_run(run: Run) -> RunRanks:
+    found = ranks(run).over_run
+    assert found is not None
+    return found
 
 
 def test_the_table_is_predicted_by_row_and_true_by_column(run: Run) -> None:
@@ -124,10 +132,9 @@ def test_the_table_is_predicted_by_row_and_true_by_column(run: Run) -> None:
     right = [sum(e.bucket == e.true_bucket == b for e in made) for b in range(4)]
     for b in range(4):
         said, true = sum(e.bucket == b for e in made), sum(e.true_bucket == b for e in made)
-        assert found.confusion.precision[b] == (right[b] / said if said else None)
-        assert found.confusion.recall[b] == (right[b] / true if true else None)
-    costs = [[cell.cost for cell in row] for row in found.confusion.cells]
-    assert costs[1] == ["wide", "right", "narrow", "narrow"]
+        assert found.confusion.heat.right[b][0] == prob(right[b] / said if said else None)
+        assert found.confusion.heat.foot[0][b + 1] == prob(right[b] / true if true else None)
+    assert found.confusion.costs[1] == ("wide", "right", "narrow", "narrow")
 
 
 def test_blocks_and_slots_share_out_the_table(run: Run) -> None:
@@ -158,16 +165,20 @@ def test_the_two_ways_to_be_wrong_are_counted_apart(run: Run) -> None:
     found = ranks(run).confusion
     assert found is not None
     counts = table(ranks(run))
-    assert found.n_narrow == sum(counts[p][t] for p, t in product(range(4), range(4)) if t > p)
+    narrow, too_wide, gave_up = found.findings
+    n_narrow = sum(counts[p][t] for p, t in product(range(4), range(4)) if t > p)
+    assert narrow.startswith(f"{n_narrow} too narrow; ")
     made = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
     early = [e for e in made if e.width_reason == "give_up"]
-    assert found.n_give_ups == len(early) > 0
+    assert early
+    assert gave_up.startswith(f"{len(early)} slots gave up")
     wide = sum(e.true_bucket < e.bucket for e in made if e not in early)  # type: ignore[operator]
-    assert found.n_wide == wide > 0
-    gave_up = [cell.cost for cell in found.cells[3]]
-    assert gave_up == ["gave_up", "gave_up", "gave_up", "right"], "no siblings there, so nothing is too wide"
+    assert wide
+    assert too_wide.startswith(f"{wide} too wide: ")
+    given_up = ("gave_up", "gave_up", "gave_up", "right")
+    assert found.costs[3] == given_up, "no siblings there, so nothing is too wide"
     missed = [e for e in made if e.true_bucket > e.bucket and (e.true_rank_argmax or 99) > e.n_children]  # type: ignore[operator]
-    assert found.n_uncovered == len(missed)
+    assert f"; in {len(missed)} of them the token was not offered" in narrow
 
 
 @pytest.mark.parametrize("wanted", [ALL, PATH, RankFilter(block=2)])
@@ -190,7 +201,7 @@ def test_a_cell_lists_its_expansions_and_where_they_are(run: Run, wanted: RankFi
             listed += 1
         assert sum(entry.cursor for entry in cell.entries) == bool(cell.entries)
         assert found.confusion is not None
-        assert found.confusion.cells[pred][true].cursor
+        assert found.confusion.heat.cursor == (pred, true)
     assert listed
 
 
@@ -200,43 +211,52 @@ def test_a_cell_lists_its_expansions_and_where_they_are(run: Run, wanted: RankFi
 def test_other_widths_cover_what_the_true_ranks_say(run: Run) -> None:
     """Counted anew, from the records alone."""
     seen = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
-    for row in ranks(run).reach_rows:
-        mine = [e.true_rank_argmax for e in seen if BUCKETS[e.bucket] == row.bucket]
-        assert row.n == len(mine) > 0
-        for width, covered in zip(REACH_WIDTHS, row.at, strict=True):
-            assert covered == pytest.approx(sum(rank is not None and rank <= width for rank in mine) / len(mine))
+    found = over_run(run).other_widths
+    for row in found.rows:
+        mine = [e.true_rank_argmax for e in seen if BUCKETS[e.bucket] == row[0].text]
+        assert row[1].value == len(mine) > 0
+        for head, cell in zip(found.heads[4:], row[4:], strict=True):
+            covered = sum(rank is not None and rank <= int(head) for rank in mine) / len(mine)
+            assert cell.value == pytest.approx(covered)
 
 
 def test_widths_spent_and_useful(run: Run) -> None:
-    rows = {row.width: row for row in ranks(run).widths}
+    found = over_run(run).widths
+    rows = dict(zip(found.xs, (twin(found).rows), strict=True))
     made = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
     assert set(rows) == {e.width for e in made}
     for width, row in rows.items():
         mine = [e for e in made if e.width == width]
         useful = [e.true_rank_argmax for e in mine if e.true_rank_argmax and e.true_rank_argmax <= e.n_children]
-        assert (row.n, row.spent, row.useful) == (len(mine), sum(e.n_children for e in mine), len(useful))
-        assert row.coverage == len(useful) / len(mine)
-        assert row.mean_rank == (sum(useful) / len(useful) if useful else None)
+        spent = sum(e.n_children for e in mine)
+        wanted = (width, len(mine), spent, len(useful), len(useful) / len(mine))
+        assert tuple(cell.value for cell in row[:5]) == wanted
+        assert row[6].value == (sum(useful) / len(useful) if useful else None)
+        at = found.xs.index(width)
+        assert [curve.ys[at] for curve in found.curves] == [spent, len(useful)]
 
 
 def test_wider_covers_no_less(run: Run) -> None:
-    points = ranks(run).reach
-    shares = [point.share for point in points]
-    assert [point.width for point in points] == list(range(1, 21))
+    found = over_run(run).reach
+    shares = [share or 0.0 for share in found.curves[0].ys]
+    assert found.xs == tuple(range(1, 21))
     assert shares == sorted(shares)
-    assert points[0].share < points[-1].share == 1.0
+    assert shares[0] < shares[-1] == 1.0
 
 
 def test_budget_is_shared_out_by_block(run: Run) -> None:
-    rows = ranks(run).block_rows
-    assert [row.block for row in rows] == [1, 2]
-    assert sum(row.share or 0 for row in rows) == pytest.approx(1)
-    assert sum(row.sent for row in rows) == sum(record.end.n_drafted for record in run.rounds if record.end)
-    assert rows[0].starts == 1
+    found = over_run(run)
+    table = found.block_table
+    assert found.blocks.xs == ("block 1", "block 2") == tuple(table.column(""))
+    assert sum(map(float, table.column("of all sent"))) == pytest.approx(1)
+    assert sum(map(float, table.column("sent"))) == sum(r.end.n_drafted for r in run.rounds if r.end)
+    assert table.column("starts a call")[0] == 1
+    every = [sum(curve.ys[at] or 0 for curve in found.blocks.curves) for at in range(2)]
+    assert every == table.column("offered")
 
 
 def test_summary_has_the_numbers_of_the_run(run: Run) -> None:
-    labels = [row.label for row in ranks(run).summary]
+    labels = [row.label for row in over_run(run).summary.rows]
     assert labels == ["len", "drafter calls", "drafting share", "speed-up", "bucket right"]
 
 
@@ -325,8 +345,9 @@ def test_other_trees_show_what_applies_and_say_what_does_not(method: str) -> Non
     assert found.badges
     assert all(badge.startswith("head" if method == "medusa" else "level") for badge in found.badges.values())
     assert found.confusion is None
-    assert found.depth_rows
-    assert found.block_rows
+    assert found.over_run is not None
+    assert not found.over_run.depths.missing
+    assert not found.over_run.blocks.missing
 
 
 def other_tree(event: Event, method: str) -> Event:

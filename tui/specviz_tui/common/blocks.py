@@ -151,6 +151,7 @@ def _bars(block: Plot, painter: Painter, cells: int) -> list[Text]:
     texts = [[value_text(block, curve, at) for at in range(len(names))] for curve in block.curves]
     widest = [max(cell_len(text) for text in column) for column in texts]
     several = len(block.curves) > 1
+    label = max(label, min(cell_len(block.axis), WIDEST_TEXT // 2)) if several else label
     heads = [curve.name if several else "" for curve in block.curves]
     behind = [*block.notes, *(f"n {n}" for curve in block.curves for n in curve.ns), ""] if not several else [""]
     rest = cells - label - 5 - sum(max(width, 1) + 3 for width in widest) - max(map(cell_len, behind))
@@ -217,8 +218,9 @@ def _stacked(block: Plot, painter: Painter, cells: int) -> list[Text]:
     for at, name in enumerate(names):
         line = Text(f" {pad(clip(name, label), label)}  ", no_wrap=True)
         for k, curve in enumerate(block.curves):
-            cells_of = round((curve.ys[at] or 0.0) / most * room)
-            line.append(SEGMENTS[k % len(SEGMENTS)] * cells_of, style=painter.tint(curve.mark))
+            y = curve.ys[at] or 0.0
+            long = max(1, round(y / most * room)) if y else 0  # something above nothing always shows
+            line.append(SEGMENTS[k % len(SEGMENTS)] * long, style=painter.tint(curve.mark))
         line.append(f"  {numbers[at]}", style=FAINT)
         lines.append(line)
     for line in lines:

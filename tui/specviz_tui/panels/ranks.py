@@ -272,7 +272,7 @@ class RankView(FrameWidget):
         y = offset.y - (self.app.size.width < NARROW)
         if self.part_shown == "tree" and 0 <= y < len(self._listed):
             self.post_message(NodePicked(self._listed[y]))
-        elif self.part_shown == "buckets" and (cell := ranks_views.pressed(offset.x, y)) is not None:
+        elif self.part_shown == "buckets" and (cell := ranks_views.pressed(RanksPanel.of(self.frame), offset.x, y)):
             self._pick(*cell)
 
 

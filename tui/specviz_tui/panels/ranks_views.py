@@ -1,25 +1,17 @@
 """Screen *Ranks* as text: the draft tree with block, slot and rank of every node, and the tables over the run."""
 
-from collections.abc import Sequence
-
 from rich.style import Style
 from rich.text import Text
 
 from specviz.runlog.run import Mark
 from specviz.text import clip, pad
+from specviz.view.blocks import twin
 from specviz.view.frame.frame import TreeFrame
-from specviz.view.panels.ranks.model import (
-    BUCKETS,
-    OUTCOMES,
-    CellList,
-    Confusion,
-    ConfusionCell,
-    ExpansionView,
-    RanksModel,
-)
+from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, CellList, ExpansionView, RanksModel
 from specviz.view.words import palette
-from specviz.view.words.numbers import number, percent, prob
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, joined, sentence, wrapped
+from specviz.view.words.numbers import prob
+from specviz_tui.common.blocks import heat, paint, painted, square_at
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, joined, sentence, wrapped
 from specviz_tui.widgets.tree_rows import listed
 
 TOKEN = 14
@@ -99,58 +91,21 @@ def _odds(each: ExpansionView, painter: Painter, cells: int) -> list[Text]:
     return [Text(" ", no_wrap=True).append_text(joined(parts, cells - 1, "  "))]
 
 
-LABEL, CELL, BAR = 10, 10, 3
-FIRST = 2  # lines above the table's first row
-SHOWN_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20)
-_SENT = "sent: nodes of the budget, by the block that offered them first; kept: they became text"
+FIRST = 1  # lines above the heat map
 NO_EXPANSIONS = "No expansion has been judged yet"
 
 
 def buckets(found: RanksModel, painter: Painter, cells: int) -> Text:
     """The table with its margins, what being wrong costs, and every (block, slot)."""
-    table = found.confusion
-    head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
-    if table is None:
+    table, head = found.confusion, Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
+    if table is None or found.over_run is None:
         why = f"{NO_EXPANSIONS} for {found.filter_text}." if not found.notes else found.notes[0]
         return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
-    lines = [head, _header(cells)]
-    lines += [_row(table, pred, painter, cells) for pred in range(len(BUCKETS))]
-    recall = Text(f" {'recall':<{LABEL}}", style=FAINT, no_wrap=True)
-    for value in table.recall:
-        recall.append(f"{prob(value):>6}".ljust(CELL), style=FAINT)
-    lines.append(recall.append(f" right {prob(table.accuracy)} of {table.n}", style=STRONG))
-    lines += [_legend(painter, cells), *under(f"Counted {table.basis}.", cells, FAINT)]
-    for words in table.findings:
-        lines += under(f"{words}.", cells)
+    lines = [head, *heat(table.heat, painter, cells), _legend(painter, cells)]
+    lines += [line for words in (f"Counted {table.basis}", *table.findings) for line in under(f"{words}.", cells)]
     if table.n_unknown:
         lines += under(f"{table.n_unknown} more hang below pruned nodes: their truth is unknown.", cells, FAINT)
-    return Text("\n").join([*lines, Text(""), *_slots(found, painter, cells)])
-
-
-def _header(cells: int) -> Text:
-    line = Text(f" {'':<{LABEL}}", style=FAINT, no_wrap=True)
-    for true, name in enumerate(BUCKETS):
-        line.append(f"{('true ' if not true else '') + name:>6}".ljust(CELL))
-    return line.append(" precision  children" if cells >= 68 else " prec. chil.")
-
-
-def _row(table: Confusion, pred: int, painter: Painter, cells: int) -> Text:
-    line = Text(f" {'pred ' + BUCKETS[pred]:<{LABEL}}", style=FAINT, no_wrap=True)
-    for cell in table.cells[pred]:
-        line.append_text(_cell(cell, painter))
-    line.append(f" {prob(table.precision[pred]):>5}", style=STRONG if table.precision[pred] is not None else FAINT)
-    spent = number(table.spent[pred], 1)
-    return line.append(f"{'    ' if cells >= 68 else ' '}{spent:>5}", style=PLAIN).append(
-        f"  gives {table.widths[pred]}" if cells >= 84 else "", style=FAINT
-    )
-
-
-def _cell(cell: ConfusionCell, painter: Painter) -> Text:
-    """The count, its sign and how much of its row it is."""
-    style = palette.COSTS[cell.cost]
-    look = (painter.style(style) if cell.count else FAINT) + (CURSOR if cell.cursor else PLAIN)
-    text = Text(f"{cell.count:>6}", style=look, no_wrap=True).append(style.glyph if cell.count else " ", style=look)
-    return text.append(bar(cell.share, BAR), style=painter.style(style))
+    return Text("\n").join([*lines, Text(""), *paint(found.over_run.slots, painter, cells)])
 
 
 def _legend(painter: Painter, cells: int) -> Text:
@@ -159,20 +114,6 @@ def _legend(painter: Painter, cells: int) -> Text:
         for style in palette.COSTS.values()
     ]
     return Text(" ", no_wrap=True).append_text(joined(parts, cells - 2, "  "))
-
-
-def _slots(found: RanksModel, painter: Painter, cells: int) -> list[Text]:
-    if not found.slot_rows:
-        return []
-    lines = [Text(" block slot      n  first right  bucket right  covered  children", style=FAINT, no_wrap=True)]
-    for row in found.slot_rows:
-        line = Text(f" {row.block:>5} {row.slot:>4} {row.n:>6}  ", no_wrap=True)
-        line.append(f"{prob(row.top1):>4} ").append(bar(row.top1, 6), style=painter.tint("accepted"))
-        line.append(f"  {prob(row.bucket):>4} ").append(bar(row.bucket, 7), style=painter.tint("drafted"))
-        line.append(f"  {prob(row.coverage):>5}  {number(row.mean_width, 1):>8}")
-        line.truncate(cells)
-        lines.append(line)
-    return lines
 
 
 def cell(found: CellList | None, painter: Painter, cells: int) -> tuple[Text, int | None]:
@@ -201,53 +142,19 @@ def cell(found: CellList | None, painter: Painter, cells: int) -> tuple[Text, in
 def widths(found: RanksModel, painter: Painter, cells: int) -> Text:
     """What every width was given, spent and brought; what any width would have covered."""
     head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
-    if not found.widths:
+    if found.over_run is None or found.confusion is None:
         why = f"{NO_EXPANSIONS}." if not found.notes else found.notes[0]
         return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
-    room = max(4, min(20, cells - 58))
-    lines = [head, Text(" width  places  children  useful  covered   95 %       token's rank", style=FAINT)]
-    for row in found.widths:
-        low, high = row.interval or (None, None)
-        line = Text(f" {row.width:>5} {row.n:>7} {row.spent:>9} {row.useful:>7}  ", no_wrap=True)
-        line.append(f"{prob(row.coverage):>5} ", style=STRONG)
-        line.append(f" {prob(low):>4}–{prob(high):<4}", style=FAINT)
-        line.append(f" {number(row.mean_rank, 1):>4} ").append(bar(row.coverage, room), style=painter.tint("accepted"))
-        line.truncate(cells)
-        lines.append(line)
-    lines += [*under(found.widths_words, cells), Text("")]
-    lines += [Text(" If all had this width: covered, and how many had at least as many", style=FAINT)]
-    for point in found.reach:
-        if point.width in SHOWN_WIDTHS:
-            line = Text(f" {point.width:>5}  {prob(point.share):>4} ", no_wrap=True)
-            line.append(bar(point.share, room), style=painter.tint("accepted"))
-            line.append(f"  {prob(point.used):>4} ", style=FAINT)
-            lines.append(line.append(bar(point.used, room), style=painter.tint("drafted")))
-    return Text("\n").join(lines)
+    run = found.over_run
+    return Text("\n").join([head, painted([twin(run.widths), run.reach, run.other_widths], painter, cells)])
 
 
 def blocks(found: RanksModel, painter: Painter, cells: int) -> Text:
     """Numbers of the run, then what each block and each depth used of the budget and brought."""
-    lines = facts(found.summary, cells)
-    if found.block_rows:
-        lines += [Text(""), Text("       calls starts  sent share kept    ms", style=FAINT, no_wrap=True)]
-        for row in found.block_rows:
-            line = Text(f"{row.label:<7}{row.calls:>5} {number(row.starts, 1):>6} {row.sent:>5} ", no_wrap=True)
-            line.append(f"{percent(row.share):>5}", style=FAINT)
-            line.append(f"{row.accepted:>5}", style=STRONG).append(f"{number(row.ms, 2):>6}", style=FAINT)
-            lines.append(line)
-        lines += sentence(_SENT, cells, FAINT)
-    if found.depth_rows:
-        lines += [Text(""), Text("depth   sent tested  kept  rounds", style=FAINT, no_wrap=True)]
-        for depth in found.depth_rows:
-            line = Text(f"{depth.depth:>5} {depth.sent:>6} {depth.tested:>6} ", no_wrap=True)
-            line.append(f"{depth.accepted:>5}", style=STRONG).append(f"  {percent(depth.reached):>6} ", style=FAINT)
-            room = max(3, min(16, cells - line.cell_len))
-            lines.append(line.append(bar(depth.reached, room), style=painter.tint("accepted")))
-    return Text("\n").join(lines)
+    run = found.over_run
+    return painted([run.summary, run.blocks, run.block_table, run.depths] if run else [], painter, cells)
 
 
-def pressed(x: int, y: int) -> tuple[int, int] | None:
+def pressed(found: RanksModel | None, x: int, y: int) -> tuple[int, int] | None:
     """The cell of the table at a place: predicted and true bucket."""
-    pred, true = y - FIRST, (x - LABEL - 1) // CELL
-    n: Sequence[int] = range(len(BUCKETS))
-    return (pred, true) if pred in n and true in n and x > LABEL else None
+    return square_at(found.confusion.heat, x, y - FIRST) if found is not None and found.confusion is not None else None

@@ -7,6 +7,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits, TreeKind
+from specviz.view.blocks import Facts
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels import Last, Panel, Remark, Scene, remarks
@@ -131,7 +132,6 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
         """What is counted over all finished rounds."""
         wanted, cell = options.filter, options.cell
         picked = self.facts.pick(wanted)
-        widths = counts.width_rows(picked)
         return RanksModel(
             missing=None,
             notes=self._notes(),
@@ -141,14 +141,7 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
             slots=self.facts.slots,
             confusion=counts.confusion(picked, cell),
             cell=counts.cell_list(self.run, picked, cell, options.entry) if cell is not None else None,
-            widths=widths,
-            widths_words=counts.width_words(widths),
-            reach=counts.reach_points(picked),
-            reach_rows=counts.reach_rows(picked),
-            slot_rows=counts.slot_rows(picked),
-            block_rows=counts.block_rows(self.run, metrics),
-            depth_rows=counts.depth_rows(metrics),
-            summary=_summary(metrics),
+            over_run=counts.over_run(self.run, picked, metrics, Facts("ranks-run", _summary(metrics))),
         )
 
     def _notes(self) -> tuple[str, ...]:

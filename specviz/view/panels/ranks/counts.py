@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING
 
 from specviz.runlog.fold import Run
 from specviz.text import shown
+from specviz.view.blocks import Cell, Facts, Heat, Plot, PlotCurve, Square, TableBlock
 from specviz.view.frame.steps import root_text
 from specviz.view.panels.ranks.facts import Picked, Placed, true_token
 from specviz.view.panels.ranks.model import (
+    BUCKET_WORDS,
     BUCKETS,
-    REACH_WIDTHS,
-    BlockRow,
+    COSTS,
     CellEntry,
     CellList,
     Confusion,
-    ConfusionCell,
-    DepthRow,
     RankFilter,
-    ReachPoint,
-    ReachRow,
-    SlotRow,
-    WidthRow,
+    RunRanks,
 )
 from specviz.view.panels.ranks.tree import cost_of
-from specviz.view.words.numbers import mean, percent, share
+from specviz.view.words.numbers import mean, number, percent, plural, prob, share
+from specviz.view.words.palette import COSTS as COST_STYLES
+from specviz.view.words.palette import RankCost
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
@@ -33,7 +31,8 @@ if TYPE_CHECKING:
 
 N = len(BUCKETS)
 LISTED = 500  # entries of a cell
-MOST_REACH = 20
+MOST_REACH, REACH_WIDTHS = 20, (1, 2, 3, 4, 6, 8, 10, 15, 20)
+_SENT = "sent: nodes of the budget, by the block that offered them first; kept: they became text"
 ON_PATH = "on the path only: given that every token before was right; the token is the one that was written"
 ALL_KEPT = "at every node the target saw, on the path or not; the token is the target's best there"
 
@@ -57,44 +56,49 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
         return None
     counts = ranks.confusion(known)
     given = tuple(_width(known, b) for b in range(N))
-    cells = tuple(tuple(_cell(counts, pred, true, given, cursor) for true in range(N)) for pred in range(N))
-    right = sum(counts[b][b] for b in range(N))
-    widths = [seen.width for seen in known if seen.reason == "bucket"]
-    narrow = [seen for seen in known if seen.true is not None and seen.true > seen.bucket]
-    wide = [seen for seen in known if (seen.true or 0) < seen.bucket and seen.reason != "give_up"]
-    gave_up = [seen for seen in known if seen.reason == "give_up"]
-    extra = sum(max(0, seen.n_children - max(1, ranks.needed(seen.true or 0, widths))) for seen in wide)
-    written = picked.wanted.path_only
-    uncovered = sum(not seen.covers(written) for seen in narrow)
-    reachable = sum(seen.true is not None and seen.true < N - 1 and not seen.covers(written) for seen in gave_up)
-    return Confusion(
-        cells=cells,
-        precision=tuple(share(counts[b][b], sum(counts[t][b] for t in range(N))) for b in range(N)),
-        recall=tuple(share(counts[b][b], sum(counts[b].values())) for b in range(N)),
-        spent=tuple(mean([seen.n_children for seen in known if seen.bucket == b]) for b in range(N)),
-        widths=given,
-        accuracy=share(right, len(known)),
-        n=len(known),
-        n_unknown=len(picked.placed) - len(known),
-        n_narrow=len(narrow),
-        n_wide=len(wide),
-        n_uncovered=uncovered,
-        n_extra=extra,
-        n_give_ups=len(gave_up),
-        n_reachable=reachable,
-        basis=ON_PATH if picked.wanted.path_only else ALL_KEPT,
-        findings=tuple(_findings(len(narrow), uncovered, len(wide), extra, len(gave_up), reachable, picked)),
+    costs = tuple(tuple(_cost(pred, true, given[pred]) for true in range(N)) for pred in range(N))
+    rows = [sum(counts[true][pred] for true in range(N)) for pred in range(N)]
+    right = [share(counts[b][b], rows[b]) for b in range(N)]
+    found = [share(counts[b][b], sum(counts[b].values())) for b in range(N)]
+    spent = [mean([seen.n_children for seen in known if seen.bucket == b]) for b in range(N)]
+    basis = ON_PATH if picked.wanted.path_only else ALL_KEPT
+    findings = tuple(_findings(picked))
+    heat = Heat(
+        "ranks-confusion",
+        "Predicted × true bucket",
+        tuple(f"pred {name}" for name in BUCKETS),
+        tuple(f"true {name}" for name in BUCKETS),
+        tuple(
+            tuple(_square(counts, pred, true, rows[pred], costs[pred][true], given[pred]) for true in range(N))
+            for pred in range(N)
+        ),
+        ("precision", "children"),
+        tuple((prob(right[b]), number(spent[b], 1)) for b in range(N)),
+        (("recall", *map(prob, found)),),
+        help="Which rank the target's token has: as the rank head said, and as it was. "
+        + " ".join(f"{style.glyph} {style.word}." for cost, style in COST_STYLES.items() if cost != "right"),
+        words=f"{sum(counts[b][b] for b in range(N)):,} of {len(known):,} right. Counted {basis}. "
+        + " ".join(f"{words}." for words in findings),
         cursor=cursor,
     )
+    return Confusion(heat, costs, given, len(known), len(picked.placed) - len(known), basis, findings)
 
 
-def _cell(
-    counts: dict[int, dict[int, int]], pred: int, true: int, given: Sequence[str], cursor: tuple[int, int] | None
-) -> ConfusionCell:
-    count, cost = counts[true][pred], cost_of(pred, true, given[pred].startswith("0"))
+def _cost(pred: int, true: int, given: str) -> RankCost:
+    cost = cost_of(pred, true, given.startswith("0"))
     assert cost is not None
-    row, column = sum(counts[t][pred] for t in range(N)), sum(counts[true].values())
-    return ConfusionCell(pred, true, count, share(count, row), share(count, column), cost, cursor == (pred, true))
+    return cost
+
+
+def _square(counts: dict[int, dict[int, int]], pred: int, true: int, in_row: int, cost: RankCost, given: str) -> Square:
+    count, mark = counts[true][pred], COSTS[cost][0]
+    note = (
+        f"predicted {BUCKETS[pred]} ({BUCKET_WORDS[pred]}), was {BUCKETS[true]} ({BUCKET_WORDS[true]}): {count:,} "
+        f"expansions\n{percent(share(count, in_row))} of its row, "
+        f"{percent(share(count, sum(counts[true].values())))} of its column\n{COSTS[cost][1]}\n"
+        f"children given: {given}\na click lists them"
+    )
+    return Square(f"{count:,}", share(count, in_row), COST_STYLES[cost].glyph if count else "", mark, note)
 
 
 def _width(known: Sequence["Seen"], bucket: int) -> str:
@@ -110,19 +114,27 @@ def _width(known: Sequence["Seen"], bucket: int) -> str:
     return str(width) if width else "0, gives up"
 
 
-def _findings(
-    narrow: int, uncovered: int, wide: int, extra: int, gave_up: int, reachable: int, picked: Picked
-) -> list[str]:
+def _findings(picked: Picked) -> list[str]:
     """The two ways to be wrong cost differently: that is worth a sentence each."""
+    from specviz.metrics import ranks
+
+    known, written = picked.known, picked.wanted.path_only
+    widths = [seen.width for seen in known if seen.reason == "bucket"]
+    narrow = [seen for seen in known if seen.true is not None and seen.true > seen.bucket]
+    wide = [seen for seen in known if (seen.true or 0) < seen.bucket and seen.reason != "give_up"]
+    gave_up = [seen for seen in known if seen.reason == "give_up"]
     out = []
     if narrow:
-        ends = "the round ended there" if picked.wanted.path_only else "a walk that comes there ends"
-        out.append(f"{narrow} too narrow; in {uncovered} of them the token was not offered and {ends}")
+        uncovered = sum(not seen.covers(written) for seen in narrow)
+        ends = "the round ended there" if written else "a walk that comes there ends"
+        out.append(f"{len(narrow)} too narrow; in {uncovered} of them the token was not offered and {ends}")
     if wide:
-        out.append(f"{wide} too wide: {extra} children more than the true bucket asks for")
+        extra = sum(max(0, seen.n_children - max(1, ranks.needed(seen.true or 0, widths))) for seen in wide)
+        out.append(f"{len(wide)} too wide: {extra} children more than the true bucket asks for")
     if gave_up:
-        slots = "slot" if gave_up == 1 else "slots"
-        out.append(f"{gave_up} {slots} gave up or lay behind one that did; {reachable} of them had it within rank 10")
+        reachable = sum(seen.true is not None and seen.true < N - 1 and not seen.covers(written) for seen in gave_up)
+        said = f"{plural(len(gave_up), 'slot')} gave up or lay behind one that did"
+        out.append(f"{said}; {reachable} of them had it within rank 10")
     return out
 
 
@@ -206,132 +218,200 @@ def _cell_words(pred: int, true: int, inside: Sequence[Placed], written: bool) -
     return f"Too wide: the token was offered in {covered} of {len(inside)}, and the nodes beyond it bought nothing."
 
 
-# Widths -------------------------------------------------------------------------------------------------------------
+# Over the run -------------------------------------------------------------------------------------------------------
 
 
-def width_rows(picked: Picked) -> tuple[WidthRow, ...]:
-    """By the width that was given: children spent, and how often the token was among them."""
-    from specviz.metrics import ranks
-
-    out = []
-    written = picked.wanted.path_only
-    for width, estimate in ranks.coverage(picked.known, written).items():
-        mine = [seen for seen in picked.known if seen.width == width]
-        useful = [seen for seen in mine if seen.covers(written)]
-        ranked = [rank for seen in useful if (rank := seen.rank(written)) is not None]
-        out.append(
-            WidthRow(
-                width,
-                len(mine),
-                sum(seen.n_children for seen in mine),
-                len(useful),
-                estimate.value,
-                estimate.interval,
-                mean(ranked),
-            )
-        )
-    return tuple(out)
-
-
-def width_words(rows: Sequence[WidthRow]) -> str:
-    """Spent against useful, in a sentence. At most one child of an expansion can be useful."""
-    spent, useful, n = (sum(getattr(row, name) for row in rows) for name in ("spent", "useful", "n"))
-    if not n:
-        return ""
-    return (
-        f"{spent} children at {n} places, {useful} of which held the target's token: {percent(useful / n)} covered, "
-        f"{spent / max(1, useful):.1f} children for each useful one."
+def over_run(run: Run, picked: Picked, metrics: "Metrics | None", summary: Facts) -> RunRanks:
+    """Everything that is counted over the run."""
+    plot, table = blocks(run, metrics)
+    return RunRanks(
+        summary, widths(picked), reach(picked), other_widths(picked), slots(picked), plot, table, depths(metrics)
     )
 
 
-def reach_points(picked: Picked) -> tuple[ReachPoint, ...]:
+def widths(picked: Picked) -> Plot:
+    """By the width that was given: children spent, and how often the token was among them."""
+    from specviz.metrics import ranks
+
+    written = picked.wanted.path_only
+    covered = ranks.coverage(picked.known, written)
+    groups = [[seen for seen in picked.known if seen.width == width] for width in covered]
+    spent = tuple(sum(seen.n_children for seen in group) for group in groups)
+    useful = tuple(sum(seen.covers(written) for seen in group) for group in groups)
+    lines = []
+    for width, group, n_spent, n_useful in zip(covered, groups, spent, useful, strict=True):
+        found = covered[width]
+        low, high = found.interval or (None, None)
+        rank = mean([rank for seen in group if seen.covers(written) and (rank := seen.rank(written)) is not None])
+        lines.append(
+            (
+                Cell(str(width), width),
+                Cell(f"{len(group):,}", len(group)),
+                Cell(f"{n_spent:,}", n_spent),
+                Cell(f"{n_useful:,}", n_useful),
+                Cell(prob(found.value), found.value, found.value, "accepted"),
+                Cell("" if low is None else f"{prob(low)}–{prob(high)}"),
+                Cell(number(rank, 1), rank),
+            )
+        )
+    n, words = len(picked.known), ""
+    if n:
+        words = (
+            f"{sum(spent)} children at {n} places, {sum(useful)} of which held the target's token: "
+            f"{percent(sum(useful) / n)} covered, {sum(spent) / max(1, sum(useful)):.1f} children for each useful one."
+        )
+    heads = ("width", "places", "children", "useful", "covered", "95 %", "token's rank")
+    return Plot(
+        "ranks-widths",
+        "Width spent and useful",
+        "width",
+        tuple(covered),
+        (PlotCurve("children spent", spent, "untested"), PlotCurve("useful: the target's token", useful)),
+        "count",
+        help="children given at each width (0: gave up), and expansions where one of them was the target's token",
+        words=words,
+        missing="" if covered else "no width was given to an expansion with a known rank",
+        table=TableBlock("ranks-widths", heads, tuple(lines), words=words),
+    )
+
+
+def reach(picked: Picked) -> Plot:
     """What every width would have covered, beside how often it was given."""
     from specviz.metrics import ranks
 
     known = picked.known
-    shares = ranks.reach(known, MOST_REACH, picked.wanted.path_only)
-    return tuple(
-        ReachPoint(width, value, share(sum(seen.n_children >= width for seen in known), len(known)))
-        for width, value in enumerate(shares, 1)
+    shares = tuple(ranks.reach(known, MOST_REACH, picked.wanted.path_only)) if known else ()
+    xs = tuple(range(1, len(shares) + 1))
+    given = tuple(share(sum(seen.n_children >= width for seen in known), len(known)) for width in xs)
+    return Plot(
+        "ranks-reach",
+        "Coverage by width",
+        "width",
+        xs,
+        (
+            PlotCurve("would be covered", shares, look="step"),
+            PlotCurve("were given so much", given, "recovered", "step"),
+        ),
+        "percent",
+        help="what one width for every expansion would have covered, whatever they were given; exact, since the true "
+        "ranks are on record",
+        words=f"Counted: {filter_text(picked.wanted)}.",
+        missing="" if shares else "no true rank is on record",
     )
 
 
-def reach_rows(picked: Picked) -> tuple[ReachRow, ...]:
+def other_widths(picked: Picked) -> TableBlock:
     """The same by predicted bucket, at some widths: what another width for it would have covered. Exact: what a slot
     says does not depend on how many of its tokens became children."""
     from specviz.metrics import ranks
 
-    written, out = picked.wanted.path_only, []
+    written, rows = picked.wanted.path_only, []
     for bucket, name in enumerate(BUCKETS):
         mine = [seen for seen in picked.known if seen.bucket == bucket]
         if mine:
             shares = ranks.reach(mine, MOST_REACH, written)
             covered = share(sum(seen.covers(written) for seen in mine), len(mine))
-            at = tuple(shares[width - 1] for width in REACH_WIDTHS)
-            out.append(ReachRow(name, len(mine), _width(mine, bucket), covered, at))
-    return tuple(out)
-
-
-def slot_rows(picked: Picked) -> tuple[SlotRow, ...]:
-    from specviz.metrics import ranks
-
-    out, written = [], picked.wanted.path_only
-    for block, slots in ranks.slot_accuracy(picked.known).items():
-        for slot, found in slots.items():
-            mine = [seen for seen in picked.known if (seen.block, seen.slot) == (block, slot)]
-            out.append(
-                SlotRow(
-                    block,
-                    slot,
-                    len(mine),
-                    found.top1.value if found.top1 else None,
-                    found.bucket.value if found.bucket else None,
-                    share(sum(s.covers(written) for s in mine), len(mine)),
-                    mean([seen.n_children for seen in mine]),
-                )
-            )
-    return tuple(out)
-
-
-# Blocks and depths --------------------------------------------------------------------------------------------------
-
-
-def block_rows(run: Run, metrics: "Metrics | None") -> tuple[BlockRow, ...]:
-    """By block level; what a call costs, and what of the budget it used for how many kept tokens."""
-    counts = metrics.block_counts if metrics is not None else None
-    if not counts:
-        return ()
-    name = {"blocks": "block", "heads": "call"}.get(run.method_traits.tree, "level")
-    sent = sum(count.sent for count in counts.values())
-    return tuple(
-        BlockRow(
-            block,
-            f"{name} {block}",
-            count.calls,
-            count.starts / count.calls if count.calls else 0.0,
-            count.nodes,
-            count.sent,
-            share(count.sent, sent),
-            count.accepted,
-            share(count.accepted, count.sent),
-            count.ns / count.calls / 1e6 if count.calls else None,
-        )
-        for block, count in counts.items()
+            shown = [covered, *(shares[width - 1] for width in REACH_WIDTHS)]
+            start = Cell(name), Cell(f"{len(mine):,}", len(mine)), Cell(_width(mine, bucket))
+            rows.append((*start, *(Cell(percent(value), value) for value in shown)))
+    return TableBlock(
+        "ranks-other-widths",
+        ("predicted", "places", "given", "covered", *map(str, REACH_WIDTHS)),
+        tuple(rows),
+        "Other widths on these expansions",
+        "What a slot says does not depend on how many of its tokens became children, and the true ranks are on record: "
+        "counted, not modelled. Of the recorded expansions only: other widths would start blocks elsewhere.",
+        missing="" if rows else "no true rank is on record",
     )
 
 
-def depth_rows(metrics: "Metrics | None") -> tuple[DepthRow, ...]:
-    counts = metrics.depth_counts if metrics is not None else None
-    if metrics is None or not counts:
-        return ()
-    return tuple(
-        DepthRow(
-            depth,
-            count.sent,
-            count.tested,
-            count.accepted,
-            share(count.accepted, count.tested),
-            share(count.accepted, metrics.n_rounds),
+def slots(picked: Picked) -> Plot:
+    """How right the rank head and the draft were, slot by slot."""
+    from specviz.metrics import ranks
+
+    written = picked.wanted.path_only
+    found = [(b, s, each) for b, of in ranks.slot_accuracy(picked.known).items() for s, each in of.items()]
+    groups = [[seen for seen in picked.known if (seen.block, seen.slot) == (b, s)] for b, s, _ in found]
+    first = tuple(each.top1.value if each.top1 else None for *_, each in found)
+    bucket = tuple(each.bucket.value if each.bucket else None for *_, each in found)
+    return Plot(
+        "ranks-slots",
+        "Accuracy by block and slot",
+        "",
+        tuple(f"b{b} s{s}" for b, s, _ in found),
+        (
+            PlotCurve("best token right", first),
+            PlotCurve("bucket right", bucket, "recovered"),
+            PlotCurve("covered", tuple(share(sum(e.covers(written) for e in g), len(g)) for g in groups), "bonus"),
+        ),
+        "percent",
+        help="given what the filter counts; later slots see less",
+        words="; ".join(f"block {b} slot {s}: {percent(v)}" for (b, s, _), v in zip(found, first, strict=True)),
+        missing="" if found else "no slot with a known rank yet",
+        notes=tuple(f"{len(g):,} expansions, mean width {number(mean([e.n_children for e in g]))}" for g in groups),
+    )
+
+
+def blocks(run: Run, metrics: "Metrics | None") -> tuple[Plot, TableBlock]:
+    """By block level; what a call costs, and what of the budget it used for how many kept tokens."""
+    counts = (metrics.block_counts if metrics is not None else None) or {}
+    name = {"blocks": "block", "heads": "call"}.get(run.method_traits.tree, "level")
+    every, sent = list(counts.values()), sum(count.sent for count in counts.values())
+    rows = []
+    for block, count in counts.items():
+        starts = count.starts / count.calls if count.calls else 0.0
+        ms = count.ns / count.calls / 1e6 if count.calls else None
+        shares = [share(count.accepted, count.sent), share(count.sent, sent)]
+        rows.append(
+            (
+                Cell(f"{name} {block}"),
+                *(Cell(f"{n:,}", n) for n in (count.sent, count.accepted)),
+                *(Cell(percent(value), value) for value in shares),
+                *(Cell(f"{n:,}", n) for n in (count.nodes, count.calls)),
+                Cell(number(starts, 1), starts),
+                Cell(number(ms), ms),
+            )
         )
-        for depth, count in counts.items()
+    heads = ("", "sent", "kept", "kept of sent", "of all sent", "offered", "calls", "starts a call", "ms a call")
+    table = TableBlock("ranks-block-table", heads, tuple(rows), words=_SENT)
+    plot = Plot(
+        "ranks-blocks",
+        "Budget by block",
+        "",
+        tuple(f"{name} {block}" for block in counts),
+        (
+            PlotCurve("kept", tuple(count.accepted for count in every)),
+            PlotCurve("sent in vain", tuple(count.sent - count.accepted for count in every), "rejected"),
+            PlotCurve("cut by the budget", tuple(count.nodes - count.sent for count in every), "pruned"),
+        ),
+        "count",
+        help="nodes that each block offered first, and what became of them",
+        words="; ".join(f"{name} {block}: {count.sent} sent, {count.accepted} kept" for block, count in counts.items()),
+        missing="" if counts else "no drafter call is on record",
+        flat=True,
+        stacked=True,
+        table=table,
+    )
+    return plot, table
+
+
+def depths(metrics: "Metrics | None") -> Plot:
+    """By depth: how many rounds got so deep, and of the nodes tested there how many lived."""
+    counts = (metrics.depth_counts if metrics is not None else None) or {}
+    n = metrics.n_rounds if metrics is not None else 0
+    every = list(counts.values())
+    return Plot(
+        "ranks-depths",
+        "Acceptance by depth",
+        "depth",
+        tuple(counts),
+        (
+            PlotCurve("rounds that got here", tuple(share(count.accepted, n) for count in every)),
+            PlotCurve("kept of tested", tuple(share(count.accepted, count.tested) for count in every), "recovered"),
+        ),
+        "percent",
+        help="rounds that kept a node so deep; nodes kept of those the walk tested there",
+        words="; ".join(f"depth {depth}: {count.accepted} of {count.tested}" for depth, count in counts.items()),
+        missing="" if counts else "no node was sent yet",
+        notes=tuple(f"{count.sent:,} sent, {count.tested:,} tested, {count.accepted:,} kept" for count in every),
     )

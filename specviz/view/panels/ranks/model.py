@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from specviz.runlog.run import Mark
+from specviz.view.blocks import Facts, Heat, Plot, TableBlock
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.words.palette import RankCost as Cost
@@ -97,39 +98,16 @@ class ExpansionView:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfusionCell:
-    """Expansions of one predicted and one true bucket."""
-
-    pred: int
-    true: int
-    count: int
-    share: float | None  # of its row
-    of_column: float | None  # of its column: the diagonal is recall
-    cost: Cost
-    cursor: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Confusion:
-    """Predicted = rows, true = columns. `cells[pred][true]`."""
+    """Predicted = rows, true = columns. `n`: expansions in it; `n_unknown`: whose parent the target never saw."""
 
-    cells: tuple[tuple[ConfusionCell, ...], ...]
-    precision: tuple[float | None, ...]  # by row
-    recall: tuple[float | None, ...]  # by column
-    spent: tuple[float | None, ...]  # children an expansion of that row got, on average
-    widths: tuple[str, ...]  # what the knobs give that row: "2", "0 (gives up)"
-    accuracy: float | None
+    heat: Heat
+    costs: tuple[tuple[Cost, ...], ...]  # of every square
+    widths: tuple[str, ...]  # what the knobs give a predicted bucket: "2", "0, gives up"
     n: int
-    n_unknown: int  # expansions whose parent the target never saw
-    n_narrow: int
-    n_wide: int
-    n_uncovered: int  # too narrow, and the target's token was not offered
-    n_extra: int  # children beyond those the true bucket asks for
-    n_give_ups: int
-    n_reachable: int  # give-ups whose token had rank 10 or better
-    basis: str  # "all kept parents, not conditional", "on the path only: given a right prefix"
+    n_unknown: int
+    basis: str  # over which expansions, and whether that is conditional
     findings: tuple[str, ...]  # the asymmetry in words
-    cursor: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,80 +147,17 @@ class CellList:
 
 
 @dataclass(frozen=True, slots=True)
-class WidthRow:
-    """Expansions that were given this width. `useful`: the target's token was among their children."""
+class RunRanks:
+    """What is counted over the run: widths of the expansions a filter lets through, blocks and depths of all."""
 
-    width: int
-    n: int
-    spent: int  # children
-    useful: int
-    coverage: float | None
-    interval: tuple[float, float] | None
-    mean_rank: float | None  # of the target's token where it was among them
-
-
-@dataclass(frozen=True, slots=True)
-class ReachPoint:
-    """Share of expansions that a width would have covered, whatever they were given."""
-
-    width: int
-    share: float
-    used: float | None  # share of expansions given that width or more
-
-
-REACH_WIDTHS = (1, 2, 3, 4, 6, 8, 10, 15, 20)
-
-
-@dataclass(frozen=True, slots=True)
-class ReachRow:
-    """One predicted bucket: how wide it was, what that covered, and what each of `REACH_WIDTHS` would have covered."""
-
-    bucket: str
-    n: int
-    width: str
-    covered: float | None
-    at: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SlotRow:
-    """One (block, slot). `top1`: the target's best token stood first; `bucket`: its bucket was predicted."""
-
-    block: int
-    slot: int
-    n: int
-    top1: float | None
-    bucket: float | None
-    coverage: float | None
-    mean_width: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRow:
-    """One block level over the run (a level of eagle3; medusa has one)."""
-
-    block: int
-    label: str
-    calls: int  # drafter calls
-    starts: float  # blocks a call
-    nodes: int  # offered first by this block
-    sent: int  # of them within the budget
-    share: float | None  # of all nodes sent
-    accepted: int
-    yield_: float | None  # accepted / sent
-    ms: float | None  # mean duration of a call
-
-
-@dataclass(frozen=True, slots=True)
-class DepthRow:
-    """Nodes by depth: sent to the target, tested, accepted, and rounds that got this deep."""
-
-    depth: int
-    sent: int
-    tested: int
-    accepted: int
-    rate: float | None  # accepted / tested
-    reached: float | None  # rounds that kept a node here / rounds
+    summary: Facts  # drafting share, calls a round, modelled speed-up, length
+    widths: Plot  # children spent and useful, by width
+    reach: Plot  # what one width for all would have covered
+    other_widths: TableBlock  # the same by predicted bucket
+    slots: Plot  # how right every (block, slot) was
+    blocks: Plot  # what became of each block's nodes
+    block_table: TableBlock
+    depths: Plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +180,4 @@ class RanksModel:
     ending: str = ""  # why the round ended
     confusion: Confusion | None = None
     cell: CellList | None = None
-    widths: tuple[WidthRow, ...] = ()
-    widths_words: str = ""
-    reach: tuple[ReachPoint, ...] = ()
-    reach_rows: tuple[ReachRow, ...] = ()
-    slot_rows: tuple[SlotRow, ...] = ()
-    block_rows: tuple[BlockRow, ...] = ()
-    depth_rows: tuple[DepthRow, ...] = ()
-    summary: tuple[WhyRow, ...] = ()  # drafting share, calls a round, modelled speed-up, length
+    over_run: RunRanks | None = None
