@@ -222,7 +222,7 @@ def test_other_widths_cover_what_the_true_ranks_say(run: Run) -> None:
 
 def test_widths_spent_and_useful(run: Run) -> None:
     found = over_run(run).widths
-    rows = dict(zip(found.xs, (twin(found).rows), strict=True))
+    rows = dict(zip(map(int, found.xs), twin(found).rows, strict=True))
     made = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
     assert set(rows) == {e.width for e in made}
     for width, row in rows.items():
@@ -232,7 +232,7 @@ def test_widths_spent_and_useful(run: Run) -> None:
         wanted = (width, len(mine), spent, len(useful), len(useful) / len(mine))
         assert tuple(cell.value for cell in row[:5]) == wanted
         assert row[6].value == (sum(useful) / len(useful) if useful else None)
-        at = found.xs.index(width)
+        at = found.xs.index(str(width))
         assert [curve.ys[at] for curve in found.curves] == [spent, len(useful)]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.view.blocks import Heat, Look, Plot, PlotCurve, TableBlock, interval, value_text
+from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import colour
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence
@@ -217,7 +218,7 @@ def table_rows(table: TableBlock) -> list[dict[str, Any]]:
     """A table as the page's data frame takes it: values where they are known, so that columns sort by them."""
     return [
         {
-            head: cell.text if cell.value is None and cell.text not in ("", "—") else cell.value
+            head: cell.text if cell.value is None and cell.text != UNKNOWN else cell.value
             for head, cell in zip(table.heads, row, strict=True)
         }
         for row in table.rows

@@ -265,7 +265,7 @@ def widths(picked: Picked) -> Plot:
         "ranks-widths",
         "Width spent and useful",
         "width",
-        tuple(covered),
+        tuple(map(str, covered)),
         (PlotCurve("children spent", spent, "untested"), PlotCurve("useful: the target's token", useful)),
         "count",
         help="children given at each width (0: gave up), and expansions where one of them was the target's token",
