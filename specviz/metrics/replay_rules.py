@@ -8,15 +8,14 @@ so it is known where no test was made too. The run's own rule keeps its own reco
 What a round's counterfactual says is exact for that round. It says nothing of the text a run of its own would have
 gone on with: after another stop the next draft is another one.
 
-Three verifiers on the same drafts and uniforms, over a run.
-
-Three things, kept apart. *Expected*: given a whole draft, only the uniforms are open. A forward rule keeps at least t
-tokens with the product of its first t keep chances; a backward scan unless every test from the end down to t fails,
-`1 - prod_{j>=t} (1 - h_j)`. *Estimated*: the credit of t tokens, which is the product of min(1, rho) for tokenwise, c
-for hsd and blockwise, min(1, r) for naive HSD, is the same chance given the first t tokens alone, averaged over what
-is drafted behind them. Its mean is an unbiased and less noisy estimate for drafts as such a run draws them, and for
-tokenwise the same number; of the very drafts on record it is no expectation for the other two. *Replayed*: what each
-rule would have kept of each draft with the uniforms that were drawn, and the paired difference to tokenwise.
+Over a run three things are kept apart. *Expected*: given a whole draft, only the uniforms are open. A forward rule
+keeps at least t tokens with the product of its first t keep chances; a backward scan unless every test from the end
+down to t fails, `1 - prod_{j>=t} (1 - h_j)`. *Estimated*: the credit of t tokens, which is the product of min(1, rho)
+for tokenwise, c for hsd and blockwise, min(1, r) for naive HSD, is the same chance given the first t tokens alone,
+averaged over what is drafted behind them. Its mean is an unbiased and less noisy estimate for drafts as such a run
+draws them, and for tokenwise the same number; of the very drafts on record it is no expectation for the other two.
+*Replayed*: what each rule would have kept of each draft with the uniforms that were drawn, and the paired difference to
+tokenwise.
 """
 
 import math
@@ -31,6 +30,7 @@ import msgspec
 from specviz.events import ZERO, Chain, Node, Verify
 from specviz.metrics.estimate import Estimate, Ratio
 from specviz.probability.draws import uniform
+from specviz.probability.surplus import keep_chance
 from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 
 
@@ -127,23 +127,18 @@ def _u(node: Node, verdict: Verify | None, key: tuple[int, int] | None, ordinal:
 
 def capped_keep(chain: Chain | None, log_c: float) -> float | None:
     """The keep chance of capped HSD, which is that of blockwise."""
-    if log_c == -math.inf or log_c >= 0:
-        return 0.0 if log_c < 0 else 1.0
-    c = math.exp(log_c)
-    if chain is None:
-        return None
-    return c if chain.d_pq is None else chain.d_pq / (chain.d_pq + 1 - c)
+    return _keep(log_c, chain, None if chain is None else chain.d_pq)
 
 
 def naive_keep(chain: Chain | None, log_r: float) -> float | None:
     """The keep chance of naive HSD."""
-    if log_r == -math.inf or log_r >= 0:
-        return 0.0 if log_r < 0 else 1.0
-    if chain is None:
-        return None
-    if chain.dhat_pq is None:
-        return math.exp(log_r)
-    return chain.dhat_pq / (chain.dhat_pq + 1 - math.exp(log_r))
+    return _keep(log_r, chain, None if chain is None else chain.dhat_pq)
+
+
+def _keep(log_weight: float, chain: Chain | None, lack: float | None) -> float | None:
+    """None where it hangs on sums over whole rows, which only a `chain` record has."""
+    weight = math.exp(min(0.0, log_weight))
+    return None if chain is None and 0 < weight < 1 else float(keep_chance(weight, lack if weight else 0.0))
 
 
 def passed(link: ChainPosition, rule: Rule) -> bool | None:

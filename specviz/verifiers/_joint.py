@@ -24,7 +24,7 @@ import numpy as np
 
 from specviz.probability.draft import Draft
 from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
-from specviz.probability.surplus import SURPLUS
+from specviz.probability.surplus import SURPLUS, keep_chance
 from specviz.verifiers import _candidates
 
 # A log weight this near to 0 is one that came back to it: far below the precision of any row, and the law moves by no
@@ -74,9 +74,7 @@ class WeighedChain:
 
     def keep(self, t: int) -> Any:
         """The chance `h_t` to keep the first t tokens, given that no longer prefix was kept."""
-        if self.a[t] >= 1:
-            return 1
-        return self.a[t] if t == len(self.p) else self.lack[t] / (self.lack[t] + 1 - self.a[t])
+        return keep_chance(self.a[t], None if t == len(self.p) else self.lack[t])
 
     def over(self, t: int) -> Any:
         """Mass that the draft has too much of in the branch below position t."""
