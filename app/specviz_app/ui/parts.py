@@ -157,9 +157,7 @@ def why_panel(why: Why | None, dark: bool, key: str) -> None:
         f"<td>{_gauge(row.bar, colour(why.mark, dark))}</td><td>{escape(row.note)}</td></tr>"
         for row in why.rows
     )
-    small = [("Cost", why.cost), ("Rank", why.rank)]
-    if why.flip is not None:
-        small.append(("Flip", f"{why.flip.text} ({why.flip.caveat})"))
+    small = [("Cost", why.cost), ("Rank", why.rank), ("What would flip it", why.what_flips)]
     notes = "".join(f"<p><b>{name}</b> {escape(text)}</p>" for name, text in small if text)
     st.html(
         f'<div class="sv-why" style="border-color:{colour(why.mark, dark)}"><h4>{escape(why.title)}</h4>'

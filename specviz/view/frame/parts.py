@@ -79,6 +79,13 @@ class Why:
     decided: bool = True  # whether the verdict may be shown at this phase
     record: dict[str, Any] | None = None  # plain JSON of the node, for `y`
 
+    @property
+    def what_flips(self) -> str:
+        """The smallest change that would have decided otherwise, with its caveat; "" where none is known."""
+        if self.flip is None:
+            return self.otherwise or ""
+        return f"{self.flip.text} ({self.flip.caveat})" if self.flip.caveat else self.flip.text
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:

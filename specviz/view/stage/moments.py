@@ -5,7 +5,7 @@ from typing import Any
 
 from specviz.text import LONGEST, running
 from specviz.view.frame.frame import Cursor, Feed, Frame, Options, TreeNode, Values
-from specviz.view.frame.parts import Flip, Why
+from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import Moment, moment
 from specviz.view.panels import remarks
 from specviz.view.play.build import FrameBuilder
@@ -134,15 +134,10 @@ def stage_why(found: Why, values: Values) -> StageWhy:
         if left
         else (),
         left_note=left.note if left else "",
-        flip=_flip(found.flip) if found.flip else "",
+        flip=found.what_flips,
         cost=found.cost or "",
         rank=found.rank or "",
     )
-
-
-def _flip(flip: Flip) -> str:
-    """The smallest change that would have decided otherwise, and what it says nothing of."""
-    return f"{flip.text} ({flip.caveat})" if flip.caveat else flip.text
 
 
 def gauge(found: Why, values: Values) -> Gauge | None:

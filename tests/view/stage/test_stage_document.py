@@ -77,7 +77,7 @@ def _same_reasons(page: StageRound, state: dict[str, Any], frame: Frame) -> int:
     assert [(r.label, r.value, r.note) for r in told.rows] == [(r.label, r.value, r.note) for r in why.rows]
     assert (told.cost, told.rank) == (why.cost or "", why.rank or "")
     caveat = f" ({why.flip.caveat})" if why.flip and why.flip.caveat else ""
-    assert told.flip == (f"{why.flip.text}{caveat}" if why.flip else "")
+    assert told.flip == (f"{why.flip.text}{caveat}" if why.flip else why.otherwise or "")
     left = why.residual
     assert [(e.shown, e.text, e.drawn) for e in told.entries] == (
         [(e.shown, e.text, e.drawn) for e in left.entries] if left else []
