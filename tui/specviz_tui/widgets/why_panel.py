@@ -146,11 +146,7 @@ def _rest(why: Why, painter: Painter, cells: int) -> list[Text]:
 def _changes(why: Why) -> list[Text]:
     """What the verdict cost, and the nearest change that would have made another; nothing between them."""
     lines = [_labelled("Cost", why.cost)] if why.cost else []
-    if why.flip is not None:
-        lines.append(_labelled("Flip", why.flip.text))
-        lines += [Text(f"      {why.flip.caveat}", style=FAINT)] if why.flip.caveat else []
-    elif why.otherwise:
-        lines.append(_labelled("Flip", why.otherwise))
+    lines += [_labelled("Flip", why.what_flips)] if why.what_flips else []
     return [Text("\n").join(lines)] if lines else []
 
 
