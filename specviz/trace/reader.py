@@ -1,8 +1,7 @@
 """`Trace`: a file of events that may still be growing.
 
-`poll()` gives what was completed since the last call and extends an index of byte ranges, so that any round can be read
-again with one seek. A finished file is the same thing, read in one poll. The open file is followed, not the name: when
-the recorder zips and removes it, the remaining lines still arrive.
+`poll()` gives what was completed since the last call; a finished file is the same thing, read in one poll. The open
+file is followed, not the name: when the recorder zips and removes it, the remaining lines still arrive.
 
 A last line without its newline is *torn* (the recorder was cut off, or is writing it now) and is left out. Everything
 else that is no valid record raises `TraceError` with the line number and the reason.
@@ -25,17 +24,6 @@ from specviz.trace.migrate import major_of, record_of
 _LONGEST = 16 << 20  # of a line: a prompt of a million tokens has some twelve
 _MOST_BLANK = 10_000
 _END = b'{"ev":"end"'
-Place = tuple[int, int]  # query, round
-
-
-class _Where(msgspec.Struct):
-    """What is read of a line to find a round."""
-
-    q: int = 0
-    r: int = 0
-
-
-_where = msgspec.json.Decoder(_Where)
 
 
 class Trace:
@@ -55,7 +43,7 @@ class Trace:
         self._rest = b""  # what follows them, without a newline so far
         self._astray = False  # something else was read in between
         self._n_blank = 0
-        self._last: Place = (0, 0)
+        self._last = (0, 0)  # query and round of the last record
         self._ranges = Ranges()
         self._checker = Checker(self.path) if check else None
         self._unzipped = unzipped if self._source.packed else None
@@ -104,11 +92,6 @@ class Trace:
             if line.strip() and (event := record_of(line, 0, self.path, self._major)) is not None:
                 yield event
 
-    @property
-    def places(self) -> list[Place]:
-        """Every (query, round) seen so far, in order; round 0 is what stands before a query's first round."""
-        return list(dict.fromkeys(place for place, _ in self._again()))
-
     def read(self) -> Iterator[Event]:
         """The records completed since the last call, one by one: none is kept here. Never waits."""
         if self.header is None and not self._first_line():
@@ -136,20 +119,6 @@ class Trace:
                     f"the limit with {FLAG}, or look at it with 'specviz stats', which keeps none"
                 )
         return events
-
-    def round(self, q: int, r: int) -> list[Event]:
-        """The records of one round, read again from the file. Raises TraceError for a round it does not have."""
-        lines, last = [], None
-        for place, line in self._again():
-            if place == (q, r):
-                lines.append(line)
-            if place[0] == q:
-                last = max(last or 0, place[1])
-        if not lines:
-            has = f"rounds 0..{last}" if last is not None else "no such query"
-            raise TraceError(f"{self.path} has no round {r} of query {q}: {has}")
-        found = (record_of(line, 0, self.path, self._major) for line in lines)
-        return [event for event in found if event is not None]
 
     def intact(self) -> bool | None:
         """Whether the bytes before `end` still have the hash it names; None when there is no `end` or no hash in it."""
@@ -242,17 +211,6 @@ class Trace:
             yield from (line + b"\n" for line in whole)
         if rest:
             yield rest
-
-    def _again(self) -> Iterator[tuple[Place, bytes]]:
-        """The lines taken so far, by query and round."""
-        at = 0
-        for line in self._every_line():
-            at += len(line)
-            if at > self._offset or not line.endswith(b"\n"):
-                return
-            if line.strip():
-                where = _where.decode(line)
-                yield (where.q, where.r), line
 
     def _first_line(self) -> bool:
         """Checks the header line. False while a recorder has not written it yet."""

@@ -27,41 +27,13 @@ def plain(path: Path, events: Sequence[Event], tail: bytes = b"") -> Path:
     return path
 
 
-def test_any_round_is_read_again_by_its_number(tmp_path: Path) -> None:
-    with Trace(write_trace(tmp_path / "run", EVENTS)) as trace:
-        trace.poll()
-        wanted = sorted({(event.q, event.r) for event in EVENTS})
-        assert sorted(trace.places) == wanted
-        for q, r in reversed(wanted):
-            got = [event for event in trace.round(q, r) if event.i < len(EVENTS) - 1]
-            assert got == [event for event in EVENTS[:-1] if (event.q, event.r) == (q, r)]
-
-
 def test_the_text_of_a_zipped_trace_is_told_once_while_it_is_read(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "run", EVENTS)
     told: list[bytes] = []
     with Trace(path, unzipped=told.append) as trace:
         trace.poll()
-        trace.places  # noqa: B018 -- reads it again
+        assert trace.intact() is True  # reads it again
     assert b"".join(told) == gzip.decompress(path.read_bytes())
-
-
-def test_a_round_is_found_before_the_rest_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "run.sv.jsonl"
-    with Trace(plain(path, EVENTS[:60])) as trace:
-        trace.poll()
-        path.write_bytes(path.read_bytes()[:-1] + b"X")  # damage behind the round is no concern of the round
-        assert trace.round(0, 1) == [event for event in EVENTS[:60] if (event.q, event.r) == (0, 1)]
-
-
-def test_a_round_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
-    with Trace(write_trace(tmp_path / "run", EVENTS)) as trace:
-        trace.poll()
-        last = max(r for q, r in trace.places if q == 0)
-        with pytest.raises(TraceError, match=f"has no round 99 of query 0: rounds 0..{last}"):
-            trace.round(0, 99)
-        with pytest.raises(TraceError, match="no such query"):
-            trace.round(7, 1)
 
 
 @pytest.mark.parametrize("name", ["run", "run.sv.jsonl", "run.sv.jsonl.gz"])
@@ -98,7 +70,6 @@ def test_pieces_that_arrive_one_by_one_add_up(tmp_path: Path, data: st.DataObjec
             path.write_bytes(whole[:stop])
             got += trace.poll()
         assert got == EVENTS[:50]
-        assert trace.round(0, 1) == [event for event in EVENTS[:50] if (event.q, event.r) == (0, 1)]
 
 
 def test_an_end_without_its_newline_still_ends_the_run(tmp_path: Path) -> None:
@@ -219,7 +190,6 @@ def test_several_gzip_members_are_one_trace(size: int, tmp_path: Path) -> None:
         assert main(["stats", "--check", str(path)]) == 0
         with Trace(path) as trace:
             assert len(trace.poll()) == len(EVENTS)
-            assert trace.round(0, 1) == [event for event in EVENTS if (event.q, event.r) == (0, 1)]
             assert trace.intact() is True
 
 
