@@ -31,6 +31,8 @@ CONTEXT, REPEATS, LEAST = 64, 20, 3
 PATIENCE_S = 1.5  # for a small model that is ample for 20; a large one gets LEAST whatever they take
 FEW, SLOW_NS = (1, 5), 250_000_000  # a target whose pass takes so long is timed at few widths, each once
 ENDS = (WIDTHS[0], WIDTHS[-1])  # that are timed to price exact rows before a run
+SHARE = 0.01  # of a run's time that passes of plain decoding between its rounds may take
+BEHIND, BEHIND_S = 9, 0.25  # such passes behind the text, and seconds for them
 
 Known = WeakKeyDictionary[ModelAdapter, dict[tuple[int, ...], tuple[Calibration, float]]]  # by widths; and when
 _known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -> draft model (or itself) -> costs
@@ -149,6 +151,49 @@ def _once(model: Model, cache: KVCache, token: int, width: int, siblings: bool) 
     if cuda:
         torch.cuda.synchronize()
     return now() - began
+
+
+class PlainPasses:
+    """Passes of plain decoding, timed by the wall beside the rounds of a run: what its speed is held against.
+
+    They are true ones, of the text's last token behind all others, undone at once. Between rounds they take at most
+    `SHARE` of the run's time.
+    """
+
+    def __init__(self, target: Model, costs: Calibration | None) -> None:
+        """`costs`: of this target; they say whether rows are faster without the padding of exact ones."""
+        self._target: Model = target
+        if isinstance(target, ModelAdapter) and costs is not None and costs.plain_ns and costs.target_ns:
+            self._target = _unpadded(target) if costs.plain_ns < costs.target_ns[0] else target
+        self._began, self._spent = time.perf_counter_ns(), 0
+
+    def between(self, cache: KVCache, tokens: Sequence[int]) -> int:
+        """Nanoseconds of one; 0 where it is not yet its turn."""
+        due = self._spent <= SHARE * (time.perf_counter_ns() - self._began)
+        return self._once(cache, tokens) if due else 0
+
+    def behind(self, cache: KVCache, tokens: Sequence[int]) -> list[int]:
+        """Of some, once the text is written and nobody waits; at least one, whatever it takes."""
+        began, times = time.perf_counter(), [self._once(cache, tokens)]
+        while len(times) < BEHIND and time.perf_counter() - began < BEHIND_S:
+            times.append(self._once(cache, tokens))
+        return [ns for ns in times if ns]
+
+    @torch.inference_mode()
+    def _once(self, cache: KVCache, tokens: Sequence[int]) -> int:
+        if cache.length != len(tokens) - 1:  # a drafter left the target more to do than plain decoding has
+            return 0
+        cuda = self._target.device.type == "cuda"
+        began = time.perf_counter_ns()
+        rows = ForwardBatch(self._target, cache)
+        rows.add(tokens[-1], -1)
+        rows.take()
+        if cuda:
+            torch.cuda.synchronize()
+        took = time.perf_counter_ns() - began
+        cache.follow(tokens[:-1])
+        self._spent += time.perf_counter_ns() - began
+        return took
 
 
 def slope(widths: Sequence[int], times: Sequence[int]) -> float:

@@ -102,7 +102,8 @@ class Calibration(Event, tag="calibration", kw_only=True):
     `final_ns[k]` by `exit_widths[k]` for one layer and for the final head, `test_ns` a head test, `pass_ns` what every
     call costs besides its layers. `plain_ns`: a pass over one
     row without the padding of exact rows, where they need some. `age_s`: from the timing to this record, as costs of a
-    pair are timed once in a process; null in older traces.
+    pair are timed once in a process; null in older traces. `behind_ns`: passes of plain decoding over one row, by the
+    wall, right behind the text of this very run.
     """
 
     t_ns: Ns | None = None
@@ -120,3 +121,9 @@ class Calibration(Event, tag="calibration", kw_only=True):
     pass_ns: Ns | None = None
     plain_ns: Ns | None = None
     age_s: Real | None = None
+    behind_ns: list[Ns] = []
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything was timed by rows; passes behind the text alone are no costs to reckon with."""
+        return bool(self.t_ns or self.target_ns)

@@ -199,7 +199,8 @@ class Commit(Event, tag="commit", kw_only=True):
 class RoundEnd(Event, tag="round_end", kw_only=True):
     """Counts and times of a round.
 
-    A drafted stop token counts as drafted, and as accepted where it is kept, though it is never fed.
+    A drafted stop token counts as drafted, and as accepted where it is kept, though it is never fed. `plain_ns`: a pass
+    of plain decoding over one row, timed by the wall between the round before and this one; 0 where none was.
     """
 
     n_drafted: PerRound
@@ -210,6 +211,7 @@ class RoundEnd(Event, tag="round_end", kw_only=True):
     n_syncs: PerRound
     stage_ns: dict[str, Ns]
     probe_ns: Ns
+    plain_ns: Ns = 0
     draft_end: DraftEnd
     walk_end: WalkEnd
     cut: bool

@@ -3,9 +3,11 @@
 Contract 6 defines `speedup` over a run of plain decoding with the same model. Such a run is seldom at hand; what one
 plain round takes often is on record. In the order of trust:
 
+* `timed`: passes of plain decoding that were timed by the wall between the rounds of this very run. A plain round
+  counts as such a pass alone, so the speed-up is a little too small.
 * `rounds`: rounds of this very run in which nothing was drafted and one token was written are plain decoding.
-* `pass`: the target's pass over one row, timed alone (`calibration`). A plain round counts as that pass alone, so the
-  speed-up is a little too small.
+* `behind`: such passes timed right behind the text, where too few lie between the rounds.
+* `pass`: a pass over one row timed alone, once in a process (`calibration`).
 * `stage`: nothing was timed; a plain pass counts like the target's passes of the run, less what their rows may cost by
   rule of thumb (`cost.row_cost`). Modelled, and a range.
 * `layers`: layers of a whole pass / layers that ran for a token, for a target that stops early. Modelled.
@@ -21,6 +23,7 @@ Where exact rows need padding, plain decoding without it is faster (`calibration
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from statistics import median
 from typing import Literal
 
 import msgspec
@@ -31,12 +34,13 @@ from specviz.events import Calibration, Climb, ExitRound, Header, ModelInfo, Rou
 from specviz.metrics.estimate import Estimate, Median, Moments, settled
 from specviz.runlog.run import RoundRecord
 
-Basis = Literal["rounds", "pass", "stage", "layers"]
+Basis = Literal["timed", "rounds", "behind", "pass", "stage", "layers"]
 Ends = tuple[float, float]
-MEASURED: tuple[Basis, ...] = ("rounds", "pass")
+MEASURED: tuple[Basis, ...] = ("timed", "rounds", "behind", "pass")
 _S = 1e9  # nanoseconds
 LEAST_PLAIN = 8  # plain rounds from which on their median counts
 LEAST_ROUNDS = 2  # before there is a spread
+LEAST_TIMED = 3  # passes of plain decoding from which on their median counts
 APART = 1.25  # times: as far as a drafter's weights in the cache take passes of a quiet machine from those timed alone
 BESIDE = 2.0  # the same where a drafter works beside the pass and takes half of the memory's speed
 
@@ -79,6 +83,7 @@ class PlainTally:
         self.target: ModelInfo | None = None
         self.climbs = self.overlapped = False  # the target's own layers draft; a drafter works beside its passes
         self.rate = Moments()  # tokens / ns, recording left out
+        self.timed_ns = Median()  # passes of plain decoding between the rounds
         self.plain_ns, self.plain_pass_ns = Median(), Median()  # of rounds that were plain decoding, and their passes
         self.pass_ns: defaultdict[int, Median] = defaultdict(Median)  # the target's stage of the others, by rows
         self.call_ns = Median()  # a layer call, where those draft: the target's stage is no whole pass there
@@ -95,6 +100,7 @@ class PlainTally:
         self.climbs = self.climbs or other.climbs
         self.calls, self.tests = self.calls + other.calls, self.tests + other.tests
         self.rate.merge(other.rate)
+        self.timed_ns.merge(other.timed_ns)
         self.plain_ns.merge(other.plain_ns)
         self.plain_pass_ns.merge(other.plain_pass_ns)
         self.call_ns.merge(other.call_ns)
@@ -107,6 +113,8 @@ class PlainTally:
             return
         took = max(1, ns - end.probe_ns)
         self.rate.add(end.n_emitted, took)
+        if end.plain_ns:
+            self.timed_ns.add(end.plain_ns)
         draft, target = end.stage_ns.get("draft", 0), end.stage_ns.get("target", 0)
         exits = record.first(ExitRound)
         self.climbs = self.climbs or exits is not None or Climb in record.by_kind
@@ -126,11 +134,17 @@ class PlainTally:
         token, where that is known. None where nothing tells what plain decoding takes."""
         if not self.rate.n:
             return None
+        behind = costs.behind_ns if costs is not None else []
         if costs is not None and (costs.widths[:1] != [1] or len(costs.target_ns) != len(costs.widths)):
             costs = None  # it says nothing of one row
+        if self.timed_ns.n >= LEAST_TIMED:
+            return self._timed(costs)
         own, plain, of_pass = self._own(costs), self.plain_ns.estimate(), self.plain_pass_ns.estimate()
         if plain is not None and of_pass is not None and self.plain_ns.n >= LEAST_PLAIN:
             return self._measured("rounds", plain.value, of_pass.value, own, costs)
+        if len(behind) >= LEAST_TIMED:
+            alone = median(behind) * _price(costs)
+            return self._measured("behind", alone, alone, own, costs)
         if costs is not None:
             own = (of_pass.value, of_pass.value) if own is None and of_pass is not None else own
             return self._measured("pass", costs.target_ns[0], costs.target_ns[0], own, costs)
@@ -141,21 +155,35 @@ class PlainTally:
         times = self._times(own, math.sqrt(own[0] * own[1]))
         return PlainSpeed(times=times, basis="stage", plain_ms=own[0] / 1e6, own_ms=own[1] / 1e6)
 
+    def _timed(self, costs: Calibration | None) -> PlainSpeed:
+        """Beside passes of the same minutes, which other programs slow down as they do the rounds."""
+        plain, ends, own = self.timed_ns.estimate(), self.timed_ns.interval(), self._own(costs)
+        assert plain is not None
+        return PlainSpeed(
+            times=self._times(ends, plain.value),
+            basis="timed",
+            plain_ms=plain.value / 1e6,
+            own_ms=own[1] / 1e6 if own is not None else None,
+            price=_price(costs) if costs is not None and costs.plain_ns else None,
+            alone_ms=costs.target_ns[0] / 1e6 if costs is not None else None,
+            age_s=costs.age_s if costs is not None else None,
+        )
+
     def _measured(
         self, basis: Basis, plain: float, of_pass: float, own: Ends | None, costs: Calibration | None
     ) -> PlainSpeed:
         """Beside plain rounds of `plain` ns whose passes take `of_pass`; `own`: what the run's passes say of those."""
         near = of_pass if own is None or not of_pass else min(max(of_pass, own[0]), own[1])
         slower = BESIDE if self.overlapped else APART
-        price = costs.target_ns[0] / costs.plain_ns if costs is not None and costs.plain_ns else None
+        price = _price(costs) if costs is not None and costs.plain_ns else None
         base = plain / (price or 1.0)
-        widened = basis == "pass" and (near < of_pass or not self.overlapped)
+        widened = basis in ("behind", "pass") and (near < of_pass or not self.overlapped)
         other = base * near / of_pass if widened else base
         return PlainSpeed(
             times=self._times((min(base, other), max(base, other)), base),
             basis=basis,
             plain_ms=plain / 1e6,
-            own_ms=None if own is None else (near if basis == "pass" else own[1]) / 1e6,
+            own_ms=None if own is None else (near if basis != "rounds" else own[1]) / 1e6,
             agrees=of_pass / APART <= near <= of_pass * slower,
             price=price,
             alone_ms=costs.target_ns[0] / 1e6 if costs is not None else None,
@@ -200,6 +228,11 @@ class PlainTally:
             if left <= 0:
                 return value
         return None
+
+
+def _price(costs: Calibration | None) -> float:
+    """How many times as long a pass over one exact row takes as without the padding that it needs."""
+    return costs.target_ns[0] / costs.plain_ns if costs is not None and costs.plain_ns else 1.0
 
 
 def _one(rows: int) -> float:

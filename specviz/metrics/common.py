@@ -234,8 +234,9 @@ def plain_speed(sums: RunSums) -> PlainSpeed | None:
 
 @registry.metric("over_plain", unit="times", help="as fast as plain decoding", group="beside plain")
 def _over_plain(run: SummedRun) -> PlainSpeed | None:
-    """Tokens a second / those of plain decoding, recording left out: by plain rounds of the run, by a pass over one
-    row timed alone, or modelled by the run's passes. `agrees` false: the run's own passes, taken to one row, part from
+    """Tokens a second / those of plain decoding, recording left out: by passes of plain decoding timed between the
+    rounds or right behind the text, by plain rounds of the run, by a pass over one row timed alone, or modelled by the
+    run's passes. `agrees` false: the run's own passes, taken to one row, part from
     what was timed by more than a quarter, and the number means nothing."""
     return plain_speed(run.sums)
 

@@ -304,6 +304,12 @@ class Median:
         lower, upper = (_at(bins, place) for place in ((n - 1) // 2, n // 2))
         return Estimate(value=(lower + upper) / 2 / unit, n=n)
 
+    def interval(self) -> tuple[float, float]:
+        """Of the median, by the order of the values: 95 % from six of them on, all of them where there are fewer."""
+        first = max(0, math.floor((self.n - Z * math.sqrt(self.n)) / 2) - 1)
+        bins = self._bins or Counter(self._values)
+        return float(_at(bins, first)), float(_at(bins, self.n - 1 - first))
+
 
 def _bin(value: int) -> int:
     """The middle of a value's bin; small values are bins of their own."""

@@ -143,10 +143,11 @@ class ModelledTally:
 
     def summary(self) -> Modelled | None:
         """None without measured costs, or without rounds this clock knows."""
-        if self.calibration is None or not self.timing.n:
+        costs = self.calibration
+        if costs is None or not costs.has_rows or not self.timing.n:
             return None
         took = self.hrad_ns.estimate()
-        return modelled(self.timing, Rates.of(self.calibration, took.value / 1e9 if took is not None else 0.0))
+        return modelled(self.timing, Rates.of(costs, took.value / 1e9 if took is not None else 0.0))
 
 
 def modelled(rounds: TimingTally, rates: Rates) -> Modelled:

@@ -107,12 +107,14 @@ def test_parts_and_weights_are_named(pair: Pair) -> None:
     ],
 )
 def test_costs_stand_between_header_and_prompt(pair: Pair, method: str, level: Any, told: bool) -> None:
-    """Once a run, for methods whose views ask for them, and never where nothing is recorded."""
+    """Once, for methods whose views ask for them, and once more with what was timed behind the text; never where
+    nothing is recorded."""
     _, events = run_of(pair, method, level=level)
-    places = [k for k, event in enumerate(events) if isinstance(event, Calibration)]
+    costs = {k: event for k, event in enumerate(events) if isinstance(event, Calibration)}
     prefill = next(k for k, event in enumerate(events) if isinstance(event, Prefill))
-    assert len(places) == told
-    assert all(0 < place < prefill for place in places)
+    last = max(k for k, event in enumerate(events) if isinstance(event, RoundEnd))
+    assert [(0 < place < prefill, place > last) for place in costs] == [(True, False), (False, True)][: 2 * told]
+    assert [bool(event.behind_ns) for event in costs.values()] == [False, True][: 2 * told]
 
 
 def test_costs_come_behind_the_text_of_other_chains_but_not_for_who_stops_them(pair: Pair) -> None:

@@ -1,6 +1,8 @@
 """The speed-up over plain decoding from the run alone: by hand for every basis, and where there is none."""
 
+import msgspec
 import pytest
+from scipy.stats import binom
 
 from specviz import events as ev
 from specviz.cost.row_cost import row_cost
@@ -37,6 +39,48 @@ def test_plain_rounds_of_the_run_itself_are_trusted_most() -> None:
     assert found.times.value == pytest.approx(tokens / ms * 10)
     assert found.times.interval is not None
     assert found.times.interval[0] < found.times.value < found.times.interval[1]
+
+
+def timed(r: int, ms: float) -> list[Event]:
+    """A round before which a pass of plain decoding was timed."""
+    *records, end = drafted(r)
+    assert isinstance(end, ev.RoundEnd)
+    return [*records, msgspec.structs.replace(end, plain_ns=round(ms * MS))]
+
+
+def test_passes_between_the_rounds_come_before_all_else() -> None:
+    """Whatever a timing before the run says: they were slowed down by what slowed the rounds down."""
+    took = [30.0, 24.0, 27.0, 40.0, 26.0]
+    found = speed(judged_run([timed(r, ms) for r, ms in enumerate(took, 1)], COSTS))
+    assert found is not None
+    assert (found.basis, found.measured, found.agrees, found.plain_ms) == ("timed", True, True, 27.0)
+    assert found.times.value == pytest.approx(20 / 100 * 27)
+    assert found.times.interval == pytest.approx((20 / 100 * 24, 20 / 100 * 40)), "of few, all of them"
+
+
+def test_the_interval_of_many_passes_is_that_of_their_median() -> None:
+    took = [float(ms) for ms in range(1, 101)]
+    found = speed(judged_run([timed(r, ms) for r, ms in enumerate(took, 1)]))
+    assert found is not None
+    assert found.times.interval is not None
+    inside = binom(100, 0.5)
+    low, high = (end * 100 * 20 / 400 for end in found.times.interval)  # 4 tokens in 20 ms: back to milliseconds
+    assert inside.cdf(round(high) - 1) - inside.cdf(round(low) - 1) >= 0.95
+    assert high - low < 25
+
+
+def test_below_three_those_behind_the_text_count_where_the_runs_own_passes_agree() -> None:
+    behind = msgspec.structs.replace(COSTS, behind_ns=[14 * MS, 11 * MS, 12 * MS])
+    found = speed(judged_run([timed(1, 30.0), drafted(2)], behind))
+    assert found is not None
+    assert (found.basis, found.measured, found.agrees, found.plain_ms) == ("behind", True, True, 12.0)
+    far = msgspec.structs.replace(COSTS, behind_ns=[40 * MS] * 3)
+    other = speed(judged_run([drafted(1), drafted(2)], far))
+    assert other is not None
+    assert (other.basis, other.agrees, other.trusted) == ("behind", False, None)
+    alone = speed(judged_run([drafted(1), drafted(2)], ev.Calibration(behind_ns=[12 * MS] * 3)))
+    assert alone is not None
+    assert (alone.basis, alone.times.value) == ("behind", pytest.approx(8 / 40 * 12))
 
 
 def test_then_a_pass_that_was_timed_at_the_start() -> None:

@@ -47,6 +47,7 @@ class Probe:
         self.prompt = prompt or Prompt(text="")  # of the query in hand
         self.query = 0
         self.count = 0
+        self.plain_ns = 0  # of a pass of plain decoding before the round that comes; written with it
         self.spelled: set[int] = set()
         self.kernel = row_kernel() if level != "none" else None
 
@@ -99,6 +100,7 @@ class Probe:
         events.append(end)
         now = time.perf_counter_ns()
         end.probe_ns = done.observe_ns + now - began
+        end.plain_ns, self.plain_ns = self.plain_ns, 0
         self._emit_all([start], done.number, done.started_ns)
         self._emit_all(events, done.number, now)
 

@@ -23,7 +23,7 @@ from specviz.engine.decode.overlap_choice import choose, threads_of
 from specviz.engine.decode.round import QueryStats, RoundResult
 from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
-from specviz.engine.measure import ENDS, calibrate, is_padded
+from specviz.engine.measure import ENDS, PlainPasses, calibrate, is_padded
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.model.pair import Pair, kernel_warning, load_pair, small
@@ -31,7 +31,7 @@ from specviz.engine.record.probe import Probe
 from specviz.engine.run import prepare
 from specviz.engine.run.prepare import Queries, encode_prompt, make_drafter
 from specviz.errors import KnobError, ModelError
-from specviz.events import SCHEMA, VERSION, Commit, End, Event, Header, Knob, RoundEnd, Warn
+from specviz.events import SCHEMA, VERSION, Calibration, Commit, End, Event, Header, Knob, RoundEnd, Warn
 from specviz.knobs import Knobs
 from specviz.methods import get_method, pick_verifier
 
@@ -81,6 +81,8 @@ class LocalRun:
         self._stop_asked: Literal["stopped", "cancelled"] | None = None
         self._begun = False
         self._n_threads = torch.get_num_threads()
+        self._costs: Calibration | None = None  # what passes cost on this machine, once that was written
+        self._plain: PlainPasses | None = None  # timed beside the run, where it is recorded
 
     def _opened(self, query: int, drafter: Drafter | None, knobs: Knobs) -> Session:
         self.served, self.probe.prompt = QueryStats(), self.queries.prompts[query]
@@ -228,28 +230,27 @@ class LocalRun:
             self.probe.emit(Warn(code="context", message=cut), 0)
         drafter, models = self.session.drafter, self.session.parts.models
         if self.start.level != "none" and drafter and (drafter.calibrated or is_padded(models)):
-            costs = calibrate(models, drafter) if drafter.calibrated else calibrate(models, None, 0.0, ENDS)
-            if costs is not None:
-                self.probe.emit(costs, 0)
+            self._costs = calibrate(models, drafter) if drafter.calibrated else calibrate(models, None, 0.0, ENDS)
+            if self._costs is not None:
+                self.probe.emit(self._costs, 0)
+        if self.start.level != "none" and drafter:
+            self._plain = PlainPasses(models.target, self._costs)
 
     def _afterword(self) -> None:
-        """What passes cost, of a method whose draft length is a knob: it says whether another length would have paid.
+        """What passes cost: some of plain decoding, and of a method whose draft length is a knob those of several rows,
+        which say whether another length would have paid.
 
         Behind the text, which nobody waits for any more, and with the fewest passes; who stops a run waits for its
         end.
         """
-        drafter, knobs = self.session.drafter, self.session.knobs
-        if (
-            self._stop_asked
-            or self.start.level == "none"
-            or drafter is None
-            or drafter.calibrated
-            or "gamma" not in knobs.values
-        ):
+        session = self.session
+        if self._stop_asked or self._plain is None or session.drafter is None:
             return
-        costs = calibrate(self.session.parts.models, drafter, 0.0)
-        if costs is not None:
-            self.probe.emit(costs, self.session.number)
+        behind = self._plain.behind(session.cache, session.tokens)
+        if not session.drafter.calibrated and "gamma" in session.knobs.values:
+            self._costs = calibrate(session.parts.models, session.drafter, 0.0)
+        costs = msgspec.structs.replace(self._costs or Calibration(), behind_ns=behind)
+        self.probe.emit(costs, session.number)
 
     def rounds(self) -> Iterator[RoundResult]:
         """Decode; every event reaches the sink, `end` last, whatever happens."""
@@ -268,6 +269,8 @@ class LocalRun:
         while not self._stop_asked and (done := next(rounds, None)) is not None:
             self.served.add(done)
             yield done
+            if self._plain is not None and self.session.finish is None:
+                self.probe.plain_ns = self._plain.between(self.session.cache, self.session.tokens)
 
     def _go_on(self) -> bool:
         """A query is over: let the drafter learn from it, then open the next; False when there is none."""

@@ -17,6 +17,9 @@ UNKNOWN_SPEED = "speed-up over plain decoding not on record"
 TOO_FEW = "speed-up over plain decoding not known after one round"
 CANNOT_TELL = "× plain decoding: cannot tell, the machine changed under the run"
 _BASIS = {
+    "timed": "a pass of plain decoding, timed between the rounds of this very run, took {ms} ms (median)",
+    "behind": "a pass of plain decoding took {ms} ms right behind the text and {own} ms by the run's own passes; a "
+    "plain round counts as that pass alone",
     "rounds": "plain rounds of this very run took {ms} ms each (median)",
     "pass": "a pass of the target over one row takes {ms} ms timed alone{ago} and {own} ms by the run's own passes; a "
     "plain round counts as that pass alone",
@@ -91,6 +94,8 @@ def parted_words(speed: "PlainSpeed") -> str:
     own = f"a pass over one row took {number(speed.own_ms, 1)} ms by the run's own passes"
     if speed.basis == "rounds" and not speed.agrees:
         other = f"plain rounds {number(speed.plain_ms, 1)} ms each"
+    elif speed.basis == "behind" and not speed.agrees:
+        other = f"{number(speed.plain_ms, 1)} ms right behind the text"
     else:
         other = f"{number(speed.alone_ms, 1)} ms when timed alone{_ago(speed.age_s)}"
     return f"{own}, {other}; other programs, or the screen itself, worked beside one of them"

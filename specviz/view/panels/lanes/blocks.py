@@ -177,8 +177,8 @@ class RunFacts:
     def rates(self) -> Rates:
         """Costs of the modelled clock: measured ones where the trace holds a calibration."""
         took = median(self._hrad) if self._hrad else 0.0
-        found = self.run.calibration
-        rates = Rates.of(found, took) if found is not None else Rates(t=ASSUMED_T, hrad=took)
+        costs = self.run.calibration
+        rates = Rates.of(costs, took) if costs is not None and costs.has_rows else Rates(t=ASSUMED_T, hrad=took)
         if self.c is None:
             return rates
         return Rates(rates.t, self.c, rates.kappa_q, rates.kappa_p, rates.sync, rates.hrad)
@@ -186,7 +186,7 @@ class RunFacts:
     @property
     def calibrated(self) -> bool:
         """Whether the costs were measured on the machine that wrote the trace."""
-        return self.run.calibration is not None
+        return self.run.calibration is not None and self.run.calibration.has_rows
 
     def known(self, index: int) -> Known | None:
         """A round near the place that is looked at; None when it is not complete."""
