@@ -49,7 +49,8 @@ class PlainSpeed(msgspec.Struct, frozen=True, kw_only=True):
     """`times`: as fast as plain decoding. `plain_ms`: a plain pass or round, as measured; where it
     is modelled, the least that it may take, and `own_ms` the most. `own_ms`: a pass over one row
     by the run's own passes; with `agrees` false these two part, and `times` means nothing. `alone_ms`: such a pass
-    timed alone, `age_s`: how long before the record of it; null where it is not known, or nothing was timed."""
+    timed alone, `age_s`: how long before the record of it; null where it is not known, or nothing was timed.
+    `slower`: times as long as timed alone a pass took in the run, by passes of plain decoding beside it; else null."""
 
     times: Estimate
     basis: Basis
@@ -59,6 +60,7 @@ class PlainSpeed(msgspec.Struct, frozen=True, kw_only=True):
     agrees: bool = True
     price: float | None = None
     age_s: float | None = None
+    slower: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -72,8 +74,13 @@ class PlainSpeed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def costs_hold(self) -> bool:
-        """Whether passes of the run took what they took timed alone, so that times of both may be added."""
-        return self.own_ms is None or self.alone_ms is None or 1 / APART <= self.own_ms / self.alone_ms <= APART
+        """Whether it is known what passes timed alone take in the run, so that times of both may be added."""
+        return (
+            self.slower is not None
+            or self.own_ms is None
+            or self.alone_ms is None
+            or 1 / APART <= self.own_ms / self.alone_ms <= APART
+        )
 
 
 class PlainTally:
@@ -144,7 +151,9 @@ class PlainTally:
             return self._measured("rounds", plain.value, of_pass.value, own, costs)
         if len(behind) >= LEAST_TIMED:
             alone = median(behind) * _price(costs)
-            return self._measured("behind", alone, alone, own, costs)
+            found = self._measured("behind", alone, alone, own, costs)
+            slower = alone / costs.target_ns[0] if costs is not None and found.agrees else None
+            return msgspec.structs.replace(found, slower=slower)
         if costs is not None:
             own = (of_pass.value, of_pass.value) if own is None and of_pass is not None else own
             return self._measured("pass", costs.target_ns[0], costs.target_ns[0], own, costs)
@@ -165,6 +174,7 @@ class PlainTally:
             plain_ms=plain.value / 1e6,
             own_ms=own[1] / 1e6 if own is not None else None,
             price=_price(costs) if costs is not None and costs.plain_ns else None,
+            slower=plain.value * _price(costs) / costs.target_ns[0] if costs is not None else None,
             alone_ms=costs.target_ns[0] / 1e6 if costs is not None else None,
             age_s=costs.age_s if costs is not None else None,
         )

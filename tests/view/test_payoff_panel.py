@@ -1,5 +1,6 @@
 """The panel *would another length pay*: when it speaks, and what it says."""
 
+import msgspec
 import pytest
 
 from specviz.events import Calibration, Event
@@ -64,3 +65,13 @@ def test_what_cannot_be_told_is_said(events: list[Event]) -> None:
     tree = panel_of(with_costs(make_events(shape="tree", temperature=0.8, new_tokens=40), FLAT))
     assert "trees" in tree.missing
     assert told(PayPanel("why"))["payoff_words"] == "why"
+
+
+def test_passes_timed_alone_are_brought_to_what_a_pass_took_in_the_run(events: list[Event]) -> None:
+    """Of a machine twice as busy behind the run as in it: the same curve as of costs half as high."""
+    run = with_costs(events, msgspec.structs.replace(FLAT, behind_ns=[2_000_000] * 5))
+    busy = msgspec.structs.replace(FLAT, target_ns=[4_000_000, 4_000_000], behind_ns=[2_000_000] * 5)
+    scaled, plain = panel_of(with_costs(events, busy)), panel_of(run)
+    assert scaled.curve is not None
+    assert plain.curve is not None
+    assert scaled.curve.speeds == pytest.approx(plain.curve.speeds)

@@ -84,9 +84,11 @@ def pay_panel(
     drafted, calls = metrics.n_drafted / metrics.n_rounds, metrics.n_draft_calls / metrics.n_rounds
     drafting = stages.get("draft", 0.0)
     grows = drafted > 0 and calls >= _GROWS * drafted
+    over = metrics.over_plain
+    slower = (over.slower if over is not None else None) or 1.0
     costs = RoundCosts(
         tuple(found.widths),
-        tuple(ns / 1e9 for ns in found.target_ns),
+        tuple(ns * slower / 1e9 for ns in found.target_ns),
         step_s=drafting / drafted if grows else 0.0,
         rest_s=sum(stages.get(name, 0.0) for name in ("verdict", "commit", "other")),
         fixed_s=0.0 if grows else drafting,
@@ -100,7 +102,6 @@ def pay_panel(
     if curve is None:
         tests = chances[1].n if 1 in chances else 0
         return PayPanel(f"Cannot tell yet: {plural(tests, 'first token')} tested, {LEAST_TESTS} are needed.")
-    over = metrics.over_plain
     if over is not None and not over.costs_hold:
         return PayPanel(f"Cannot tell which length pays: {parted_words(over)}.")
     recording = metrics.overhead.value if metrics.overhead is not None else None
