@@ -132,8 +132,17 @@ def described(name: str) -> dict[str, Any]:
 def _folder(folder: Path, name: str) -> dict[str, Any]:
     held = [each for each in model_folder.names_in(folder) if model_folder.kind_of(folder / each) == "file"]
     missing = [need for need, files in NEEDS.items() if not any(file in held for file in files)]
-    found = _model(folder) or {}
-    return {"name": folder.name or name, "kind": "folder", "missing": missing, "usable": not missing, **found}
+    borrows = model_folder.BORROWS in held
+    if borrows and "tokenizer" in missing:
+        missing.remove("tokenizer")
+    kind = "draft model, beside the target whose embedding, head and tokenizer it takes" if borrows else "folder"
+    return {
+        "name": folder.name or name,
+        "kind": kind,
+        "missing": missing,
+        "usable": not missing,
+        **(_model(folder) or {}),
+    }
 
 
 def _gguf(path: Path) -> dict[str, Any]:
