@@ -12,6 +12,7 @@ from app.conftest import PAGE
 from app.fakes import until
 from specviz.commands import Start, StepRounds
 from specviz.sources import TraceFile
+from specviz.view.frame.run_header import warning_groups
 from specviz_app.server.core import ServedRun, Settings
 from specviz_app.ui import below
 from specviz_app.ui.library import LIVE
@@ -222,3 +223,21 @@ def test_a_layer_that_is_not_there_is_said(bad: str, open_page: Open) -> None:
     at = open_page(Settings(replay=RECORDINGS["code-specbound"]), "stage", at="r3", panel="early-exit", layer=bad)
     assert not at.exception
     assert any("no layer" in each.value for each in at.warning)
+
+
+def test_a_finding_and_a_warning_lead_to_the_rounds_that_show_them(open_page: Open) -> None:
+    for name in ("code-eagle3", "code-specbranch"):
+        at = open_page(Settings(replay=RECORDINGS[name]), "stage", panel="overview")
+        assert not at.exception
+        held: Viewer = at.session_state["viewer"]
+        judged, warned = held.frame.judgement, warning_groups(held.player.run)
+        places = [place.at for finding in judged.findings for place in finding.places]
+        places += [label.replace(" ", "/") for group in warned for _, label in group.places]
+        leads = [button for button in at.button if button.key and button.key.startswith("evidence-")]
+        assert places
+        assert [button.key.rpartition("-")[2] for button in leads] == places
+        assert [box.label for box in at.expander if "warning" in box.label] == ["⚠ 1 warning"] * bool(warned)
+        leads[0].click().run()
+        assert at.query_params["at"] == places[0]
+        assert at.query_params["panel"] == "overview"
+        assert held.place == places[0]

@@ -51,9 +51,10 @@ def _viewer(**recipe: Any) -> Viewer:
 
 def _blocks(**recipe: Any) -> tuple[RunBlocks, int]:
     """The numbers of a run, and of how many rounds."""
-    found = overview(fold(make_events(**recipe)))
+    run = fold(make_events(**recipe))
+    found = overview(run)
     assert found.blocks is not None
-    return found.blocks, found.n_rounds
+    return found.blocks, len(run.rounds)
 
 
 def _json(figure: Any) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def test_the_time_line_marks_rejections_and_fades_what_the_filter_leaves_out() -
 
 def test_the_residual_shows_what_was_drawn() -> None:
     entries = (ResidualEntry("▁rug", 0.8, ".80", True, False), ResidualEntry("▁sofa", 0.2, ".20", False, True))
-    drawn = _json(fig_residual(Residual("Residual", 0.4, entries)))
+    drawn = _json(fig_residual(Residual("Residual", entries)))
     assert drawn["data"][0]["x"] == [0.8, 0.2]
     assert drawn["layout"]["yaxis"]["ticktext"][0].startswith(glyph("recovered"))
 

@@ -83,7 +83,7 @@ async def test_a_cell_lists_expansions_and_enter_jumps_to_one(ranked: Path) -> N
         assert part(app) == "buckets"
         cell = ranks(app).cell
         assert cell is not None
-        assert (cell.pred, cell.true) == (1, 1)
+        assert cell.title == "predicted 2–4 × true 2–4"
         assert f"({cell.count})" in shown(app)
         await press(pilot, "enter", "down", "down")
         cell = ranks(app).cell
@@ -94,7 +94,7 @@ async def test_a_cell_lists_expansions_and_enter_jumps_to_one(ranked: Path) -> N
         assert part(app) == "tree"
         assert frame(app).cursor.index == entry.index
         assert frame(app).selected == entry.node
-        assert entry.expansion in {view.id for view in ranks(app).expansions}
+        assert (entry.block, entry.slot) in {(view.block, view.slot) for view in ranks(app).expansions}
 
 
 async def test_escape_leaves_the_list_before_the_screen(ranked: Path) -> None:
@@ -121,11 +121,11 @@ async def test_filters_go_through_blocks_and_slots(ranked: Path) -> None:
         assert on_path.n < every.n
         assert "given that every token before was right" in shown(app)
         await press(pilot, "f", "c")
-        assert ranks(app).filter.block == 1
+        assert ranks(app).filter_text.startswith("block 1 ·")
         await press(pilot, "c", "s")
-        assert (ranks(app).filter.block, ranks(app).filter.slot) == (2, 0)
+        assert ranks(app).filter_text.startswith("block 2 · slot 0 ·")
         await press(pilot, "c")
-        assert ranks(app).filter.block is None
+        assert ranks(app).filter_text.startswith("all blocks ·")
 
 
 async def test_wrong_buckets_are_told_apart_without_colour(ranked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,9 +136,10 @@ async def test_wrong_buckets_are_told_apart_without_colour(ranked: Path, monkeyp
         table = ranks(app).confusion
         assert table is not None
         rows = [line for line in lines(app) if "pred " in line]
-        for row, squares, costs in zip(rows, table.heat.squares, table.costs, strict=True):
-            for square, cost in zip(squares, costs, strict=True):
-                sign = {"right": "=", "narrow": "›", "wide": "‹", "gave_up": "⊘"}[cost]
+        for pred, (row, squares) in enumerate(zip(rows, table.heat.squares, strict=True)):
+            low = "⊘" if table.widths[pred].startswith("0") else "‹"  # below the diagonal: too wide, or given up
+            for true, square in enumerate(squares):
+                sign = "=" if true == pred else "›" if true > pred else low
                 assert square.text == "0" or f"{square.text}{sign}" in row
 
 
@@ -243,7 +244,7 @@ async def test_clicks_choose_nodes_and_cells(ranked: Path) -> None:
         await pilot.pause()
         cell = ranks(app).cell
         assert cell is not None
-        assert (cell.pred, cell.true) == (1, 1)
+        assert cell.title == "predicted 2–4 × true 2–4"
 
 
 async def test_the_guide_explains_the_screen(ranked: Path) -> None:

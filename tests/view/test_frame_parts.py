@@ -17,9 +17,8 @@ from specviz.view import Cursor, Feed, Options, Player
 from specviz.view.frame.frame import Frame
 from specviz.view.frame.parts import KnobItem
 from specviz.view.frame.run_header import badge, sampling
-from specviz.view.panels.overview.build import overview
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.document import facts, head
+from specviz.view.stage.document import facts, head, promised
 from specviz.view.words import numbers, palette
 from specviz.view.words.palette import Phase
 from support.traces import make_events, make_header, plain_round, plain_run
@@ -56,7 +55,7 @@ def test_the_counts_of_the_mock() -> None:
     )
     counts = Player(run).frame().counts
     assert counts.text == "6 drafted · tested 4: ✓2 ✗2 · never tested 2 · pruned 1 · drawn ↻1"
-    assert (counts.n_drafted, counts.n_tested, counts.n_accepted) == (6, 4, 2)
+    assert counts.n_drafted == 6
     assert counts.closing == "recovered"
     plain = Player(run).frame(Options(ascii=True)).counts
     assert plain.text == "6 drafted · tested 4: +2 x2 · never tested 2 · pruned 1 · drawn r1"
@@ -69,11 +68,9 @@ def test_counts_agree_with_the_rounds_own_totals() -> None:
             player.seek_index(record.index)
             counts, end = player.frame().counts, record.end
             assert end is not None
-            assert (counts.n_drafted, counts.n_tested, counts.n_accepted) == (
-                end.n_drafted,
-                end.n_tested,
-                end.n_accepted,
-            )
+            assert counts.n_drafted == end.n_drafted
+            tested = f"tested {end.n_tested}: ✓{end.n_accepted} ✗{end.n_tested - end.n_accepted}"
+            assert tested in counts.text or not end.n_drafted
 
 
 def test_totals_at_level_none() -> None:
@@ -92,12 +89,12 @@ def test_marks_come_one_test_at_a_time() -> None:
             assert testing == [v.node for v in family.tests[frame.step : frame.step + 1]]
         elif frame.phase < Phase.ACCEPT:
             assert not decided
-    assert frame.tree.flash is False
 
 
-def test_the_target_pass_flashes_once() -> None:
+def test_the_target_pass_is_one_moment() -> None:
     player = Player(fold(make_events(shape="tree", temperature=0.8, seed=2)))
-    assert {f.phase for f in frames(player) if f.tree.flash} == {Phase.VERIFY}
+    verified = [f.phase for f in frames(player)].count(Phase.VERIFY)
+    assert verified == sum(bool(record.verdicts) for record in player.run.rounds)
 
 
 def test_value_modes() -> None:
@@ -132,7 +129,7 @@ def test_the_strip_ends_as_the_text() -> None:
     texts = [t for e in events if isinstance(e, ev.Commit) for t in e.texts]
     strip = player.frame().strip
     assert len([t for t in strip.tokens if t.round]) == len(texts)
-    assert strip.n_new == len(texts)
+    assert strip.summary == f"{len(texts)} tok"
     assert not any(t.provisional for t in strip.tokens)
 
 
@@ -340,7 +337,7 @@ def test_a_run_of_several_temperatures_says_all_of_them(tmp_path: Path) -> None:
             writer.round()
             writer.committed([3])
     run = fold(read_events(writer.path))
-    assert overview(run).info.sampling == "T .60 .. .80"
+    assert promised(FrameBuilder(run).frame(Cursor(0), Options(), Feed("open")), run).sampling == "T .60 .. .80"
     assert "T .60 .. .80" in head(FrameBuilder(run), "a").title
     assert FrameBuilder(run).frame(Cursor(0), Options(), Feed("open")).run.sampling == "T .80"
 

@@ -13,7 +13,7 @@ from specviz.text import shown
 from specviz.view.blocks import twin
 from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKETS, RankFilter, RanksModel, RunRanks
+from specviz.view.panels.ranks.model import BUCKETS, COSTS, Confusion, RankFilter, RanksModel, RunRanks
 from specviz.view.play.build import FrameBuilder
 from specviz.view.words.numbers import prob
 from specviz.view.words.palette import ROOT, Phase
@@ -67,10 +67,9 @@ def test_counts_of_a_tree_agree_with_its_record(run: Run, everything: list[Ranks
     for record, found in zip(run.rounds, everything, strict=True):
         if (tree := record.tree) is not None:
             n_kept = sum(node.kept for node in record.nodes.values())
-            assert found.n_pruned == len(record.nodes) - n_kept
             assert tree.n_raw - tree.n_merged == len(record.nodes)
             assert (
-                f"{tree.n_raw} offered · {tree.n_merged} merged · {found.n_pruned} pruned · {n_kept} sent"
+                f"{tree.n_raw} offered · {tree.n_merged} merged · {len(record.nodes) - n_kept} pruned · {n_kept} sent"
                 in found.tree_text
             )
 
@@ -114,6 +113,14 @@ def table(found: RanksModel) -> list[list[int]]:
     return [[int(square.text) for square in row] for row in found.confusion.heat.squares]
 
 
+def costs(found: Confusion) -> list[list[str]]:
+    """What every square says of being there."""
+    words = {text: cost for cost, (_, text) in COSTS.items()}
+    return [
+        [words[next(line for line in at.note.split("\n") if line in words)] for at in row] for row in found.heat.squares
+    ]
+
+
 def over_run(run: Run) -> RunRanks:
     found = ranks(run).over_run
     assert found is not None
@@ -134,7 +141,7 @@ def test_the_table_is_predicted_by_row_and_true_by_column(run: Run) -> None:
         said, true = sum(e.bucket == b for e in made), sum(e.true_bucket == b for e in made)
         assert found.confusion.heat.right[b][0] == prob(right[b] / said if said else None)
         assert found.confusion.heat.foot[0][b + 1] == prob(right[b] / true if true else None)
-    assert found.confusion.costs[1] == ("wide", "right", "narrow", "narrow")
+    assert costs(found.confusion)[1] == ["wide", "right", "narrow", "narrow"]
 
 
 def test_blocks_and_slots_share_out_the_table(run: Run) -> None:
@@ -175,8 +182,8 @@ def test_the_two_ways_to_be_wrong_are_counted_apart(run: Run) -> None:
     wide = sum(e.true_bucket < e.bucket for e in made if e not in early)  # type: ignore[operator]
     assert wide
     assert too_wide.startswith(f"{wide} too wide: ")
-    given_up = ("gave_up", "gave_up", "gave_up", "right")
-    assert found.costs[3] == given_up, "no siblings there, so nothing is too wide"
+    given_up = ["gave_up", "gave_up", "gave_up", "right"]
+    assert costs(found)[3] == given_up, "no siblings there, so nothing is too wide"
     missed = [e for e in made if e.true_bucket > e.bucket and (e.true_rank_argmax or 99) > e.n_children]  # type: ignore[operator]
     assert f"; in {len(missed)} of them the token was not offered" in narrow
 
@@ -191,9 +198,9 @@ def test_a_cell_lists_its_expansions_and_where_they_are(run: Run, wanted: RankFi
         assert len(cell.entries) == cell.count == table(found)[pred][true]
         assert [entry.index for entry in cell.entries] == sorted((e.index for e in cell.entries), reverse=True)
         for entry in cell.entries:
-            each = run.rounds[entry.index].expansions[entry.expansion]
+            slot = (entry.node, entry.block, entry.slot)
+            (each,) = [e for e in run.rounds[entry.index].expansions if (e.parent, e.block, e.slot) == slot]
             assert (each.bucket, each.true_bucket) == (pred, true)
-            assert entry.node == each.parent
             assert entry.node == ROOT or entry.node in run.rounds[entry.index].nodes
             rank = each.true_rank_emitted if wanted.path_only else each.true_rank_argmax
             assert (entry.rank, entry.covered) == (rank, rank is not None and rank <= each.n_children)
@@ -246,7 +253,7 @@ def test_wider_covers_no_less(run: Run) -> None:
 
 def test_budget_is_shared_out_by_block(run: Run) -> None:
     found = over_run(run)
-    table = found.block_table
+    table = twin(found.blocks)
     assert found.blocks.xs == ("block 1", "block 2") == tuple(table.column(""))
     assert sum(map(float, table.column("of all sent"))) == pytest.approx(1)
     assert sum(map(float, table.column("sent"))) == sum(r.end.n_drafted for r in run.rounds if r.end)

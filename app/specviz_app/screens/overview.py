@@ -1,15 +1,22 @@
 """Overview: a run in numbers, with both denominators and their intervals."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import streamlit as st
 
 from specviz.view.frame.judgement import RunJudgement
+from specviz.view.frame.run_header import of_whole_run, warning_groups
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.overview.model import Overview
+from specviz.view.words.numbers import plural
 from specviz_app.server.server import current
-from specviz_app.ui import around, blocks, guard, parts, state
+from specviz_app.ui import around, below, blocks, guard, parts, state
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.pages import Below, Page
+from specviz_app.ui.pages import Below, Page, all_below
 from specviz_app.ui.viewer import Viewer
+
+_MOST_PLACES = 12  # rounds of one finding that are led to
 
 
 def page() -> None:
@@ -20,7 +27,7 @@ def page() -> None:
 
 def _below(held: Viewer, dark: bool) -> None:
     run = held.player.run
-    show(state.once("overview", held, lambda: overview(run, held.player.builder.meter)), dark)
+    show(held, state.once("overview", held, lambda: overview(run, held.player.builder.meter)), dark)
 
 
 def _body() -> None:
@@ -32,11 +39,14 @@ def _body() -> None:
         around.watch(held)
 
 
-def show(found: Overview, dark: bool) -> None:
-    parts.run_header(found.info, found.n_rounds)
+def show(held: Viewer, found: Overview, dark: bool) -> None:
+    run, frame = held.player.run, held.frame
+    parts.run_header(of_whole_run(frame.run, run), len(run.rounds))
     if found.judgement.card is not None:
         parts.run_card(found.judgement.card)
-    _judgement(found.judgement)
+    _judgement(held, found.judgement)
+    if frame.n_warnings:
+        _warnings(held, frame.n_warnings)
     blocks.show(found.blocks or (), dark)
     st.caption(
         "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
@@ -44,7 +54,7 @@ def show(found: Overview, dark: bool) -> None:
     )
 
 
-def _judgement(judged: RunJudgement) -> None:
+def _judgement(held: Viewer, judged: RunJudgement) -> None:
     """The line of the terminal, in the same words, and every finding with the rounds that show it."""
     st.markdown(f"**{parts.plain(' · '.join(p for p in (judged.tokens, judged.speed_text, judged.found) if p))}**")
     if judged.basis_words:
@@ -52,8 +62,26 @@ def _judgement(judged: RunJudgement) -> None:
     for finding in judged.findings:
         with st.expander(parts.plain(finding.headline)):
             st.markdown(parts.plain(finding.text))
-            if finding.where:
-                st.caption(parts.plain(f"seen in {finding.where}"))
+            panel = finding.screen if finding.screen in {panel.id for panel in all_below()} else "overview"
+            _places(held, [(place.label, place.at) for place in finding.places], panel, finding.headline)
+
+
+def _warnings(held: Viewer, n: int) -> None:
+    """Every warning once, with the rounds that have it."""
+    with st.expander(parts.plain(f"⚠ {plural(n, 'warning')}")):
+        for group in warning_groups(held.player.run):
+            st.markdown(parts.plain(group.text + (f" ({group.n:,} times)" if group.n > 1 else "")))
+            _places(held, [(label, label.replace(" ", "/")) for _, label in group.places], "overview", group.text)
+
+
+def _places(held: Viewer, places: Sequence[tuple[str, str]], panel: str, key: str) -> None:
+    """Rounds by label and address; each leads to the stage there, with that panel below it."""
+    if not places:
+        return
+    with st.container(horizontal=True, gap="small"):
+        for label, at in places[:_MOST_PLACES]:
+            lead, name = partial(below.switch, held, {"id": panel, "place": at}, held.go), f"evidence-{key}-{at}"
+            st.button(label, key=name, help="to this round", type="tertiary", on_click=guard.obeyed(lead))
 
 
 PAGE = Page(

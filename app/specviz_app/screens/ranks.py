@@ -72,8 +72,7 @@ def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
         st.info(parts.plain(tree.missing or "Nothing was drafted in this round."))
     signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
     st.caption(parts.plain(" · ".join(filter(None, (found.tree_text, signs)))))
-    if found.n_pruned:
-        st.toggle(f"show the {found.n_pruned:,} pruned nodes as well", key="ranks-pruned")
+    st.toggle("show pruned nodes as well", key="ranks-pruned")
     left, right = st.columns(2, gap="large")
     with left:
         _choose(held, frame.tree, found.badges, frame.selected)

@@ -7,6 +7,7 @@ import streamlit as st
 from specviz.view.blocks import Destination
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, RanksModel
+from specviz.view.panels.ranks.text import none_judged, unknown_words
 from specviz_app.ui import around, blocks, parts
 from specviz_app.ui.viewer import Viewer
 
@@ -19,9 +20,11 @@ def section(held: Viewer, found: RanksModel, dark: bool) -> None:
     if found.over_run is None:
         return
     blocks.one(found.over_run.summary, dark)
-    if found.confusion is not None:
+    if found.blocks:
         held.options = RanksPanel.choose(held.options, filter=filters(found))
         found = RanksPanel.of(held.frame) or found
+        if found.confusion is None:
+            parts.say(none_judged(found))
         _buckets(held, found, dark)
     if (run := found.over_run) is not None:
         if found.confusion is not None:
@@ -44,7 +47,7 @@ def filters(found: RanksModel) -> RankFilter:
         )
         block = _some("Block", found.blocks, "ranks-block", 1)
         slot = _some("Slot", found.slots, "ranks-slot", 0)
-    return RankFilter(block, slot, basis == _PATH)
+    return RankFilter(block, slot, path_only=basis == _PATH)
 
 
 def _some(label: str, values: tuple[int, ...], key: str, first: int) -> int | None:
@@ -65,6 +68,8 @@ def _buckets(held: Viewer, found: RanksModel, dark: bool) -> None:
     left, right = st.columns([6, 5], gap="large")
     with left:
         blocks.one(found.confusion.heat, dark, pick=partial(_pick, held))
+        if found.confusion.n_unknown:
+            parts.say(unknown_words(found.confusion))
     with right:
         _cell(held, found)
 
@@ -105,7 +110,7 @@ def _cell(held: Viewer, found: RanksModel) -> None:
 
 
 def _entries(held: Viewer, cell: CellList) -> None:
-    st.caption(parts.plain(" ".join(filter(None, (f"{cell.title}.", cell.words)))))
+    st.caption(parts.plain(" ".join(filter(None, (f"{cell.title} ({cell.count:,}).", cell.words)))))
     if not cell.entries:
         return
     rows = [
@@ -120,7 +125,7 @@ def _entries(held: Viewer, cell: CellList) -> None:
         }
         for e in cell.entries
     ]
-    place = around.lines(rows, f"ranks-entries-{cell.pred}-{cell.true}", 290)
+    place = around.lines(rows, f"ranks-entries-{cell.title}", 290)
     parts.say(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round.")
     if place is not None:
         entry = cell.entries[place]

@@ -15,6 +15,7 @@ from specviz.view.frame.frame import RunInfo
 from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.stage import page as painted
+from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import STYLES, Tone, colour
 from specviz_app.figures.tree import fig_residual
 
@@ -98,7 +99,8 @@ def dim(words: str) -> None:
 def run_header(info: RunInfo, n_rounds: int) -> None:
     """What ran, and what is promised about the text."""
     seed = f"seed {info.seed}" if info.seed is not None else ""
-    rest = [info.exact, seed, f"{n_rounds} rounds", f"level {info.level}"]
+    probe = f"probe {info.overhead}" if info.overhead != UNKNOWN else ""  # what recording cost
+    rest = [info.exact, seed, f"{n_rounds} rounds", f"level {info.level}", probe]
     st.html(
         f'<div class="sv-run"><b>{escape(info.title)}</b> {_badge(info.tone, info.badge)} '
         f'<span class="sv-dim">{escape(" · ".join(filter(None, rest)))}</span></div>'

@@ -26,6 +26,7 @@ export class Talk {
   lay(query) {
     this.query = query;
     put(this.prompt, query.prompt);
+    this.prompt.title = query.n_prompt ? `a prompt of ${query.n_prompt.toLocaleString()} tokens, with its template` : "";
     const several = this.head.queries.length;
     const which = several > 1 ? `prompt ${this.head.queries.indexOf(query) + 1} of ${several}` : "Text";
     put(this.title, query.domain ? `${which} · ${query.domain}` : which);

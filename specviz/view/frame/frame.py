@@ -41,7 +41,6 @@ class RunInfo:
     sampling: str  # "T .70  top-p .90"
     seed: int | None
     level: str
-    imported: str | None = None
     overhead: str = "—"  # what the instrumentation cost, "+2.1 %"
     exact: str = ""
 
@@ -74,7 +73,6 @@ class Strip:
 
     tokens: tuple[TextToken, ...]
     n_prompt: int
-    n_new: int
     summary: str  # "147 tok"
 
 
@@ -170,7 +168,6 @@ class TreeFrame:
     n_columns: int
     n_rows: int
     column_cells: tuple[int, ...]  # widest `shown` of each column, in terminal cells
-    flash: bool = False  # the target pass of phase 3
     missing: str | None = None
     map: TreeMap | None = None  # where `TreeRoom` asks for one
 

@@ -44,7 +44,6 @@ class Residual:
     """What was left to draw from after a rejection (or the plain row of a bonus)."""
 
     title: str  # "Residual max(0, p − q): mass .38"
-    mass: float | None
     entries: tuple[ResidualEntry, ...]
     note: str = ""
 
@@ -93,8 +92,6 @@ class Counts:
 
     text: str  # "12 drafted · tested 4: ✓2 ✗2 · never tested 8 · drawn ↻1"
     n_drafted: int | None
-    n_tested: int | None
-    n_accepted: int | None
     closing: Mark | None
 
 

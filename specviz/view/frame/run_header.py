@@ -35,7 +35,6 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
         sampling=sampling(knobs),
         seed=seed if header.outside is None else None,
         level=header.level,
-        imported=header.imported,
         overhead=overhead,
         exact=exactness(header),
     )

@@ -138,7 +138,7 @@ def strip(run: Run, family: RoundTree, now: Moment) -> Strip:
     prefill = record.query.prefill
     n_prompt = prefill.n_prompt if prefill else 0
     n_new = record.start.n - n_prompt + (len(new) if now.phase == Phase.COMMIT else 0)
-    return Strip(tuple(before + new), n_prompt, n_new, f"{n_new} tok")
+    return Strip(tuple(before + new), n_prompt, f"{n_new} tok")
 
 
 def _provisional(run: Run, family: RoundTree, now: Moment) -> list[TextToken]:

@@ -209,9 +209,9 @@ class FrameBuilder:
             phase_text="",
             step=0,
             n_steps=0,
-            strip=Strip(tokens, prefill.n_prompt if prefill else 0, 0, "0 tok"),
+            strip=Strip(tokens, prefill.n_prompt if prefill else 0, "0 tok"),
             tree=TreeFrame((), (), (), 0, 0, (), missing=waiting),
-            counts=Counts("", None, None, None, None),
+            counts=_NO_COUNTS,
             why=None,
             knobs=self._knob_bar(None, options, feed),
             metrics=header_metrics(None),
@@ -351,7 +351,7 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
     return f"phase {int(phase)}/6 {text}"
 
 
-_NO_COUNTS = Counts("", None, None, None, None)
+_NO_COUNTS = Counts("", None, None)
 
 
 def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
@@ -374,7 +374,7 @@ def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool =
         parts += [f"never tested {untested}"] if now.all_tested and untested else []
     parts += [f"pruned {len(born) - len(kept)}"] if len(born) > len(kept) else []
     parts += [_drawn(closing, ascii)] if closing else []
-    return Counts(" · ".join(parts), len(kept), len(tested), accepted, closing)
+    return Counts(" · ".join(parts), len(kept), closing)
 
 
 def _drawn(mark: Mark, ascii: bool) -> str:
@@ -390,7 +390,7 @@ def _totals(family: RoundTree, ascii: bool, backward: bool) -> Counts:
     fates = f"{glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{lost}"
     parts = [f"{end.n_drafted} drafted", fates if backward else f"tested {end.n_tested}: {fates}"]
     parts += [_drawn(closing, ascii)] if closing else []
-    return Counts(" · ".join(parts), end.n_drafted, end.n_tested, end.n_accepted, closing)
+    return Counts(" · ".join(parts), end.n_drafted, closing)
 
 
 def notices(run: Run) -> tuple[str, ...]:

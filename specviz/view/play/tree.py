@@ -196,7 +196,6 @@ def tree(
         n_columns=places.n_columns,
         n_rows=places.n_rows,
         column_cells=places.cells(run, family),
-        flash=now.phase == Phase.VERIFY,
         missing=run.missing(family.record),
         map=None if whole is None else tree_map(marks, whole.places, seen, selected, options.room.map_rows),
     )

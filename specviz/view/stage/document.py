@@ -94,8 +94,8 @@ def _knobs(bar: KnobBar) -> tuple[KnobLook, ...]:
 
 def _query(query: Query) -> StageQuery:
     prompt = "".join(token.running for token in query.tokens if token.mark == "prompt")
-    domain = query.prefill.domain if query.prefill else None
-    return StageQuery(query.first, query.n_rounds, in_lines(prompt), domain or "")
+    n_prompt, domain = (query.prefill.n_prompt, query.prefill.domain or "") if query.prefill else (0, "")
+    return StageQuery(query.first, query.n_rounds, in_lines(prompt), n_prompt, domain)
 
 
 def in_lines(text: str) -> str:

@@ -60,6 +60,7 @@ class StageQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     first: int
     n_rounds: int
     prompt: str
+    n_prompt: int = 0  # tokens, with the template
     domain: str = ""
 
 

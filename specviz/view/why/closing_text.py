@@ -195,8 +195,7 @@ def residual(run: Run, family: RoundTree) -> Residual | None:
     if closing.token is not None and not any(entry.drawn for entry in entries):
         entries += _unlisted(run, closing, closing.token)
     entries = entries[:N_ENTRIES] + [e for e in entries[N_ENTRIES:] if e.drawn]
-    title, mass = _title(run, family, closing)
-    return Residual(title, mass, tuple(entries), _note(family, closing))
+    return Residual(_title(run, family, closing), tuple(entries), _note(family, closing))
 
 
 def _unlisted(run: Run, closing: Closing, token: int) -> list[ResidualEntry]:
@@ -212,21 +211,21 @@ def _place(family: RoundTree) -> tuple[int, ...]:
     return tuple(i for i in family.nodes if family.nodes[i].kept and family.same_row(i))
 
 
-def _title(run: Run, family: RoundTree, closing: Closing) -> tuple[str, float | None]:
+def _title(run: Run, family: RoundTree, closing: Closing) -> str:
     if closing.kind == "bonus":
-        return "The target's row here", None
+        return "The target's row here"
     if family.record.start.carry is not None:
-        return f"Carried: max(0, R·p − q), mass {prob(closing.mass)}", closing.mass
+        return f"Carried: max(0, R·p − q), mass {prob(closing.mass)}"
     lost = _losers(family)
     if not any(v.kind == "test" for v in lost):
-        return f"The target's row here; not drafted: {prob(closing.mass)}", closing.mass
+        return f"The target's row here; not drafted: {prob(closing.mass)}"
     formula = "max(0, p − q)" if _has_law(family, lost) else "p without the failed"
     if run.backward and len(paths(run, family)) > 1:
-        return f"What the candidates left of the target's row: mass {prob(closing.mass)}", closing.mass
+        return f"What the candidates left of the target's row: mass {prob(closing.mass)}"
     if run.backward:
         formula = "max(0, c·p − q)" if run.rule.capped else "max(0, r·p − q)"
     after = f" after {len(lost)} failures" if len(lost) > 1 and not run.backward else ""
-    return f"Residual {formula}{after}: mass {prob(closing.mass)}", closing.mass
+    return f"Residual {formula}{after}: mass {prob(closing.mass)}"
 
 
 def _note(family: RoundTree, closing: Closing) -> str:
@@ -248,7 +247,7 @@ def _raw_row(run: Run, family: RoundTree, closing: Closing) -> Residual | None:
         for token, log in top[:N_ENTRIES]
         if (p := linear(log)) is not None
     ]
-    return Residual("The target's row before T 0 takes its largest", None, tuple(entries))
+    return Residual("The target's row before T 0 takes its largest", tuple(entries))
 
 
 def closing_title(run: Run, family: RoundTree) -> str:

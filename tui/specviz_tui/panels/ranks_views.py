@@ -8,6 +8,7 @@ from specviz.text import clip, pad
 from specviz.view.blocks import twin
 from specviz.view.frame.frame import TreeFrame
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, CellList, ExpansionView, RanksModel
+from specviz.view.panels.ranks.text import none_judged, rank_words, unknown_words
 from specviz.view.words import palette
 from specviz.view.words.numbers import prob
 from specviz_tui.common.blocks import heat, paint, painted, square_at
@@ -77,7 +78,7 @@ def expansion(each: ExpansionView, painter: Painter, cells: int) -> list[Text]:
             line.append(f" {palette.glyph(fate)} ", style=painter.tint(fate)).append(said, style=STRONG)
         line.truncate(cells, overflow="ellipsis")
         lines.append(line)
-    return lines + sentence(each.words, cells)
+    return lines + sentence(each.words, cells) + sentence(rank_words(each), cells, FAINT)
 
 
 def _odds(each: ExpansionView, painter: Painter, cells: int) -> list[Text]:
@@ -92,19 +93,18 @@ def _odds(each: ExpansionView, painter: Painter, cells: int) -> list[Text]:
 
 
 FIRST = 1  # lines above the heat map
-NO_EXPANSIONS = "No expansion has been judged yet"
 
 
 def buckets(found: RanksModel, painter: Painter, cells: int) -> Text:
     """The table with its margins, what being wrong costs, and every (block, slot)."""
     table, head = found.confusion, Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
     if table is None or found.over_run is None:
-        why = f"{NO_EXPANSIONS} for {found.filter_text}." if not found.notes else found.notes[0]
+        why = none_judged(found) if not found.notes else found.notes[0]
         return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
     lines = [head, *heat(table.heat, painter, cells), _legend(painter, cells)]
     lines += [line for words in (f"Counted {table.basis}", *table.findings) for line in under(f"{words}.", cells)]
     if table.n_unknown:
-        lines += under(f"{table.n_unknown} more hang below pruned nodes: their truth is unknown.", cells, FAINT)
+        lines += under(unknown_words(table), cells, FAINT)
     return Text("\n").join([*lines, Text(""), *paint(found.over_run.slots, painter, cells)])
 
 
@@ -143,7 +143,7 @@ def widths(found: RanksModel, painter: Painter, cells: int) -> Text:
     """What every width was given, spent and brought; what any width would have covered."""
     head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
     if found.over_run is None or found.confusion is None:
-        why = f"{NO_EXPANSIONS}." if not found.notes else found.notes[0]
+        why = none_judged(found) if not found.notes else found.notes[0]
         return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
     run = found.over_run
     return Text("\n").join([head, painted([twin(run.widths), run.reach, run.other_widths], painter, cells)])
@@ -152,7 +152,7 @@ def widths(found: RanksModel, painter: Painter, cells: int) -> Text:
 def blocks(found: RanksModel, painter: Painter, cells: int) -> Text:
     """Numbers of the run, then what each block and each depth used of the budget and brought."""
     run = found.over_run
-    return painted([run.summary, run.blocks, run.block_table, run.depths] if run else [], painter, cells)
+    return painted([run.summary, run.blocks, twin(run.blocks), run.depths] if run else [], painter, cells)
 
 
 def pressed(found: RanksModel | None, x: int, y: int) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame, TreeFrame, TreeRoom
 from specviz.view.panels.glance.build import GlancePanel
-from specviz.view.words.palette import VALUE_MODES
+from specviz.view.words.palette import VALUE_MODES, Phase
 from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked, RoomChanged
 from specviz_tui.common.keymap import TREE_KEYS, bindings
 from specviz_tui.common.paint import FAINT, STRONG, Painter, painter_of, spread
@@ -247,7 +247,7 @@ class TreeBox(Titled, Vertical):
             self._said = missing
             self.set_class(bool(missing), "-missing")
             self.query_one("#missing", Static).update(missing)
-        self.query_one(TreeCanvas).set_class(frame is not None and frame.tree.flash, "-flash")
+        self.query_one(TreeCanvas).set_class(frame is not None and frame.phase == Phase.VERIFY, "-flash")
         title = "Draft tree"
         if frame is not None and frame.round:
             query = f"query {frame.query} · " if frame.query else ""

@@ -10,7 +10,6 @@ from specviz.runlog.run import Mark
 from specviz.view.blocks import Cell, Facts, Plot, PlotCurve, TableBlock, Words, series_plot
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.parts import WhyRow
-from specviz.view.frame.run_header import NOTHING, of_whole_run, run_info
 from specviz.view.frame.series import Meter, histogram, metric, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, Scene
@@ -71,7 +70,6 @@ def _overview(
     fit: "GeometricFit | None" = None,
     fates: Mapping[str, int] | None = None,
 ) -> Overview:
-    seed = run.queries[0].prefill.seed if run.queries and run.queries[0].prefill else None
     found = [metric(name, label, None if metrics is None else metrics[name], help_) for name, label, help_ in _METRICS]
     curves = series(metrics)
     blocks = RunBlocks(
@@ -84,10 +82,6 @@ def _overview(
         Words(_timing(metrics)),
     )
     return Overview(
-        info=of_whole_run(run_info(run, run.knobs, seed, overhead(metrics)), run)
-        if run.header is not None
-        else NOTHING,
-        n_rounds=metrics.n_rounds if metrics is not None else 0,
         judgement=judgement,
         blocks=blocks,
     )

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from specviz.view.blocks import Block, Facts, Plot, TableBlock, Words
-from specviz.view.frame.frame import PanelOptions, RunInfo
+from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
-from specviz.view.frame.run_header import NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,6 @@ class RunBlocks:
 class Overview:
     """A run in numbers. `missing`: no round has ended yet, and there are no blocks."""
 
-    info: RunInfo = NOTHING
-    n_rounds: int = 0
     judgement: RunJudgement = NO_JUDGEMENT
     blocks: RunBlocks | None = None
     finding: int | None = None

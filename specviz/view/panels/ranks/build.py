@@ -113,7 +113,6 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
         return replace(
             over_run,
             badges=badges(family),
-            n_pruned=sum(not node.kept for node in family.nodes.values()),
             tree_text=tree_text(family, now),
             expansions=here,
             expansions_title=title,
@@ -135,7 +134,6 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
         return RanksModel(
             missing=None,
             notes=self._notes(),
-            filter=wanted,
             filter_text=counts.filter_text(wanted),
             blocks=self.facts.blocks,
             slots=self.facts.slots,

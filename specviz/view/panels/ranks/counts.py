@@ -81,7 +81,7 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
         + " ".join(f"{words}." for words in findings),
         cursor=cursor,
     )
-    return Confusion(heat, costs, given, len(known), len(picked.placed) - len(known), basis, findings)
+    return Confusion(heat, given, len(known), len(picked.placed) - len(known), basis, findings)
 
 
 def _cost(pred: int, true: int, given: str) -> RankCost:
@@ -151,8 +151,6 @@ def cell_list(run: Run, picked: Picked, at: tuple[int, int], entry: int | None) 
     title = f"predicted {BUCKETS[pred]} × true {BUCKETS[true]}"
     entries = tuple(_entry(run, placed, k == cursor, written) for k, placed in enumerate(mine))
     return CellList(
-        pred,
-        true,
         title,
         len(inside),
         entries,
@@ -176,7 +174,6 @@ def _entry(run: Run, placed: Placed, cursor: bool, written: bool) -> CellEntry:
         q=seen.q,
         round=seen.r,
         node=seen.parent,
-        expansion=seen.id,
         block=seen.block,
         slot=seen.slot,
         place=f"{query}r{seen.r} b{seen.block}·s{seen.slot}",
@@ -223,10 +220,8 @@ def _cell_words(pred: int, true: int, inside: Sequence[Placed], written: bool) -
 
 def over_run(run: Run, picked: Picked, metrics: "Metrics | None", summary: Facts) -> RunRanks:
     """Everything that is counted over the run."""
-    plot, table = blocks(run, metrics)
-    return RunRanks(
-        summary, widths(picked), reach(picked), other_widths(picked), slots(picked), plot, table, depths(metrics)
-    )
+    offered = (widths(picked), reach(picked), other_widths(picked), slots(picked))
+    return RunRanks(summary, *offered, blocks(run, metrics), depths(metrics))
 
 
 def widths(picked: Picked) -> Plot:
@@ -352,7 +347,7 @@ def slots(picked: Picked) -> Plot:
     )
 
 
-def blocks(run: Run, metrics: "Metrics | None") -> tuple[Plot, TableBlock]:
+def blocks(run: Run, metrics: "Metrics | None") -> Plot:
     """By block level; what a call costs, and what of the budget it used for how many kept tokens."""
     counts = (metrics.block_counts if metrics is not None else None) or {}
     name = {"blocks": "block", "heads": "call"}.get(run.method_traits.tree, "level")
@@ -373,8 +368,7 @@ def blocks(run: Run, metrics: "Metrics | None") -> tuple[Plot, TableBlock]:
             )
         )
     heads = ("", "sent", "kept", "kept of sent", "of all sent", "offered", "calls", "starts a call", "ms a call")
-    table = TableBlock("ranks-block-table", heads, tuple(rows), words=_SENT)
-    plot = Plot(
+    return Plot(
         "ranks-blocks",
         "Budget by block",
         "",
@@ -390,9 +384,8 @@ def blocks(run: Run, metrics: "Metrics | None") -> tuple[Plot, TableBlock]:
         missing="" if counts else "no drafter call is on record",
         flat=True,
         stacked=True,
-        table=table,
+        table=TableBlock("ranks-block-table", heads, tuple(rows), words=_SENT),
     )
-    return plot, table
 
 
 def depths(metrics: "Metrics | None") -> Plot:

@@ -102,7 +102,6 @@ class Confusion:
     """Predicted = rows, true = columns. `n`: expansions in it; `n_unknown`: whose parent the target never saw."""
 
     heat: Heat
-    costs: tuple[tuple[Cost, ...], ...]  # of every square
     widths: tuple[str, ...]  # what the knobs give a predicted bucket: "2", "0, gives up"
     n: int
     n_unknown: int
@@ -118,7 +117,6 @@ class CellEntry:
     q: int
     round: int
     node: int  # its parent
-    expansion: int
     block: int
     slot: int
     place: str  # "r37 b1·s2"
@@ -136,8 +134,6 @@ class CellEntry:
 class CellList:
     """What a cell of the confusion holds, newest first. `more`: entries left out."""
 
-    pred: int
-    true: int
     title: str
     count: int
     entries: tuple[CellEntry, ...]
@@ -156,7 +152,6 @@ class RunRanks:
     other_widths: TableBlock  # the same by predicted bucket
     slots: Plot  # how right every (block, slot) was
     blocks: Plot  # what became of each block's nodes
-    block_table: TableBlock
     depths: Plot
 
 
@@ -166,12 +161,10 @@ class RanksModel:
 
     missing: str | None
     notes: tuple[str, ...] = ()
-    filter: RankFilter = RankFilter()
     filter_text: str = ""  # "all blocks · all slots · all kept"
     blocks: tuple[int, ...] = ()  # to choose from
     slots: tuple[int, ...] = ()
     badges: Mapping[int, str] = field(default_factory=dict)  # of drafted nodes: "b1·s0 #1", "level 2 #3"
-    n_pruned: int = 0  # drafted nodes that were not sent
     tree_text: str = ""  # "102 offered · 12 merged · 30 pruned · 60 sent · 4 accepted"
     expansions: tuple[ExpansionView, ...] = ()  # those of `expansions_title`
     expansions_title: str = ""  # "offered after n14 “▁mat”", "that offered n14 “▁mat”"

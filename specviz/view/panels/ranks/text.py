@@ -14,14 +14,36 @@ from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.panels.ranks.facts import offering, true_token
-from specviz.view.panels.ranks.model import BUCKETS, Outcome
-from specviz.view.words.numbers import fine, ordinal, plural, prob
+from specviz.view.panels.ranks.model import BUCKETS, Confusion, ExpansionView, Outcome, RanksModel
+from specviz.view.words.numbers import fine, number, ordinal, plural, prob
 from specviz.view.words.palette import ROOT
 
 
 def place(each: Expansion) -> str:
     """`block 2, slot 1`."""
     return f"block {each.block}, slot {each.slot}"
+
+
+def none_judged(found: RanksModel) -> str:
+    """Why a filter leaves nothing to count."""
+    return f"No expansion has been judged yet for {found.filter_text}."
+
+
+def unknown_words(table: Confusion) -> str:
+    """What the table leaves out."""
+    return f"{table.n_unknown:,} more hang below pruned nodes: their truth is unknown."
+
+
+def rank_words(each: ExpansionView) -> str:
+    """`rank of the target's best 3 · of what was written 3 · prefix right · entropy 2.1`, as far as it is known."""
+    right = None if each.valid_prefix is None else "prefix right" if each.valid_prefix else "prefix wrong"
+    parts = (
+        None if each.true_rank is None else f"rank of the target's best {each.true_rank}",
+        None if each.emitted_rank is None else f"of what was written {each.emitted_rank}",
+        right,
+        None if each.entropy is None else f"entropy {number(each.entropy)}",
+    )
+    return " · ".join(part for part in parts if part)
 
 
 # One expansion ------------------------------------------------------------------------------------------------------
