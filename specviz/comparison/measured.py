@@ -114,23 +114,23 @@ class PromptKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def domains(
-    verifiers: Sequence[ComparedSetting | Verifier], found: Sequence[RunCounts], prompts: PromptSet
+    verifiers: Sequence[ComparedSetting | Verifier], runs: Sequence[RunCounts], prompts: PromptSet
 ) -> list[PromptKind]:
     """Every kind of prompt by itself, then all."""
-    kinds = {prompts.domains[run.prompt] for run in found}
+    kinds = {prompts.domains[run.prompt] for run in runs}
     # a kind of prompt that a file calls `all` is not all of them
     names = {kind: f"{ALL} (a kind)" if kind == ALL else kind for kind in sorted(kinds)}
-    named = [(name, [r for r in found if prompts.domains[r.prompt] == kind]) for kind, name in names.items()]
-    return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(found))]]
+    named = [(name, [r for r in runs if prompts.domains[r.prompt] == kind]) for kind, name in names.items()]
+    return [_domain(verifiers, name, part) for name, part in [*(named if len(named) > 1 else []), (ALL, list(runs))]]
 
 
-def _domain(verifiers: Sequence[ComparedSetting | Verifier], name: str, found: Sequence[RunCounts]) -> PromptKind:
-    base = [run for run in found if run.verifier == verifiers[0].name]
+def _domain(verifiers: Sequence[ComparedSetting | Verifier], name: str, runs: Sequence[RunCounts]) -> PromptKind:
+    base = [run for run in runs if run.verifier == verifiers[0].name]
     lines = [
-        _line(verifier, [run for run in found if run.verifier == verifier.name], base if k else None)
+        _line(verifier, [run for run in runs if run.verifier == verifier.name], base if k else None)
         for k, verifier in enumerate(verifiers)
     ]
-    return PromptKind(name=name, n_prompts=len({run.prompt for run in found}), lines=lines, same_drafts=_same(base))
+    return PromptKind(name=name, n_prompts=len({run.prompt for run in runs}), lines=lines, same_drafts=_same(base))
 
 
 def _line(
@@ -157,10 +157,10 @@ def _line(
     )
 
 
-def _by_prompt(found: Iterable[RunCounts], name: str) -> Any:
+def _by_prompt(runs: Iterable[RunCounts], name: str) -> Any:
     """`[prompts]` sums over the runs of each prompt, in the order of prompts."""
     sums: dict[int, int] = {}
-    for run in found:
+    for run in runs:
         sums[run.prompt] = sums.get(run.prompt, 0) + getattr(run, name)
     return np.array([sums[prompt] for prompt in sorted(sums)], dtype=float)
 
@@ -176,14 +176,14 @@ def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     names: tuple[str, ...] = RULES
     expected = {rule: _over([[draft.survival[rule] for draft in each] for each in drafts]) for rule in names}
     estimated = {rule: _over([[draft.credits[rule] for draft in each] for each in drafts]) for rule in names}
-    told = {rule: None if over is None else over.estimate() for rule, over in estimated.items()}
+    estimates = {rule: None if over is None else over.estimate() for rule, over in estimated.items()}
     return [
         ExpectedKept(
             rule=rule,
             n_drafts=sum(map(len, drafts)),
             expected_accepted=mine.estimate() if (mine := expected[rule]) is not None else None,
             difference=_to_first(rule, expected),
-            estimated_accepted=told[rule],
+            estimated_accepted=estimates[rule],
             estimated_difference=_to_first(rule, estimated),
         )
         for rule in RULES
@@ -199,8 +199,8 @@ def _over(chances: Sequence[Sequence[Sequence[float] | None]]) -> RatioOfSums | 
     return RatioOfSums(np.array([sum(each) for each in sums]), np.array(counts, dtype=float))
 
 
-def _to_first(rule: str, found: Mapping[str, RatioOfSums | None]) -> Estimate | None:
-    mine, first = found[rule], found[RULES[0]]
+def _to_first(rule: str, ratios: Mapping[str, RatioOfSums | None]) -> Estimate | None:
+    mine, first = ratios[rule], ratios[RULES[0]]
     return None if rule == RULES[0] or mine is None or first is None else difference_of(mine, first)
 
 

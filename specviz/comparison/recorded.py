@@ -27,22 +27,22 @@ def files_of(name: str) -> list[Path]:
     TraceError where there is nothing."""
     path = Path(name)
     if path.is_dir():
-        found = sorted(each for each in path.iterdir() if each.name.endswith((PLAIN, PACKED)))
-        if not found:
+        paths = sorted(entry for entry in path.iterdir() if entry.name.endswith((PLAIN, PACKED)))
+        if not paths:
             raise TraceError(f"{name} is a folder without a trace (they end in {PLAIN} or {PACKED})")
-        return found
+        return paths
     if glob.has_magic(name) and not path.exists():
-        found = [Path(each) for each in sorted(glob.glob(name, recursive=True))]
-        if not found:
+        paths = [Path(entry) for entry in sorted(glob.glob(name, recursive=True))]
+        if not paths:
             raise TraceError(f"no file fits '{name}'; put a pattern in quotes and look at its folder")
-        return found
+        return paths
     return [resolve(path)]
 
 
 def read_set(name: str) -> RunSet:
     """The recordings of a name. Of several no more is kept than is compared. Raises TraceError and SpecvizError."""
-    found = [set_of(trace_title(path) or name, _run(path)) for path in files_of(name)]
-    return found[0] if len(found) == 1 else set_of_all(name, found)
+    sets = [set_of(trace_title(path) or name, _run(path)) for path in files_of(name)]
+    return sets[0] if len(sets) == 1 else set_of_all(name, sets)
 
 
 def _run(path: Path) -> Run:
@@ -50,11 +50,11 @@ def _run(path: Path) -> Run:
         return Run().extend(opened.read())
 
 
-def as_object(found: SideBySide, gates: Gates) -> dict[str, Any]:
+def as_object(side: SideBySide, gates: Gates) -> dict[str, Any]:
     """The object of `--json`: everything but the texts themselves."""
-    text, numbers = found.text, found.numbers
+    text, numbers = side.text, side.numbers
     return {
-        "runs": [_run_object(lane, bool(found.steps)) for lane in text.lanes],
+        "runs": [_run_object(lane, bool(side.steps)) for lane in text.lanes],
         "same_prompt": text.same_prompt,
         "n_same": text.n_same if text.known else None,  # nobody knows
         "parted": text.parted if text.known else None,
@@ -64,9 +64,9 @@ def as_object(found: SideBySide, gates: Gates) -> dict[str, Any]:
             row.name: row.beside for row in (*numbers.rows, *(r for rows in numbers.places.values() for r in rows))
         },
         "by_kind": {kind: {row.name: row.beside for row in rows} for kind, rows in numbers.kinds.items()},
-        "texts": found.texts,
-        "settings": {setting.name: list(setting.values) for setting in (*found.differing, *found.partly)},
-        "calls": [dict(zip(each.positions, each.calls, strict=True)) for each in found.steps],
+        "texts": side.texts,
+        "settings": {setting.name: list(setting.values) for setting in (*side.differing, *side.partly)},
+        "calls": [dict(zip(step.positions, step.calls, strict=True)) for step in side.steps],
         "fail_if": [{"rule": rule, "holds": why is not None, "why": why} for rule, why in gates],
     }
 
@@ -80,25 +80,25 @@ def _run_object(lane: RunLane, single: bool) -> dict[str, Any]:
 # As tables -----------------------------------------------------------------------------------------------------------
 
 
-def heading(found: SideBySide) -> list[str]:
+def heading(side: SideBySide) -> list[str]:
     """Which letter is which, and what is to be said of the texts."""
-    out = [f"{lane.letter}  {running(lane.name)}  {lane.title}" for lane in found.text.lanes]
-    if found.n_prompts > 1:
-        out.append(f"prompt {found.prompt + 1} of {found.n_prompts} that all were given")
-    out.append(found.text.words)
-    if found.n_prompts > 1:
-        others = zip(found.text.lanes[1:], found.texts, strict=True)
+    out = [f"{lane.letter}  {running(lane.name)}  {lane.title}" for lane in side.text.lanes]
+    if side.n_prompts > 1:
+        out.append(f"prompt {side.prompt + 1} of {side.n_prompts} that all were given")
+    out.append(side.text.words)
+    if side.n_prompts > 1:
+        others = zip(side.text.lanes[1:], side.texts, strict=True)
         out += [f"{lane.letter} beside A, all prompts: {texts.words}" for lane, texts in others]
     return out
 
 
-def sheets(found: SideBySide, gates: Gates) -> list[Sheet]:
+def sheets(side: SideBySide, gates: Gates) -> list[Sheet]:
     """What was found, table by table."""
-    numbers, letters = found.numbers, [lane.letter for lane in found.text.lanes]
+    numbers, letters = side.numbers, [lane.letter for lane in side.text.lanes]
     kinds = [(kind, row) for kind, rows in numbers.kinds.items() for row in rows if row.name in _OF_KINDS]
-    made = [
-        *_excerpt(found),
-        *_partings(found),
+    parts = [
+        *_excerpt(side),
+        *_partings(side),
         _rows("whole", [(row.label, row) for row in numbers.rows], letters, f"95 % over {numbers.over}"),
         *(
             _rows(
@@ -108,10 +108,10 @@ def sheets(found: SideBySide, gates: Gates) -> list[Sheet]:
                 METRICS[name].help,
             )
             for name, rows in numbers.places.items()
-            if _told_once(found, name)
+            if _told_once(side, name)
         ),
         _rows("by kind of prompt", [(f"{running(kind)}: {row.label}", row) for kind, row in kinds], letters, ""),
-        _settings(found, letters),
+        _settings(side, letters),
         Sheet(
             "gate",
             ("", "rule", "why"),
@@ -119,12 +119,12 @@ def sheets(found: SideBySide, gates: Gates) -> list[Sheet]:
             "",
         ),
     ]
-    return [each for each in made if each.rows or each.note]
+    return [sheet for sheet in parts if sheet.rows or sheet.note]
 
 
-def _told_once(found: SideBySide, name: str) -> bool:
+def _told_once(side: SideBySide, name: str) -> bool:
     """On chains acceptance by depth is that by position."""
-    places = found.numbers.places
+    places = side.numbers.places
     before = list(places)[: list(places).index(name)]
     return all([r.beside for r in places[name]] != [r.beside for r in places[each]] for each in before)
 
@@ -140,16 +140,16 @@ def _rows(title: str, rows: Sequence[tuple[str, CompareRow]], letters: Sequence[
     return Sheet(title, ("", letters[0], *others), cells, note if rows else "")
 
 
-def _percent(found: Estimate | None) -> str:
-    if found is None:
+def _percent(estimate: Estimate | None) -> str:
+    if estimate is None:
         return UNKNOWN
-    value, *ends = (f"{each:+.1%}".replace("-", MINUS) for each in (found.value, *(found.interval or ())))
+    value, *ends = (f"{share:+.1%}".replace("-", MINUS) for share in (estimate.value, *(estimate.interval or ())))
     return value + (f" [{', '.join(ends)}]" if ends else "")
 
 
-def _excerpt(found: SideBySide) -> Iterator[Sheet]:
+def _excerpt(side: SideBySide) -> Iterator[Sheet]:
     """The tokens around the first parting, one below the other."""
-    text = found.text
+    text = side.text
     if not (text.parted and text.same_prompt):
         return
     places = range(max(0, text.n_same - _AROUND), text.n_same + _AROUND)
@@ -161,15 +161,23 @@ def _excerpt(found: SideBySide) -> Iterator[Sheet]:
     )
 
 
-def _partings(found: SideBySide) -> Iterator[Sheet]:
+def _partings(side: SideBySide) -> Iterator[Sheet]:
     """Where the texts of all prompts part."""
-    if found.n_prompts == 1:
+    if side.n_prompts == 1:
         return
-    for lane, texts in zip(found.text.lanes[1:], found.texts, strict=True):
+    for lane, texts in zip(side.text.lanes[1:], side.texts, strict=True):
         rows = []
-        for each in texts.partings[:_PARTINGS]:
-            rows.append([running(each.a_request), f"{each.at:,}", f"…{running(each.before)}", "A", _ends(each.a_text)])
-            rows.append([running(each.b_request), "", "", lane.letter, _ends(each.b_text)])
+        for parting in texts.partings[:_PARTINGS]:
+            rows.append(
+                [
+                    running(parting.a_request),
+                    f"{parting.at:,}",
+                    f"…{running(parting.before)}",
+                    "A",
+                    _ends(parting.a_text),
+                ]
+            )
+            rows.append([running(parting.b_request), "", "", lane.letter, _ends(parting.b_text)])
         more = f"{len(texts.partings):,} of the texts part" if rows else ""
         yield Sheet(f"{lane.letter} beside A", ("prompt", "alike", "before", "", "goes on"), rows, more)
 
@@ -178,7 +186,7 @@ def _ends(text: str) -> str:
     return running(text) or "(ends)"
 
 
-def _settings(found: SideBySide, letters: Sequence[str]) -> Sheet:
-    some = f"; only some have {', '.join(setting.name for setting in found.partly)}" if found.partly else ""
-    rows = [[setting.name, *setting.values] for setting in found.differing]
-    return Sheet("set otherwise", ("", *letters), rows, f"{plural(found.n_alike, 'setting')} alike{some}")
+def _settings(side: SideBySide, letters: Sequence[str]) -> Sheet:
+    some = f"; only some have {', '.join(setting.name for setting in side.partly)}" if side.partly else ""
+    rows = [[setting.name, *setting.values] for setting in side.differing]
+    return Sheet("set otherwise", ("", *letters), rows, f"{plural(side.n_alike, 'setting')} alike{some}")

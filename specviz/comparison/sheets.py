@@ -34,11 +34,11 @@ def sheet(title: str, items: Iterable[T], columns: Sequence[Column[T]], note: st
     )
 
 
-def margin(found: Estimate | None) -> str:
+def margin(estimate: Estimate | None) -> str:
     """Half of the interval."""
-    if found is None or found.interval is None:
+    if estimate is None or estimate.interval is None:
         return UNKNOWN
-    return f"{(found.interval[1] - found.interval[0]) / 2:.3f}"
+    return f"{(estimate.interval[1] - estimate.interval[0]) / 2:.3f}"
 
 
 _NARROWEST = 110  # columns when standard output is no terminal
@@ -54,20 +54,20 @@ def print_sheets(heading: Sequence[str], sheets: Sequence[Sheet]) -> None:
     with standard_output(_NARROWEST) as console:
         for line in heading:
             console.print(Text(line, style="dim"))
-        for each in sheets:
+        for sheet in sheets:
             console.print()
-            console.print(_table(each))
-            console.print(Text(each.note, style="dim"))
+            console.print(_table(sheet))
+            console.print(Text(sheet.note, style="dim"))
         console.print()
 
 
-def _table(found: Sheet) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold", title=found.title)
+def _table(sheet: Sheet) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="bold", title=sheet.title)
     table.title_justify = "left"
-    for name in found.head:
+    for name in sheet.head:
         side = "left" if name in _LEFT_IN_TERMINAL else "right"
         table.add_column(name, justify=side, no_wrap=name not in _WRAPPED)  # type: ignore[arg-type]
-    for row in found.rows:
+    for row in sheet.rows:
         table.add_row(*map(Text, row))
     return table
 
@@ -85,7 +85,7 @@ p, footer { opacity: .75 }
 def page(title: str, heading: Sequence[str], sheets: Sequence[Sheet], foot: str, charts: str = "") -> str:
     """The report as one HTML file that needs nothing else."""
     head = "".join(f"<p>{html.escape(line)}</p>" for line in heading)
-    body = "".join(_section(each) for each in sheets)
+    body = "".join(_section(sheet) for sheet in sheets)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width"><title>{title}</title>'
@@ -94,13 +94,13 @@ def page(title: str, heading: Sequence[str], sheets: Sequence[Sheet], foot: str,
     )
 
 
-def _section(found: Sheet) -> str:
-    classes = ["words" if name in LEFT else "" for name in found.head]
+def _section(sheet: Sheet) -> str:
+    classes = ["words" if name in LEFT else "" for name in sheet.head]
 
     def row(tag: str, cells: Sequence[str]) -> str:
         inside = (f'<{tag} class="{c}">{html.escape(v)}</{tag}>' for c, v in zip(classes, cells, strict=True))
         return f"<tr>{''.join(inside)}</tr>"
 
-    rows = "".join(row("td", cells) for cells in found.rows)
-    table = f"<table><thead>{row('th', found.head)}</thead><tbody>{rows}</tbody></table>"
-    return f"<h2>{html.escape(found.title)}</h2>{table}<p>{html.escape(found.note)}</p>"
+    rows = "".join(row("td", cells) for cells in sheet.rows)
+    table = f"<table><thead>{row('th', sheet.head)}</thead><tbody>{rows}</tbody></table>"
+    return f"<h2>{html.escape(sheet.title)}</h2>{table}<p>{html.escape(sheet.note)}</p>"

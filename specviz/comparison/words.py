@@ -83,11 +83,11 @@ def _name(kind: PromptKind, row: int) -> str:
     return f"{name} ({kind.n_prompts})" if row == 0 else ""
 
 
-def _rate(found: Estimate | None) -> str:
-    return "" if found is None else f" ({percent(found.value)})"
+def _rate(rate: Estimate | None) -> str:
+    return "" if rate is None else f" ({percent(rate.value)})"
 
 
-def _number(found: Estimate | None, form: str = ".3f") -> str:
-    if found is None:
+def _number(estimate: Estimate | None, form: str = ".3f") -> str:
+    if estimate is None:
         return UNKNOWN
-    return format(found.value, form) + (f" ± {margin(found)}" if found.interval else "")
+    return format(estimate.value, form) + (f" ± {margin(estimate)}" if estimate.interval else "")

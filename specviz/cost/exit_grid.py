@@ -160,5 +160,5 @@ def _replayed(text: Text, walks: _Walks, widths: Array) -> Array:
         last = np.minimum(place + wide[:, 0], n - 1)
         here[..., 3:] += np.where((ended & ~over)[..., None], np.moveaxis(skips[last], 1, 2), 0)
         sums[place % ring * lane.size : (place % ring + 1) * lane.size] = here.reshape(-1, 6)
-    found: Array = sums[: lane.size].reshape(n_widths, n_walks, 6)
-    return found.transpose(2, 1, 0).astype(np.int64)
+    table: Array = sums[: lane.size].reshape(n_widths, n_walks, 6)
+    return table.transpose(2, 1, 0).astype(np.int64)

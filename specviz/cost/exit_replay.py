@@ -54,11 +54,11 @@ class HeadTable:
     @classmethod
     def of(cls, records: Iterable[ExitTable], tokens: Sequence[int], n_layers: int) -> "HeadTable":
         """From the records of one query; `tokens` are its new tokens. Raises SpecvizError when some are missing."""
-        found = {(record.pos, record.layer): record for record in records}
-        layers = tuple(sorted({layer for _, layer in found}))
-        first = min((pos for pos, _ in found), default=0)
+        by_place = {(record.pos, record.layer): record for record in records}
+        layers = tuple(sorted({layer for _, layer in by_place}))
+        first = min((pos for pos, _ in by_place), default=0)
         try:
-            rows = [[found[first + t, layer] for layer in layers] for t in range(len(tokens))]
+            rows = [[by_place[first + t, layer] for layer in layers] for t in range(len(tokens))]
         except KeyError as error:
             raise SpecvizError(f"the trace has no exit_table for position and layer {error}: sweep it again") from None
         top1 = np.array([[cell.top1 for cell in row] for row in rows], dtype=np.int64).reshape(len(tokens), len(layers))
@@ -210,18 +210,18 @@ class Total:
 
 def total(table: HeadTable, setting: ExitKnobs, room: int | None = None, eos: frozenset[int] = frozenset()) -> Total:
     """All rounds of a replay added up."""
-    found = list(rounds(table, setting, room, eos))
+    replayed = list(rounds(table, setting, room, eos))
     deepest = max((table.layers[k] for k in table._columns(setting)), default=0)
     return Total(
         setting=setting,
         n_layers=table.n_layers,
         n_new=len(table.tokens),
-        n_rounds=len(found),
-        kept=sum(done.kept for done in found),
-        exits=sum(len(done.exits) for done in found),
-        calls=sum(RoundCost(table.n_layers, done.exits, done.kept).layer_calls for done in found),
-        calls_more=sum(done.more * deepest for done in found),
-        tests=sum(done.tests for done in found),
+        n_rounds=len(replayed),
+        kept=sum(done.kept for done in replayed),
+        exits=sum(len(done.exits) for done in replayed),
+        calls=sum(RoundCost(table.n_layers, done.exits, done.kept).layer_calls for done in replayed),
+        calls_more=sum(done.more * deepest for done in replayed),
+        tests=sum(done.tests for done in replayed),
     )
 
 
@@ -246,8 +246,8 @@ def advised(
     choices = [chosen for n in range(least, most + 1) for chosen in combinations(known, n)]
     settings = [replace(base, layers=chosen, d_max=max(chosen, default=0)) for chosen in choices]
     totals = [added([total(table, setting) for table in tables]) for setting in settings]
-    cheapest = min(found.layers_per_token(head_cost) for found in totals)
-    near = [k for k, found in enumerate(totals) if found.layers_per_token(head_cost) <= NEAR * cheapest]
+    cheapest = min(entry.layers_per_token(head_cost) for entry in totals)
+    near = [k for k, entry in enumerate(totals) if entry.layers_per_token(head_cost) <= NEAR * cheapest]
     return choices[min(near, key=lambda k: (sum(totals[k].calls_per_token), len(choices[k])))]
 
 
@@ -297,8 +297,8 @@ def layers_named(word: str, n_layers: int | None) -> list[int] | None:
 
 def shares(fractions: Sequence[float], n_layers: int) -> list[int]:
     """Layers at these fractions of a model, rounded half up, each once, between 1 and the last but one."""
-    found = {math.floor(share * n_layers + 0.5) for share in fractions}
-    return sorted(layer for layer in found if 1 <= layer < n_layers)
+    layers = {math.floor(share * n_layers + 0.5) for share in fractions}
+    return sorted(layer for layer in layers if 1 <= layer < n_layers)
 
 
 @dataclass(slots=True)
@@ -332,30 +332,30 @@ class ReplayQuery:
 def queries(events: Iterable[Event]) -> tuple[Header, list[ReplayQuery]]:
     """The texts of a run. Raises SpecvizError for a run whose text depends on what was drafted."""
     header: Header | None = None
-    found: dict[int, ReplayQuery] = {}
+    by_number: dict[int, ReplayQuery] = {}
     for event in events:
         if isinstance(event, Header):
             header = event
         elif isinstance(event, Prefill):
             assert header is not None
-            found[event.q] = ReplayQuery(event.q, list(event.prompt), _room(header))
+            by_number[event.q] = ReplayQuery(event.q, list(event.prompt), _room(header))
         elif isinstance(event, Commit | Knob | ExitTable):
-            _take(event, found)
-    if header is None or not any(query.tokens for query in found.values()):
+            _take(event, by_number)
+    if header is None or not any(query.tokens for query in by_number.values()):
         raise SpecvizError("the trace has no text to replay; record a run with specviz run --record FILE")
     if not header.keeps_tokens and temperature_of(header) > 0:
         raise SpecvizError(
             f"under verifier {header.verifier} the text depends on what was drafted, so other settings cannot be "
             "replayed on it; record with --verifier walk or at temperature 0"
         )
-    for query in found.values():
+    for query in by_number.values():
         if query.finish in ("length", "context"):
             query.room = len(query.tokens)
-    return header, [query for query in found.values() if query.tokens]
+    return header, [query for query in by_number.values() if query.tokens]
 
 
-def _take(event: Commit | Knob | ExitTable, found: dict[int, ReplayQuery]) -> None:
-    query = found.get(event.q)
+def _take(event: Commit | Knob | ExitTable, by_number: dict[int, ReplayQuery]) -> None:
+    query = by_number.get(event.q)
     if query is None:
         if isinstance(event, Knob):  # before the first prompt: part of no text
             return

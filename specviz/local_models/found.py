@@ -70,8 +70,8 @@ def shipped_models() -> Path:
 
 def brought() -> dict[str, Path]:
     """The draft models that come with this package for known models, by name."""
-    found = {brought_draft(known): shipped_models() / known / "draft" for known in KNOWN}
-    return {name: path for name, path in found.items() if (path / "config.json").is_file()}
+    drafts = {brought_draft(known): shipped_models() / known / "draft" for known in KNOWN}
+    return {name: path for name, path in drafts.items() if (path / "config.json").is_file()}
 
 
 def other_names() -> list[str]:
@@ -92,12 +92,12 @@ def _everything() -> Iterator[tuple[str, str, Path]]:
     yield from ((name, "Ollama", path) for name, path in _first(_ollama()))
 
 
-def _first(found: Iterator[tuple[str, Path]]) -> list[tuple[str, Path]]:
+def _first(models: Iterator[tuple[str, Path]]) -> list[tuple[str, Path]]:
     """At most so many, in order; a folder that cannot be read ends them."""
     out: list[tuple[str, Path]] = []
     with suppress(OSError, ValueError):
-        for each in found:
-            out.append(each)
+        for model in models:
+            out.append(model)
             if len(out) >= _MOST:
                 break
     return out
@@ -157,8 +157,8 @@ def _ollama() -> Iterator[tuple[str, Path]]:
 def _blob(manifest: Path, root: Path) -> Path | None:
     """The file of weights that a manifest names; None: it names none, or it is not there."""
     try:
-        given = json.loads(manifest.read_text(encoding="utf-8"))
-        digest = next(str(layer["digest"]) for layer in given["layers"] if layer.get("mediaType") == _WEIGHTS)
+        facts = json.loads(manifest.read_text(encoding="utf-8"))
+        digest = next(str(layer["digest"]) for layer in facts["layers"] if layer.get("mediaType") == _WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
         return None
     kind, _, value = digest.partition(":")
@@ -205,6 +205,6 @@ def has_template(path: Path) -> bool:
     if (path / "chat_template.jinja").is_file() or (path / "chat_template.json").is_file():
         return True
     with suppress(OSError, ValueError, RecursionError):
-        given = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8"))
-        return isinstance(given, dict) and bool(given.get("chat_template"))
+        config = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8"))
+        return isinstance(config, dict) and bool(config.get("chat_template"))
     return False

@@ -95,9 +95,9 @@ class _Reader:
         end = self._at + size
         if end > len(self._held):
             raise ValueError("cut short")
-        found = self._held[self._at : end]
+        data = self._held[self._at : end]
         self._at = end
-        return found
+        return data
 
     def _number(self, code: str) -> Any:
         return struct.unpack(f"<{code}", self._take(struct.calcsize(f"<{code}")))[0]

@@ -49,10 +49,10 @@ def partial(name: str) -> Path:
 def stored() -> dict[str, Path]:
     """The models in the store by name, sorted."""
     try:
-        found = [path for path in store().iterdir() if (path / "config.json").is_file()]
+        folders = [path for path in store().iterdir() if (path / "config.json").is_file()]
     except OSError:
         return {}
-    return {path.name: path for path in sorted(found) if path.name != _PARTIAL}
+    return {path.name: path for path in sorted(folders) if path.name != _PARTIAL}
 
 
 def stored_folder(name: str) -> Path | None:
@@ -72,8 +72,8 @@ def stored_name(folder: Path | str) -> str | None:
 def origin(folder: Path) -> Origin | None:
     """What `origin.json` of a folder says; None: there is none that can be read."""
     try:
-        given = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
-        return Origin(**{name: str(given[name]) for name in Origin.__slots__})
+        facts = json.loads((folder / ORIGIN).read_text(encoding="utf-8"))
+        return Origin(**{name: str(facts[name]) for name in Origin.__slots__})
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

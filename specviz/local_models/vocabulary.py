@@ -29,24 +29,26 @@ def numbered_tokens(folder: Path) -> dict[int, str]:
 
 
 def _tokenizer_json(folder: Path) -> dict[int, str]:
-    given = _read(folder / "tokenizer.json")
+    document = _read(folder / "tokenizer.json")
     with suppress(KeyError, TypeError, AttributeError, ValueError):
-        vocab = given["model"]["vocab"]
+        vocab = document["model"]["vocab"]
         words = vocab.items() if isinstance(vocab, dict) else ((entry[0], number) for number, entry in enumerate(vocab))
         numbered = {number: str(word) for word, number in words if _is_id(number)}
-        added = given.get("added_tokens") or []
-        return numbered | {each["id"]: str(each["content"]) for each in added if _is_id(each["id"])}
+        added = document.get("added_tokens") or []
+        return numbered | {
+            added_token["id"]: str(added_token["content"]) for added_token in added if _is_id(added_token["id"])
+        }
     return {}
 
 
 def _vocab_json(folder: Path) -> dict[int, str]:
-    found = {**_words(folder / "vocab.json"), **_words(folder / "added_tokens.json")}
-    return {number: word for word, number in found.items()}
+    words = {**_words(folder / "vocab.json"), **_words(folder / "added_tokens.json")}
+    return {number: word for word, number in words.items()}
 
 
 def _words(path: Path) -> dict[str, int]:
-    given = _read(path)
-    return {word: number for word, number in given.items() if _is_id(number)} if isinstance(given, dict) else {}
+    document = _read(path)
+    return {word: number for word, number in document.items() if _is_id(number)} if isinstance(document, dict) else {}
 
 
 def _is_id(number: Any) -> bool:

@@ -144,8 +144,8 @@ def _branch_mass(run: SummedRun) -> Estimate | None:
 @branch_metric("hrad_confusion", unit="signals", help="predicted and true classes of the classifier")
 def _hrad_confusion(run: SummedRun) -> dict[int, dict[int, int]] | None:
     """`hrad_confusion[predicted][true]`: signals whose true class the verdict tells, by class."""
-    found = run.sums.pipeline.confusion
-    return {s: {true: found[s][true] for true in (0, 1, 2)} for s in sorted(found)} or None
+    confusion = run.sums.pipeline.confusion
+    return {s: {true: confusion[s][true] for true in (0, 1, 2)} for s in sorted(confusion)} or None
 
 
 # ---- trees of trained drafters

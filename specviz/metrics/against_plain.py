@@ -151,9 +151,9 @@ class PlainTally:
             return self._measured("rounds", plain.value, of_pass.value, own, costs)
         if len(behind) >= LEAST_TIMED:
             alone = median(behind) * _price(costs)
-            found = self._measured("behind", alone, alone, own, costs)
-            slower = alone / costs.target_ns[0] if costs is not None and found.agrees else None
-            return msgspec.structs.replace(found, slower=slower)
+            speed = self._measured("behind", alone, alone, own, costs)
+            slower = alone / costs.target_ns[0] if costs is not None and speed.agrees else None
+            return msgspec.structs.replace(speed, slower=slower)
         if costs is not None:
             own = (of_pass.value, of_pass.value) if own is None and of_pass is not None else own
             return self._measured("pass", costs.target_ns[0], costs.target_ns[0], own, costs)
@@ -222,8 +222,8 @@ class PlainTally:
             return max(0.0, whole - tests), whole
         if costs is not None:
             one = costs.target_ns[0]
-            found = self._taken_to_one(lambda rows: between(costs.widths, costs.target_ns, rows) / one)
-            return None if found is None else (found, found)
+            one_row = self._taken_to_one(lambda rows: between(costs.widths, costs.target_ns, rows) / one)
+            return None if one_row is None else (one_row, one_row)
         device = (target.device or "") if target is not None else ""
         low, high = self._taken_to_one(lambda rows: row_cost(device.partition(":")[0], rows)), self._taken_to_one(_one)
         return None if low is None or high is None else (low, high)
@@ -231,9 +231,9 @@ class PlainTally:
     def _taken_to_one(self, cost: Callable[[int], float]) -> float | None:
         """The weighted median of the passes of every width, divided by what so many rows cost."""
         medians = {rows: took.estimate() for rows, took in self.pass_ns.items()}
-        found = sorted((each.value / cost(rows), each.n) for rows, each in medians.items() if each is not None)
-        left = sum(n for _, n in found) / 2
-        for value, n in found:
+        one_row = sorted((spent.value / cost(rows), spent.n) for rows, spent in medians.items() if spent is not None)
+        left = sum(n for _, n in one_row) / 2
+        for value, n in one_row:
             left -= n
             if left <= 0:
                 return value

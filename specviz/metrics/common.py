@@ -49,10 +49,10 @@ def _round_ms(run: SummedRun) -> Estimate | None:
 @registry.metric("stage_ms", unit="ms", help="milliseconds, median", group="stages")
 def _stage_ms(run: SummedRun) -> dict[str, Estimate]:
     """Median of every stage over the rounds; `prefill` over the queries."""
-    found = {"prefill": run.sums.prefill_ns.estimate(MS)}
+    stages = {"prefill": run.sums.prefill_ns.estimate(MS)}
     for name, took in run.sums.stage_ns.items():
-        found[name] = took.estimate(MS, run.n_rounds - took.n)
-    return {name: value for name, value in found.items() if value is not None}
+        stages[name] = took.estimate(MS, run.n_rounds - took.n)
+    return {name: value for name, value in stages.items() if value is not None}
 
 
 @ratio("drafting_share", unit="share", help="draft time / round time", when=lambda run: run.drafts and run.ours)

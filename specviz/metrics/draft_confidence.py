@@ -101,13 +101,13 @@ class ConfidenceTally:
                 heapq.heappush(self._surest, (q - p, place))
                 if len(self._surest) > _PLACES:
                     heapq.heappop(self._surest)
-        for band, found in rows.items():
-            self._bands[band].add(found)
+        for band, row in rows.items():
+            self._bands[band].add(row)
 
     def bands(self) -> tuple[ConfidenceBand, ...]:
         """Those with any token, from the least sure to the surest."""
-        found = (held.found(band) for band, held in enumerate(self._bands) if held.n)
-        return tuple(band for band in found if band is not None)
+        bands = (held.found(band) for band, held in enumerate(self._bands) if held.n)
+        return tuple(band for band in bands if band is not None)
 
     @property
     def surest_lost(self) -> tuple[TokenPlace, ...]:

@@ -97,10 +97,12 @@ def settled(
 ) -> Estimate:
     """The estimate of a ratio that cannot be negative, from its delta interval over `n` units, of which `counting` have
     a lower sum above 0."""
-    found = spread(interval)
-    if found is not None:
+    bounds = spread(interval)
+    if bounds is not None:
         return Estimate(
-            value=value, interval=(max(0.0, found[0]), found[1] if most is None else min(most, found[1])), n=n
+            value=value,
+            interval=(max(0.0, bounds[0]), bounds[1] if most is None else min(most, bounds[1])),
+            n=n,
         )
     if most == 1.0 and counting > 1:
         return Estimate(value=value, interval=wilson_interval(value * counting, counting), n=counting)
@@ -211,10 +213,10 @@ class _Groups:
 
     def whole(self) -> Moments:
         """With the open group as it is now."""
-        found = copy.copy(self._closed)
+        whole = copy.copy(self._closed)
         if self._key:
-            found.add(self._top, self._bottom)
-        return found
+            whole.add(self._top, self._bottom)
+        return whole
 
 
 class Ratio:

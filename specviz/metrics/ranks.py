@@ -96,16 +96,16 @@ class RankTally:
     @property
     def seen(self) -> list[Seen]:
         """The expansions of all finished rounds, like ones in one."""
-        return [msgspec.structs.replace(each, n=n) for each, n in self._seen.items()]
+        return [msgspec.structs.replace(counts, n=n) for counts, n in self._seen.items()]
 
     def take(self, record: RoundRecord, n_emitted: int) -> Fraction | None:
         """Count a round; what it cost, in target passes, where that is on record."""
-        made = record.tree
-        if made is None:
+        tree = record.tree
+        if tree is None:
             return Fraction(1)  # nothing drafted: one pass
         self.n_trees += 1
-        self.n_costed += bool(made.modelled_speedup)
-        self._seen.update(alike(seen(each)) for each in record.expansions)
+        self.n_costed += bool(tree.modelled_speedup)
+        self._seen.update(alike(seen(expansion)) for expansion in record.expansions)
         for node in record.nodes.values():
             self.blocks.setdefault(home(node), BlockCount()).add(node)
             self.depths.setdefault(node.depth, NodeCount()).add(node)
@@ -118,26 +118,26 @@ class RankTally:
             count.starts, count.ns = count.starts + 1, count.ns + block.dur_ns
         for level in {block.block for block in record.blocks}:
             self.blocks[level].calls += 1
-        return Fraction(n_emitted / made.modelled_speedup) if made.modelled_speedup else None
+        return Fraction(n_emitted / tree.modelled_speedup) if tree.modelled_speedup else None
 
 
-def seen(each: Expansion) -> Seen:
+def seen(expansion: Expansion) -> Seen:
     """An expansion as it is counted."""
     return Seen(
-        q=each.q,
-        r=each.r,
-        id=each.id,
-        parent=each.parent,
-        block=each.block,
-        slot=each.slot,
-        bucket=each.bucket,
-        width=each.width,
-        reason=each.width_reason,
-        n_children=each.n_children,
-        true=each.true_bucket,
-        best=each.true_rank_argmax,
-        written=each.true_rank_emitted,
-        on_path=each.on_path,
+        q=expansion.q,
+        r=expansion.r,
+        id=expansion.id,
+        parent=expansion.parent,
+        block=expansion.block,
+        slot=expansion.slot,
+        bucket=expansion.bucket,
+        width=expansion.width,
+        reason=expansion.width_reason,
+        n_children=expansion.n_children,
+        true=expansion.true_bucket,
+        best=expansion.true_rank_argmax,
+        written=expansion.true_rank_emitted,
+        on_path=expansion.on_path,
     )
 
 
@@ -181,13 +181,13 @@ def confusion(rows: Iterable[Seen]) -> Confusion:
 
 def coverage(rows: Sequence[Seen], written: bool) -> dict[int, Estimate]:
     """coverage[width]: known expansions of that width whose token is among their children / all of them."""
-    found: dict[int, Estimate] = {}
+    covered: dict[int, Estimate] = {}
     for width in sorted({row.width for row in rows if row.true is not None}):
         mine = [row for row in rows if row.width == width and row.true is not None]
         estimate = share(_count(row for row in mine if row.covers(written)), _count(mine))
         if estimate is not None:
-            found[width] = estimate
-    return found
+            covered[width] = estimate
+    return covered
 
 
 def reach(rows: Sequence[Seen], most: int, written: bool) -> list[float]:

@@ -139,8 +139,8 @@ class SummedRun:
 
     def ratio(self, name: str, most: float | None = None) -> Estimate | None:
         """The ratio of sums of a metric; null when the lower sum is 0. None of them can exceed `most`."""
-        found = self.sums.ratios.get(name)
-        return None if found is None else found.estimate(self.by_query, most=most)
+        sums = self.sums.ratios.get(name)
+        return None if sums is None else sums.estimate(self.by_query, most=most)
 
     def counts(self, name: str) -> Counter[int]:
         """Blocks by one of `n_accepted`, `n_emitted`, `depth`."""
@@ -281,8 +281,8 @@ class Metrics(Mapping[str, Any]):
 
     def as_dict(self) -> dict[str, Any]:
         """As plain JSON: an estimate as value, interval and n, keys as strings."""
-        found: dict[str, Any] = msgspec.to_builtins(self._values, str_keys=True)
-        return found
+        values: dict[str, Any] = msgspec.to_builtins(self._values, str_keys=True)
+        return values
 
 
 def summarize(sums: RunSums) -> Metrics:
@@ -291,6 +291,6 @@ def summarize(sums: RunSums) -> Metrics:
     return Metrics({spec.name: spec.formula(run) for spec in METRICS.values()})
 
 
-def numbered(found: Mapping[int, Estimate | None]) -> ByNumber:
+def numbered(estimates: Mapping[int, Estimate | None]) -> ByNumber:
     """Without those that are undefined."""
-    return {number: value for number, value in found.items() if value is not None}
+    return {number: value for number, value in estimates.items() if value is not None}

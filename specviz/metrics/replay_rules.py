@@ -278,7 +278,7 @@ class DraftTally:
         """Everything over the drafts of a run; null when none was a sampled chain."""
         if not self._n or self._biased:
             return None
-        told = {rule: self._kept[rule] is not None and self._kept[TOKENWISE] is not None for rule in RULES}
+        known = {rule: self._kept[rule] is not None and self._kept[TOKENWISE] is not None for rule in RULES}
         return SameDraft(
             n_drafts=self._n,
             survival={rule: self._means(rule) for rule in RULES},
@@ -287,8 +287,8 @@ class DraftTally:
             },
             estimated_accepted={rule: self._credit[rule] / self._n for rule in RULES},
             accepted={rule: self._told(self._kept[rule]) for rule in RULES},
-            gain={rule: self._paired(self._gain[rule]) if told[rule] else None for rule in RULES[1:]},
-            gains={rule: dict(sorted(self._gains[rule].items())) if told[rule] else {} for rule in RULES[1:]},
+            gain={rule: self._paired(self._gain[rule]) if known[rule] else None for rule in RULES[1:]},
+            gains={rule: dict(sorted(self._gains[rule].items())) if known[rule] else {} for rule in RULES[1:]},
         )
 
     @staticmethod
@@ -315,6 +315,6 @@ def _added(sums: list[float], more: Sequence[float]) -> list[float]:
 def same_draft(replays: Iterable[DraftReplay]) -> SameDraft | None:
     """Everything over some drafts."""
     tally = DraftTally()
-    for each in replays:
-        tally.add(each)
+    for replayed in replays:
+        tally.add(replayed)
     return tally.summary()

@@ -40,14 +40,14 @@ def by_query(
     records: Iterable[RoundRecord], header: Header | None, costs: Calibration | None = None
 ) -> dict[int, Tally]:
     """The finished rounds of a run, every query counted by itself; by its number. `costs`: of passes timed alone."""
-    found: dict[int, Tally] = {}
+    tallies: dict[int, Tally] = {}
     for record in records:
         if record.complete:
-            tally = found.setdefault(record.q, Tally())
+            tally = tallies.setdefault(record.q, Tally())
             if header is not None:
                 tally.begin(header, costs)
             tally.take(record)
-    return found
+    return tallies
 
 
 def numbers(queries: Iterable[RunSums], names: Iterable[str]) -> Metrics:
@@ -101,13 +101,13 @@ def _beside(values: Sequence[Estimate | None], sums: Sequence[RatioOfSums] | Non
 
 def _sums(queries: Sequence[RunSums], name: str) -> RatioOfSums:
     """`[queries]` above and below the line."""
-    parts = [each.ratios[name].moments(False) if name in each.ratios else None for each in queries]
+    parts = [query.ratios[name].moments(False) if name in query.ratios else None for query in queries]
     return _columns((0, 0) if part is None else (float(part.top), float(part.bottom)) for part in parts)
 
 
-def _shares(found: Sequence[Estimate | None]) -> RatioOfSums:
+def _shares(estimates: Sequence[Estimate | None]) -> RatioOfSums:
     """`[queries]` likewise, of shares."""
-    return _columns((0, 0) if share is None else (share.value * share.n, share.n) for share in found)
+    return _columns((0, 0) if share is None else (share.value * share.n, share.n) for share in estimates)
 
 
 def _columns(rows: Iterable[tuple[float, float]]) -> RatioOfSums:

@@ -152,19 +152,19 @@ class ModelledTally:
 
 def modelled(rounds: TimingTally, rates: Rates) -> Modelled:
     """The block for these rounds at these costs."""
-    found = rounds.timing(rates)
+    timing = rounds.timing(rates)
     return Modelled(
         t_s=rates.t,
         c=rates.c,
         kappa_q=rates.kappa_q,
         kappa_p=rates.kappa_p,
         hrad_s=rates.hrad,
-        elapsed_s=found.elapsed,
-        speedup=found.speedup,
-        overlap_efficiency=found.overlap_efficiency,
-        bubble_target=found.bubble_target,
-        bubble_draft=found.bubble_draft,
-        wasted_draft_s=found.wasted,
+        elapsed_s=timing.elapsed,
+        speedup=timing.speedup,
+        overlap_efficiency=timing.overlap_efficiency,
+        bubble_target=timing.bubble_target,
+        bubble_draft=timing.bubble_draft,
+        wasted_draft_s=timing.wasted,
     )
 
 

@@ -212,10 +212,10 @@ class Tally(RunSums):
         if outside and len(linked) < len(chain):
             self.drafts.leave_out()  # p is known as far as was tested: whole drafts alone would be those that did well
             return
-        found = replay(record.q, linked)
-        self.drafts.add(found)
+        replayed = replay(record.q, linked)
+        self.drafts.add(replayed)
         if self._on_draft is not None:
-            self._on_draft(found)
+            self._on_draft(replayed)
 
     def _note_counts(self, end: RoundEnd) -> int:
         """The same of a chain of which only counts are known: each token is tested if all before it were kept."""

@@ -78,8 +78,8 @@ class Spelling:
         members, children = self._members[self._group[node]], self._draft.children
         if len(members) == 1:
             return children.get(members[0], ())
-        found = [child for member in members for child in children.get(member, ())]
-        return tuple(sorted(found, key=lambda i: self._draft.ids[i]))
+        matches = [child for member in members for child in children.get(member, ())]
+        return tuple(sorted(matches, key=lambda i: self._draft.ids[i]))
 
 
 @dataclass(frozen=True)

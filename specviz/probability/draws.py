@@ -135,10 +135,10 @@ def _invert_apart(row: Any, u: float) -> Drawn:
     """The same of a row `[V]` on a device: token and interval are worked out there and read together."""
     cum = cumulative(row)
     xp, total = namespace(cum), cum[-1:]
-    found = xp.searchsorted(cum, total * u, right=True)
+    ids = xp.searchsorted(cum, total * u, right=True)
     places = xp.arange(len(cum), device=row.device)
     last = xp.where(row > 0, places, -1).amax()
-    token = xp.where(found < len(cum), found, last)
+    token = xp.where(ids < len(cum), ids, last)
     ends = cum.gather(0, xp.cat([token - 1, token]).clamp(min=0)) / total
     ((number, lo, hi),) = fetch(xp.cat([token.double(), ends]))  # ids below 2^53 are exact
     if number < 0:

@@ -19,7 +19,7 @@ class PlainDeviceCopies:
     """A copy and a wait for each tensor."""
 
     def bring(self, tensors: Sequence[Any]) -> Sequence[Any]:
-        return [each.cpu() for each in tensors]
+        return [tensor.cpu() for tensor in tensors]
 
 
 class HostReads:
@@ -31,7 +31,7 @@ class HostReads:
 
     def bring(self, arrays: Sequence[Any]) -> list[Any]:
         """The arrays, in main memory; those that lie there are the same objects."""
-        apart = [k for k, each in enumerate(arrays) if is_apart(each)]
+        apart = [k for k, array in enumerate(arrays) if is_apart(array)]
         out = list(arrays)
         if apart:
             self.n_waits += len({str(arrays[k].device) for k in apart})
@@ -55,4 +55,4 @@ def brought(*arrays: Any) -> list[Any]:
 
 def fetch(*arrays: Any) -> list[Any]:
     """The numbers of some arrays `[..]` as (nested) lists, in their order, with one wait for all."""
-    return [each.tolist() for each in READS.bring(arrays)]
+    return [array.tolist() for array in READS.bring(arrays)]

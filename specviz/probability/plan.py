@@ -152,24 +152,24 @@ class Plan:
 
     def walk(self, keys: Draws, n: int) -> Outcome:
         """Sample the plan. `n` is the committed length: a node of depth d stands at position `n - 1 + d`."""
-        made: list[StepResult] = []
+        steps: list[StepResult] = []
         state = self.start
         while True:
             step = self.step(state)
             if isinstance(step, PlanStop):
-                return self._closed(step.node, made)
+                return self._closed(step.node, steps)
             if isinstance(step, Test):
                 result = self._test(step, keys, n)
-                made.append(result)
+                steps.append(result)
                 state = step.kept if result.passed else step.failed
                 continue
             pos = n + self.depth(step.node)
             drawn = keys.draw(step.stream, pos, step.row())
             edge = step.edges.get(drawn.token)
-            made.append(DrawResult(step, pos, drawn, edge[0] if edge else None))
+            steps.append(DrawResult(step, pos, drawn, edge[0] if edge else None))
             if edge is None:
                 carry = step.carry(drawn.token) if step.carry else None
-                return self._closed(step.node, made, drawn.token, step.kind, carry)
+                return self._closed(step.node, steps, drawn.token, step.kind, carry)
             state = edge[1]
 
     def untested(self, walked: Outcome, keys: Draws, n: int) -> dict[int, TestResult | None]:
@@ -202,14 +202,14 @@ class Plan:
     def _closed(
         self,
         node: int,
-        made: list[StepResult],
+        steps: list[StepResult],
         closing: int | None = None,
         kind: Literal["recovered", "bonus"] | None = None,
         carry: Carry | None = None,
     ) -> Outcome:
         """The outcome of a walk that stopped at `node`; only now is known which of several twins was kept."""
-        accepted = self._kept(node, made)
-        return Outcome(accepted, closing, kind, tuple(self._settled(result, accepted) for result in made), carry)
+        accepted = self._kept(node, steps)
+        return Outcome(accepted, closing, kind, tuple(self._settled(result, accepted) for result in steps), carry)
 
     def _settled(self, result: StepResult, accepted: tuple[int, ...]) -> StepResult:
         """A step with the nodes it decides about.
@@ -235,9 +235,9 @@ class Plan:
         kept = accepted[depth - 1] if depth <= len(accepted) else node
         return kept if kept == node or self.draft.path(kept) == self.draft.path(node) else node
 
-    def _kept(self, node: int, made: list[StepResult]) -> tuple[int, ...]:
+    def _kept(self, node: int, steps: list[StepResult]) -> tuple[int, ...]:
         """The kept nodes, root to leaf: of the candidate whose node passed last, among those that spell the same."""
-        for result in reversed(made):
+        for result in reversed(steps):
             if isinstance(result, TestResult) and result.passed:
                 tested = result.step.node
                 # A twin that has no row of its own does not stand for one whose row was drawn from.

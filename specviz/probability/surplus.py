@@ -64,16 +64,16 @@ class Surplus:
 
     def of(self, rows: Any, laws: Any) -> SurplusOf:
         """Rows `[n, V]` and laws `[m, V]`, arrays of numpy without Fractions, each looked at many times."""
-        found: SurplusOf | None = None if self.kernel is None else self.kernel.of(rows, laws)
-        return SurplusOf(rows, laws) if found is None else found
+        result: SurplusOf | None = None if self.kernel is None else self.kernel.of(rows, laws)
+        return SurplusOf(rows, laws) if result is None else result
 
     def masses(self, rows: Any, laws: Any, a: Sequence[float], b: Sequence[float] | None = None) -> Masses | None:
         """The masses of `(a p - b q)+` and of `(b q - a p)+` of rows and laws `[n, V]`, `b` None: 1.
 
         None where no kernel reads them.
         """
-        found: Masses | None = None if self.kernel is None else self.kernel.masses(rows, laws, a, b)
-        return found
+        result: Masses | None = None if self.kernel is None else self.kernel.masses(rows, laws, a, b)
+        return result
 
 
 SURPLUS = Surplus()

@@ -79,11 +79,11 @@ class PrefixTable:
 
     def row(self, prefix: Sequence[int]) -> Any:
         """The row `[V]` of exactly this prefix. SpecvizError when there is neither a row nor a default."""
-        found = self.rows.get(tuple(prefix), self.default)
-        if found is None:
+        row = self.rows.get(tuple(prefix), self.default)
+        if row is None:
             name = ",".join(map(str, prefix))
             raise SpecvizError(f"the table has no row for the prefix \"{name}\"; add it, or a 'default' row")
-        return found
+        return row
 
     def in_floats(self) -> "PrefixTable":
         default = None if self.default is None else self.default.astype(np.float64)

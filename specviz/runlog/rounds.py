@@ -295,15 +295,15 @@ class Rounds(Sequence[RoundRecord]):
     # Away and back ---------------------------------------------------------------------------------------------------
 
     def _at(self, index: int, keep: bool = True) -> RoundRecord:
-        found = self._near.get(index) or self._pinned.get(index) or self._held.get(index)
-        if found is None:
-            found = self._read(index)
+        record = self._near.get(index) or self._pinned.get(index) or self._held.get(index)
+        if record is None:
+            record = self._read(index)
         if keep and index < self._n_away and index not in self._pinned:
-            self._again[index] = found
+            self._again[index] = record
             self._again.move_to_end(index)
             if len(self._again) > AT_HAND:
                 self._again.popitem(last=False)
-        return found
+        return record
 
     def _put_away(self, index: int) -> bool:
         """Write a record to the spool; False, and it stays, when the disk is full."""
@@ -327,7 +327,7 @@ class Rounds(Sequence[RoundRecord]):
         """To the spool, unless it can be read from where it was recorded. Raises OSError."""
         if self._reader is not None:
             return 0, 0
-        kinds = [(self._kinds.setdefault(kind, len(self._kinds)), found) for kind, found in record.by_kind.items()]
+        kinds = [(self._kinds.setdefault(kind, len(self._kinds)), events) for kind, events in record.by_kind.items()]
         return self.spool.put(_encoder.encode((record.start, kinds)))
 
     def _full_row(self, record: RoundRecord, place: Place) -> list[int]:

@@ -97,13 +97,13 @@ class RoundRecord:
 
     def first(self, kind: type[Kind]) -> Kind | None:
         """The first record of a kind; None where there is none."""
-        found = self.by_kind.get(kind)
-        return found[0] if found else None
+        events = self.by_kind.get(kind)
+        return events[0] if events else None
 
     def last(self, kind: type[Kind]) -> Kind | None:
         """The newest record of a kind; None when none has come."""
-        found = self.by_kind.get(kind)
-        return found[-1] if found else None
+        events = self.by_kind.get(kind)
+        return events[-1] if events else None
 
     def node(self, number: int) -> Node | None:
         """A node drafted in this round, or earlier and still pending."""
@@ -337,14 +337,14 @@ class Nodes(Mapping[int, Node]):
         self.near: dict[int, Node] = {}  # of the rounds in memory
 
     def __getitem__(self, node: int) -> Node:
-        found = self.near.get(node)
-        if found is None:
+        entry = self.near.get(node)
+        if entry is None:
             query = self._query()
             assert query is not None
-            found = self._all.node(query.first, query.first + query.n_rounds, node)
-        if found is None:
+            entry = self._all.node(query.first, query.first + query.n_rounds, node)
+        if entry is None:
             raise KeyError(node)
-        return found
+        return entry
 
     def __iter__(self) -> Iterator[int]:
         query = self._query()

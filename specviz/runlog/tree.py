@@ -80,8 +80,8 @@ class RoundTree:
 
     def top(self, node: int) -> Top | None:
         """The largest entries of the target's row at this node's place; one of the siblings carries them."""
-        found = (v.top for i in self.siblings(node) if (v := self.record.verdicts.get(i)))
-        return next((top for top in found if top), None)
+        tops = (v.top for i in self.siblings(node) if (v := self.record.verdicts.get(i)))
+        return next((top for top in tops if top), None)
 
     def raw_p(self, node: int) -> float | None:
         """The target's probability of the node before temperature 0 made it 0 or 1, when it is among the largest."""
@@ -218,8 +218,8 @@ class RoundTree:
     @cached_property
     def tests(self) -> tuple[Verify, ...]:
         """The verdicts that were reached, in the rule's true order; of nodes that the trace has."""
-        made = [v for v in self.record.verdicts.values() if v.order is not None and v.node in self.nodes]
-        return tuple(sorted(made, key=lambda v: v.order or 0))
+        tested = [v for v in self.record.verdicts.values() if v.order is not None and v.node in self.nodes]
+        return tuple(sorted(tested, key=lambda v: v.order or 0))
 
     @cached_property
     def accepted(self) -> tuple[int, ...]:

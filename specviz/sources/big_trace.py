@@ -35,17 +35,17 @@ _CHECK = 64  # records between two looks at the clock
 
 def recording(path: Path | str) -> Source:
     """The source of a recording, by its size. One that still grows is followed. Raises TraceError."""
-    found = resolve(path)
+    resolved = resolve(path)
     try:
-        size = found.stat().st_size
+        size = resolved.stat().st_size
     except OSError:
         size = 0  # opening it says why
-    if size < (BIG_PACKED if found.suffix == ".gz" else BIG):
-        return TraceFile(found)
-    source = BigTrace(found)
+    if size < (BIG_PACKED if resolved.suffix == ".gz" else BIG):
+        return TraceFile(resolved)
+    source = BigTrace(resolved)
     if source.trace.growing:
         source.close()
-        return TraceFile(found)
+        return TraceFile(resolved)
     return source
 
 

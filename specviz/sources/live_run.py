@@ -132,12 +132,12 @@ class LiveRun:
         """Apply everything new; how many events that were. Raises SpecvizError for a damaged trace."""
         events = [] if self.failed else self.source.poll()
         self.take(events)
-        found = self.source.whole() if isinstance(self.source, BigTrace) else None
-        if found is not None:
-            self._adopt(*found)
+        big = self.source.whole() if isinstance(self.source, BigTrace) else None
+        if big is not None:
+            self._adopt(*big)
         if self._in_run and not self.has_core and self.source.ended:
             self.take([End(reason=CUT_OFF, message="the recording has no end: what came before is shown")])
-        return len(events) + (found is not None)
+        return len(events) + (big is not None)
 
     def _adopt(self, run: Run, counted: CountedRun | None) -> None:
         """All rounds of a big recording, in place of its first ones."""
@@ -229,10 +229,10 @@ class LiveRun:
         """In its own words when it left by itself, else how it ended."""
         own = self.tail[-1] if self.tail else ""
         if self.catalogue is None and not self._began:
-            told = "" if own.startswith(_REASON) else self._unready
+            reason = "" if own.startswith(_REASON) else self._unready
         else:
-            told = (self.run.end.message or "") if self.run.end else ""
-        return told or own.removeprefix(_REASON) or "the core has ended"
+            reason = (self.run.end.message or "") if self.run.end else ""
+        return reason or own.removeprefix(_REASON) or "the core has ended"
 
     # What is so ------------------------------------------------------------------------------------------------------
 
@@ -274,9 +274,9 @@ class LiveRun:
     def standing(self) -> dict[str, Any]:
         """The knobs that a person gave or moved, as they are now: what the program filled in for a method stays out."""
         last = self.last_start
-        given = dict(last.knobs) if last is not None else {}
+        knobs = dict(last.knobs) if last is not None else {}
         moved = self.run.changes if last is self.started and not self.preparing else []
-        return given | {change.name: change.new for change in moved if change.by != "specviz"}
+        return knobs | {change.name: change.new for change in moved if change.by != "specviz"}
 
     @property
     def tail(self) -> list[str]:
@@ -300,8 +300,8 @@ class LiveRun:
             return Feed("silent", self.silence, steerable=True, held=self.held)
         preparing = self.words.preparing if self.preparing else self.words.ready
         if not self._began and (self.catalogue is None or preparing is None):
-            said = self.loading or (self.tail[-1] if self.tail else LOADING)
-            return Feed("loading", said, steerable=True)
+            message = self.loading or (self.tail[-1] if self.tail else LOADING)
+            return Feed("loading", message, steerable=True)
         if self.run.header is None:
             return Feed("open", preparing or "", steerable=True)
         return Feed("open", steerable=True, held=self.held)

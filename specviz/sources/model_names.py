@@ -26,12 +26,12 @@ class ModelNames:
         return cls(_named(words, "--target"), NO_DRAFT if _NONE in words else _named(words, "--draft"))
 
     @classmethod
-    def proposed(cls, target: str, found: Sequence[LocalModel]) -> "ModelNames":
+    def proposed(cls, target: str, models: Sequence[LocalModel]) -> "ModelNames":
         """A target with what comes along for it, else with a model that was found, else alone. The target itself in
         fewer bits takes time and room of its own: it is proposed for the known ones, which are small, and is for a
         person to choose otherwise."""
         own = None if target in KNOWN else INT4
-        return cls(target, next(choice.name for choice in draft_choices(target, found) if choice.name != own))
+        return cls(target, next(choice.name for choice in draft_choices(target, models) if choice.name != own))
 
     @property
     def said_plainly(self) -> "ModelNames":

@@ -71,10 +71,10 @@ class Pipe:
         if not hasattr(os, "waitid"):
             return False
         try:
-            found = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+            status = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return False
-        return found is not None
+        return status is not None
 
     def send(self, line: bytes) -> None:
         """Queues one line for the child; never waits, and a child that is gone swallows it."""
@@ -137,15 +137,15 @@ class Pipe:
         parts: list[bytes] = []
         ending, looked = False, time.monotonic()
         while True:
-            said = watch.poll(_LOOK_S * 1000)
-            if not said and self._process.poll() is not None:
+            ready = watch.poll(_LOOK_S * 1000)
+            if not ready and self._process.poll() is not None:
                 break  # it has died; a grandchild holds the pipe open
             if time.monotonic() - looked >= _LOOK_S:
                 looked = time.monotonic()
                 if self._deaf() and not ending:
                     ending = True
                     threading.Thread(target=self._await_exit, args=("closed its input",), daemon=True).start()
-            if not said:
+            if not ready:
                 continue
             if not (chunk := os.read(fd, _CHUNK)):
                 break

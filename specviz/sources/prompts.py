@@ -53,10 +53,10 @@ def suited(prompts: PromptSet, chat: bool) -> PromptSet:
     """Messages in place of the bundled texts, no more of them, where a model is asked and does not go on."""
     if not (chat and prompts.ours):
         return prompts
-    found = [(text, name, f"message '{name}'") for name, text in CHAT_EXAMPLES.items()]
+    examples = [(text, name, f"message '{name}'") for name, text in CHAT_EXAMPLES.items()]
     few = len(prompts.texts) < prompts.n_found
     raw = "\0".join(CHAT_EXAMPLES.values()).encode()
-    return _made(f"{BUNDLED} messages", raw, found, len(prompts.texts) if few else None)
+    return _made(f"{BUNDLED} messages", raw, examples, len(prompts.texts) if few else None)
 
 
 def parse_prompts(raw: bytes, name: str, domain: str) -> PromptSet:
@@ -64,24 +64,24 @@ def parse_prompts(raw: bytes, name: str, domain: str) -> PromptSet:
     return _made(name, raw, _parsed(raw, name, domain), None)
 
 
-def _made(source: str, raw: bytes, found: "Found", limit: int | None) -> PromptSet:
-    texts, domains, places = zip(*spread(found, limit), strict=True)
-    return PromptSet(source, hashlib.sha256(raw).hexdigest()[:16], len(found), texts, domains, places)
+def _made(source: str, raw: bytes, entries: "Found", limit: int | None) -> PromptSet:
+    texts, domains, places = zip(*spread(entries, limit), strict=True)
+    return PromptSet(source, hashlib.sha256(raw).hexdigest()[:16], len(entries), texts, domains, places)
 
 
-def spread(found: list[T], limit: int | None) -> list[T]:
+def spread(items: list[T], limit: int | None) -> list[T]:
     """At most `limit` of them, at equal distances, the first among them."""
-    if limit is None or limit >= len(found):
-        return found
-    return [found[k * len(found) // limit] for k in range(limit)]
+    if limit is None or limit >= len(items):
+        return items
+    return [items[k * len(items) // limit] for k in range(limit)]
 
 
 Found = list[tuple[str, str, str]]  # text, domain, place
 
 
 def _bundled() -> tuple[str, bytes, Found]:
-    found = [(text, name.partition("-")[0], f"{name}.txt") for name, text in bundled_prompts().items()]
-    return BUNDLED, "\0".join(text for text, *_ in found).encode(), found
+    entries = [(text, name.partition("-")[0], f"{name}.txt") for name, text in bundled_prompts().items()]
+    return BUNDLED, "\0".join(text for text, *_ in entries).encode(), entries
 
 
 def _read(path: Path) -> tuple[str, bytes, Found]:
@@ -97,10 +97,10 @@ def _parsed(raw: bytes, name: str, domain: str) -> Found:
         lines = raw.decode("utf-8-sig").split("\n")  # not splitlines: a text may hold U+2028 and its like
     except UnicodeDecodeError as error:
         raise SpecvizError(f"the prompts '{name}' are not UTF-8 at byte {error.start}; save them as UTF-8") from None
-    found = [_entry(line, f"{name} line {number}", domain) for number, line in enumerate(lines, 1) if line.strip()]
-    if not found:
+    entries = [_entry(line, f"{name} line {number}", domain) for number, line in enumerate(lines, 1) if line.strip()]
+    if not entries:
         raise SpecvizError(f"the prompts '{name}' hold no line; one JSON object a line, with {_words()}")
-    return found
+    return entries
 
 
 def _entry(line: str, where: str, domain: str) -> tuple[str, str, str]:

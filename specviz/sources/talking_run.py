@@ -42,8 +42,8 @@ class TalkingRun(LiveRun):
         super()._refused(event)
         if ours:
             if self.talk.spoken:  # it may be what was said before that is too long
-                told = self._notices.pop()
-                self._notices.append(replace(told, message=f"{told.message}; or begin a new conversation"))
+                notice = self._notices.pop()
+                self._notices.append(replace(notice, message=f"{notice.message}; or begin a new conversation"))
             self.talk.ends("error")
             self._say_waiting()
 

@@ -55,9 +55,9 @@ class TraceSummary:
 def trace_summary(path: Path | str) -> TraceSummary | None:
     """None for what cannot be read or is no trace: whoever opens it is told why."""
     try:
-        found = resolve(path)
-        first, last = _ends(found)
-        return _summary(found, first, last)
+        resolved = resolve(path)
+        first, last = _ends(resolved)
+        return _summary(resolved, first, last)
     except (SpecvizError, Damaged, OSError):
         return None
 

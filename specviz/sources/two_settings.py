@@ -84,8 +84,8 @@ class TwoRuns:
     def most(self) -> int | None:
         """How many tokens each may write, where the first run says so."""
         header = self.runs[0].header if self.runs else None
-        found = (header.sampling | header.knobs).get("max_new_tokens") if header is not None else None
-        return found if isinstance(found, int) else None
+        limit = (header.sampling | header.knobs).get("max_new_tokens") if header is not None else None
+        return limit if isinstance(limit, int) else None
 
     def _begin(self) -> None:
         self._generation = self.core.generation

@@ -46,9 +46,9 @@ def ask(sql: str, patterns: Sequence[str]) -> QueryResult:
         _fill(connection, sources, wanted)
         for lock in _LOCKS:
             connection.execute(f"SET {lock}")
-        found = connection.execute(sql)
-        columns = _apart([each[0] for each in found.description])
-        return QueryResult(columns, found.fetchall(), tuple(note for each in sources for note in each.notes))
+        result = connection.execute(sql)
+        columns = _apart([column[0] for column in result.description])
+        return QueryResult(columns, result.fetchall(), tuple(note for column in sources for note in column.notes))
     except duckdb.Error as error:
         raise SpecvizError(_line(str(error))) from None
     finally:
@@ -57,14 +57,14 @@ def ask(sql: str, patterns: Sequence[str]) -> QueryResult:
 
 def _apart(names: Sequence[str]) -> tuple[str, ...]:
     """Names of columns, each once: a join has `run` twice, and the second is `run_2`."""
-    found: dict[str, None] = {}
+    apart: dict[str, None] = {}
     for name in names:
         number, other = 1, name
-        while other in found:
+        while other in apart:
             number += 1
             other = f"{name}_{number}"
-        found[other] = None
-    return tuple(found)
+        apart[other] = None
+    return tuple(apart)
 
 
 def _refuse(connection: Any, sql: str) -> None:
@@ -78,7 +78,7 @@ def _refuse(connection: Any, sql: str) -> None:
 
 def _fill(connection: Any, sources: Sequence[TableSource], wanted: Sequence[str]) -> None:
     """A view for every table over all sources; a column that one of them lacks is null there."""
-    for table in (each for each in WHOLE if each.name in wanted):
+    for table in (whole for whole in WHOLE if whole.name in wanted):
         nothing = ", ".join(f'NULL::{_TYPES[c.kind]} AS "{c.name}"' for c in (RUN, *table.columns))
         parts = [f"SELECT {nothing} WHERE false"]
         for number, source in enumerate(sources):
@@ -95,9 +95,9 @@ def _line(message: str) -> str:
     first = message.split("\n", 1)[0].partition("Error: ")[2] or message
     table, column = _WRONG_TABLE.search(message), _WRONG_COLUMN.search(message)
     if table is not None:
-        return _told("table", table[1] or table[2], [each.name for each in WHOLE], "--tables shows them all")
+        return _told("table", table[1] or table[2], [whole.name for whole in WHOLE], "--tables shows them all")
     if column is not None:
-        known = {c.name for each in WHOLE for c in (RUN, *each.columns)}
+        known = {c.name for whole in WHOLE for c in (RUN, *whole.columns)}
         candidates = re.search(r"Candidate bindings: (.*)", message)
         bound = {name for name in re.findall(r'"([^"]+)"', candidates[1]) if name in known} if candidates else set()
         close = nearest(column[1], sorted(bound)) and sorted(bound)

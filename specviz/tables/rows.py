@@ -225,9 +225,9 @@ def _runs(run: Run) -> Iterator[tuple[Cell, ...]]:
 def _requests(run: Run) -> Iterator[tuple[Cell, ...]]:
     sums: dict[int, Counter[str]] = {}
     for record in run.rounds:
-        end, found = record.end, sums.setdefault(record.q, Counter())
+        end, request = record.end, sums.setdefault(record.q, Counter())
         if record.complete and end is not None:
-            found.update(
+            request.update(
                 n_rounds=1,
                 n_drafted=end.n_drafted,
                 n_tested=end.n_tested,
@@ -236,12 +236,12 @@ def _requests(run: Run) -> Iterator[tuple[Cell, ...]]:
                 dur_ns=end.t - record.start.t,
             )
     for query in run.queries:
-        prefill, found = query.prefill, sums.get(query.number, Counter())
+        prefill, request = query.prefill, sums.get(query.number, Counter())
         yield (
             query.number,
             prefill.domain if prefill is not None else None,
             prefill.n_prompt if prefill is not None else None,
-            *(found[name] for name in _SUMS),
+            *(request[name] for name in _SUMS),
             running(prefill.text) if prefill is not None else None,
         )
 

@@ -39,16 +39,16 @@ def table_sources(patterns: Sequence[str], wanted: Iterable[str]) -> list[TableS
 def _paths(pattern: str) -> list[Path]:
     path = Path(pattern)
     if path.is_dir():
-        found = _in_folder(path)
-        if not found:
+        paths = _in_folder(path)
+        if not paths:
             raise TraceError(f"{pattern} is a folder without a trace ({PLAIN}, {PACKED}) or an export ({_SIGN})")
-        return found
+        return paths
     if glob.has_magic(pattern) and not path.exists():
-        matches = [Path(each) for each in sorted(glob.glob(pattern, recursive=True))]
-        found = [each for match in matches for each in (_in_folder(match) if match.is_dir() else [_whole(match)])]
-        if not found:
+        matches = [Path(entry) for entry in sorted(glob.glob(pattern, recursive=True))]
+        paths = [entry for match in matches for entry in (_in_folder(match) if match.is_dir() else [_whole(match)])]
+        if not paths:
             raise TraceError(f"no trace fits '{pattern}'; put a pattern in quotes and look at its folder")
-        return found
+        return paths
     return [_whole(path) if path.suffix == ".parquet" else resolve(path)]
 
 
@@ -60,7 +60,7 @@ def _whole(path: Path) -> Path:
 def _in_folder(folder: Path) -> list[Path]:
     if (folder / _SIGN).is_file():
         return [folder]
-    return sorted(each for each in folder.iterdir() if each.name.endswith((PLAIN, PACKED)) or (each / _SIGN).is_file())
+    return sorted(path for path in folder.iterdir() if path.name.endswith((PLAIN, PACKED)) or (path / _SIGN).is_file())
 
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:
@@ -82,24 +82,24 @@ def _recorded(path: Path, name: str, tables: Sequence[DataTable]) -> TableSource
                 raise
             why = f": {error}"
         growing = trace.growing
-    found = {}
+    by_name = {}
     for table in tables:
         schema, rows, parts = arrow_schema(table), table.of(run), []
         while chunk := list(islice(rows, _ROWS)):
             parts.append(pa.table([list(column) for column in zip(*chunk, strict=True)], schema=schema))
-        found[table.name] = pa.concat_tables(parts) if parts else schema.empty_table()
+        by_name[table.name] = pa.concat_tables(parts) if parts else schema.empty_table()
     notes = []
     if growing:
         notes.append(f"{path} is being recorded: read as far as it has come, {len(run.rounds):,} rounds")
     elif run.end is None:
         notes.append(f"{path} breaks off: read as far as it goes, {len(run.rounds):,} rounds{why}")
-    return TableSource(name, found, notes)
+    return TableSource(name, by_name, notes)
 
 
 def _exported(folder: Path, name: str, tables: Sequence[DataTable]) -> TableSource:
     from pyarrow import ArrowException, dataset
 
-    found, notes = {}, []
+    exported, notes = {}, []
     for table in tables:
         path = folder / f"{table.name}.parquet"
         if not path.is_file():
@@ -110,8 +110,8 @@ def _exported(folder: Path, name: str, tables: Sequence[DataTable]) -> TableSour
         except (OSError, ArrowException) as error:
             raise TraceError(f"cannot read {path}: {str(error).splitlines()[0]}; export it again") from None
         _check(path, data.schema.names, table)
-        found[table.name] = data
-    return TableSource(name, found, notes)
+        exported[table.name] = data
+    return TableSource(name, exported, notes)
 
 
 def _check(path: Path, names: Sequence[str], table: DataTable) -> None:

@@ -32,7 +32,7 @@ def write_tables(
     `traces`: what they are made of, whose readers may read them. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = []
+    written = []
     for table in tables:
         path = folder / f"{table.name}.{kind}"
         with open_like(path, traces) as file:
@@ -40,8 +40,8 @@ def write_tables(
                 _parquet(run, table, file, narrow)
             else:
                 _WRITERS[kind](run, table, file)
-        found.append(path)
-    return found
+        written.append(path)
+    return written
 
 
 def zipped(run: Run, kind: Kind) -> bytes:

@@ -20,10 +20,10 @@ def trace_name(path: Path | str) -> str:
 def traces_in(folder: Path) -> list[Path]:
     """Traces by name, those that draft nothing last; none for a folder that is not there or cannot be read."""
     try:
-        found = [path for path in folder.iterdir() if path.name.endswith((PACKED, PLAIN))]
+        paths = [path for path in folder.iterdir() if path.name.endswith((PACKED, PLAIN))]
     except OSError:
         return []
-    return sorted(found, key=lambda path: (trace_name(path).endswith("-ar"), path.name))
+    return sorted(paths, key=lambda path: (trace_name(path).endswith("-ar"), path.name))
 
 
 def assets(folder: str) -> Path:
@@ -34,5 +34,5 @@ def assets(folder: str) -> Path:
 @cache
 def bundled_traces() -> dict[str, Path]:
     """The traces that come with the package, the one that is looked at first before all others."""
-    found = {trace_name(path): path for path in traces_in(assets("traces"))}
-    return {name: found[name] for name in sorted(found, key=lambda name: name != FIRST)}
+    by_name = {trace_name(path): path for path in traces_in(assets("traces"))}
+    return {name: by_name[name] for name in sorted(by_name, key=lambda name: name != FIRST)}

@@ -167,14 +167,14 @@ class Plain:
     def piece(self) -> bytes:
         """The next bytes, at most 1 MiB; none at the end, or where a recorder has come so far."""
         try:
-            found = self._read(_CHUNK)
+            piece = self._read(_CHUNK)
         except OSError as error:
             raise Damaged(f"cannot be read on: {error.strerror or error}") from None
         if self._at > self._most:
             raise TraceError(
                 f"{self._path} holds more than {self._most >> 20} MB; raise the limit with {FLAG} if you trust it"
             )
-        return found
+        return piece
 
     def stretch(self, place: int, size: int) -> bytes:
         """Some bytes of the plain text; fewer where it ends. Raises OSError and Damaged."""
@@ -186,12 +186,12 @@ class Plain:
         return b"".join(pieces)
 
     def _read(self, most: int) -> bytes:
-        found: bytes = self._inflated(most) if self.packed else (self.file.read(most) or b"")
-        self._at += len(found)
-        if self.packed and found and self._marks.wants(self._at) and not self._engine.eof:
-            given = self._given
-            self._marks.add(_Mark(self._at, self.file.tell(), self._engine.copy(), given))
-        return found
+        data: bytes = self._inflated(most) if self.packed else (self.file.read(most) or b"")
+        self._at += len(data)
+        if self.packed and data and self._marks.wants(self._at) and not self._engine.eof:
+            packed = self._given
+            self._marks.add(_Mark(self._at, self.file.tell(), self._engine.copy(), packed))
+        return data
 
     @property
     def share(self) -> float:
@@ -207,15 +207,15 @@ class Plain:
             if self._engine.eof:
                 self._next_member()
                 continue
-            given = self._engine.unconsumed_tail or self._given or self.file.read(_PACKED_CHUNK) or b""
+            packed = self._engine.unconsumed_tail or self._given or self.file.read(_PACKED_CHUNK) or b""
             self._given = b""
             try:
-                plain: bytes = self._engine.decompress(given, most)
+                plain: bytes = self._engine.decompress(packed, most)
             except zlib.error as error:
                 raise Damaged(f"the gzip data is damaged ({error})") from None
             if plain:
                 return plain
-            if not given and not self._engine.eof:
+            if not packed and not self._engine.eof:
                 raise Damaged("the gzip data ends early")
         return b""
 

@@ -131,10 +131,10 @@ class IndexFile:
             if not 0 < length <= size - len(MAGIC) - _LENGTH:
                 return None
             self._file.seek(size - _LENGTH - length)
-            found = _head_decoder.decode(zlib.decompress(self._file.read(length)))
+            head = _head_decoder.decode(zlib.decompress(self._file.read(length)))
         except (OSError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError):
             return None
-        return found if found.format == FORMAT else None
+        return head if head.format == FORMAT else None
 
     def finish(self, head: Head) -> None:
         """Write what makes it whole. Raises OSError."""
@@ -217,9 +217,9 @@ class NewIndex:
 def _tidy(newest: Path) -> None:
     """Remove the oldest indexes beyond the room for all of them."""
     with suppress(OSError):
-        found = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in newest.parent.glob("*.index")]
+        indexes = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in newest.parent.glob("*.index")]
         room = MOST_MB << 20
-        for _, size, path in sorted(found, reverse=True):
+        for _, size, path in sorted(indexes, reverse=True):
             room -= size
             if room < 0 and path != newest:
                 path.unlink(missing_ok=True)

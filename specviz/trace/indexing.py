@@ -83,17 +83,17 @@ class RoundsOf:
     def __call__(self, index: int, place: Place) -> tuple[RoundStart, list[Event]]:
         """The records of the stretch that are the round's own, and those beside it. Raises TraceError when the file is
         no longer the one that was indexed."""
-        found = self._stretch(place)
-        start = next(found, None)
+        events = self._stretch(place)
+        start = next(events, None)
         if not isinstance(start, RoundStart):
             raise TraceError(f"{self.trace.path} has changed since it was opened; open it again")
         beside = [event for line in self._beside.get(index, ()) if (event := decode(line)) is not None]
-        return start, [*(event for event in found if in_round(event, start.r)), *beside]
+        return start, [*(event for event in events if in_round(event, start.r)), *beside]
 
     def exits(self, number: int, places: list[Place]) -> list[ExitTable]:
         """The exit table of a query."""
-        found = (event for place in places for event in self._stretch(place))
-        return [event for event in found if isinstance(event, ExitTable) and event.q == number]
+        events = (event for place in places for event in self._stretch(place))
+        return [event for event in events if isinstance(event, ExitTable) and event.q == number]
 
     def _stretch(self, place: Place) -> Iterator[Event]:
         """From the index, where it has the lines; from the trace where they turn out to be damaged."""
@@ -247,10 +247,10 @@ class IndexedTrace:
 def indexed(path: Path, into: Path | None = None) -> IndexedTrace | None:
     """A recording by its index; None where there is none, or a stale one. Raises TraceError for a file that is no
     trace. `into`: the file of the index, where it is not the usual one."""
-    found = opened(into or index_path(path), path, writer())
-    if found is None:
+    index = opened(into or index_path(path), path, writer())
+    if index is None:
         return None
-    file, head = found
+    file, head = index
     try:
         return IndexedTrace(Trace(path), file, head)
     except (TraceError, msgspec.MsgspecError, ValueError, LookupError):
@@ -265,11 +265,11 @@ def _run(reader: RoundsOf, file: IndexFile, head: Head) -> Run:
     rounds = Rounds(reader=reader, spool=file, away=Away(rows, head.settings, queries))
     run = Run(rounds=rounds)
     run.apply(_one(head.header, Header))
-    for found in head.queries:
-        query = run.old_query(found.number, found.first, found.n_rounds, found.n_nodes)
-        query.lies(file, found.text, partial(reader.exits, found.number, found.exits))
-        query.adapt = None if found.adapt is None else _one(found.adapt, Adapt)
-        if found.n_rounds:
+    for place in head.queries:
+        query = run.old_query(place.number, place.first, place.n_rounds, place.n_nodes)
+        query.lies(file, place.text, partial(reader.exits, place.number, place.exits))
+        query.adapt = None if place.adapt is None else _one(place.adapt, Adapt)
+        if place.n_rounds:
             queries.append(query)
     for line in (head.calibration, head.end):
         if line is not None and (event := decode(line)) is not None:

@@ -44,13 +44,13 @@ class LineIndex:
             if not line.strip():
                 continue
             try:
-                found = _decoder.decode(line)
+                entry = _decoder.decode(line)
             except (msgspec.DecodeError, RecursionError) as error:
                 raise TraceError(f"{self.path} line {n}: {error}") from None
-            self._kind.append(numbers.setdefault(found.ev, len(numbers)))
-            self._round.append(min(found.r, (1 << 31) - 1))
+            self._kind.append(numbers.setdefault(entry.ev, len(numbers)))
+            self._round.append(min(entry.r, (1 << 31) - 1))
             self._at.append(at)
-            self.last_round = max(self.last_round, found.r)
+            self.last_round = max(self.last_round, entry.r)
         self.kinds = list(numbers)
 
     def __len__(self) -> int:

@@ -88,8 +88,8 @@ def by_name(header: Header, method: bool = True, verifier: bool = True) -> Heade
 
 def completed(header: Header, line: bytes) -> Header:
     """The header of a line, with the traits that an older version left out."""
-    given = _given.decode(line)
-    return by_name(header, not bytes(given.method_traits), not bytes(given.verifier_traits))
+    present = _given.decode(line)
+    return by_name(header, not bytes(present.method_traits), not bytes(present.verifier_traits))
 
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -29,7 +29,7 @@ _FOLDERS = re.compile(r"(?:(?<![\w.~/\\])(?:[A-Za-z]:)?|~|\.{1,2})[/\\](?:[^/\\\
 def open_like(path: Path, traces: Iterable[Path]) -> BinaryIO:
     """A file to write what was made of these traces: for those alone who may read all of them, and for its owner alone
     where there are none. Raises OSError."""
-    modes = [each.stat().st_mode for each in traces]
+    modes = [trace.stat().st_mode for trace in traces]
     mode = 0o600 | (reduce(and_, modes, 0o066) if modes else 0)
     if path.exists() and (old := path.stat().st_mode) & 0o777 & ~mode:
         path.chmod(old & mode)
@@ -64,8 +64,8 @@ def _named_message(event: Warn | End) -> Event:
 
 
 def _named_header(header: Header) -> Header:
-    given = {name: value for name, value in header.knobs.items() if name in PARTS}
-    paths = {_joined(value): name_of(_joined(value)) for value in given.values() if _joined(value)}
+    parts = {name: value for name, value in header.knobs.items() if name in PARTS}
+    paths = {_joined(value): name_of(_joined(value)) for value in parts.values() if _joined(value)}
     models = msgspec.structs.replace(
         header.models,
         parts={name: _cut(words, paths) for name, words in header.models.parts.items()},
@@ -79,7 +79,7 @@ def _named_header(header: Header) -> Header:
         msgspec.structs.replace(spec, default=_named(spec.default)) if spec.name in PARTS else spec
         for spec in header.knob_specs
     ]
-    knobs = {**header.knobs, **{name: _named(value) for name, value in given.items()}}
+    knobs = {**header.knobs, **{name: _named(value) for name, value in parts.items()}}
     return msgspec.structs.replace(header, models=models, knobs=knobs, knob_specs=specs)
 
 

@@ -98,10 +98,10 @@ class Recorder:
         with self._lock:
             if self.ended or type(event) in _NOT_WRITTEN or not self._wanted(event):
                 return
-            told = self._redact(named(event))
-            if told is None:
+            redacted = self._redact(named(event))
+            if redacted is None:
                 return
-            event = told
+            event = redacted
             if isinstance(event, End):
                 self._finish(event)
                 return

@@ -93,7 +93,7 @@ def unlike_ours(verifier: str) -> RuleInForce | None:
 
 def rule_named(name: str) -> RuleInForce:
     """The rule of that name, or the one that a verifier's name stands for. Raises SpecvizError with the nearest."""
-    found = RULES.get(name) or next((rule for rule in _ALL if rule.verifier == name), None)
-    if found is None:
+    match = RULES.get(name) or next((rule for rule in _ALL if rule.verifier == name), None)
+    if match is None:
         raise SpecvizError(f"no rule '{name}'{suggestion(name, RULES)}; there are {', '.join(RULES)}")
-    return found
+    return match

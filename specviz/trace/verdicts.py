@@ -58,12 +58,12 @@ class JudgedRound:
 
     def records(self, n: int, rule: RuleInForce, p: float | None, u: float | None) -> Iterator[ev.Event]:
         """Drafted tokens, verdicts, the closing draw. `n`: length of the text before; `p`, `u`: of the last token."""
-        for each in self.drafted:
-            yield self._node(each, n, rule)
+        for token in self.drafted:
+            yield self._node(token, n, rule)
         order = 0
-        for each in self.drafted:
-            tested = self.verdicts[each.id] != "untested"
-            yield self._verify(each, order if tested else None, rule)
+        for token in self.drafted:
+            tested = self.verdicts[token.id] != "untested"
+            yield self._verify(token, order if tested else None, rule)
             order += tested
         stop = self.path[-1].id if self.path else -1
         yield ev.Closing(
@@ -75,39 +75,39 @@ class JudgedRound:
             logp=log6(p) if p is not None and self.closed else None,
         )
 
-    def _node(self, each: DraftedToken, n: int, rule: RuleInForce) -> ev.Node:
-        chance = None if each.q is None else log6(each.q)
+    def _node(self, drafted: DraftedToken, n: int, rule: RuleInForce) -> ev.Node:
+        chance = None if drafted.q is None else log6(drafted.q)
         return ev.Node(
-            node=each.id,
-            parent=each.parent.id if each.parent is not None else -1,
-            depth=each.depth,
-            pos=n - 1 + each.depth,
-            token=each.token,
-            text=each.text,
+            node=drafted.id,
+            parent=drafted.parent.id if drafted.parent is not None else -1,
+            depth=drafted.depth,
+            pos=n - 1 + drafted.depth,
+            token=drafted.token,
+            text=drafted.text,
             logq=None if rule.point_mass else chance,
             log_conf=chance,
             mode=rule.mode,
-            top=[(token, log6(q)) for token, q in each.top] or None,
+            top=[(token, log6(q)) for token, q in drafted.top] or None,
         )
 
-    def _verify(self, each: DraftedToken, order: int | None, rule: RuleInForce) -> ev.Verify:
-        status = self.verdicts[each.id]
+    def _verify(self, token: DraftedToken, order: int | None, rule: RuleInForce) -> ev.Verify:
+        status = self.verdicts[token.id]
         why: Why = "kept" if status == "accepted" else "not_drawn" if status == "rejected" else "prefix_rejected"
         tested = _tested(rule)
         if status == "rejected" and tested:
             why = "u_above"
         elif status == "untested" and not self.closed:
             why = "after_stop"
-        threshold = threshold_of(each, rule)
-        broken = status != "untested" and _contradicts(each, status, threshold)
+        threshold = threshold_of(token, rule)
+        broken = status != "untested" and _contradicts(token, status, threshold)
         return ev.Verify(
-            node=each.id,
+            node=token.id,
             order=order,
             kind="test" if tested else "draw",
-            logp=None if each.p is None else log6(each.p),
-            logq=None if each.q is None or rule.point_mass else log6(each.q),
+            logp=None if token.p is None else log6(token.p),
+            logq=None if token.q is None or rule.point_mass else log6(token.q),
             thr=None if broken else threshold,
-            u=each.u,
+            u=token.u,
             status=status,
             why=why,
         )
@@ -156,7 +156,7 @@ def judge_round(
     tested = sum(verdict != "untested" for verdict in verdicts.values())
     if not drafted:
         tested = min(count, kept + (closing == ["recovered"]))
-    broken = [_words(each, verdicts[each.id], rule) for each in drafted]
+    broken = [_words(token, verdicts[token.id], rule) for token in drafted]
     return JudgedRound(
         list(drafted),
         path,
@@ -179,11 +179,11 @@ def _path(
     while len(path) < most:
         above = path[-1] if path else None
         wanted = tokens[len(path)] if len(path) < len(tokens) else None
-        below = [each for each in drafted if each.parent is above]
-        found = next((each for each in below if each.kept or (each.kept is None and each.token == wanted)), None)
-        if found is None:
+        below = [child for child in drafted if child.parent is above]
+        kept = next((child for child in below if child.kept or (child.kept is None and child.token == wanted)), None)
+        if kept is None:
             break
-        path.append(found)
+        path.append(kept)
     if n_accepted is not None and len(path) < n_accepted:
         raise TraceError(
             f"{n_accepted} drafted tokens were kept, but only {len(path)} of those that were named are text"
@@ -194,16 +194,16 @@ def _path(
 def _verdicts(drafted: Sequence[DraftedToken], path: list[DraftedToken], closed: bool) -> dict[int, Verdict]:
     """Children of the last kept one lost; siblings before a kept one lost to it; whatever lies behind has no test."""
     stop = path[-1] if path else None
-    found: dict[int, Verdict] = {}
-    for each in drafted:
-        if any(each is one for one in path):
-            found[each.id] = "accepted"
-        elif each.parent is stop:
-            found[each.id] = "rejected" if closed else "untested"
+    verdicts: dict[int, Verdict] = {}
+    for token in drafted:
+        if any(token is one for one in path):
+            verdicts[token.id] = "accepted"
+        elif token.parent is stop:
+            verdicts[token.id] = "rejected" if closed else "untested"
         else:
-            rival = next((one for one in path if one.parent is each.parent), None)
-            found[each.id] = "rejected" if rival is not None and each.id < rival.id else "untested"
-    return found
+            rival = next((one for one in path if one.parent is token.parent), None)
+            verdicts[token.id] = "rejected" if rival is not None and token.id < rival.id else "untested"
+    return verdicts
 
 
 def _tested(rule: RuleInForce) -> bool:
@@ -211,24 +211,24 @@ def _tested(rule: RuleInForce) -> bool:
     return rule.tests_by_ratio or (not rule.traits.draws and rule.promise != "changed")
 
 
-def threshold_of(each: DraftedToken, rule: RuleInForce) -> float | None:
+def threshold_of(token: DraftedToken, rule: RuleInForce) -> float | None:
     """What u had to lie below, where the rule and the numbers say so."""
-    if not rule.tests_by_ratio or each.p is None:
+    if not rule.tests_by_ratio or token.p is None:
         return None
     if rule.point_mass:
-        return min(1.0, each.p)
-    return None if not each.q else min(1.0, each.p / each.q)
+        return min(1.0, token.p)
+    return None if not token.q else min(1.0, token.p / token.q)
 
 
-def _contradicts(each: DraftedToken, status: Verdict, threshold: float | None) -> bool:
-    if each.u is None or threshold is None or status == "untested":
+def _contradicts(token: DraftedToken, status: Verdict, threshold: float | None) -> bool:
+    if token.u is None or threshold is None or status == "untested":
         return False
-    return (each.u < threshold) != (status == "accepted")
+    return (token.u < threshold) != (status == "accepted")
 
 
-def _words(each: DraftedToken, status: Verdict, rule: RuleInForce) -> str:
+def _words(token: DraftedToken, status: Verdict, rule: RuleInForce) -> str:
     """A verdict that the rule would not have given; "" for one that it would."""
-    threshold = threshold_of(each, rule)
-    if not _contradicts(each, status, threshold):
+    threshold = threshold_of(token, rule)
+    if not _contradicts(token, status, threshold):
         return ""
-    return f"n{each.id} was {status} with u {each.u:.6g}, but {rule.name} keeps a token if u < {threshold:.6g}"
+    return f"n{token.id} was {status} with u {token.u:.6g}, but {rule.name} keeps a token if u < {threshold:.6g}"

@@ -79,7 +79,7 @@ class Writer:
         self._temperature = temperature
         self._told = 0  # when the last record was written
         knobs = {} if temperature is None else {"temperature": temperature}
-        given = {"sampling": {**knobs, **(sampling or {})}, "knobs": dict(knobs), "method": method}
+        settings = {"sampling": {**knobs, **(sampling or {})}, "knobs": dict(knobs), "method": method}
         outside = Outside(
             engine=engine,
             version=version,
@@ -90,7 +90,7 @@ class Writer:
             source=source,
             chains=chains,
         )
-        self._write(_header(outside, self.rule, _models(target, draft), given))
+        self._write(_header(outside, self.rule, _models(target, draft), settings))
 
     # The three calls -------------------------------------------------------------------------------------------------
 
@@ -128,10 +128,10 @@ class Writer:
         if self._open is None:
             raise TraceError("a token was drafted outside a round: call round() first")
         above = None if first else parent or (self._open.tokens[-1] if self._open.tokens else None)
-        made = DraftedToken(self._next, token, self._shown(token, text), above, q, p, u, kept, list(top))
+        drafted = DraftedToken(self._next, token, self._shown(token, text), above, q, p, u, kept, list(top))
         self._next += 1
-        self._open.tokens.append(made)
-        return made
+        self._open.tokens.append(drafted)
+        return drafted
 
     def committed(
         self,
@@ -152,8 +152,8 @@ class Writer:
         """
         if self._open is None:
             raise TraceError("tokens were committed outside a round: call round() first")
-        given: Sequence[str | None] = texts if texts is not None else [None] * len(tokens)
-        shown = [self._shown(token, text) for token, text in zip(tokens, given, strict=True)]
+        pieces: Sequence[str | None] = texts if texts is not None else [None] * len(tokens)
+        shown = [self._shown(token, text) for token, text in zip(tokens, pieces, strict=True)]
         done = judge_round(self._open.tokens, list(tokens), shown, self.rule, n_accepted, self._open.n_drafted, finish)
         self._r += 1
         now = self._clock()
@@ -299,13 +299,13 @@ def _models(target: str | None, draft: str | None) -> ev.Models:
     )
 
 
-def _header(outside: Outside, rule: RuleInForce, models: ev.Models, given: dict[str, Any]) -> ev.Header:
+def _header(outside: Outside, rule: RuleInForce, models: ev.Models, settings: dict[str, Any]) -> ev.Header:
     return ev.Header(
         schema=ev.SCHEMA,
         v=ev.VERSION,
         run=uuid.uuid4().hex[:12],
         wall=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        drafter=given["method"],
+        drafter=settings["method"],
         verifier=rule.verifier or rule.name,
         lanes="serial",
         lossless=rule.promise == "same law",
@@ -315,7 +315,7 @@ def _header(outside: Outside, rule: RuleInForce, models: ev.Models, given: dict[
         level="none" if outside.known == "counts" else "summary",
         imported=outside.engine if outside.known == "counts" else None,
         outside=outside,
-        method_traits=MethodTraits(plain=given["method"] == "plain"),
+        method_traits=MethodTraits(plain=settings["method"] == "plain"),
         verifier_traits=rule.traits,
-        **given,
+        **settings,
     )

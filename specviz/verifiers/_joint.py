@@ -171,8 +171,8 @@ def _weigh_here(part: JointChain, capped: bool, begin: float) -> WeighedChain | 
         if abs(log_w[-1]) < ROUNDING:
             log_w[-1] = 0.0
     a, b = ([math.exp(min(0.0, sign * log)) for log in log_w] for sign in (1, -1))
-    found = SURPLUS.masses(rows, laws, a[:-1], None if capped else b[:-1])
-    return None if found is None else WeighedChain(p, q, log_r, log_w, a, b, *found)
+    masses = SURPLUS.masses(rows, laws, a[:-1], None if capped else b[:-1])
+    return None if masses is None else WeighedChain(p, q, log_r, log_w, a, b, *masses)
 
 
 def _weigh_exactly(part: JointChain, capped: bool, start: Any) -> WeighedChain:

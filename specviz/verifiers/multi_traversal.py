@@ -65,7 +65,9 @@ class _Traversal:
     def _gather(self) -> None:
         """What the target gives every judged token, and what a node's law gives it and its younger siblings' tokens."""
         tokens, row_of = self.draft.tokens, self.draft.row_of
-        pairs = [(elder, node) for each in self.born.values() for k, node in enumerate(each) for elder in each[: k + 1]]
+        pairs = [
+            (elder, node) for child in self.born.values() for k, node in enumerate(child) for elder in child[: k + 1]
+        ]
         self.q = {(elder, node): self.unit(tokens[elder] == tokens[node]) for elder, node in pairs}
         drawn = [at for at in pairs if row_of[at[0]] >= 0]
         laws = self._picked(self.laws, [(row_of[elder], tokens[node]) for elder, node in drawn])
@@ -77,8 +79,8 @@ class _Traversal:
         """Entries of rows `[n, V]`, at once."""
         if isinstance(rows, CertainRows):
             return [self.unit(rows.tokens[row] == token) for row, token in at]
-        found: list[Any] = rows[[row for row, _ in at], [token for _, token in at]].tolist() if at else []
-        return found
+        picked: list[Any] = rows[[row for row, _ in at], [token for _, token in at]].tolist() if at else []
+        return picked
 
     def children(self, node: int) -> tuple[int, ...]:
         """Judged children, eldest first."""
@@ -118,22 +120,22 @@ class _Traversal:
             places.append((child, 0))
         nodes = [self.children(v)[j] for v, j in places]
         part = _joint.chain(self.draft, nodes, self.rows, self.row(node, k).row if k else None)
-        found = _joint.weigh(part, start=self._start(node, k))
-        self.weights |= zip(nodes, found.log_w[1:], strict=True)
-        self.masses |= zip(places, found.lack, strict=True)
-        self.p |= zip(nodes, found.p, strict=True)
-        self.q |= zip(((node, node) for node in nodes), found.q, strict=True)
+        weights = _joint.weigh(part, start=self._start(node, k))
+        self.weights |= zip(nodes, weights.log_w[1:], strict=True)
+        self.masses |= zip(places, weights.lack, strict=True)
+        self.p |= zip(nodes, weights.p, strict=True)
+        self.q |= zip(((node, node) for node in nodes), weights.q, strict=True)
 
     def chance(self, node: int, k: int) -> Any:
         """The weight of a place: the chance in [0, 1] to come to it."""
-        found = self.chances.get((node, k))
-        if found is None:
-            found = self.chances[node, k] = self._first(node) if k == 0 else self._later(node, k - 1)
-        return found
+        chance = self.chances.get((node, k))
+        if chance is None:
+            chance = self.chances[node, k] = self._first(node) if k == 0 else self._later(node, k - 1)
+        return chance
 
     def _first(self, node: int) -> Any:
-        found = self.weight(node)
-        return found if self.exact else 1.0 if abs(found) < _joint.ROUNDING else math.exp(found)
+        weight = self.weight(node)
+        return weight if self.exact else 1.0 if abs(weight) < _joint.ROUNDING else math.exp(weight)
 
     def _later(self, node: int, k: int) -> Any:
         """Behind the failure of child k."""
@@ -149,12 +151,12 @@ class _Traversal:
         if k == 0 or self.certain or self.whole:
             return self.p[node]
         if node not in self.shares:
-            found = self.p[node]
+            prob = self.p[node]
             for j, elder in enumerate(self.born[parent][:k]):
                 mass = self.mass(parent, j)
                 if mass > 0:
-                    found = min(1, max(0, self.chance(parent, j) * found - self.q[elder, node]) / mass)
-            self.shares[node] = found
+                    prob = min(1, max(0, self.chance(parent, j) * prob - self.q[elder, node]) / mass)
+            self.shares[node] = prob
         return self.shares[node]
 
     # Residuals: whole rows --------------------------------------------------------------------------------------------
@@ -243,8 +245,8 @@ class _Traversal:
             node = self.draft.spelling.first(node)  # a twin may have the row this one lacks
             plain = self.target_probs[node + 1] if self.draft.has_row(node) else None
             return PlanStop(node) if plain is None else Draw(node, lambda: plain, {}, "target", "bonus")
-        found = self.row(node, count)
-        return replace(found, row=like_rows(self.target_probs, found.row)).closing(node)
+        row = self.row(node, count)
+        return replace(row, row=like_rows(self.target_probs, row.row)).closing(node)
 
 
 def _log(x: float) -> float:

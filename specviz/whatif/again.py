@@ -171,11 +171,11 @@ class _Again:
 
     def _draws(self) -> DrawsAgain:
         seed, numbers = self.change.seed, {i: k for k, i in enumerate(self.draft.ids)}
-        given = {numbers[i]: u for i, u in self.change.uniforms.items()}
-        rows = {self._row_of(node): u for node, u in given.items()}
+        uniforms = {numbers[i]: u for i, u in self.change.uniforms.items()}
+        rows = {self._row_of(node): u for node, u in uniforms.items()}
         chosen = self.of.seed if seed is None else seed + self.of.record.q
         own = self._recorded_uniforms(numbers) if seed is None and self.whole else {}
-        return DrawsAgain(chosen, self.of.record.r, own | given, rows, chosen != self.of.seed)
+        return DrawsAgain(chosen, self.of.record.r, own | uniforms, rows, chosen != self.of.seed)
 
     def _recorded_uniforms(self, numbers: dict[int, int]) -> dict[int, float]:
         """Those of tests that were made, by the node that was judged: what its key gives, unless set by hand."""

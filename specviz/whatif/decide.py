@@ -75,9 +75,9 @@ class _At(float):
     exact: bool
 
     def __new__(cls, threshold: float, state: State, node: int, exact: bool) -> "_At":
-        made = super().__new__(cls, threshold)
-        made.state, made.node, made.exact = state, node, exact
-        return made
+        threshold_at = super().__new__(cls, threshold)
+        threshold_at.state, threshold_at.node, threshold_at.exact = state, node, exact
+        return threshold_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,8 @@ class _Again:
         if self.of.certain:
             return Drawn(int(np.argmax(row.weights)), None)
         u = self.draws.rows.get(row.step.node) if row.step.edges else None  # one that decides about nothing has its own
-        if u is None and not self.draws.moved and (told := self._told(row)) is not None:
-            return Drawn(told, None)
+        if u is None and not self.draws.moved and (interval := self._told(row)) is not None:
+            return Drawn(interval, None)
         if u is None:
             u = uniform(self.draws.seed, stream, 0 if stream == "target" else self.draws.round, pos, index)
         race = self.of.record.knobs.get("draw", "cdf") != "cdf"  # over all tokens: it may have been any
@@ -251,8 +251,8 @@ class _Again:
             before += mass
         if row.step.stream == "target":
             for node in self.draft.candidates(row.step.node):
-                if (told := self.recorded.intervals.get(self.draft.ids[node])) is not None:
-                    ends[self.draft.tokens[node]] = (told[0], told[0], told[1], told[1])
+                if (interval := self.recorded.intervals.get(self.draft.ids[node])) is not None:
+                    ends[self.draft.tokens[node]] = (interval[0], interval[0], interval[1], interval[1])
         sure = [token for token, (_, low, high, _) in ends.items() if low + SHARE <= u < high - SHARE]
         may = [token for token, (low, _, _, high) in ends.items() if low - SHARE <= u < high + SHARE]
         return sure[:1] or [*may, *([UNKNOWN_TOKEN] if rest > SHARE or not may else [])]
@@ -270,7 +270,7 @@ def walk_again(of: RecordedRound, rule: Verifier, small: SmallRound, draws: Draw
     (outcome, again), *others = walks
     if any(_fate(other, theirs.tests) != _fate(outcome, again.tests) for other, theirs in others):
         raise CannotTell("this rule goes by sums over whole rows that are not on record")
-    tests = tuple(_same_test(made) for made in zip(*(each.tests for _, each in walks), strict=True))
+    tests = tuple(_same_test(at_place) for at_place in zip(*(decided.tests for _, decided in walks), strict=True))
     if any(other.closing != outcome.closing for other, _ in others):
         return Walked(replace(outcome, closing=UNKNOWN_TOKEN), tests, other=False)
     return Walked(outcome, tests, again.other)
@@ -280,9 +280,9 @@ def _fate(outcome: Outcome, tests: list[TestMade]) -> tuple[Any, ...]:
     return outcome.accepted, outcome.kind, [(test.node, test.passed) for test in tests]
 
 
-def _same_test(made: tuple[TestMade, ...]) -> TestMade:
+def _same_test(tests: tuple[TestMade, ...]) -> TestMade:
     """One test on all completions: with its threshold where they agree on it."""
-    first = made[0]
+    first = tests[0]
     assert first.threshold is not None
-    apart = max(abs((test.threshold or 0.0) - first.threshold) for test in made)
+    apart = max(abs((test.threshold or 0.0) - first.threshold) for test in tests)
     return first if apart <= 2 * ROUNDED else replace(first, threshold=None)

@@ -65,8 +65,8 @@ def replay_texts(run: Run) -> Texts:
     header = run.header
     if header is None:
         raise SpecvizError(NOT_SWEPT)
-    _, found = queries(replay_events(run))
-    if not any(query.records for query in found):
+    _, by_number = queries(replay_events(run))
+    if not any(query.records for query in by_number):
         raise SpecvizError(NOT_SWEPT)
     drawn = header.knobs.get("draft_mode", "argmax") != "argmax"
     if drawn and header.sampling.get("temperature", 0):
@@ -75,7 +75,7 @@ def replay_texts(run: Run) -> Texts:
     stops = frozenset(int(word) for word in words if word.isdecimal() and len(word) < 10)
     n_layers = n_layers_of(header)
     texts: dict[int, tuple[ReplayQuery, Text]] = {}
-    for query in found:
+    for query in by_number:
         if query.records:
             query.stops = stops
             texts[query.q] = query, query.text(n_layers)
@@ -113,8 +113,8 @@ class ExitReplay:
             conf=table.conf[:, begin:],
         )
         room = None if text.room is None else text.room - begin
-        found = next(rounds(rest, knobs, room, text.eos), None)
-        kept, exits, n_new = (found.kept, found.exits, found.n_new) if found is not None else (0, (), 0)
+        replayed = next(rounds(rest, knobs, room, text.eos), None)
+        kept, exits, n_new = (replayed.kept, replayed.exits, replayed.n_new) if replayed is not None else (0, (), 0)
         was = sum(verdict.status == "accepted" for verdict in record.verdicts.values())
         drafts = [int(token) for token in rest.tokens[:kept]]
         if len(exits) > kept:  # the draft that is wrong, as its head says it

@@ -109,20 +109,20 @@ class _Blocks:
         self._q = -1
         self._until, self._sure = 0, True  # position up to which a stop before reaches; whether there was one
 
-    def behind(self, found: Decision, carried: bool) -> Decision:
+    def behind(self, decision: Decision, carried: bool) -> Decision:
         """The decision of the next round; not told where a stop before may have left it nothing to draft."""
-        if found.q != self._q:
-            self._q, self._until = found.q, 0
-        inside = found.n < self._until
+        if decision.q != self._q:
+            self._q, self._until = decision.q, 0
+        inside = decision.n < self._until
         if carried or (inside and self._sure):
-            return replace(found, now=None, why=found.why or _INSIDE)
-        now = found.now
-        end = found.n + found.deepest if now is None else found.n + len(now.tokens) + now.carries
+            return replace(decision, now=None, why=decision.why or _INSIDE)
+        now = decision.now
+        end = decision.n + decision.deepest if now is None else decision.n + len(now.tokens) + now.carries
         stops = now.carries > 0 if now is not None else self._carries
         self._sure = not inside and now is not None and stops
         self._until = max(self._until, end if stops else 0)
         self.carried += now.carries if now is not None and not inside else 0
-        return replace(found, now=None, why=_INSIDE) if inside else found
+        return replace(decision, now=None, why=_INSIDE) if inside else decision
 
 
 def _exits(run: Run, change: Change) -> RunAgain:
@@ -131,8 +131,8 @@ def _exits(run: Run, change: Change) -> RunAgain:
     replay, tally = ExitReplay(run, change.knobs), _Tally()
     for record in run.rounds:
         if record.complete:
-            found = replay.decide(record)
-            tally.count(RoundGain(found.q, found.r, found.index, found.was, found.kept, None))
+            decision = replay.decide(record)
+            tally.count(RoundGain(decision.q, decision.r, decision.index, decision.was, decision.kept, None))
     return tally.summary(run.header.verifier, 0)
 
 
@@ -149,13 +149,13 @@ class _Tally:
         self._was, self._difference = Ratio(), Ratio()
         self._why: Counter[str] = Counter()
 
-    def add(self, found: Decision) -> None:
-        was, parting = len(found.was.accepted), found.parting
-        if found.why:
-            self._why[found.why] += 1
+    def add(self, decision: Decision) -> None:
+        was, parting = len(decision.was.accepted), decision.parting
+        if decision.why:
+            self._why[decision.why] += 1
         pos = parting.pos if parting is not None else None
         sure = parting is None or parting.sure
-        self.count(RoundGain(found.q, found.r, found.index, was, found.kept, pos, found.why, sure))
+        self.count(RoundGain(decision.q, decision.r, decision.index, was, decision.kept, pos, decision.why, sure))
 
     def count(self, gain: RoundGain) -> None:
         """One more round."""
