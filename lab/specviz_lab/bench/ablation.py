@@ -148,7 +148,7 @@ class RecordedRuns:
                 over_all.add(facts)
         whole = over_all.timing(rates)
         plain, took = (
-            np.array([sum(getattr(t, name) for t in found) for _, found in sorted(by_prompt.items())])
+            np.array([sum(getattr(t, name) for t in timings) for _, timings in sorted(by_prompt.items())])
             for name in ("plain", "elapsed")
         )
         return OnClock(
@@ -169,14 +169,14 @@ def claims_of(rows: Sequence[VariantResult]) -> list[Claim]:
             continue
         peer = by_name[other]
         if full.rollback_rate and peer.rollback_rate:
-            found = full.rollback_rate.value, peer.rollback_rate.value
-            out.append(Claim(text=f"rolls back less than {other}", found=found, holds=found[0] < found[1]))
+            both = full.rollback_rate.value, peer.rollback_rate.value
+            out.append(Claim(text=f"rolls back less than {other}", found=both, holds=both[0] < both[1]))
         if full.modelled and peer.modelled:
             for ours, theirs in zip(full.modelled, peer.modelled, strict=True):
                 text = f"modelled clock, c = {ours.c:.3g}: faster than {other}"
                 one, two = (RatioOfSums(*np.array(at.seconds).T) for at in (ours, theirs))
-                found = ours.speedup.value, theirs.speedup.value
-                out.append(Claim(text=text, found=found, holds=found[0] > found[1], difference=difference_of(one, two)))
+                both = ours.speedup.value, theirs.speedup.value
+                out.append(Claim(text=text, found=both, holds=both[0] > both[1], difference=difference_of(one, two)))
     return out
 
 
@@ -262,12 +262,12 @@ def _measured(question: AblationSettings, arms: Sequence[OurArm], ids: Sequence[
 
 def _costs(pair: Pair) -> Calibration:
     assert pair.draft is not None
-    found = calibrate(FactoryModels(pair.target.adapter, pair.draft.adapter, 0), None, PATIENCE_S)
-    if found is None or found.c is None:
+    costs = calibrate(FactoryModels(pair.target.adapter, pair.draft.adapter, 0), None, PATIENCE_S)
+    if costs is None or costs.c is None:
         raise SpecvizError(
             f"{pair.target.adapter.name}: its context of {pair.target.adapter.context} is too short to time passes in"
         )
-    return found
+    return costs
 
 
 def _row(
@@ -285,7 +285,7 @@ def _row(
         seeds = [key for key in seeds if key[1] == 0]
     runs = [arm.records(ids[prompt], settings.max_new_tokens, seed) for prompt, seed in seeds]
     recorded = RecordedRuns(runs, [prompt for prompt, _ in seeds])
-    hrad_s, found = recorded.hrad_s(), recorded.metrics()
+    hrad_s, metrics = recorded.hrad_s(), recorded.metrics()
     rates, timed = Rates.of(costs, hrad_s), question.timed
     pace = spread([len(s.tokens) / s.seconds for s in mine.values()]) if timed else None
     return VariantResult(
@@ -298,13 +298,13 @@ def _row(
         tokens_per_second=pace,
         over_ar=ratio_of(arm.name, base, {arm.name: mine, base: plain}) if index and timed else None,
         modelled=[recorded.on_clock(replace(rates, c=c)) for c in (rates.c, *question.ratios)],
-        rollback_rate=found.rollback_rate,
-        rollback_rate_tokens=found.rollback_rate_tokens,
-        draft_acceptance_rate=found.draft_acceptance_rate,
-        accepted_run_length=found.accepted_run_length,
-        block_efficiency=found.block_efficiency,
-        branch_hit_rate=found.branch_hit_rate,
-        hrad_confusion=found.hrad_confusion,
+        rollback_rate=metrics.rollback_rate,
+        rollback_rate_tokens=metrics.rollback_rate_tokens,
+        draft_acceptance_rate=metrics.draft_acceptance_rate,
+        accepted_run_length=metrics.accepted_run_length,
+        block_efficiency=metrics.block_efficiency,
+        branch_hit_rate=metrics.branch_hit_rate,
+        hrad_confusion=metrics.hrad_confusion,
     )
 
 

@@ -59,20 +59,20 @@ class _Round:
 
 def costs_of_records(runs: Iterable[Sequence[Event]], n_layers: int, layer_ns: LayerCost | None) -> ExitCosts | None:
     """From recorded runs of one of our arms; None when nothing was decoded. `layer_ns`: the clock's layer by rows."""
-    found = [_round(record, n_layers) for events in runs for record in finished(events)]
-    if not found:
+    rounds = [_round(record, n_layers) for events in runs for record in finished(events)]
+    if not rounds:
         return None
-    tokens = sum(one.n_new for one in found)
-    timed = [one for one in found if one.predicted_ns]
+    tokens = sum(one.n_new for one in rounds)
+    timed = [one for one in rounds if one.predicted_ns]
     return ExitCosts(
-        tokens_per_round=tokens / len(found),
-        layer_calls_per_token=sum(one.layer_calls for one in found) / tokens,
-        cells_per_token=sum(one.cells for one in found) / tokens,
-        head_tests_per_token=sum(one.tests for one in found) / tokens if any(one.tests for one in found) else None,
-        widths=_counts(one.rows for one in found),
+        tokens_per_round=tokens / len(rounds),
+        layer_calls_per_token=sum(one.layer_calls for one in rounds) / tokens,
+        cells_per_token=sum(one.cells for one in rounds) / tokens,
+        head_tests_per_token=sum(one.tests for one in rounds) / tokens if any(one.tests for one in rounds) else None,
+        widths=_counts(one.rows for one in rounds),
         rounds=_by_width([(one.rows, one.measured_ns, one.predicted_ns) for one in timed]),
         layers=_by_width(
-            [(rows, ns, round(layer_ns(rows)) if layer_ns else None) for one in found for rows, ns in one.calls if ns]
+            [(rows, ns, round(layer_ns(rows)) if layer_ns else None) for one in rounds for rows, ns in one.calls if ns]
         ),
         prediction_ratio=sum(one.predicted_ns or 0 for one in timed) / sum(one.measured_ns for one in timed)
         if timed
@@ -120,17 +120,17 @@ def _counts(rows: Iterable[int]) -> dict[int, int]:
     return dict(sorted(Counter(rows).items()))
 
 
-def _by_width(found: Sequence[tuple[int, int, int | None]]) -> list[WidthTime]:
+def _by_width(passes: Sequence[tuple[int, int, int | None]]) -> list[WidthTime]:
     out = []
-    for width in sorted({width for width, _, _ in found}):
-        took = [ns for rows, ns, _ in found if rows == width]
-        said = [ns for rows, _, ns in found if rows == width and ns is not None]
+    for width in sorted({width for width, _, _ in passes}):
+        took = [ns for rows, ns, _ in passes if rows == width]
+        times = [ns for rows, _, ns in passes if rows == width and ns is not None]
         out.append(
             WidthTime(
                 width=width,
                 n=len(took),
                 measured_us=median(took) / 1e3,
-                predicted_us=median(said) / 1e3 if said else None,
+                predicted_us=median(times) / 1e3 if times else None,
             )
         )
     return out

@@ -135,7 +135,7 @@ def identity(
     )
     earlier = kept(keep, empty, kinds) if keep is not None else None
     if earlier is not None:
-        soak.found, soak.first = {each.name: each for each in earlier.methods}, earlier.first
+        soak.found, soak.first = {method.name: method for method in earlier.methods}, earlier.first
         tell(f"going on from {earlier.n_tokens:,} tokens in {keep}")
     done = earlier.n_compared if earlier is not None else 0
     report = earlier or empty
@@ -144,8 +144,8 @@ def identity(
             settings.minutes is not None and time.monotonic() - began > 60 * settings.minutes
         ):
             seed, nth = divmod(done, len(TEMPERATURES))
-            for found in soak.compare(ids[seed % len(ids)], TEMPERATURES[nth], seed):
-                tell(found)
+            for line in soak.compare(ids[seed % len(ids)], TEMPERATURES[nth], seed):
+                tell(line)
             done += 1
             if len(soak.refused) == len(kinds):
                 raise SpecvizError(f"--identity: no method could be run: {'; '.join(soak.refused.values())}")
@@ -168,7 +168,7 @@ def _write(report: IdentityReport, to: Path) -> None:
 def kept(keep: Path, now: IdentityReport, kinds: Sequence[str]) -> IdentityReport | None:
     """The report to go on with, None where there is none yet. Raises SpecvizError."""
     try:
-        found = msgspec.json.decode(keep.read_bytes(), type=IdentityReport)
+        report = msgspec.json.decode(keep.read_bytes(), type=IdentityReport)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -176,16 +176,16 @@ def kept(keep: Path, now: IdentityReport, kinds: Sequence[str]) -> IdentityRepor
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise SpecvizError(f"--onto {keep}: no report of --identity ({error}); name another file") from None
     for what, was, here in (
-        ("of schema", found.schema, now.schema),
-        ("of the target", found.target.hash or found.target.name, now.target.hash or now.target.name),
-        ("in", found.target.dtype, now.target.dtype),
-        ("with threads:", found.threads, now.threads),
-        ("on the processor", found.machine.processor, now.machine.processor),
-        ("of the methods", ",".join(each.name for each in found.methods), ",".join(kinds)),
+        ("of schema", report.schema, now.schema),
+        ("of the target", report.target.hash or report.target.name, now.target.hash or now.target.name),
+        ("in", report.target.dtype, now.target.dtype),
+        ("with threads:", report.threads, now.threads),
+        ("on the processor", report.machine.processor, now.machine.processor),
+        ("of the methods", ",".join(method.name for method in report.methods), ",".join(kinds)),
     ):
         if was != here:
             raise SpecvizError(f"--onto {keep}: that report is {what} {was}, this one {here}; name another file")
-    return found
+    return report
 
 
 def _able(settings: BenchSettings, pair: Pair) -> tuple[list[str], list[str]]:
@@ -219,7 +219,7 @@ class _Soak:
     @property
     def n_tokens(self) -> int:
         """Tokens compared so far."""
-        return sum(each.n_tokens for each in self.found.values())
+        return sum(method.n_tokens for method in self.found.values())
 
     def report(
         self, empty: IdentityReport, n_tokens: int, n_compared: int, seconds: float, commits: Sequence[str]
@@ -230,9 +230,9 @@ class _Soak:
             empty,
             wall=datetime.now(UTC).isoformat(timespec="seconds"),
             n_tokens=self.n_tokens,
-            n_differing=sum(each.n_differing for each in every),
-            n_rows=sum(each.n_rows for each in every),
-            n_rows_differing=sum(each.n_rows_differing for each in every),
+            n_differing=sum(method.n_differing for method in every),
+            n_rows=sum(method.n_rows for method in every),
+            n_rows_differing=sum(method.n_rows_differing for method in every),
             methods=list(every),
             first=self.first,
             seconds=seconds,
@@ -265,7 +265,7 @@ class _Soak:
                 text = f"{kind} at T {temperature:g}, prompt and seed {seed}, token {where}"
                 self.first += [text] if len(self.first) < 20 else []
                 yield f"differs: {text}"
-        yield f"{self.n_tokens:,} tokens compared, {sum(each.n_differing for each in self.found.values())} differing"
+        yield f"{self.n_tokens:,} tokens compared, {sum(entry.n_differing for entry in self.found.values())} differing"
 
     def _count(self, counted: MethodIdentity, plain: "Decided", other: "Decided") -> int | None:
         """Count what is equal; the first new token at which anything was not."""
@@ -298,11 +298,11 @@ class _Soak:
     def _begun(self, kind: str, shared: Mapping[str, Any], rng: Random | None) -> tuple[Method, Knobs]:
         """Method and knobs at the start of a run, one knob drawn after the other where they go together."""
         method, knobs = self.settings.method_knobs(kind, shared)
-        given = {"shape", *self.settings.knobs.get(kind, {})}
+        fixed = {"shape", *self.settings.knobs.get(kind, {})}
         if rng is None:
             return method, knobs
         for spec in method.own:
-            if spec.applies == "R" or spec.kind == "texts" or spec.name in given:
+            if spec.applies == "R" or spec.kind == "texts" or spec.name in fixed:
                 continue
             drawn = {**knobs.values, spec.name: _value(spec, rng)}
             with suppress(KnobError):
@@ -359,7 +359,7 @@ def _steered(session: Session, rng: Random, held: Collection[str] = ()) -> Itera
 
 def _is_drawn(spec: KnobSpec, session: Session) -> bool:
     """Whether a knob moves drafts alone, and may change between rounds."""
-    own = {each.name for each in get_method(session.table.method).own}
+    own = {own_spec.name for own_spec in get_method(session.table.method).own}
     return spec.applies == "R" and spec.name in own and spec.kind != "texts"
 
 

@@ -45,10 +45,10 @@ def best_lengths(arms: Sequence[BenchArm], splits: Sequence[Sequence[Split]], pa
     if not ours:
         return []
     target, draft = pair.target.adapter, pair.draft.adapter if pair.draft else None
-    found = calibrate(FactoryModels(target, draft, 0), None, PATIENCE_S)
-    if found is None:
+    costs = calibrate(FactoryModels(target, draft, 0), None, PATIENCE_S)
+    if costs is None:
         return []
-    lengths = (_length(arm, splits[k], found) for k, arm in ours)
+    lengths = (_length(arm, splits[k], costs) for k, arm in ours)
     return [length for length in lengths if length is not None]
 
 
@@ -58,7 +58,7 @@ def _stages(splits: Sequence[Split]) -> dict[str, float]:
     return {name: fmean(stages[name] for stages in rounds) for name in (rounds[0] if rounds else ())}
 
 
-def _length(arm: OurArm, splits: Sequence[Split], found: Calibration) -> BestLength | None:
+def _length(arm: OurArm, splits: Sequence[Split], timed: Calibration) -> BestLength | None:
     """Of an arm whose drafts were chains tested from the first token on, and whose length is a knob."""
     chains, stages = [chain for split in splits for chain in split.chains], _stages(splits)
     n_rounds, drafted = sum(split.n_rounds for split in splits), sum(split.n_drafted for split in splits)
@@ -68,8 +68,8 @@ def _length(arm: OurArm, splits: Sequence[Split], found: Calibration) -> BestLen
     calls = sum(split.n_draft_calls for split in splits)
     drafting, grows = stages["draft"] / 1e3, calls >= 0.8 * drafted
     costs = RoundCosts(
-        tuple(found.widths),
-        tuple(ns / 1e9 for ns in found.target_ns),
+        tuple(timed.widths),
+        tuple(ns / 1e9 for ns in timed.target_ns),
         step_s=drafting * n_rounds / drafted if grows else 0.0,
         rest_s=sum(stages[name] for name in ("verdict", "commit", "other")) / 1e3,
         fixed_s=0.0 if grows else drafting,

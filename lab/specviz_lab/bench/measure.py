@@ -175,6 +175,6 @@ def probe_threads(arms: Sequence[BenchArm], prompt: Tokens) -> dict[int, float]:
                 began = time.perf_counter()
                 run()
                 times[index] = min(times[index], time.perf_counter() - began)
-    found = {n: math.exp(sum(map(math.log, t)) / len(t)) * 1e3 / _TOKENS for n, t in best.items()}
-    torch.set_num_threads(min(found, key=lambda n: found[n]))
-    return found
+    ms = {n: math.exp(sum(map(math.log, t)) / len(t)) * 1e3 / _TOKENS for n, t in best.items()}
+    torch.set_num_threads(min(ms, key=lambda n: ms[n]))
+    return ms

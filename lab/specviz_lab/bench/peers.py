@@ -148,8 +148,8 @@ class Watch:
 
         whole = _depth(model)
 
-        def before(_module: Any, _args: Any, given: dict[str, Any]) -> None:
-            self._open = (time.perf_counter_ns(), given["input_ids"].shape[-1])
+        def before(_module: Any, _args: Any, inputs: dict[str, Any]) -> None:
+            self._open = (time.perf_counter_ns(), inputs["input_ids"].shape[-1])
 
         def after(*_: Any) -> None:
             if model.device.type == "cuda":

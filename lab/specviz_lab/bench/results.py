@@ -120,7 +120,7 @@ def arm_result(name: str, samples: Runs, splits: Sequence[Split], exits: ExitCos
         n_drafted=drafted,
         n_accepted=accepted,
         round_ms=spread([sum(stages.values()) for stages in rounds]),
-        stage_ms={stage: found.median for stage, found in medians.items() if found is not None},
+        stage_ms={stage: took.median for stage, took in medians.items() if took is not None},
         exits=exits,
     )
 
@@ -135,19 +135,19 @@ def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[Pai
         if arm.level:
             watched.append((arm.name, none if none in names and arm.name != none else arm.bare))
     runs = {name: of_arm(samples, k) for k, name in enumerate(names)}
-    found = [ratio_of(arm, base, runs) for arm, base in (*PAIRS, *watched) if arm in runs and base in runs]
-    return [ratio for ratio in found if ratio is not None]
+    ratios = [ratio_of(arm, base, runs) for arm, base in (*PAIRS, *watched) if arm in runs and base in runs]
+    return [ratio for ratio in ratios if ratio is not None]
 
 
 def ratio_of(arm: str, base: str, runs: Mapping[str, Runs]) -> PairedRatio | None:
     """By the wall, and by the processor's time where every run has it."""
     wall = [{key: s.seconds / len(s.tokens) for key, s in runs[name].items()} for name in (arm, base)]
     cpu = [{key: s.cpu_seconds or 0.0 for key, s in runs[name].items()} for name in (arm, base)]
-    found = paired(arm, base, *wall)
-    if found is None or not all(all(times.values()) for times in cpu):
-        return found
+    ratio = paired(arm, base, *wall)
+    if ratio is None or not all(all(times.values()) for times in cpu):
+        return ratio
     again = paired(arm, base, *cpu)  # all runs write the same number of tokens
-    return found if again is None else msgspec.structs.replace(found, cpu=again.value, cpu_interval=again.interval)
+    return ratio if again is None else msgspec.structs.replace(ratio, cpu=again.value, cpu_interval=again.interval)
 
 
 def bars_of(ratios: Sequence[PairedRatio], applies: bool) -> list[BenchBar]:

@@ -71,13 +71,13 @@ class Contestant:
 
 def contestants(names: str) -> tuple[Contestant, ...]:
     """The arms of a comma list. Raises SpecvizError with the nearest name."""
-    found = tuple(_contestant(name.strip()) for name in names.split(",") if name.strip())
-    if not found:
+    arms = tuple(_contestant(name.strip()) for name in names.split(",") if name.strip())
+    if not arms:
         raise SpecvizError(f"--methods names nothing to measure; known: {', '.join((*OURS, *PEERS))}")
-    twice = [arm.name for k, arm in enumerate(found) if arm in found[:k]]
+    twice = [arm.name for k, arm in enumerate(arms) if arm in arms[:k]]
     if twice:
         raise SpecvizError(f"--methods names '{twice[0]}' twice")
-    return found
+    return arms
 
 
 def _contestant(name: str) -> Contestant:
@@ -139,7 +139,7 @@ class BenchSettings:
     @property
     def checked_knobs(self) -> dict[str, dict[str, Any]]:
         """The knobs that were given, by kind, as their methods take them."""
-        return {kind: dict(self.method_knobs(kind)[0].table.check(given)) for kind, given in self.knobs.items()}
+        return {kind: dict(self.method_knobs(kind)[0].table.check(knobs)) for kind, knobs in self.knobs.items()}
 
     @property
     def lookup_length(self) -> int:
@@ -147,10 +147,10 @@ class BenchSettings:
         return int(self.method_knobs("ngram")[1]["ngram_max"])
 
 
-def parse_knobs(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def parse_knobs(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """`("tree.node_budget=16",)` to `{"tree": {"node_budget": "16"}}`. Raises SpecvizError."""
     out: dict[str, dict[str, str]] = {}
-    for text in given:
+    for text in texts:
         place, equals, value = text.partition("=")
         kind, dot, name = place.partition(".")
         if not (equals and dot and name):

@@ -159,10 +159,10 @@ def encoded(prompts: PromptSet, pair: Pair, settings: BenchSettings) -> list[Tok
     adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
     context = min(adapter.context for adapter in adapters)
     chat = wants_chat(pair.target, None)
-    found = [encode_prompt(pair.target.tokenizer, text, chat) if text else [] for text in prompts.texts]
-    fitting = [ids for ids in found if ids and len(ids) + settings.max_new_tokens <= context]
+    encodings = [encode_prompt(pair.target.tokenizer, text, chat) if text else [] for text in prompts.texts]
+    fitting = [ids for ids in encodings if ids and len(ids) + settings.max_new_tokens <= context]
     if not fitting:
-        shortest = min(map(len, found))
+        shortest = min(map(len, encodings))
         raise SpecvizError(
             f"no prompt of '{prompts.source}' fits: the shortest has {shortest} tokens, with {settings.max_new_tokens} "
             f"new ones the context of {context} is exceeded; give shorter prompts or a smaller --max-new-tokens"

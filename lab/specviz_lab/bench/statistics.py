@@ -123,13 +123,13 @@ def check_equal(
         mine, other = of_arm(samples, index), of_arm(samples, names.index(reference))
         keys = sorted(mine.keys() & other.keys())
         pairs = [(key, first_difference(mine[key].tokens, other[key].tokens)) for key in keys]
-        found = [
+        partings = [
             _divergence(key, at, mine[key].tokens, other[key].tokens, prompts, margin)
             for key, at in pairs
             if at is not None
         ]
-        worst = max(found, key=lambda d: d.margin, default=None)
-        out.append(Equality(arm=name, reference=reference, n_equal=len(keys) - len(found), n=len(keys), worst=worst))
+        worst = max(partings, key=lambda d: d.margin, default=None)
+        out.append(Equality(arm=name, reference=reference, n_equal=len(keys) - len(partings), n=len(keys), worst=worst))
     return out
 
 

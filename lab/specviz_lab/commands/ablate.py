@@ -59,7 +59,7 @@ _SECTIONS = {
 @flags.DRAFT
 @shared.machine("one for a small target", show_default=False)
 @shared.OUTPUT
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Take SpecBranch apart: rollback rate and speed-up with and without H-RAD and with and without branches.
 
     Beside SpS, AdaEDL, PEARL and Lookahead on the same prompts and models. Speed-ups stand on two clocks: measured
@@ -71,26 +71,26 @@ def command(**given: Any) -> None:
       specviz lab ablate --knob specbranch.epsilon=0.5 --knob specbranch.k_max=4
       specviz lab ablate --draft-noise 0.4 --prompts questions.jsonl --limit 10
     """
-    settings = _settings(given)
-    page = shared.page_of(given["html"])
+    settings = _settings(options)
+    page = shared.page_of(options["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
     from specviz_lab.bench.ablation import AblationSettings, ablate
     from specviz_lab.bench.report import ablation as words
 
-    question = AblationSettings(settings, tuple(given["ratios"]), given["noise"], given["timed"])
-    report = ablate(question, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    shared.put_out(given, report, words, "specviz lab ablate", page)
+    question = AblationSettings(settings, tuple(options["ratios"]), options["noise"], options["timed"])
+    report = ablate(question, shared.command_line(command, options), (lambda _: None) if options["quiet"] else narrate)
+    shared.put_out(options, report, words, "specviz lab ablate", page)
 
 
-def _settings(given: Mapping[str, Any]) -> BenchSettings:
+def _settings(options: Mapping[str, Any]) -> BenchSettings:
     """Raises SpecvizError for anything that can be known without a model."""
-    check_models(given["target"], given["draft"], True)
+    check_models(options["target"], options["draft"], True)
     for name, option in (("minutes", "minutes"), ("temperature", "temperature"), ("noise", "draft-noise")):
-        if given[name] is not None and not math.isfinite(given[name]):
-            raise SpecvizError(f"--{option} {given[name]} is no number to work with; give a finite one")
-    if not all(map(math.isfinite, given["ratios"])):
+        if options[name] is not None and not math.isfinite(options[name]):
+            raise SpecvizError(f"--{option} {options[name]} is no number to work with; give a finite one")
+    if not all(map(math.isfinite, options["ratios"])):
         raise SpecvizError("--ratio: give finite numbers")
-    settings = shared.settings_of(given, arms=())
+    settings = shared.settings_of(options, arms=())
     _check_knobs(settings)
     return settings
 

@@ -53,7 +53,7 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
     "--exit-layer", type=click.IntRange(1), metavar="N", help="Of hf-early-exit [default: half of the layers]."
 )
 @shared.OUTPUT
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Measure speeds against the library's own loops.
 
     Our methods against generate, assisted generation, prompt lookup and early exit of transformers, and against
@@ -69,42 +69,42 @@ def command(**given: Any) -> None:
       specviz lab bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
       specviz lab bench --identity 100000 --target smollm2 --dtype bfloat16 --onto identity.json
     """
-    if given["identity"] is not None and given["methods"] == DEFAULT:
-        given = {**given, "methods": ",".join(OURS)}
-    if given["onto"] is not None and given["identity"] is None:
+    if options["identity"] is not None and options["methods"] == DEFAULT:
+        options = {**options, "methods": ",".join(OURS)}
+    if options["onto"] is not None and options["identity"] is None:
         raise SpecvizError("--onto keeps a report of --identity; give that too, or leave --onto out")
-    if given["onto"] is not None:
-        shared.check_kept("--onto", given["onto"])
-    settings = _settings(given)
-    page = shared.page_of(given["html"])
+    if options["onto"] is not None:
+        shared.check_kept("--onto", options["onto"])
+    settings = _settings(options)
+    page = shared.page_of(options["html"])
     load_prompts(settings.prompts, settings.limit)  # a bad file is told before torch is imported
-    if given["identity"] is not None:
-        _identity(settings, given, page)
+    if options["identity"] is not None:
+        _identity(settings, options, page)
         return
     from specviz_lab.bench.report import speed as words
     from specviz_lab.bench.speed import bench
 
-    report = bench(settings, shared.command_line(command, given), (lambda _: None) if given["quiet"] else narrate)
-    shared.put_out(given, report, words, "specviz lab bench", page, words.charts)
+    report = bench(settings, shared.command_line(command, options), (lambda _: None) if options["quiet"] else narrate)
+    shared.put_out(options, report, words, "specviz lab bench", page, words.charts)
 
 
-def _identity(settings: BenchSettings, given: Mapping[str, Any], page: Path | None) -> None:
+def _identity(settings: BenchSettings, options: Mapping[str, Any], page: Path | None) -> None:
     """Exit code 1 where anything differs."""
     if settings.shape is not None:
         raise SpecvizError("--identity decodes texts of a model; leave out --shape")
     from specviz_lab.bench.identity import identity
     from specviz_lab.bench.report import identity as words
 
-    tell = (lambda _: None) if given["quiet"] else narrate
-    report = identity(settings, given["identity"], shared.command_line(command, given), tell, given["onto"])
-    shared.put_out(given, report, words, "specviz lab bench --identity", page)
+    tell = (lambda _: None) if options["quiet"] else narrate
+    report = identity(settings, options["identity"], shared.command_line(command, options), tell, options["onto"])
+    shared.put_out(options, report, words, "specviz lab bench --identity", page)
     if report.n_differing or report.n_rows_differing:
         raise SystemExit(1)
 
 
-def _settings(given: Mapping[str, Any]) -> BenchSettings:
+def _settings(options: Mapping[str, Any]) -> BenchSettings:
     """Raises SpecvizError for anything that can be known without a model."""
-    settings = shared.settings_of(given, arms=contestants(given["methods"]))
+    settings = shared.settings_of(options, arms=contestants(options["methods"]))
     _check_shape(settings)
     if settings.minutes is not None and not math.isfinite(settings.minutes):
         raise SpecvizError(f"--minutes {settings.minutes} is no time; give a number, or leave it out for no bound")

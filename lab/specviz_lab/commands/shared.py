@@ -61,12 +61,12 @@ def machine(auto: str, show_default: bool = True) -> flags.Option:
     )
 
 
-def settings_of(given: Mapping[str, Any], **fixed: Any) -> BenchSettings:
+def settings_of(options: Mapping[str, Any], **fixed: Any) -> BenchSettings:
     """What `bench` and `ablate` measure, by the options of the same names. Raises SpecvizError."""
-    same = {each.name: given[each.name] for each in fields(BenchSettings) if each.name in given}
-    checked: dict[str, Any] = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
-    checked |= {"threads": _threads(given["threads"]), "knobs": parse_knobs(given["knobs"])}
-    checked["prompts"] = Path(given["prompts"]) if given["prompts"] else None
+    same = {setting.name: options[setting.name] for setting in fields(BenchSettings) if setting.name in options}
+    checked: dict[str, Any] = {"device": checked_device(options["device"]), "dtype": checked_dtype(options["dtype"])}
+    checked |= {"threads": _threads(options["threads"]), "knobs": parse_knobs(options["knobs"])}
+    checked["prompts"] = Path(options["prompts"]) if options["prompts"] else None
     return BenchSettings(**{**same, **checked, **fixed})
 
 
@@ -100,7 +100,7 @@ def check_kept(option: str, path: Path) -> None:
 
 
 def put_out(
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     report: Any,
     words: ModuleType,
     title: str = "",
@@ -113,12 +113,12 @@ def put_out(
     from specviz.comparison.sheets import page as page_of_sheets
     from specviz.comparison.sheets import print_sheets
 
-    heading, found = words.heading(report), words.sheets(report)
+    heading, parts = words.heading(report), words.sheets(report)
     if page is not None:
         foot = f"{report.command} · {report.wall}"
-        _write(page, page_of_sheets(title, heading, found, foot, charts(report)))
-    if not given["as_json"]:
-        print_sheets(heading, found)
+        _write(page, page_of_sheets(title, heading, parts, foot, charts(report)))
+    if not options["as_json"]:
+        print_sheets(heading, parts)
     click.echo(msgspec.json.encode(report).decode())
 
 
@@ -130,11 +130,11 @@ def _write(path: Path, text: str) -> None:
         raise SpecvizError(f"--html: cannot write '{path}': {error.strerror or error}") from None
 
 
-def command_line(of: click.Command, given: Mapping[str, Any]) -> str:
+def command_line(of: click.Command, options: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
     words = [f"specviz lab {of.name}"]
     for parameter in of.params:
-        value = given.get(str(parameter.name))
+        value = options.get(str(parameter.name))
         if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(of)):
             continue
         if parameter.name in ("html", "as_json", "quiet") or value in (None, ()):

@@ -60,9 +60,9 @@ class Caught:
 def catch(control: WrongRule) -> Caught:
     problem = control.problem
     rounds = rounds_of(problem, control.rule(problem))
-    found = rounds.law(problem.gamma + 1) if control.chained else continued(rounds.first(), problem)
+    broken = rounds.law(problem.gamma + 1) if control.chained else continued(rounds.first(), problem)
     target = law(problem.p, problem.gamma + 1)
-    return Caught(control, total_variation(found, target), deviation(found, target))
+    return Caught(control, total_variation(broken, target), deviation(broken, target))
 
 
 def registered() -> Iterator[WrongRule]:

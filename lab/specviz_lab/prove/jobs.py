@@ -100,8 +100,8 @@ def case_jobs(names: Sequence[str], subjects: Sequence[Subject], layout: str | N
             # A rule that says it is not lossless is no claimant: it stands among the controls.
             if not names and not verifier.lossless:
                 continue
-            for each in [layout] if layout is not None else meant_for(verifier, subject.problem):
-                job = Job(subject, verifier, named("layout", each, LAYOUTS))
+            for kind in [layout] if layout is not None else meant_for(verifier, subject.problem):
+                job = Job(subject, verifier, named("layout", kind, LAYOUTS))
                 why = misfit(verifier, job.problem, job.layout)
                 if why and names:
                     raise SpecvizError(

@@ -235,8 +235,8 @@ def misfit(verifier: Verifier, problem: Problem, layout: DraftLayout) -> str | N
 def meant_for(verifier: Verifier, problem: Problem) -> list[str]:
     """The layouts to show a verifier on: those it is meant for, or all it does not refuse."""
     several = replace(problem, candidates=max(2, problem.candidates))
-    told = [name for name in verifier.layouts or LAYOUTS if name in LAYOUTS]
-    return [name for name in told if not misfit(verifier, several, LAYOUTS[name])]
+    names = [name for name in verifier.layouts or LAYOUTS if name in LAYOUTS]
+    return [name for name in names if not misfit(verifier, several, LAYOUTS[name])]
 
 
 def _width(problem: Problem) -> int:

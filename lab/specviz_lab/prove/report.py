@@ -106,8 +106,8 @@ def _twins(done: Sequence[Done]) -> list[tuple[bool, str]]:
     both = one.keys() & other.keys()
     if any(one[place] != other[place] for place in both):
         return [(False, "hsd and blockwise differ, and must be one rule")]
-    said = f"hsd and blockwise are one rule: the same law of the accepted length ({_count(len(both), 'comparison')})"
-    return [(True, said)] if both else []
+    rule = f"hsd and blockwise are one rule: the same law of the accepted length ({_count(len(both), 'comparison')})"
+    return [(True, rule)] if both else []
 
 
 def _races(done: Sequence[Done]) -> list[tuple[bool, str]]:
@@ -115,8 +115,8 @@ def _races(done: Sequence[Done]) -> list[tuple[bool, str]]:
     shared = [d for d in done if d.job.layout.shared]
     if not shared:
         return []
-    found = [f"{number(shared_by_race(d.proof.problem))} ({d.job.subject.title})" for d in shared]
-    return [(True, f"noise shared by race draws: E[accepted] {', '.join(found)}, in closed form")]
+    shares = [f"{number(shared_by_race(d.proof.problem))} ({d.job.subject.title})" for d in shared]
+    return [(True, f"noise shared by race draws: E[accepted] {', '.join(shares)}, in closed form")]
 
 
 def _off(proof: Proof) -> str:
@@ -175,7 +175,7 @@ def as_object(done: Done) -> dict[str, Any]:
     def told(*names: str, form: Callable[[Any], Any] = float) -> dict[str, Any]:
         return {name: None if (value := getattr(proof, name)) is None else form(value) for name in names}
 
-    found = {
+    document = {
         "case": done.job.subject.case,
         "verifier": proof.verifier,
         "law": _law(proof.law, float),
@@ -194,8 +194,8 @@ def as_object(done: Done) -> dict[str, Any]:
     }
     if proof.exact:
         lengths = [str(x) for x in proof.accepted_law]
-        found["exact"] = {"law": _law(proof.law, str), "accepted_law": lengths, **told(*_NUMBERS, form=str)}
-    return found
+        document["exact"] = {"law": _law(proof.law, str), "accepted_law": lengths, **told(*_NUMBERS, form=str)}
+    return document
 
 
 def control_object(caught: Caught) -> dict[str, Any]:

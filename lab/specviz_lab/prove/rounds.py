@@ -133,10 +133,10 @@ class RoundPlayer(Generic[R]):
         key = (seen, _moved(known, -back))
         if key not in self.seen:
             self.seen[key] = self._enumerate(*key, 1)
-        found = self.seen[key]
-        if not back or not any(learnt for _, learnt in found):
-            return found
-        return {(result, _moved(learnt, back)): share for (result, learnt), share in found.items()}
+        earlier = self.seen[key]
+        if not back or not any(learnt for _, learnt in earlier):
+            return earlier
+        return {(result, _moved(learnt, back)): share for (result, learnt), share in earlier.items()}
 
     def _enumerate(self, text: tuple[int, ...], known: Known, round_: int) -> dict[tuple[R, Known], Any]:
         out: dict[tuple[R, Known], Any] = {}

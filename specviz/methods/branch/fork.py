@@ -98,9 +98,9 @@ class BranchDrafter:
         """
         asked = self.knobs.get("branch_len", PARALLEL)
         if asked == AUTO_LEN and self.target_ns is not None:
-            first, each = self.rows.typical_ns(1), self.rows.typical_ns(k)
-            if first is not None and each is not None:
-                asked = auto_branch_len(self.target_ns, first, each, known)
+            first, row_ns = self.rows.typical_ns(1), self.rows.typical_ns(k)
+            if first is not None and row_ns is not None:
+                asked = auto_branch_len(self.target_ns, first, row_ns, known)
         wanted = longest if asked in (AUTO_LEN, PARALLEL) else min(longest, asked)
         return max(1, min(wanted, 1 + self.rows.free(len(self.flight.pending)) // k))
 

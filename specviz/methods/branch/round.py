@@ -238,9 +238,9 @@ class BranchOutcome:
         assert seen.outcome is not None
         heads = set(flight.ids(nodes[0] for nodes in flight.branches))
         tests = [
-            MatchTest(token=seen.draft.tokens[made.step.node], thr=float(made.step.threshold), u=made.u, ok=made.passed)
-            for made in seen.outcome.steps
-            if isinstance(made, TestResult) and seen.draft.ids[made.step.node] in heads
+            MatchTest(token=seen.draft.tokens[step.step.node], thr=float(step.step.threshold), u=step.u, ok=step.passed)
+            for step in seen.outcome.steps
+            if isinstance(step, TestResult) and seen.draft.ids[step.step.node] in heads
         ]
         mass = None
         if seen.target_probs is not None:

@@ -36,10 +36,10 @@ def part_folder(name: str, meaning: str, default: Sequence[str] = ()) -> KnobSpe
 
 def single(knobs: Mapping[str, Any], name: str) -> str | None:
     """The one text of a knob, None when it has none. Raises KnobError for several: only one can be meant."""
-    given: list[str] = knobs[name]
-    if len(given) > 1:
-        raise KnobError(f"knob {name}: {len(given)} were given, only one can be used; give one of them")
-    return given[0] if given else None
+    texts: list[str] = knobs[name]
+    if len(texts) > 1:
+        raise KnobError(f"knob {name}: {len(texts)} were given, only one can be used; give one of them")
+    return texts[0] if texts else None
 
 
 def words(texts: Sequence[str]) -> list[str]:
@@ -79,27 +79,27 @@ HEADS = Part("set of Medusa heads", "specviz train medusa", "medusa")
 
 def ints(name: str, texts: list[str], most: int = MOST_CHILDREN) -> tuple[int, ...]:
     """Four whole numbers 0..`most` of a knob such as `2,4,10,0`; empty when nothing is given. Raises KnobError."""
-    found = words(texts)
-    if not found:
+    values = words(texts)
+    if not values:
         return ()
-    if len(found) != N_BUCKETS or not all(word.isdecimal() and int(word) <= most for word in found):
+    if len(values) != N_BUCKETS or not all(word.isdecimal() and int(word) <= most for word in values):
         raise KnobError(
-            f"knob {name}: '{', '.join(found)}' is not {N_BUCKETS} whole numbers in 0..{most}, one a rank bucket; "
+            f"knob {name}: '{', '.join(values)}' is not {N_BUCKETS} whole numbers in 0..{most}, one a rank bucket; "
             "for example 2,4,10,0"
         )
-    return tuple(int(word) for word in found)
+    return tuple(int(word) for word in values)
 
 
 def reals(name: str, texts: list[str]) -> tuple[float, ...]:
     """Four numbers of a knob such as `0,0,.5,.5`; zeros when nothing is given. Raises KnobError."""
-    found = words(texts)
+    numbers = words(texts)
     try:
-        values = tuple(float(word) for word in found)
+        values = tuple(float(word) for word in numbers)
     except ValueError:
         values = (float("nan"),)
     if values and (len(values) != N_BUCKETS or not all(abs(value) <= 1e6 for value in values)):
         raise KnobError(
-            f"knob {name}: '{', '.join(found)}' is not {N_BUCKETS} numbers, one a rank bucket; for example 0,0,0.5,0.5"
+            f"knob {name}: '{', '.join(numbers)}' is not {N_BUCKETS} numbers, one a rank bucket; as 0,0,0.5,0.5"
         )
     return values or (0.0,) * N_BUCKETS
 

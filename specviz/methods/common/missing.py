@@ -21,14 +21,14 @@ def missing(method: Method, pair: Pair) -> Missing | None:
 
 def missing_part(part: Part, target: ModelAdapter) -> Missing | None:
     """Whether a trained part lies with the target, made for its very weights."""
-    found = [folder for folder in shipped(target, part.beside, part.beside) if _made_for(folder, target)]
-    if any((folder / part.file).is_file() for folder in found):
+    folders = [folder for folder in shipped(target, part.beside, part.beside) if _made_for(folder, target)]
+    if any((folder / part.file).is_file() for folder in folders):
         return None
     name, folder = named(target), Path(str(named(target))).is_dir()
     return Missing(
         why=f"no {part.what} for the target {target.name}",
-        command=part.command(name, folder, bool(found)),
-        then="" if (name and folder) or found else f"--{part.knob} {part.beside}",
+        command=part.command(name, folder, bool(folders)),
+        then="" if (name and folder) or folders else f"--{part.knob} {part.beside}",
         knob=part.knob,
     )
 
@@ -49,13 +49,13 @@ def shipped(
     may be another model's: compare fingerprints before loading.
     """
     own = str(getattr(target.model, "name_or_path", "") or "")
-    found = [*sorted(_pair().glob(embedded)), *([Path(own)] if own and loose else ())]
-    found += sorted(Path(own).glob(beside)) if own and Path(own).is_dir() else ()
+    folders = [*sorted(_pair().glob(embedded)), *([Path(own)] if own and loose else ())]
+    folders += sorted(Path(own).glob(beside)) if own and Path(own).is_dir() else ()
     brought = [
         path for name in dict.fromkeys((beside, embedded)) for path in sorted(shipped_models().glob(f"*/{name}"))
     ]
-    found += [path for path in brought if path.parent != _pair()]
-    return [folder for folder in found if (folder / file).is_file()]
+    folders += [path for path in brought if path.parent != _pair()]
+    return [folder for folder in folders if (folder / file).is_file()]
 
 
 def _pair() -> Path:
@@ -65,7 +65,7 @@ def _pair() -> Path:
 def _made_for(folder: Path, target: ModelAdapter) -> bool:
     """Whether its config names this target; one that cannot be read is none, and is told of where it is loaded."""
     try:
-        given = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(given, dict) and made_for(given.get("target"), target)
+    return isinstance(config, dict) and made_for(config.get("target"), target)

@@ -41,15 +41,15 @@ class RowConfidence:
 
     @classmethod
     def told(
-        cls, rows: list[int], layer: int, logits: Tensor, temp: float, told: Sequence[Sequence[float]]
+        cls, rows: list[int], layer: int, logits: Tensor, temp: float, features: Sequence[Sequence[float]]
     ) -> "list[RowConfidence]":
         """The same, of rows whose `numbers` are read."""
-        found: list[RowConfidence] = []
-        for k, (row, values) in enumerate(zip(rows, told, strict=True)):
+        confidences: list[RowConfidence] = []
+        for k, (row, values) in enumerate(zip(rows, features, strict=True)):
             conf, raw, top1, *more = values
             top2, margin, entropy = (int(more[0]), more[1], more[2]) if more else (None, None, None)
-            found.append(cls(row, layer, logits[k : k + 1], temp, conf, raw, int(top1), top2, margin, entropy))
-        return found
+            confidences.append(cls(row, layer, logits[k : k + 1], temp, conf, raw, int(top1), top2, margin, entropy))
+        return confidences
 
     @property
     def log_raw(self) -> float:

@@ -31,13 +31,13 @@ class TreeCost:
         """How many of the likeliest nodes to send, at most `most`, and tokens a pass's time then. `chances`: that the
         text goes through a node, likeliest first. One is always sent: it costs next to nothing, and shows what the
         drafter said."""
-        committed, found = 1.0, (0, 0.0)
+        committed, best = 1.0, (0, 0.0)
         for n, chance in enumerate(chances[:most], 1):
             committed += chance
             rate = committed / self.of(n, calls)
-            if rate > found[1]:
-                found = n, rate
-        return found
+            if rate > best[1]:
+                best = n, rate
+        return best
 
     def paying(
         self, chances: Sequence[float], hoped: Mapping[int, Sequence[float]], calls: int, most: int
@@ -58,9 +58,9 @@ def chances(tree: ScoredTree[N]) -> list[float]:
 def hoped(tree: ScoredTree[N], nodes: Sequence[int], levels: int) -> dict[int, list[float]]:
     """What the best nodes below some nodes, one a level, may get: of what their children leave."""
     left = {node: math.exp(tree.cum(node)) for node in nodes}
-    for each in tree.nodes:
-        if each.parent in left:
-            left[each.parent] -= math.exp(each.cum)
+    for grown in tree.nodes:
+        if grown.parent in left:
+            left[grown.parent] -= math.exp(grown.cum)
     rates = {node: math.exp(tree.cum(node) / tree.depth(node)) for node in nodes}
     return {node: [max(0.0, left[node]) * rates[node] ** n for n in range(1, levels + 1)] for node in nodes}
 
@@ -78,8 +78,8 @@ class PayingLevels(Levels):
 
     def next(self) -> list[int]:
         """Of the nodes that would be expanded, those that pay."""
-        found = hoped(self, super().next(), 1)
-        paying = self.cost.paying(chances(self), found, self.calls, self.most)
+        chosen = hoped(self, super().next(), 1)
+        paying = self.cost.paying(chances(self), chosen, self.calls, self.most)
         self.calls += bool(paying)
-        self.unpaid = bool(found) and not paying
+        self.unpaid = bool(chosen) and not paying
         return paying

@@ -57,8 +57,8 @@ class MaskedBlock(PairDrafter):
         chances = wide(network.sureness(states, logits)).sigmoid().cumprod(0)
         spread = self.trained.vocabulary.spread(logits)
         ctx.counters.n_syncs += 2
-        told, sure = fetch(numbers(spread, 1.0, ctx.level == "full"), chances)
-        return RowConfidence.told([*range(len(states))], 0, spread, 1.0, told), sure
+        facts, sure = fetch(numbers(spread, 1.0, ctx.level == "full"), chances)
+        return RowConfidence.told([*range(len(states))], 0, spread, 1.0, facts), sure
 
     def _verified(
         self, ctx: Context, tree: DraftTree, looks: list[RowConfidence], chances: list[float]

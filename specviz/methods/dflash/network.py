@@ -46,8 +46,8 @@ class SureHead(nn.Module):
 
     def forward(self, states: Tensor, logits: Tensor) -> Tensor:
         """The logit `[..]` of the chance to be kept, from normed states `[.., width]` and logits `[.., V_d]`."""
-        told = summary(logits).to(states.dtype)
-        out: Tensor = self.up(nn.functional.silu(self.down(torch.cat([states, told], -1))))
+        summarised = summary(logits).to(states.dtype)
+        out: Tensor = self.up(nn.functional.silu(self.down(torch.cat([states, summarised], -1))))
         return out[..., 0]
 
 

@@ -133,8 +133,8 @@ class Chains(ModelDrafter):
     ) -> tuple[list[int], int | None]:
         """One more token for every chain: the new ends, and the main chain's among them (None: it is over)."""
         grow.open(ends)
-        made = [(parent, grow.child(parent)) for parent in ends]
-        alive = [node for _, node in made if node is not None and not grow.tree.ends(node)]
-        first = made[0][1] if main is not None and made else None
+        children = [(parent, grow.child(parent)) for parent in ends]
+        alive = [node for _, node in children if node is not None and not grow.tree.ends(node)]
+        first = children[0][1] if main is not None and children else None
         main = first if first in alive else None
         return alive + ([main] * fresh if self.branching and main is not None else []), main

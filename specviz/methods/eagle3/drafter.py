@@ -109,17 +109,17 @@ class EagleNetwork(nn.Module):
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`conditions`, `begin` and `forward`."""
         width = self.shape.layer.width
-        given, embedded = call.table(width if later else self.shape.n_features), call.table(width)
+        inputs, embedded = call.table(width if later else self.shape.n_features), call.table(width)
         read, stream, out = call.table(2 * width), call.table(width), call.table(width, *((1, 0) if later else (0, 1)))
         if later:
-            call.copy(given, stream)
+            call.copy(inputs, stream)
         else:
-            call.through(given, stream, self.fc)
+            call.through(inputs, stream, self.fc)
         call.normed(embedded, read, self.norm_token)
         call.normed(stream, read, self.layer.norm_attention, width)
         call.decoded(stream, self.layer, 0, out, read)
         call.copy(stream, out, RowChoice.LAST)
-        return CallTables(given, embedded, out)
+        return CallTables(inputs, embedded, out)
 
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
@@ -146,16 +146,16 @@ class EagleConfig(LayerConfig):
 Trained = AnyTrained[EagleConfig, EagleNetwork]
 
 
-def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[EagleConfig, Tensors]:
+def _published(folder: Path, config: dict[str, Any], adapter: ModelAdapter) -> tuple[EagleConfig, Tensors]:
     """A released checkpoint; which weights its target has is not known."""
-    sizes = published.eagle_sizes(folder, given, adapter)
+    sizes = published.eagle_sizes(folder, config, adapter)
     tensors = published.eagle_tensors(folder, read_tensors(folder, OPTION, adapter.device), adapter)
     sizes["vocab"] = min(sizes["vocab"], adapter.vocab)
     if "d2t" not in tensors and sizes["draft_vocab"] >= adapter.vocab:  # padded rows stand for no token
         head = tensors["head.weight"]
         tensors["head.weight"] = head[: adapter.vocab] if head.dim() else head
         sizes["draft_vocab"] = adapter.vocab
-    name = published.name_of(folder, given)
+    name = published.name_of(folder, config)
     return EagleConfig(target="", target_name=name, target_layers=adapter.n_layers, **sizes), tensors
 
 
@@ -222,25 +222,25 @@ class LevelRunner(BlockRunner):
         self.logits: list[Tensor] = []
 
     def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
-        found = [(n, self.levels.nodes[n]) for n in self.levels.next()]
-        return [(n, self._start(node.token, node.depth, node.row, 0)) for n, node in found]
+        starts = [(n, self.levels.nodes[n]) for n in self.levels.next()]
+        return [(n, self._start(node.token, node.depth, node.row, 0)) for n, node in starts]
 
     def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
         """Children of expanded nodes, from one call's states `[n, 1, width]`."""
         _, logits = self.calls.said(h[:, 0], self.trained.network.said)
-        paths = [self.levels.path(made.node) for made in level]
+        paths = [self.levels.path(call.node) for call in level]
         ranked = best(self.ctx, self.trained.vocabulary, logits, paths, self.levels.k)
         if ranked is None:
             return False
-        self.levels.offer([made.node for made in level], ranked)
+        self.levels.offer([call.node for call in level], ranked)
         self.logits += list(logits)
         return True
 
     def note(self, draft: Draft, pace: CallCosts) -> None:
         """Leave calls and tree on record; node numbers become ids."""
-        for number, made in enumerate(self.made):
-            node_id = ROOT if made.node == ROOT else draft.nodes[made.node].id
-            self.ctx.note(made.record(number, node_id))
+        for number, call in enumerate(self.made):
+            node_id = ROOT if call.node == ROOT else draft.nodes[call.node].id
+            self.ctx.note(call.record(number, node_id))
         children = Counter(node.row for node in self.levels.nodes)
         widths = count_widths([children[row] for row in range(len(self.levels.rows))])
         tree = TreeMade(n_raw=len(self.levels.nodes), n_merged=0, n_kept=len(draft), widths=widths, buckets=[])

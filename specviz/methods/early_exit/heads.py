@@ -176,8 +176,8 @@ def opened(folder: Path, adapter: ModelAdapter) -> tuple[ExitHeadConfig, dict[st
 
     Raises ModelError in one line where they are no heads, or not of this target.
     """
-    given = KIND.given(folder)
-    config = _tuned_lens(folder, given, adapter) if "lens_type" in given else KIND.parsed(folder, given)
+    card = KIND.given(folder)
+    config = _tuned_lens(folder, card, adapter) if "lens_type" in card else KIND.parsed(folder, card)
     KIND.refuse_others(folder, config, adapter, owned=bool(config.target))
     tensors = KIND.tensors(folder, adapter.device, SHORTLIST)
     if SHORTLIST in tensors:
@@ -196,16 +196,16 @@ def _shortlist(folder: Path, ids: Tensor, vocab: int) -> Tensor:
     return ids.long()
 
 
-def _tuned_lens(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> ExitHeadConfig:
+def _tuned_lens(folder: Path, config: dict[str, Any], adapter: ModelAdapter) -> ExitHeadConfig:
     """A published tuned lens: translator l corrects the state after l layers. It names its base, not its weights."""
-    if given["lens_type"] != "linear_tuned_lens":
-        raise ModelError(f"--heads {folder}: lens_type '{given['lens_type']}' is unknown; known: linear_tuned_lens")
-    n_layers, width = given.get("num_hidden_layers"), given.get("d_model")
+    if config["lens_type"] != "linear_tuned_lens":
+        raise ModelError(f"--heads {folder}: lens_type '{config['lens_type']}' is unknown; known: linear_tuned_lens")
+    n_layers, width = config.get("num_hidden_layers"), config.get("d_model")
     if not isinstance(n_layers, int) or not isinstance(width, int):
         raise ModelError(f"--heads {folder}: config.json of a tuned lens needs num_hidden_layers and d_model")
     return ExitHeadConfig(
         target="",
-        target_name=str(given.get("base_model_name_or_path")),
+        target_name=str(config.get("base_model_name_or_path")),
         n_layers=n_layers,
         width=width,
         vocab=adapter.vocab,

@@ -207,16 +207,16 @@ def exit_table(
 @torch.inference_mode()
 def _block(target: Model, heads: Heads, rows: ForwardBatch, tokens: list[int], layers: list[int]) -> list[ExitTable]:
     rows.add_line(tokens)
-    found: list[ExitTable] = []
+    tables: list[ExitTable] = []
     for layer in sorted(layers):
         logits = heads.logits(layer, rows.climb(layer)[0])
         top1, conf = fetch(logits.argmax(-1), confidences(logits, layer, target.n_layers))
-        found += [
+        tables += [
             ExitTable(pos=rows.position(row), layer=layer, top1=top1[row], conf=[six(c) for c in conf[row]])
             for row in range(len(rows))
         ]
     rows.climb(target.n_layers)
-    return found
+    return tables
 
 
 AT_ONCE = 1 << 17  # logits that are annealed at once: more do not stay in a processor's cache

@@ -78,15 +78,15 @@ def layers(texts: Sequence[str], n_layers: int | None = None, advised: Sequence[
 
     Without `n_layers` the words are only read: shares come out empty.
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     for word in words(texts if advised else [text.replace(AUTO, UNADVISED) for text in texts]):
         named = advised if word == AUTO else layers_named(word, n_layers)
         if named is None:
             raise KnobError(
                 f"knob exit_layers: '{word[:40]}' is no layer; give numbers from 1, shares such as L/4, or auto"
             )
-        found |= set(named)
-    return sorted(layer for layer in found if n_layers is None or layer < n_layers)
+        numbers |= set(named)
+    return sorted(layer for layer in numbers if n_layers is None or layer < n_layers)
 
 
 def fitted(spec: KnobSpec, n_layers: int, depth: float, advised: Sequence[int] = ()) -> KnobSpec:

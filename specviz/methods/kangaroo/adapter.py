@@ -55,7 +55,7 @@ class AdapterShape:
 
     @property
     def config(self) -> LlamaConfig:
-        made = LlamaConfig(
+        config = LlamaConfig(
             hidden_size=self.width,
             num_attention_heads=self.n_heads,
             num_key_value_heads=self.n_heads,
@@ -65,18 +65,18 @@ class AdapterShape:
             max_position_embeddings=self.context,
             rope_parameters=dict(self.rope),
         )
-        made._attn_implementation = NAME
-        return made
+        config._attn_implementation = NAME
+        return config
 
 
 def _rope(config: Any) -> dict[str, Any]:
     """Rotary parameters like the target's; those of its global layers where it has several, plain ones without."""
-    given = getattr(config, "rope_parameters", None) or {}
-    given = given.get("full_attention", given)
-    theta = float(given.get("rope_theta", 10_000.0))
-    if given.get("rope_type") not in _SCALED:
+    parameters = getattr(config, "rope_parameters", None) or {}
+    parameters = parameters.get("full_attention", parameters)
+    theta = float(parameters.get("rope_theta", 10_000.0))
+    if parameters.get("rope_type") not in _SCALED:
         return {"rope_type": "default", "rope_theta": theta}
-    return {name: value for name, value in given.items() if name != "partial_rotary_factor"}
+    return {name: value for name, value in parameters.items() if name != "partial_rotary_factor"}
 
 
 class Adapter(nn.Module):

@@ -146,9 +146,9 @@ class TextReader:
     def fresh(self, text: Sequence[int]) -> list[Ngram]:
         """Those that the text holds since the last call, in its order."""
         end = max(self.n_read, len(text) - self.size + 1)
-        found = [tuple(text[i : i + self.size]) for i in range(self.n_read, end)]
+        grams = [tuple(text[i : i + self.size]) for i in range(self.n_read, end)]
         self.n_read = end
-        return [(tokens[0], tokens[1:]) for tokens in found if self.eos.isdisjoint(tokens)]
+        return [(tokens[0], tokens[1:]) for tokens in grams if self.eos.isdisjoint(tokens)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +236,8 @@ class Lookahead(Drafter):
         first = self._reader is None
         if self._reader is None:
             self._reader = TextReader(self.length, ctx.eos)
-        found = self.pool.learn(self._reader.fresh(ctx.tokens))
-        return added if first else added + found  # the prompt's are nobody's round
+        fresh = self.pool.learn(self._reader.fresh(ctx.tokens))
+        return added if first else added + fresh  # the prompt's are nobody's round
 
     def _grow(self, ctx: Context) -> int:
         """Begin the window, or move it by what the round before showed; n-grams new to the pool."""

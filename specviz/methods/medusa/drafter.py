@@ -102,14 +102,14 @@ class MedusaConfig:
 Trained = AnyTrained[MedusaConfig, MedusaHeads]
 
 
-def _published(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> tuple[MedusaConfig, Tensors]:
+def _published(folder: Path, document: dict[str, Any], adapter: ModelAdapter) -> tuple[MedusaConfig, Tensors]:
     """Released heads; which weights their target has is not known, and a table of ranks is ours or a stand-in."""
     tensors = published.medusa_tensors(folder, read_tensors(folder, OPTION, adapter.device))
     heads, vocab, width = tensors["outer"].shape
     counted = (folder / NAME).is_file()  # by specviz train static-tree
     config = MedusaConfig(
         target="",
-        target_name=published.name_of(folder, given),
+        target_name=published.name_of(folder, document),
         target_layers=adapter.n_layers,
         target_width=width,
         vocab=min(vocab, adapter.vocab),
@@ -178,10 +178,10 @@ class Medusa(Drafter):
         if ctx.level != "none":
             took = time.perf_counter_ns() - began
             ctx.note(Block(start=0, node=ROOT, chain=[], kv_len=0, batch=1, dur_ns=took))
-            made = Counter(tree.parent(node) for node in range(len(tree)))
-            widths = count_widths([*made.values()])
-            told = TreeMade(n_raw=len(tree), n_merged=0, n_kept=len(tree), widths=widths, buckets=[])
-            ctx.note(self.pace.of(told, ctx.counters.n_draft_calls))
+            n_children = Counter(tree.parent(node) for node in range(len(tree)))
+            widths = count_widths([*n_children.values()])
+            fact = TreeMade(n_raw=len(tree), n_merged=0, n_kept=len(tree), widths=widths, buckets=[])
+            ctx.note(self.pace.of(fact, ctx.counters.n_draft_calls))
         return tree.draft("full" if 0 <= len(paths) < budget else "budget")
 
     def _grow(self, ctx: Context, tree: DraftTree, paths: list[RankPath], ranked: list[Ranked], logits: Tensor) -> None:

@@ -76,14 +76,14 @@ class MtpNetwork(nn.Module):
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`begin` and `forward`."""
         width = self.shape.width
-        given, embedded, both, rows = call.table(width), call.table(width), call.table(2 * width), call.table(width)
+        states, embedded, both, rows = call.table(width), call.table(width), call.table(2 * width), call.table(width)
         out = call.table(width, *((1, 0) if later else (0, 1)))
         call.normed(embedded, both, self.norm_token)
-        call.normed(given, both, self.norm_condition, width)
+        call.normed(states, both, self.norm_condition, width)
         call.through(both, rows, self.fuse)
         call.decoded(rows, self.layer, 0, out)
         call.copy(rows, out, RowChoice.LAST)
-        return CallTables(given, embedded, out)
+        return CallTables(states, embedded, out)
 
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""

@@ -66,12 +66,12 @@ class Laws:
     @classmethod
     def cat(cls, parts: "Sequence[Laws]") -> "Laws":
         """One after another. The tensors are new ones, fit for training."""
-        ids = None if parts[0].ids is None else torch.cat([each.ids for each in parts if each.ids is not None])
+        ids = None if parts[0].ids is None else torch.cat([part.ids for part in parts if part.ids is not None])
         return cls(
-            torch.cat([each.probs for each in parts]),
+            torch.cat([part.probs for part in parts]),
             ids,
-            torch.cat([each.best for each in parts]),
-            torch.cat([each.known for each in parts]),
+            torch.cat([part.best for part in parts]),
+            torch.cat([part.known for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -194,7 +194,7 @@ class QueryCollector:
     _spoke: list[_Spoke] = field(default_factory=list)
     _surprise: list[Tensor] = field(default_factory=list)  # log-probability of the token at a rejection
 
-    def observe(self, seen: Observation, growth: GrowingTree | None, made: Sequence[BlockCall]) -> None:
+    def observe(self, seen: Observation, growth: GrowingTree | None, calls: Sequence[BlockCall]) -> None:
         """A round, or a part of the prefill, is over. `growth` None: nothing was drafted."""
         n_before = len(self._tokens)
         if seen.features:
@@ -210,27 +210,34 @@ class QueryCollector:
         rows = [node + 1 for node in path][: len(seen.tokens)]
         self._laws.append(Laws.of(seen.logits[rows], self.vocabulary))
         if growth is not None:
-            self._slots(seen, growth, made, n_before)
+            self._slots(seen, growth, calls, n_before)
 
-    def _slots(self, seen: Observation, growth: GrowingTree, made: Sequence[BlockCall], n_before: int) -> None:
+    def _slots(self, seen: Observation, growth: GrowingTree, calls: Sequence[BlockCall], n_before: int) -> None:
         """The slots at committed places, and how likely the token was held where drafted ones were rejected."""
         assert seen.outcome is not None
         ids = [ROOT, *(seen.draft.ids[node] for node in seen.outcome.accepted)]
         depth_of = {node: depth for depth, node in enumerate(ids)}
         lost = seen.outcome.kind == "recovered"  # behind a path that was kept to its end nothing was rejected
         last: tuple[Tensor, int] | None = None
-        for each in growth.expansions:
-            node = ROOT if each.parent == ROOT else seen.draft.nodes[each.parent].id
+        for expansion in growth.expansions:
+            node = ROOT if expansion.parent == ROOT else seen.draft.nodes[expansion.parent].id
             depth = depth_of.get(node)
             if depth is None or depth >= len(seen.tokens):
                 continue
-            block = made[each.start]
+            block = calls[expansion.start]
             assert block.h is not None
             self._spoke.append(
-                _Spoke(block.h[each.slot], n_before - 1, each.block, each.slot, n_before + depth, block.order)
+                _Spoke(
+                    block.h[expansion.slot],
+                    n_before - 1,
+                    expansion.block,
+                    expansion.slot,
+                    n_before + depth,
+                    block.order,
+                )
             )
             if lost and depth == len(ids) - 1 and block.logits is not None:
-                last = block.logits[each.slot], seen.tokens[depth]
+                last = block.logits[expansion.slot], seen.tokens[depth]
         if last is not None:
             self._surprise.append(self._log_prob(*last))
 
@@ -271,21 +278,21 @@ class QueryCollector:
             max(0, self._first - cut),
             torch.tensor(held, device=features.device),
         )
-        spoke = [each for each in self._spoke if each.pair >= cut and each.row >= places.start]
-        states = torch.stack([each.state for each in spoke])
-        written = torch.tensor([tokens[each.row + 1] for each in spoke], device=features.device)
+        spoke = [slot for slot in self._spoke if slot.pair >= cut and slot.row >= places.start]
+        states = torch.stack([slot.state for slot in spoke])
+        written = torch.tensor([tokens[slot.row + 1] for slot in spoke], device=features.device)
         ids, there = self.vocabulary.find(written)
         return [
             Slot(
                 lesson,
                 state,
-                each.pair - cut,
-                each.block,
-                each.slot,
-                each.row - places.start,
+                slot.pair - cut,
+                slot.block,
+                slot.slot,
+                slot.row - places.start,
                 token,
-                held[each.row - places.start],
-                each.order,
+                held[slot.row - places.start],
+                slot.order,
             )
-            for each, state, token in zip(spoke, states, fetch(torch.where(there, ids, -1))[0], strict=True)
+            for slot, state, token in zip(spoke, states, fetch(torch.where(there, ids, -1))[0], strict=True)
         ]

@@ -170,7 +170,7 @@ class OnlineTrainer:
                 weights = self.learner.full(self.memory.slots[-1].lesson, steps, rate)
         except torch.OutOfMemoryError:  # serving goes on without it, and learns what trying costs
             return Try({}, None, self._since(began), None, None)
-        if not all(bool(each.isfinite().all()) for each in weights.values()):
+        if not all(bool(weight.isfinite().all()) for weight in weights.values()):
             self.learner.forget(kind)
             return Try(weights, None, self._since(began), None, None)
         network = self.learner.built(weights)
@@ -261,14 +261,14 @@ class Replays:
         replays = [self._skip(), *(self._of(kind) for kind in KINDS if kind in self.tutor.bandit.arms)]
         stood = replays[0].next_length
         saves = self.tutor.bandit.served.saves
-        for each in replays:
-            if each.measured_gain is not None:
-                each.profit = six(saves(each.measured_gain, self.setting.horizon) - each.seconds)
-            if each.next_length is not None and stood is not None:
-                each.next_profit = six(saves(each.next_length - stood, self.setting.horizon) - each.seconds)
+        for replay in replays:
+            if replay.measured_gain is not None:
+                replay.profit = six(saves(replay.measured_gain, self.setting.horizon) - replay.seconds)
+            if replay.next_length is not None and stood is not None:
+                replay.next_profit = six(saves(replay.next_length - stood, self.setting.horizon) - replay.seconds)
         record.replays = replays
-        record.replay_regret = regret(self.done.action, {each.action: each.profit for each in replays})
-        record.next_regret = regret(self.done.action, {each.action: each.next_profit for each in replays})
+        record.replay_regret = regret(self.done.action, {replay.action: replay.profit for replay in replays})
+        record.next_regret = regret(self.done.action, {replay.action: replay.next_profit for replay in replays})
 
     def _skip(self) -> AdaptReplay:
         tutor = self.tutor

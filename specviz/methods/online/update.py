@@ -46,7 +46,7 @@ class Learner:
         self.network = self.base = network
         self.embed = embed
         self.weights = self.base_weights = _wide(network)
-        self.anchor: Weights = {name: each.clone() for name, each in self.weights.items()}
+        self.anchor: Weights = {name: weight.clone() for name, weight in self.weights.items()}
         self.version = 0
         self._shadow = copy.deepcopy(network).to(_wide_dtype(network)).requires_grad_(True)
         self._optimizers = {
@@ -56,7 +56,7 @@ class Learner:
     def _moved(self, kind: Kind) -> dict[str, nn.Parameter]:
         """The shadow's parameters that an action trains."""
         every = self._shadow.named_parameters()
-        return {name: each for name, each in every if kind == "full" or name.startswith(_HEADS)}
+        return {name: weight for name, weight in every if kind == "full" or name.startswith(_HEADS)}
 
     def head(self, slots: Sequence[Slot], steps: int, rate: float = RATES["head"]) -> Weights:
         """New output and rank heads from the states of slots; nothing is applied."""
@@ -81,32 +81,32 @@ class Learner:
             group["lr"] = rate
         with torch.inference_mode(False), torch.enable_grad():
             with torch.no_grad():
-                for name, each in shadow.named_parameters():
-                    each.copy_(self.weights[name])
-                    each.requires_grad_(name in moved)
+                for name, weight in shadow.named_parameters():
+                    weight.copy_(self.weights[name])
+                    weight.requires_grad_(name in moved)
             for _ in range(steps):
-                pull = sum(((each - self.anchor[name]) ** 2).sum() for name, each in moved.items())
+                pull = sum(((weight - self.anchor[name]) ** 2).sum() for name, weight in moved.items())
                 total = loss(shadow) + PULL * pull
                 optimizer.zero_grad()
                 total.backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(moved.values(), CLIP)
                 optimizer.step()
-        return {name: each.detach().clone() for name, each in moved.items()}
+        return {name: weight.detach().clone() for name, weight in moved.items()}
 
     def built(self, weights: Weights) -> BlockNetwork:
         """The network with these weights in place of its own; the others are shared with it."""
-        shared = {id(each): each for name, each in self.network.named_parameters() if name not in weights}
+        shared = {id(weight): weight for name, weight in self.network.named_parameters() if name not in weights}
         with torch.inference_mode(False), torch.no_grad():
-            made = copy.deepcopy(self.network, shared)
-            for name, each in weights.items():
-                made.get_parameter(name).copy_(each)
-        return made
+            network = copy.deepcopy(self.network, shared)
+            for name, weight in weights.items():
+                network.get_parameter(name).copy_(weight)
+        return network
 
     def keep(self, weights: Weights, network: BlockNetwork) -> None:
         """An update that was measured and is fit: `network` is `built(weights)`."""
         self._put({**self.weights, **weights}, network)
-        for name, each in weights.items():
-            self.anchor[name] = self.anchor[name] + ANCHOR_RATE * (each - self.anchor[name])
+        for name, weight in weights.items():
+            self.anchor[name] = self.anchor[name] + ANCHOR_RATE * (weight - self.anchor[name])
 
     def reset(self, to: Literal["anchor", "base"]) -> None:
         """Back to the running average of accepted weights, or to those that came from disk. Moments begin anew."""
@@ -185,10 +185,10 @@ def pair_states(network: BlockNetwork, embed: Embed, lesson: QueryBatch) -> Tens
     with torch.no_grad():
         embedded = embed(lesson.tokens)  # the target's, frozen: no gradient may reach it
     anchors = torch.zeros(1, 1, dtype=torch.long, device=lesson.tokens.device)
-    made: Tensor = packed(network, lambda _: embedded[None], lesson.features[None], lesson.tokens[None], anchors, ())[
+    states: Tensor = packed(network, lambda _: embedded[None], lesson.features[None], lesson.tokens[None], anchors, ())[
         0
     ][0]
-    return made
+    return states
 
 
 def coverage(network: BlockNetwork, slots: Sequence[Slot], sizes: Sizes) -> float | None:
@@ -235,8 +235,8 @@ def anew(network: BlockNetwork, embed: Embed, slots: Sequence[Slot]) -> list[Slo
 
 def shared_storage(drafter: Iterable[Tensor], target: Iterable[Tensor]) -> bool:
     """Whether any tensor `[..]` of the drafter lies in the target's memory: training it would change the target."""
-    theirs = {each.untyped_storage().data_ptr() for each in target}
-    return any(each.untyped_storage().data_ptr() in theirs for each in drafter)
+    theirs = {weight.untyped_storage().data_ptr() for weight in target}
+    return any(weight.untyped_storage().data_ptr() in theirs for weight in drafter)
 
 
 def _wide_dtype(network: BlockNetwork) -> torch.dtype:
@@ -245,4 +245,4 @@ def _wide_dtype(network: BlockNetwork) -> torch.dtype:
 
 def _wide(network: BlockNetwork) -> Weights:
     dtype = _wide_dtype(network)
-    return {name: each.detach().to(dtype, copy=True) for name, each in network.named_parameters()}
+    return {name: weight.detach().to(dtype, copy=True) for name, weight in network.named_parameters()}

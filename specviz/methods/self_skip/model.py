@@ -68,9 +68,9 @@ class SkipSetKind(PartKind[SkipSetConfig]):
         except OSError as error:
             raise ModelError(f"{self.option} {file}: not JSON: {error}") from None
 
-    def _refuse_format(self, folder: Path, given: dict[str, Any]) -> None:
-        if (given.get("format"), given.get("version")) != (self.format, VERSION):
-            says = f"{given.get('format')} {given.get('version')}"
+    def _refuse_format(self, folder: Path, config: dict[str, Any]) -> None:
+        if (config.get("format"), config.get("version")) != (self.format, VERSION):
+            says = f"{config.get('format')} {config.get('version')}"
             raise ModelError(f"{self.option} {folder}: this is no skip set of version {VERSION} (it says {says})")
 
 
@@ -102,8 +102,8 @@ def pick(target: Model, wanted: Sequence[str]) -> tuple[SkipSet, str | None]:
         return named, None
     if not isinstance(target, ModelAdapter):
         return SkipSet.usual(target.n_layers), None
-    found = (folder / NAME for folder in KIND.shipped_for(target))
-    path = Path(" ".join(wanted)) if wanted else next(found, None)
+    paths = (folder / NAME for folder in KIND.shipped_for(target))
+    path = Path(" ".join(wanted)) if wanted else next(paths, None)
     if path is not None:
         return load(path, target).skips, None
     usual = SkipSet.usual(target.n_layers)
@@ -210,11 +210,11 @@ class SkippedModel:
 
 def _name(layer: Any, names: tuple[str, ...], model: str) -> str:
     """The name of a sublayer in the library's layer."""
-    found = next((name for name in names if name in layer._modules), None)
-    if found is None:
+    present = next((name for name in names if name in layer._modules), None)
+    if present is None:
         held = ", ".join(layer._modules)
         raise ModelError(f"{model}: no {names[0]} in a layer of type {type(layer).__name__} (it has {held})")
-    return found
+    return present
 
 
 @contextmanager

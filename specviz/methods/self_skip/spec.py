@@ -35,15 +35,15 @@ class SkipSet:
 
         Raises KnobError for a list with a word that names no sublayer.
         """
-        given = words(texts)
-        found = [_WORD.fullmatch(word) for word in given]
-        if not any(found):
+        listed = words(texts)
+        matches = [_WORD.fullmatch(word) for word in listed]
+        if not any(matches):
             return None
-        wrong = next((word for word, match in zip(given, found, strict=True) if match is None), None)
+        wrong = next((word for word, match in zip(listed, matches, strict=True) if match is None), None)
         if wrong is not None:
             raise KnobError(f"knob skip_set: '{wrong}' is no sublayer; a7 is the attention of layer 7, m8 the mlp of 8")
-        named = [(match[1], int(match[2])) for match in found if match is not None]
-        return cls(*(frozenset(layer for kind, layer in named if kind == each) for each in "am"))
+        named = [(match[1], int(match[2])) for match in matches if match is not None]
+        return cls(*(frozenset(layer for kind, layer in named if kind == letter) for letter in "am"))
 
     @classmethod
     def usual(cls, n_layers: int) -> "SkipSet":

@@ -32,7 +32,7 @@ class QueryNotes(Protocol):
 
     ns: int
 
-    def observe(self, seen: Observation, growth: GrowingTree | None, made: Sequence[BlockCall]) -> None: ...
+    def observe(self, seen: Observation, growth: GrowingTree | None, calls: Sequence[BlockCall]) -> None: ...
 
 
 class BlockLearner(Protocol):
@@ -87,8 +87,8 @@ class SpecBlock(PairDrafter):
         if self.facts is not None and seen.outcome is not None:
             self.facts.judge(seen)
         if self.notes is not None and self.tutor is not None:
-            began, (growth, made) = self.tutor.clock(), self._grown or (None, [])
-            self.notes.observe(seen, growth, made)
+            began, (growth, calls) = self.tutor.clock(), self._grown or (None, [])
+            self.notes.observe(seen, growth, calls)
             self.notes.ns += self.tutor.clock() - began
         self.facts = self._grown = None
         super().observe(seen)

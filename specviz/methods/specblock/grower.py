@@ -160,11 +160,11 @@ class TreeGrower(BlockRunner):
         self.oracle, self.wanted = oracle, learning or ctx.level != "none"
 
     def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
-        found = self.growth.starts() if block <= self.plan.blocks else []
-        nodes = [self.growth.nodes[each.node] for each in found]
+        starts = self.growth.starts() if block <= self.plan.blocks else []
+        nodes = [self.growth.nodes[start.node] for start in starts]
         return [
-            (each.node, self._start(node.token, node.depth, each.start, each.slot))
-            for each, node in zip(found, nodes, strict=True)
+            (start.node, self._start(node.token, node.depth, start.start, start.slot))
+            for start, node in zip(starts, nodes, strict=True)
         ]
 
     def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
@@ -172,29 +172,29 @@ class TreeGrower(BlockRunner):
         ctx, plan, vocabulary = self.ctx, self.plan, self.trained.vocabulary
         network = self.trained.network
         normed, logits = self.calls.said(h[:, : plan.slots], network.said)
-        paths = [self.growth.path(made.node) for made in level]
-        found = offers(ctx, vocabulary, logits, partial(network.judged, normed), paths, plan.ranks)
-        if found is None:
+        paths = [self.growth.path(call.node) for call in level]
+        offered = offers(ctx, vocabulary, logits, partial(network.judged, normed), paths, plan.ranks)
+        if offered is None:
             return False
         if plan.drawn:
-            found = [
+            offered = [
                 [replace(offer, logits=row) for offer, row in zip(block, rows, strict=True)]
-                for block, rows in zip(found, logits, strict=True)
+                for block, rows in zip(offered, logits, strict=True)
             ]
         if self.oracle is not None:
-            found = [self._judged(*each) for each in zip(level, paths, found, logits, strict=True)]
-        for k, (made, each) in enumerate(zip(level, found, strict=True)):
-            self.growth.expand(made.node, len(self.made) + k, made.block, each)
+            offered = [self._judged(*parts) for parts in zip(level, paths, offered, logits, strict=True)]
+        for k, (call, parts) in enumerate(zip(level, offered, strict=True)):
+            self.growth.expand(call.node, len(self.made) + k, call.block, parts)
             if self.wanted:
-                made.logits, made.h = logits[k], h[k]
-                made.order = order(ctx, vocabulary, paths[k])
+                call.logits, call.h = logits[k], h[k]
+                call.order = order(ctx, vocabulary, paths[k])
         return True
 
-    def _judged(self, made: BlockCall, path: list[int], block: list[Offer], logits: Tensor) -> list[Offer]:
+    def _judged(self, call: BlockCall, path: list[int], block: list[Offer], logits: Tensor) -> list[Offer]:
         """A block's offers with their true buckets, as far down as nodes may stand."""
         assert self.oracle is not None
         spine = [offer.tokens[0] for offer in block]
-        n = min(len(block), self.plan.growing.deepest - made.start.depth)
+        n = min(len(block), self.plan.growing.deepest - call.start.depth)
         best = self.oracle.best([(*path, *spine[:slot]) for slot in range(n)])
         place, known = self.trained.vocabulary.find(sent(best, logits.device))
         offered = order(self.ctx, self.trained.vocabulary, path)
@@ -207,9 +207,9 @@ def drafted(tree: DraftTree, growth: GrowingTree, plan: RoundPlan, grower: TreeG
     """The pruned tree as a draft; nodes carry where they came from."""
     full = plan.ranks.full
     spread = grower.trained.vocabulary.spread
-    raws = [spread(made.logits) if full and made.logits is not None else None for made in grower.made]
-    rows = [raws[each.start] for each in growth.expansions]  # siblings must hold the very same row
-    raws = [None if row is None else row[each.slot] for row, each in zip(rows, growth.expansions, strict=True)]
+    raws = [spread(call.logits) if full and call.logits is not None else None for call in grower.made]
+    rows = [raws[slot.start] for slot in growth.expansions]  # siblings must hold the very same row
+    raws = [None if row is None else row[slot.slot] for row, slot in zip(rows, growth.expansions, strict=True)]
     kept = growth.kept()
     place = {ROOT: ROOT}
     for number in range(len(growth.nodes)) if grower.wanted else kept:  # pruned ones are for the record

@@ -192,14 +192,14 @@ class GrowingTree(ScoredTree[GrownNode]):
             if given_up:
                 width = Width(0, "give_up")
             width = self._afforded(width, len(offers) - slot - 1)
-            made = self._children(parent, SlotExpansion(parent, block, slot, start, offer, width))
+            children = self._children(parent, SlotExpansion(parent, block, slot, start, offer, width))
             is_last = slot == len(offers) - 1
             if width.n >= 2 or (is_last and not given_up):
-                for node, cum in made if width.n >= 2 else made[:1]:
+                for node, cum in children if width.n >= 2 else children[:1]:
                     known = self._candidates.get(node)
                     if known is None or cum > known.cum:
                         self._candidates[node] = StartCandidate(node, start, slot, cum)
-            parent = made[0][0]
+            parent = children[0][0]
 
     @property
     def _left(self) -> int:
@@ -214,19 +214,19 @@ class GrowingTree(ScoredTree[GrownNode]):
     def _children(self, parent: int, expansion: SlotExpansion) -> list[tuple[int, float]]:
         """The expansion's nodes, the spine's first, each with the score of this offer."""
         self.expansions.append(expansion)
-        made = []
+        children = []
         for rank, pick in enumerate(self._picks(parent, expansion.offer, max(1, expansion.width.n))):
             cum = self.cum(parent) + min(0.0, pick.log)
             node = self._node(parent, pick, cum, rank)
             expansion.children.append(node)
-            made.append((node, cum))
-        return made
+            children.append((node, cum))
+        return children
 
     def _picks(self, parent: int, offer: Offer, n: int) -> Sequence[Pick]:
         """Which tokens become nodes: the first of the offer, or draws."""
         if self.draw:
             return self.draw(self.path(parent), offer, n)
-        return [Pick(*each) for each in zip(offer.tokens[:n], offer.logs, strict=False)]
+        return [Pick(*pick) for pick in zip(offer.tokens[:n], offer.logs, strict=False)]
 
     def _node(self, parent: int, pick: Pick, cum: float, rank: int) -> int:
         self.n_offered += 1
@@ -256,8 +256,8 @@ class GrowingTree(ScoredTree[GrownNode]):
         cost = self.setting.cost
         if cost is None:
             return best
-        found = hoped(self, [c.node for c in best], self.setting.slots)
-        paying = {*cost.paying(chances(self), found, self._calls, self.setting.budget)}
+        starts = hoped(self, [c.node for c in best], self.setting.slots)
+        paying = {*cost.paying(chances(self), starts, self._calls, self.setting.budget)}
         self._calls += bool(paying)
         return [c for c in best if c.node in paying]
 

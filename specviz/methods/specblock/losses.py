@@ -155,7 +155,7 @@ class _WholeLaw(torch.autograd.Function):
     def forward(ctx: Any, logits: Tensor, probs: Tensor) -> Tensor:
         """Logits `[n, V_d]`, laws `[n, V_d]`."""
         loss, slope = probs.new_empty(len(logits)), torch.empty_like(logits)
-        parts = (torch.split(each, ROWS) for each in (logits, probs, loss, slope))
+        parts = (torch.split(buffer, ROWS) for buffer in (logits, probs, loss, slope))
         for own, law, out, rise in zip(*parts, strict=True):
             logs = _wide(own).log_softmax(-1)
             out.copy_(-(logs * law).sum(-1))
@@ -210,7 +210,7 @@ def _class_weights(kind: RankLoss, bucket: Tensor) -> Tensor:
 
 def _soft_labels(bucket: Tensor) -> Tensor:
     """`[n, 4]`: near buckets get a share, lower guesses less than higher ones."""
-    each = torch.arange(N_BUCKETS, device=bucket.device)
-    short = bucket[:, None] - each
+    buckets = torch.arange(N_BUCKETS, device=bucket.device)
+    short = bucket[:, None] - buckets
     kernel = 1.0 / (1 + short.abs() + short.clamp(min=0)) ** 2
     return kernel / kernel.sum(-1, keepdim=True)

@@ -63,9 +63,9 @@ def packed(
     embedded, features = embed(tokens).to(network.dtype), features.to(network.dtype)
     inputs = torch.arange(1, n_pairs + 1, device=tokens.device)
     rows = network.begin(network.conditions(features), embedded[:, 1 : n_pairs + 1])
-    made = [network(rows, network.places(inputs)[None], kept.keys, None)]
+    blocks = [network(rows, network.places(inputs)[None], kept.keys, None)]
     window = torch.arange(len(tokens), device=tokens.device)[:, None]
-    offset, condition = 0, made[0][window, anchors]
+    offset, condition = 0, blocks[0][window, anchors]
     for number, cut in enumerate(cuts):
         offset += cut
         place = (anchors + 1 + offset).clamp(max=tokens.shape[1] - 1)
@@ -73,8 +73,8 @@ def packed(
         mask = _mask(anchors, n_pairs, network.slots, cuts[: number + 1])
         depths = torch.full_like(anchors, offset)
         condition = network(rows, network.places(anchors + 1 + offset, depths), kept.keys, mask)
-        made.append(condition)
-    return made
+        blocks.append(condition)
+    return blocks
 
 
 def _mask(anchors: Tensor, n_pairs: int, slots: int, cuts: Sequence[int]) -> Tensor:
@@ -184,13 +184,13 @@ class BlockNetwork(nn.Module):
         reads of the queries is always the same: neither is worked out again for every slot."""
         shape, k = self.shape, self.slots
         width, split = shape.layer.width, shape.layer.width + shape.embed_width
-        given = call.table(width if later else shape.n_features)
+        inputs = call.table(width if later else shape.n_features)
         embedded, prefix, fused = call.table(shape.embed_width), call.table(split), call.table(width)
         rows, out = call.table(width, k), call.table(width, *((k, 0) if later else (0, k)))
-        condition = given
+        condition = inputs
         if not later:
             condition = call.table(width)
-            call.through(given, condition, self.condition)
+            call.through(inputs, condition, self.condition)
         call.normed(condition, prefix, self.norm_condition)
         call.normed(embedded, prefix, self.norm_token, width)
         call.through(prefix, fused, self.fuse.weight[:, :split])
@@ -206,7 +206,7 @@ class BlockNetwork(nn.Module):
             last = out if index == len(self.layers) - 1 else rows
             call.decoded(rows, layer, index, last)  # type: ignore[arg-type]
         call.copy(rows, out, RowChoice.LAST)
-        return CallTables(given, embedded, out)
+        return CallTables(inputs, embedded, out)
 
     def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
         """Rotary positions `[.., n * K]` of blocks whose input tokens stand at `inputs` `[.., n]`.
@@ -223,17 +223,17 @@ class BlockNetwork(nn.Module):
         The rank head sees both its inputs detached: its loss moves nothing but itself.
         """
         normed, logits = self.said(states)
-        told = summary(logits.detach())
-        return logits, self.judged(normed, told), told
+        summarised = summary(logits.detach())
+        return logits, self.judged(normed, summarised), summarised
 
     def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of `h` `[.., width]`, and draft logits `[.., V_d]` of them."""
         normed = self.norm_out(states)
         return normed, self.head(normed)
 
-    def judged(self, normed: Tensor, told: Tensor) -> Tensor:
+    def judged(self, normed: Tensor, summarised: Tensor) -> Tensor:
         """Rank logits `[.., 4]` of normed states and summaries `[.., 15]`."""
-        return self.rank.judged(normed, told)
+        return self.rank.judged(normed, summarised)
 
 
 @dataclass(frozen=True, slots=True)

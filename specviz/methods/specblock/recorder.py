@@ -25,9 +25,9 @@ Tensor = torch.Tensor
 
 class BlockFacts:
     def __init__(
-        self, growth: GrowingTree, draft: Draft, vocabulary: Vocabulary, made: list[BlockCall], pace: CallCosts
+        self, growth: GrowingTree, draft: Draft, vocabulary: Vocabulary, calls: list[BlockCall], pace: CallCosts
     ) -> None:
-        self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, made, pace
+        self.growth, self.vocabulary, self.made, self.pace = growth, vocabulary, calls, pace
         self.ids = [node.id for node in draft.nodes]  # by number in the raw tree
         self.n_kept = len(draft)
         self.expansions: list[Expansion] = []
@@ -36,21 +36,21 @@ class BlockFacts:
         return ROOT if node == ROOT else self.ids[node]
 
     def note(self, ctx: Context) -> None:
-        for number, made in enumerate(self.made):
-            ctx.note(made.record(number, self._id(made.node)))
+        for number, call in enumerate(self.made):
+            ctx.note(call.record(number, self._id(call.node)))
         full = ctx.level == "full"
-        for number, each in enumerate(self.growth.expansions):
-            offer = each.offer
+        for number, expansion in enumerate(self.growth.expansions):
+            offer = expansion.offer
             record = Expansion(
                 id=number,
-                parent=self._id(each.parent),
-                block=each.block,
-                slot=each.slot,
-                start=each.start,
+                parent=self._id(expansion.parent),
+                block=expansion.block,
+                slot=expansion.slot,
+                start=expansion.start,
                 bucket=offer.bucket,
-                width=each.width.n,
-                width_reason=each.width.reason,
-                n_children=len(each.children),
+                width=expansion.width.n,
+                width_reason=expansion.width.reason,
+                n_children=len(expansion.children),
             )
             if full:
                 record.rank_probs, record.phi = [six(p) for p in offer.rank_probs], [six(x) for x in offer.summary]
@@ -62,8 +62,8 @@ class BlockFacts:
 
     def _tree(self) -> TreeMade:
         growth = self.growth
-        widths = [each.width.n for each in growth.expansions]
-        guessed = [each.offer.bucket for each in growth.expansions]
+        widths = [expansion.width.n for expansion in growth.expansions]
+        guessed = [expansion.offer.bucket for expansion in growth.expansions]
         return TreeMade(
             n_raw=growth.n_offered,
             n_merged=growth.n_offered - len(growth.nodes),
@@ -99,8 +99,8 @@ class BlockFacts:
             return []
         wanted = sent(tokens, scores.device)
         place, there = self.vocabulary.find(wanted.clamp(min=0))
-        (found,) = fetch(ranks(scores, place).masked_fill(~there | (wanted < 0), 0))
-        return [rank or None for rank in found]
+        (at_rank,) = fetch(ranks(scores, place).masked_fill(~there | (wanted < 0), 0))
+        return [rank or None for rank in at_rank]
 
     def _prefixes(self) -> None:
         """Whether all earlier slots of an expansion's block were right; unknown behind an unknown one."""

@@ -101,11 +101,11 @@ class Suffix(Drafter):
         length = min(knobs["max_spec_tokens"], ctx.reach)
         if not length:
             return tree.draft("length" if knobs["max_spec_tokens"] else "budget")
-        found = self._best(ctx, length)
-        if found is None:
+        match = self._best(ctx, length)
+        if match is None:
             known = next(chain(self.counts.matched(), self._others.matched()), None)
             return tree.draft("no_match" if known is None else "low_conf")
-        end = self._paths(ctx, tree, found) if knobs["tree"] else self._chain(ctx, tree, found)
+        end = self._paths(ctx, tree, match) if knobs["tree"] else self._chain(ctx, tree, match)
         return tree.draft(end, shared=self.mode == "shared" and not ctx.warper.greedy)
 
     def _best(self, ctx: Context, length: int) -> SuffixMatch | None:
@@ -118,9 +118,9 @@ class Suffix(Drafter):
                 if most <= promised:
                     continue  # no token promises more than one
                 match = SuffixMatch(place, most, source)
-                told = sum(step.prob for step in _likeliest(ctx, match))
-                if told > promised:
-                    best, promised = match, told
+                expected = sum(step.prob for step in _likeliest(ctx, match))
+                if expected > promised:
+                    best, promised = match, expected
         return best
 
     def _chain(self, ctx: Context, tree: DraftTree, match: SuffixMatch) -> DraftEnd:
@@ -209,19 +209,19 @@ def _likeliest_after(ctx: Context, place: SuffixPlace, prob: float) -> SuffixSte
         return None
     counts = [child.count for child in children.values()]  # a common word has hundreds: no object for each
     most, total = max(counts), sum(counts)
-    token = next(each for each, child in reversed(children.items()) if child.count == most)
+    token = next(entry for entry, child in reversed(children.items()) if child.count == most)
     after = SuffixPlace(children[token], 0, place.depth + 1)
     return SuffixStep(token, most, most / total, prob * most / total, after)
 
 
 def _after(ctx: Context, place: SuffixPlace, prob: float) -> list[SuffixStep]:
     """What may follow, banned tokens left out."""
-    found = place.following()
+    following = place.following()
     banned = ctx.warper.banned
     if banned:
-        found = [each for each in found if each[0] not in banned]
-    total = sum(count for _, count, _ in found)
-    return [SuffixStep(token, count, count / total, prob * count / total, after) for token, count, after in found]
+        following = [entry for entry in following if entry[0] not in banned]
+    total = sum(count for _, count, _ in following)
+    return [SuffixStep(token, count, count / total, prob * count / total, after) for token, count, after in following]
 
 
 def _top(steps: Iterable[SuffixStep]) -> SuffixStep | None:

@@ -122,7 +122,7 @@ class CallCache:
 
     def _found(self, *rows: Tensor) -> NetworkPrograms | None:
         """The network's programs, for rows of its numbers."""
-        is_known = isinstance(self.network, nn.Module) and all(each.dtype == self.network.dtype for each in rows)
+        is_known = isinstance(self.network, nn.Module) and all(row.dtype == self.network.dtype for row in rows)
         self._by = programs_of(self.network) if is_known else None  # type: ignore[arg-type]
         return self._by
 
@@ -282,22 +282,22 @@ class BlockRunner:
             if not self._offer(level, h):
                 return False
             took = time.perf_counter_ns() - began
-            for k, made in enumerate(level):
-                made.kv_len, made.batch, made.dur_ns = self.calls.kv_len, len(level), 0 if k else took
+            for k, call in enumerate(level):
+                call.kv_len, call.batch, call.dur_ns = self.calls.kv_len, len(level), 0 if k else took
             self.made += level
-            found = self._starts(level[0].block + 1)
-            if not found:
+            starts = self._starts(level[0].block + 1)
+            if not starts:
                 return True
             began = time.perf_counter_ns()
-            h, rows = self.calls.later([start for _, start in found])
+            h, rows = self.calls.later([start for _, start in starts])
             level = [
-                BlockCall(node, level[0].block + 1, start, row) for (node, start), row in zip(found, rows, strict=True)
+                BlockCall(node, level[0].block + 1, start, row) for (node, start), row in zip(starts, rows, strict=True)
             ]
 
     def _start(self, token: int, depth: int, offered_by: int, slot: int) -> BlockStart:
         """A block at a node that slot `slot` of the block with number `offered_by` offered."""
-        made = self.made[offered_by]
-        return BlockStart(token, depth, (*made.start.chain, BlockPlace(made.block, made.row, slot)))
+        call = self.made[offered_by]
+        return BlockStart(token, depth, (*call.start.chain, BlockPlace(call.block, call.row, slot)))
 
     def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
         """Where the blocks of the next level start, by node; none when the tree is done."""
@@ -318,7 +318,7 @@ class CallCosts:
     trees are sized by, of calls that run `slots` rows a node."""
 
     def __init__(self, network: Iterable[Tensor], target: ModelAdapter, slots: int = 1) -> None:
-        theirs = [each for layer in target.layers for each in layer.parameters()]
+        theirs = [weight for layer in target.layers for weight in layer.parameters()]
         self.share = _size(network) / _size([*theirs, target.head.weight])
         device = target.device.type
         self.tree_cost = TreeCost(partial(row_cost, device), call_cost(device, self.share, slots))
@@ -338,4 +338,4 @@ class CallCosts:
 
 
 def _size(tensors: Iterable[Tensor]) -> int:
-    return sum(int(each.numel()) for each in tensors)
+    return sum(int(tensor.numel()) for tensor in tensors)

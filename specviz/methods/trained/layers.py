@@ -49,8 +49,8 @@ def linear(n_in: int, n_out: int) -> nn.Linear:
     On the default device, so that shapes alone can be built on `meta`.
     """
     device = torch.get_default_device()
-    made: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out, bias=False, device=device)  # type: ignore[no-untyped-call]
-    return made
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out, bias=False, device=device)  # type: ignore[no-untyped-call]
+    return layer
 
 
 class RMSNorm(nn.RMSNorm):
@@ -88,11 +88,11 @@ class Rope:
 
     def known(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """`(cos, sin)` of positions 0 to the last of these at least, on the CPU, `[positions, head_dim]`."""
-        found, last = self._known.get(dtype), int(positions.max())
-        if found is None or last >= len(found[0]):
+        table, last = self._known.get(dtype), int(positions.max())
+        if table is None or last >= len(table[0]):
             longer = torch.arange(max(1024, 1 << last.bit_length()))
-            found = self._known[dtype] = self._made(longer, dtype)
-        return found
+            table = self._known[dtype] = self._made(longer, dtype)
+        return table
 
     def _made(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         wide = torch.float64 if dtype == torch.float64 else torch.float32
@@ -104,7 +104,7 @@ class Rope:
 
 def turned(rows: Tensor, rope: tuple[Tensor, Tensor]) -> Tensor:
     """`[B, heads, n, head_dim]` turned by their positions."""
-    cos, sin = (each.unsqueeze(-3) for each in rope)
+    cos, sin = (part.unsqueeze(-3) for part in rope)
     first, second = rows.chunk(2, -1)
     return rows * cos + torch.cat([-second, first], -1) * sin
 
@@ -159,8 +159,8 @@ class Layer(nn.Module):
     @property
     def weights(self) -> LayerWeights:
         """As the compiled kernel takes them."""
-        q, k, v, out = (each.weight for each in (self.q, self.k, self.v, self.o))
-        gate, up, down = (each.weight for each in (self.gate, self.up, self.down))
+        q, k, v, out = (projection.weight for projection in (self.q, self.k, self.v, self.o))
+        gate, up, down = (projection.weight for projection in (self.gate, self.up, self.down))
         before, behind = self.norm_attention.weight, self.norm_mlp.weight
         return LayerWeights(before, q, k, v, out, behind, gate, up, down, self.shape.head_dim, self.shape.eps)
 
@@ -173,7 +173,7 @@ def compile_network(network: nn.Module) -> None:
     products one by one; in bfloat16 with weights in four bits."""
     if not multiply_compiled(network):
         return
-    inside = {id(each) for layer in network.modules() if isinstance(layer, Layer) for each in layer.modules()}
+    inside = {id(part) for layer in network.modules() if isinstance(layer, Layer) for part in layer.modules()}
     for module in network.modules():
         if isinstance(module, Layer):
             weights = module.weights
@@ -189,9 +189,9 @@ def compile_network(network: nn.Module) -> None:
 def reads_four_bits(network: nn.Module) -> bool:
     """Whether layers of a drafter are read in four bits."""
     return any(
-        each in _KERNELS and each.q.weight.dtype == torch.bfloat16
-        for each in network.modules()
-        if isinstance(each, Layer)
+        module in _KERNELS and module.q.weight.dtype == torch.bfloat16
+        for module in network.modules()
+        if isinstance(module, Layer)
     )
 
 
@@ -259,7 +259,7 @@ class RowCache:
         """Room for n more rows in all layers: for so many heads, so wide. `filled` is moved by who fills it."""
         some = like.new_empty(1, heads[0], 0, heads[1])
         # All as large as the largest: one that grew while another did not, because it was interrupted, is caught up.
-        end = max(self.filled + n, *(0 if each is None else each[0].shape[2] for each in self._buffers), 0)
+        end = max(self.filled + n, *(0 if buffer is None else buffer[0].shape[2] for buffer in self._buffers), 0)
         return FiledRows([self._room(layer, end, some) for layer in range(len(self._buffers))], self.filled)
 
     def _room(self, layer: int, end: int, like: Tensor) -> tuple[Tensor, Tensor]:

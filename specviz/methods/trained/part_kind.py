@@ -81,10 +81,10 @@ class PartKind(Generic[C]):
     def shipped_for(self, target: ModelAdapter, draft: ModelAdapter | None = None) -> Iterator[Path]:
         """Folders beside the models, not named by hand, whose config names these models."""
         for folder in shipped(target, self.embedded or self.beside, self.beside, self.part.file, self.loose):
-            given = self.given(folder)
-            if not made_for(given.get("target"), target):
+            config = self.given(folder)
+            if not made_for(config.get("target"), target):
                 continue
-            if draft is None or made_for(given.get("draft"), draft):
+            if draft is None or made_for(config.get("draft"), draft):
                 yield folder
 
     def opened(self, folder: Path, target: ModelAdapter, draft: ModelAdapter | None = None) -> tuple[C, Tensors]:
@@ -97,12 +97,12 @@ class PartKind(Generic[C]):
         """The JSON file as it stands."""
         return read_config(folder, self.option, self.hint)
 
-    def parsed(self, folder: Path, given: dict[str, Any]) -> C:
+    def parsed(self, folder: Path, document: dict[str, Any]) -> C:
         """The config that file holds, checked for itself alone."""
-        self._refuse_format(folder, given)
+        self._refuse_format(folder, document)
         where = f"{self.option} {folder}: {self.part.file}"
         known: Any = fields(self.config)  # type: ignore[arg-type]
-        held = {each.name: given[each.name] for each in known if each.name in given}
+        held = {size.name: document[size.name] for size in known if size.name in document}
         wrong = self._fault(held)
         if wrong is not None:
             raise ModelError(f"{where} {wrong}{self.mend}")
@@ -119,15 +119,15 @@ class PartKind(Generic[C]):
         """What is wrong with the fields before they are taken for a config."""
         return None
 
-    def _refuse_format(self, folder: Path, given: dict[str, Any]) -> None:
-        if given.get("format") != self.format:
-            says = f"model_type {given['model_type']}" if "model_type" in given else f"format {given.get('format')}"
+    def _refuse_format(self, folder: Path, config: dict[str, Any]) -> None:
+        if config.get("format") != self.format:
+            says = f"model_type {config['model_type']}" if "model_type" in config else f"format {config.get('format')}"
             raise ModelError(
                 f"{self.option} {folder}: these are no {self.part.what} (config.json says {_one_line(says)})"
             )
-        if given.get("version") != VERSION:
+        if config.get("version") != VERSION:
             raise ModelError(
-                f"{self.option} {folder}: written in version {_one_line(given.get('version'))} of the format, "
+                f"{self.option} {folder}: written in version {_one_line(config.get('version'))} of the format, "
                 f"this specviz reads {VERSION}"
             )
 
@@ -152,7 +152,7 @@ class PartKind(Generic[C]):
     def tensors(self, folder: Path, device: torch.device, whole: str = "") -> Tensors:
         """The folder's weights, floating point and finite all but the one named `whole`."""
         tensors = read_tensors(folder, self.option, device)
-        refuse_odd(folder, self.option, {name: each for name, each in tensors.items() if name != whole})
+        refuse_odd(folder, self.option, {name: tensor for name, tensor in tensors.items() if name != whole})
         return tensors
 
     def save(self, folder: Path, config: C, tensors: Mapping[str, torch.Tensor] | None = None) -> None:
@@ -160,7 +160,7 @@ class PartKind(Generic[C]):
         folder.mkdir(parents=True, exist_ok=True)
         if tensors is not None:
             path = folder / self.weights
-            save_file({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, path)
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
             path.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
         known: Any = config
         text = json.dumps({"format": self.format, "version": VERSION, **asdict(known)}, indent=1)
@@ -185,7 +185,9 @@ def other_sizes(config: Any, target: ModelAdapter) -> str | None:
 
 def in_bfloat16(tensors: Mapping[str, torch.Tensor]) -> Tensors:
     """Weights `[..]` by name as they are stored: floating point as bfloat16, whole numbers unchanged."""
-    return {name: each.to(torch.bfloat16) if each.is_floating_point() else each for name, each in tensors.items()}
+    return {
+        name: tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
+    }
 
 
 def read_config(folder: Path, option: str, hint: str) -> dict[str, Any]:
@@ -206,12 +208,12 @@ def read_config(folder: Path, option: str, hint: str) -> dict[str, Any]:
 def read_object(path: Path, refusal: str) -> dict[str, Any]:
     """The JSON object in a file. Raises ModelError that begins with `refusal`, or OSError."""
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{refusal}not JSON: {error}") from None
-    if not isinstance(given, dict):
+    if not isinstance(document, dict):
         raise ModelError(f"{refusal}no JSON object")
-    return given
+    return document
 
 
 def _one_line(value: object) -> str:
@@ -221,8 +223,8 @@ def _one_line(value: object) -> str:
 
 def read_tensors(folder: Path, option: str, device: torch.device) -> Tensors:
     """The tensors of a folder's safetensors file. Raises ModelError for none, an unreadable or a pickled one."""
-    found = sorted(folder.glob("*.safetensors"))
-    if not found:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
         pickled = sorted(path for path in folder.iterdir() if path.suffix in _PICKLED)
         if pickled:
             raise ModelError(
@@ -231,10 +233,10 @@ def read_tensors(folder: Path, option: str, device: torch.device) -> Tensors:
             )
         raise ModelError(f"{option} {folder}: no .safetensors file in it")
     try:
-        tensors: Tensors = load_file(found[0], device=str(device))
+        tensors: Tensors = load_file(files[0], device=str(device))
     except (SafetensorError, OSError) as error:
         why = " ".join(str(error).split())
-        raise ModelError(f"{option} {folder}: {found[0].name} cannot be read: {why}") from error
+        raise ModelError(f"{option} {folder}: {files[0].name} cannot be read: {why}") from error
     return tensors
 
 
@@ -266,11 +268,11 @@ _MOST = 127
 def packed(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Matrices `[rows, columns]` of floating point as int8 and bfloat16 scales `[rows]`; all others as they are."""
     out: dict[str, torch.Tensor] = {}
-    for name, each in tensors.items():
-        if each.dim() != 2 or not each.is_floating_point():
-            out[name] = each
+    for name, tensor in tensors.items():
+        if tensor.dim() != 2 or not tensor.is_floating_point():
+            out[name] = tensor
             continue
-        wide = each.float()
+        wide = tensor.float()
         scale = (wide.abs().amax(1) / _MOST).clamp(min=torch.finfo(torch.float32).tiny).to(torch.bfloat16)
         out[name] = (wide / scale.float()[:, None]).round().clamp(-_MOST, _MOST).to(torch.int8)
         out[name + SCALE] = scale
@@ -279,12 +281,12 @@ def packed(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def unpacked(tensors: Mapping[str, torch.Tensor], where: str) -> dict[str, torch.Tensor]:
     """The inverse, matrices in bfloat16. `where`: what a ModelError for scales that fit nothing begins with."""
-    out = {name: each for name, each in tensors.items() if not name.endswith(SCALE)}
+    out = {name: tensor for name, tensor in tensors.items() if not name.endswith(SCALE)}
     for name in tensors.keys() - out.keys():
         of, scale = name.removesuffix(SCALE), tensors[name]
         whole = out.get(of)
         if whole is None or whole.dtype != torch.int8 or whole.dim() != 2 or scale.shape != whole.shape[:1]:
-            found = "nothing" if whole is None else f"{list(whole.shape)} of {str(whole.dtype).removeprefix('torch.')}"
-            raise ModelError(f"{where}: tensor {name!r} is {list(scale.shape)} for {of!r}, which is {found}")
+            shape = "nothing" if whole is None else f"{list(whole.shape)} of {str(whole.dtype).removeprefix('torch.')}"
+            raise ModelError(f"{where}: tensor {name!r} is {list(scale.shape)} for {of!r}, which is {shape}")
         out[of] = (whole.float() * scale.float()[:, None]).to(torch.bfloat16)
     return out

@@ -143,7 +143,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
 
     def tell(self, trained: Trained[D, N], more: str) -> str:
         """What stands in a run's header: what it is, how large, and whose it is."""
-        size = sum(int(each.numel()) for each in trained.network.parameters())
+        size = sum(int(weight.numel()) for weight in trained.network.parameters())
         read = ", read in four bits" if reads_four_bits(trained.network) else ""
         return f"{self.part.what}, {size:,} weights{read}, {more}; made for {trained.config.target_name}"
 
@@ -166,13 +166,13 @@ class DrafterKind(PartKind[D], Generic[D, N]):
             except (OSError, ValueError) as error:  # too long, or with a zero byte in it
                 raise ModelError(f"{OPTION} {shown(wanted)}: no such folder ({error}); {self.advice}") from None
             return Path(wanted)
-        found = next(self.shipped_for(adapter), None)
-        if found is None:
+        shipped = next(self.shipped_for(adapter), None)
+        if shipped is None:
             lacks = missing_part(self.part, adapter)
             train = lacks.command if lacks else self.part.trainer
             what = f"no {self.part.what} for the target {adapter.name}"
             raise ModelError(f"{what}: name a folder with {OPTION}, or run {train}")
-        return found
+        return shipped
 
     def load(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:
         """The drafter in a folder, read once per target. Raises ModelError in one line."""
@@ -180,17 +180,17 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         key = (self.format, str(folder.resolve()))
         if key not in known:
             known[key] = self.read(folder, adapter)
-        found: Trained[D, N] = known[key]
-        return found
+        trained: Trained[D, N] = known[key]
+        return trained
 
     def read(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:
         """The drafter in a folder, from disk. Shapes are compared before memory is taken."""
-        given = self.given(folder)
-        if self.published is not None and "format" not in given:
-            config, tensors = self.published(folder, given, adapter)
+        document = self.given(folder)
+        if self.published is not None and "format" not in document:
+            config, tensors = self.published(folder, document, adapter)
             self.refuse_others(folder, config, adapter, owned=False)
         else:
-            config = self.parsed(folder, given)
+            config = self.parsed(folder, document)
             self.refuse_others(folder, config, adapter)
             tensors = read_tensors(folder, OPTION, adapter.device)
         vocabulary = checked_vocabulary(folder, config, tensors.pop("d2t", None))
@@ -211,9 +211,9 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         compile_programs(network)
         return Trained(config, network, vocabulary)
 
-    def _fault(self, found: Mapping[str, Any]) -> str | None:
+    def _fault(self, tensors: Mapping[str, Any]) -> str | None:
         known: Any = fields(self.config)  # type: ignore[arg-type]
-        return fault(found, [each.name for each in known if each.default is MISSING])
+        return fault(tensors, [name.name for name in known if name.default is MISSING])
 
 
 def drafter_kind(
@@ -268,9 +268,9 @@ def checked_vocabulary(folder: Path, config: DrafterConfig, d2t: torch.Tensor | 
         ids is not None and bool(((ids < 0) | (ids >= config.vocab)).any() | (ids.diff() <= 0).any())
     )
     if wrong:
-        found = "no map" if d2t is None else f"a map of {len(d2t)} tokens"
+        has = "no map" if d2t is None else f"a map of {len(d2t)} tokens"
         raise ModelError(
-            f"{OPTION} {folder}: config.json says {config.draft_vocab} of {config.vocab} tokens, and there is {found}; "
+            f"{OPTION} {folder}: config.json says {config.draft_vocab} of {config.vocab} tokens, and there is {has}; "
             "a map must name that many, ascending"
         )
     return vocabulary
@@ -278,15 +278,15 @@ def checked_vocabulary(folder: Path, config: DrafterConfig, d2t: torch.Tensor | 
 
 def differing(network: nn.Module, tensors: Mapping[str, torch.Tensor]) -> str | None:
     """The first tensor that is not of the network's shape, by name; None: all are."""
-    wanted = {name: list(each.shape) for name, each in network.state_dict().items()}
-    found = {name: list(each.shape) for name, each in tensors.items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        if name not in found:
+    wanted = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(wanted.keys() | shapes.keys()):
+        if name not in shapes:
             return f"tensor {shown(name)} is missing"
         if name not in wanted:
             return f"tensor {shown(name)} has no place"
-        if wanted[name] != found[name]:
-            return f"tensor {shown(name)} is {found[name]}, not {wanted[name]}"
+        if wanted[name] != shapes[name]:
+            return f"tensor {shown(name)} is {shapes[name]}, not {wanted[name]}"
     return None
 
 

@@ -107,21 +107,21 @@ class Calls:
         self,
         later: bool,
         n: int,
-        given: Tensor,
+        states: Tensor,
         embedded: Tensor,
         positions: Tensor,
         mask: Any,
         cache: RowCache,
     ) -> Tensor:
         program, tables, width = self._made[later]
-        given, embedded, positions = given.contiguous(), embedded.contiguous(), positions.contiguous()
-        out, rows = given.new_empty(n, width), len(given) * self._slots
-        filed = cache.filing(rows, program.filed, given)
+        states, embedded, positions = states.contiguous(), embedded.contiguous(), positions.contiguous()
+        out, rows = states.new_empty(n, width), len(states) * self._slots
+        filed = cache.filing(rows, program.filed, states)
         seen = row_paths(rows, cache.filled, mask)
-        standing = Standing(positions, self._rope.known(positions, given.dtype), seen)
+        standing = Standing(positions, self._rope.known(positions, states.dtype), seen)
         program.run(
-            len(given),
-            {tables.given: given, tables.embedded: embedded, tables.out: out},
+            len(states),
+            {tables.given: states, tables.embedded: embedded, tables.out: out},
             filed,
             standing,
         )
@@ -146,8 +146,8 @@ class Speech:
         states = states.contiguous()
         normed = torch.empty_like(states)
         logits = states.new_empty(*states.shape[:-1], self._n, dtype=torch.float32)
-        told = dict(zip(self._tables, (states, normed, logits), strict=True))
-        self._program.run(states.numel() // states.shape[-1], told)
+        outputs = dict(zip(self._tables, (states, normed, logits), strict=True))
+        self._program.run(states.numel() // states.shape[-1], outputs)
         return normed, logits
 
 

@@ -47,9 +47,9 @@ _USUAL_SHARES = (0.55, 0.12, 0.06, 0.04, 0.03, 0.02, 0.015, 0.012, 0.01, 0.008)
 """A stand-in for how often ranks are right, as no table comes with released heads; later heads see less."""
 
 
-def name_of(folder: Path, given: dict[str, Any]) -> str:
+def name_of(folder: Path, config: dict[str, Any]) -> str:
     """What a published folder is called: its target where it names one."""
-    base = given.get("base_model_name_or_path") or given.get("_name_or_path")
+    base = config.get("base_model_name_or_path") or config.get("_name_or_path")
     base = " ".join(str(base or "").split())[:120]
     return f"{base} (published layout, target weights not named)" if base else f"{folder.name} (published layout)"
 
@@ -59,7 +59,7 @@ def eagle_tensors(folder: Path, tensors: dict[str, Tensor], adapter: ModelAdapte
 
     Raises ModelError where one is missing or of a form that is not supported.
     """
-    plain = {_plain(name): each for name, each in tensors.items()}
+    plain = {_plain(name): tensor for name, tensor in tensors.items()}
     if len(plain) < len(tensors):
         raise ModelError(f"{OPTION} {folder}: no EAGLE-3 checkpoint in the published layout: it holds a tensor twice")
     _refuse_own_embedding(folder, plain.pop("embed_tokens.weight", None), adapter)
@@ -89,16 +89,16 @@ def _refuse_own_embedding(folder: Path, own: Tensor | None, adapter: ModelAdapte
         )
 
 
-def eagle_sizes(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> dict[str, Any]:
+def eagle_sizes(folder: Path, config: dict[str, Any], adapter: ModelAdapter) -> dict[str, Any]:
     """The fields of our config that a published `config.json` fixes. Raises ModelError for what is not supported."""
-    odd = next((name for name in _TABLES if not isinstance(given.get(name) or {}, dict)), None)
+    odd = next((name for name in _TABLES if not isinstance(config.get(name) or {}, dict)), None)
     if odd is not None:
-        raise ModelError(f"{OPTION} {folder}: config.json says {odd} = {shown(given[odd])}; it must be a table")
-    wrong = _unsupported(given, taps(adapter.n_layers))
+        raise ModelError(f"{OPTION} {folder}: config.json says {odd} = {shown(config[odd])}; it must be a table")
+    wrong = _unsupported(config, taps(adapter.n_layers))
     if wrong is not None:
         raise ModelError(f"{OPTION} {folder}: a published EAGLE-3 drafter with {wrong} is not supported")
-    told = _rope(given)
-    sizes = {ours: told[theirs] for ours, theirs in _EAGLE_FIELDS.items() if theirs in told}
+    rope = _rope(config)
+    sizes = {ours: rope[theirs] for ours, theirs in _EAGLE_FIELDS.items() if theirs in rope}
     sizes = {ours: value for ours, value in sizes.items() if value is not None or ours in _NEEDED}
     wrong = fault(sizes, _NEEDED, _EAGLE_FIELDS)
     if wrong is None:
@@ -111,26 +111,26 @@ def eagle_sizes(folder: Path, given: dict[str, Any], adapter: ModelAdapter) -> d
     return sizes
 
 
-def _rope(given: dict[str, Any]) -> dict[str, Any]:
+def _rope(config: dict[str, Any]) -> dict[str, Any]:
     """With rotary settings, which newer files keep in a table of their own."""
-    return {**given, **(given.get("rope_parameters") or {}), **(given.get("rope_scaling") or {})}
+    return {**config, **(config.get("rope_parameters") or {}), **(config.get("rope_scaling") or {})}
 
 
-def _unsupported(given: dict[str, Any], usual: tuple[int, ...]) -> str | None:
+def _unsupported(config: dict[str, Any], usual: tuple[int, ...]) -> str | None:
     """What of a config would be read wrongly; the first thing found. `usual`: the layers that are read here."""
-    own = given.get("eagle_config") or {}
-    layers = own.get("eagle_aux_hidden_state_layer_ids", given.get("eagle_aux_hidden_state_layer_ids"))
-    kind = _rope(given).get("rope_type", _rope(given).get("type", "default"))
-    norms = [name for name in ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output") if given.get(name)]
-    found = {
-        "its layer in a table of its own (transformer_layer_config)": "transformer_layer_config" in given,
-        f"{shown(given.get('num_hidden_layers'))} layers, not one,": given.get("num_hidden_layers", 1) != 1,
+    own = config.get("eagle_config") or {}
+    layers = own.get("eagle_aux_hidden_state_layer_ids", config.get("eagle_aux_hidden_state_layer_ids"))
+    kind = _rope(config).get("rope_type", _rope(config).get("type", "default"))
+    norms = [name for name in ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output") if config.get(name)]
+    present = {
+        "its layer in a table of its own (transformer_layer_config)": "transformer_layer_config" in config,
+        f"{shown(config.get('num_hidden_layers'))} layers, not one,": config.get("num_hidden_layers", 1) != 1,
         f"rotary scaling {shown(kind)}": kind != "default",
         f"features of layers {shown(layers)}, not {list(usual)},": layers is not None and layers != list(usual),
         f"{norms[0] if norms else ''}": bool(norms),
-        f"activation {shown(given.get('hidden_act'))}": given.get("hidden_act", "silu") != "silu",
+        f"activation {shown(config.get('hidden_act'))}": config.get("hidden_act", "silu") != "silu",
     }
-    return next((what for what, is_so in found.items() if is_so), None)
+    return next((what for what, is_so in present.items() if is_so), None)
 
 
 def medusa_tensors(folder: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -138,26 +138,26 @@ def medusa_tensors(folder: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor
 
     Raises ModelError where they cannot be stacked so.
     """
-    found: dict[tuple[str, int], Tensor] = {}
-    for name, each in tensors.items():
+    by_place: dict[tuple[str, int], Tensor] = {}
+    for name, tensor in tensors.items():
         place = _MEDUSA_NAME.fullmatch(name)
         if place is None:
             raise _no_heads(folder, f"it has {name[:80]}; one residual block a head is supported")
-        found[_MEDUSA_PARTS[place[2]], int(place[1])] = each
-    if len(found) < len(tensors):
+        by_place[_MEDUSA_PARTS[place[2]], int(place[1])] = tensor
+    if len(by_place) < len(tensors):
         raise _no_heads(folder, "it holds a tensor twice")
-    parts, n = tuple(_MEDUSA_PARTS.values()), 1 + max((head for _, head in found), default=-1)
-    lacking = [head for head in range(n) for part in parts if (part, head) not in found]
+    parts, n = tuple(_MEDUSA_PARTS.values()), 1 + max((head for _, head in by_place), default=-1)
+    lacking = [head for head in range(n) for part in parts if (part, head) not in by_place]
     if lacking or not n:
         raise _no_heads(folder, f"head {lacking[0]} lacks a part" if lacking else "it has no heads")
-    sizes = {tuple((found[part, head].shape, found[part, head].dtype) for part in parts) for head in range(n)}
-    inner, outer = found["inner", 0], found["outer", 0]
+    sizes = {tuple((by_place[part, head].shape, by_place[part, head].dtype) for part in parts) for head in range(n)}
+    inner, outer = by_place["inner", 0], by_place["outer", 0]
     if len(sizes) > 1:
         raise _no_heads(folder, "heads of several sizes or types")
-    if outer.dim() != 2 or inner.shape != (outer.shape[1],) * 2 or found["bias", 0].shape != outer.shape[1:]:
-        held = " and ".join(str(list(found[part, 0].shape)) for part in parts)
+    if outer.dim() != 2 or inner.shape != (outer.shape[1],) * 2 or by_place["bias", 0].shape != outer.shape[1:]:
+        held = " and ".join(str(list(by_place[part, 0].shape)) for part in parts)
         raise _no_heads(folder, f"tensors of {held} are no head; one is [d, d], [d] and [tokens, d]")
-    return {part: torch.stack([found[part, head] for head in range(n)]) for part in parts}
+    return {part: torch.stack([by_place[part, head] for head in range(n)]) for part in parts}
 
 
 def _no_heads(folder: Path, wrong: str) -> ModelError:

@@ -31,20 +31,20 @@ def best_paths(right: Sequence[Sequence[float]], n: int, deepest: int | None = N
     popping a path pushes its next sibling and its first child alone. Rows must not be empty.
     """
     rows = [_falling(row) for row in right[:deepest]]
-    found: list[RankPath] = []
+    paths: list[RankPath] = []
     if not rows or n < 1:
-        return found
+        return paths
     heap: list[tuple[float, RankPath]] = [(-rows[0][0], (0,))]
-    while heap and len(found) < n:
+    while heap and len(paths) < n:
         worth, path = heapq.heappop(heap)
-        found.append(path)
+        paths.append(path)
         depth, rank = len(path), path[-1]
         if rank + 1 < len(rows[depth - 1]):
             before = worth / rows[depth - 1][rank] if rows[depth - 1][rank] else 0.0
             heapq.heappush(heap, (before * rows[depth - 1][rank + 1], (*path[:-1], rank + 1)))
         if depth < len(rows):
             heapq.heappush(heap, (worth * rows[depth][0], (*path, 0)))
-    return found
+    return paths
 
 
 def paying_paths(
@@ -86,13 +86,13 @@ CALIBRATE = "calibrate it with specviz train static-tree"
 
 def weights_hash(folder: Path) -> str:
     """Of the drafter's file: a table of ranks is one drafter's."""
-    found = sorted(folder.glob("*.safetensors"))
-    return hashlib.sha256(found[0].read_bytes()).hexdigest()[:32] if found else ""
+    files = sorted(folder.glob("*.safetensors"))
+    return hashlib.sha256(files[0].read_bytes()).hexdigest()[:32] if files else ""
 
 
 def write_table(folder: Path, right: Shares) -> None:
-    made = {"format": FORMAT, "version": VERSION, "drafter": weights_hash(folder), "right": right}
-    (folder / NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    document = {"format": FORMAT, "version": VERSION, "drafter": weights_hash(folder), "right": right}
+    (folder / NAME).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def read_table(folder: Path) -> Shares:
@@ -101,10 +101,10 @@ def read_table(folder: Path) -> Shares:
     if not path.is_file():
         raise ModelError(f"{OPTION} {folder}: no {NAME} in it, so its tree has no shape; {CALIBRATE}")
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{OPTION} {folder}: {NAME} cannot be read ({error}); {CALIBRATE}") from None
-    known = given if isinstance(given, dict) else {}
+    known = document if isinstance(document, dict) else {}
     right: Any = known.get("right")
     if (known.get("format"), known.get("version")) != (FORMAT, VERSION) or not are_shares(right):
         raise ModelError(

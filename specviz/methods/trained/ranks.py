@@ -70,13 +70,13 @@ class RankHead(nn.Module):
         out: Tensor = self.up(nn.functional.silu(self.down(read)))
         return out
 
-    def judged(self, normed: Tensor, told: Tensor) -> Tensor:
+    def judged(self, normed: Tensor, summarised: Tensor) -> Tensor:
         """The same of normed states `[.., width]` and summaries `[.., 15]` behind them. Both are detached: the loss of
         ranks moves nothing but this head."""
         judge: Judge | None = programs_of(self)
         if judge is not None and normed.dtype == self.up.weight.dtype:
-            return judge(normed, told)
-        return self(torch.cat([normed.detach(), told.to(normed.dtype)], -1))  # type: ignore[no-any-return]
+            return judge(normed, summarised)
+        return self(torch.cat([normed.detach(), summarised.to(normed.dtype)], -1))  # type: ignore[no-any-return]
 
     def programs(self) -> "Judge":
         """The same by the kernel."""
@@ -90,24 +90,29 @@ class Judge:
         call = ModuleSketch(head.up.weight.dtype)
         down, up = call.matrix(head.down), call.matrix(head.up)
         width = head.down.in_features - N_SUMMARY
-        self._tables = normed, told, out = call.table(width), call.table(_LANES), call.table(up.n_out)
-        read, inner, said = call.table(down.n_in), call.table(down.n_out), call.table(up.n_out)
+        self._tables = normed, inputs, out = call.table(width), call.table(_LANES), call.table(up.n_out)
+        read, inner, outputs = call.table(down.n_in), call.table(down.n_out), call.table(up.n_out)
         if down.n_in < width + _LANES:
             raise ValueError("no room for a summary")
         call.copy(call.always(torch.zeros(1, down.n_in, device="cpu")), read, RowChoice.CYCLE)
         call.copy(normed, read)
-        call.copy(told, read, column=width)
+        call.copy(inputs, read, column=width)
         call.product(read, inner, down)
         call.silu(inner)
-        call.product(inner, said, up)
-        call.widen(said, out)
+        call.product(inner, outputs, up)
+        call.widen(outputs, out)
         self._program, self._n = call.made(), up.n_out
 
-    def __call__(self, normed: Tensor, told: Tensor) -> Tensor:
+    def __call__(self, normed: Tensor, summarised: Tensor) -> Tensor:
         """Logits of the buckets `[.., 4]`, in float32."""
-        normed, told = normed.contiguous(), nn.functional.pad(told.to(normed.dtype), (0, _LANES - N_SUMMARY))
+        normed, summarised = (
+            normed.contiguous(),
+            nn.functional.pad(summarised.to(normed.dtype), (0, _LANES - N_SUMMARY)),
+        )
         out = normed.new_empty(*normed.shape[:-1], self._n, dtype=torch.float32)
-        self._program.run(normed.numel() // normed.shape[-1], dict(zip(self._tables, (normed, told, out), strict=True)))
+        self._program.run(
+            normed.numel() // normed.shape[-1], dict(zip(self._tables, (normed, summarised, out), strict=True))
+        )
         return out[..., :N_BUCKETS]
 
 
@@ -175,21 +180,21 @@ def offers(
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, n_top)
     listed: list[Ranked] | None = None
     columns: list[Tensor] = []
-    told: Tensor | None = None
+    summaries: Tensor | None = None
     if kernel is not None and where is not None:
         known = kernel.facts(where, numbers.shape[-1], n_top, (), ())
         if known is None:
             return None
-        listed, told = _told(vocabulary, known.tops), kernel.summaries(len(where), n_top)
+        listed, summaries = _told(vocabulary, known.tops), kernel.summaries(len(where), n_top)
     else:
         ids, logs = ranked(ctx, vocabulary, numbers, [path for path in paths for _ in range(slots)], N_TOP)
         columns = [vocabulary.to_target(ids).to(logs.dtype), logs]
-    if told is None:
-        told = summary_of(_top(numbers).double()).to(numbers.dtype)  # as the kernel makes them
-    columns.append(judge(told.view(*logits.shape[:2], -1)).flatten(0, 1).double())
+    if summaries is None:
+        summaries = summary_of(_top(numbers).double()).to(numbers.dtype)  # as the kernel makes them
+    columns.append(judge(summaries.view(*logits.shape[:2], -1)).flatten(0, 1).double())
     if reading.full:
         probs = numbers.double().softmax(-1)
-        columns += [told.double(), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
+        columns += [summaries.double(), -torch.special.xlogy(probs, probs).sum(-1, keepdim=True)]
     ctx.counters.n_syncs += 1
     (rows,) = fetch(columns[0] if len(columns) == 1 else torch.cat(columns, -1))
     if listed is None:
@@ -197,10 +202,10 @@ def offers(
             return None
         listed = [([int(token) for token in row[:n_top]], [*map(six, row[n_top : 2 * n_top])]) for row in rows]
         rows = [row[2 * n_top :] for row in rows]
-    made = [_offer(best, row, reading) for best, row in zip(listed, rows, strict=True)]
-    if not all(math.isfinite(sum(offer.rank_probs)) for offer in made):
+    offered = [_offer(best, row, reading) for best, row in zip(listed, rows, strict=True)]
+    if not all(math.isfinite(sum(offer.rank_probs)) for offer in offered):
         return None
-    return [made[k : k + slots] for k in range(0, len(made), slots)]
+    return [offered[k : k + slots] for k in range(0, len(offered), slots)]
 
 
 def ranked(
@@ -229,8 +234,8 @@ def best(
     kernel, numbers = _kernel(), wide(logits)
     where = None if kernel is None or _reorders(ctx.warper) else addresses(numbers, k)
     if kernel is not None and where is not None:
-        found = kernel.facts(where, numbers.shape[-1], k, (), ())
-        return None if found is None else _told(vocabulary, found.tops)
+        facts = kernel.facts(where, numbers.shape[-1], k, (), ())
+        return None if facts is None else _told(vocabulary, facts.tops)
     ids, logs = ranked(ctx, vocabulary, logits, paths, k)
     table = torch.cat([vocabulary.to_target(ids).to(logs.dtype), logs], -1)
     n = ids.shape[-1]

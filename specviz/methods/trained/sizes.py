@@ -90,15 +90,17 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def fault(given: Mapping[str, Any], needed: Collection[str] = (), named: Mapping[str, str] | None = None) -> str | None:
+def fault(
+    config: Mapping[str, Any], needed: Collection[str] = (), named: Mapping[str, str] | None = None
+) -> str | None:
     """What is wrong with a config, the first thing found; None: nothing. `named`: what others call our fields."""
     name_of = named or {}
     for name in needed:
-        if name not in given:
+        if name not in config:
             return f"lacks {name_of.get(name, name)!r}"
     for name, check in CHECKS.items():
-        if name in given and not check.holds(given[name], given):
-            return f"says {name_of.get(name, name)} = {shown(given[name])}; it must be {check.words}"
+        if name in config and not check.holds(config[name], config):
+            return f"says {name_of.get(name, name)} = {shown(config[name])}; it must be {check.words}"
     return None
 
 

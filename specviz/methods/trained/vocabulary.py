@@ -40,7 +40,7 @@ class Vocabulary:
         if not self._listed:
             (ids,) = fetch(self.ids)
             self._listed.extend(ids)
-        return [self._listed[each] for each in draft]
+        return [self._listed[token] for token in draft]
 
     def find(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Draft ids of target ids, both `[..]`, and which of them there are; the id of an absent one is 0."""

@@ -139,10 +139,10 @@ class LlamaArm:
         def ask() -> dict[str, Any]:
             try:
                 with _OPEN(request, timeout=_TIMEOUT) as answer:
-                    found: dict[str, Any] = json.load(answer)
+                    document: dict[str, Any] = json.load(answer)
             except (OSError, ValueError) as error:
                 raise SpecvizError(f"{self.name}: llama.cpp's server gave no answer: {error}") from None
-            return found
+            return document
 
         return ask
 

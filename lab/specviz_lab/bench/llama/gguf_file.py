@@ -99,8 +99,8 @@ def tensor_name(name: str) -> str:
 def permuted(name: str, tensor: Any, config: Any) -> Any:
     """Rows of queries and keys as llama.cpp's rotation wants them: pairs side by side."""
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}
-    found = next((n for part, n in heads.items() if part in name), None)
-    if found is None:
+    n_heads = next((n for part, n in heads.items() if part in name), None)
+    if n_heads is None:
         return tensor.contiguous()
-    rows = tensor.reshape(found, 2, tensor.shape[0] // found // 2, *tensor.shape[1:])
+    rows = tensor.reshape(n_heads, 2, tensor.shape[0] // n_heads // 2, *tensor.shape[1:])
     return rows.swapaxes(1, 2).reshape(tensor.shape).contiguous()

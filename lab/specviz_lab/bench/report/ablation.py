@@ -34,7 +34,7 @@ def sheets(report: Ablation) -> list[Sheet]:
     overlapping = [row for row in rows if row.modelled[0].bubble_draft is not None]
     branching = [row for row in rows if row.branch_hit_rate is not None and row.hrad is not None]
     ratios = [_at_ratio(k, at.c) for k, at in enumerate(rows[0].modelled) if k]
-    found = [
+    listed = [
         sheet("Rollback and speed-up", rows, [*_SPEEDS, *ratios], _SPEEDS_NOTE),
         sheet("Drafts", rows, _DRAFTS, _DRAFTS_NOTE),
         sheet("Lanes", overlapping, _LANES, _LANES_NOTE),
@@ -42,7 +42,7 @@ def sheets(report: Ablation) -> list[Sheet]:
         sheet("The paper's shape", report.claims, _CLAIMS, _CLAIMS_NOTE),
         equality_sheet(report.equality),
     ]
-    return [each for each in found if each.rows]
+    return [entry for entry in listed if entry.rows]
 
 
 def _at_ratio(index: int, c: float) -> Column[VariantResult]:
@@ -84,8 +84,8 @@ _DRAFTS_NOTE = (
 
 
 def _overlap(row: VariantResult) -> str:
-    found = row.modelled[0].overlap_efficiency
-    return number(None if found is None else max(0.0, found))
+    share = row.modelled[0].overlap_efficiency
+    return number(None if share is None else max(0.0, share))
 
 
 _LANES: Columns = (
@@ -102,8 +102,10 @@ _LANES_NOTE = (
 
 
 def _confusion(row: VariantResult) -> str:
-    found = row.hrad_confusion or {}
-    return ", ".join(f"{s} > {true}: {n}" for s, counts in found.items() for true, n in counts.items() if n) or UNKNOWN
+    confusion = row.hrad_confusion or {}
+    return (
+        ", ".join(f"{s} > {true}: {n}" for s, counts in confusion.items() for true, n in counts.items() if n) or UNKNOWN
+    )
 
 
 _BRANCHES: Columns = (

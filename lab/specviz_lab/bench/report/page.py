@@ -9,22 +9,22 @@ from specviz.view.words.numbers import UNKNOWN, number, percent
 from specviz_lab.bench.statistics import Equality
 
 
-def share(found: Estimate | None) -> str:
-    return percent(None if found is None else found.value)
+def share(estimate: Estimate | None) -> str:
+    return percent(None if estimate is None else estimate.value)
 
 
-def value(found: Estimate | None) -> str:
-    return number(None if found is None else found.value)
+def value(estimate: Estimate | None) -> str:
+    return number(None if estimate is None else estimate.value)
 
 
-def interval(found: tuple[float, float] | None, form: str = ".3f") -> str:
+def interval(ends: tuple[float, float] | None, form: str = ".3f") -> str:
     """From one end to the other."""
-    return UNKNOWN if found is None else " .. ".join(format(end, form) for end in found)
+    return UNKNOWN if ends is None else " .. ".join(format(end, form) for end in ends)
 
 
-def plain(found: float | None, form: str = "g") -> str:
+def plain(number: float | None, form: str = "g") -> str:
     """A number in a form of its own."""
-    return UNKNOWN if found is None else format(found, form)
+    return UNKNOWN if number is None else format(number, form)
 
 
 def machine_line(machine: Machine) -> str:
@@ -33,11 +33,11 @@ def machine_line(machine: Machine) -> str:
     return f"{machine.processor}, {machine.cores} cores, {machine.device}, {machine.threads} threads, {load}"
 
 
-def equality_sheet(found: Sequence[Equality]) -> Sheet:
+def equality_sheet(equalities: Sequence[Equality]) -> Sheet:
     """Whether texts were equal where that was promised."""
 
-    def parting(each: Equality) -> str:
-        at = each.worst
+    def parting(equality: Equality) -> str:
+        at = equality.worst
         return UNKNOWN if at is None else f"prompt {at.prompt}, token {at.position}, margin {at.margin:.2g}"
 
     columns: Sequence[Column[Equality]] = (
@@ -47,4 +47,4 @@ def equality_sheet(found: Sequence[Equality]) -> Sheet:
         ("first divergence", parting),
     )
     note = "texts equal token for token; margin: highest minus second highest logit where the worst pair parts"
-    return sheet("Equality", found, columns, note)
+    return sheet("Equality", equalities, columns, note)

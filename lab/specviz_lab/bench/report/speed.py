@@ -33,7 +33,7 @@ _LAYOUT = {
 def heading(report: Report) -> list[str]:
     """What must be known before any number."""
     machine, prompts, settings = report.machine, report.prompts, report.settings
-    versions = ", ".join(f"{name} {found}" for name, found in machine.versions.items())
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     out = [
         machine_line(machine),
         f"{versions}, commit {machine.commit or 'unknown'}",
@@ -52,7 +52,7 @@ def sheets(report: Report) -> list[Sheet]:
     """The tables of a report, empty ones left out."""
     split = [arm for arm in report.arms if arm.round_ms is not None]
     exits = [(arm.name, arm.exits) for arm in report.arms if arm.exits is not None]
-    found = [
+    listed = [
         sheet("Speed", report.arms, _SPEED, _SPEED_NOTE),
         sheet("Round", split, _ROUND, _ROUND_NOTE),
         sheet("Would another draft length pay", report.lengths, _LENGTHS, _LENGTHS_NOTE),
@@ -63,7 +63,7 @@ def sheets(report: Report) -> list[Sheet]:
         equality_sheet(report.equality),
         sheet("Bars", report.bars, _BARS, "set for the embedded pair in float32 on two processor cores"),
     ]
-    return [each for each in found if each.rows]
+    return [entry for entry in listed if entry.rows]
 
 
 def _stage(name: str) -> Column[ArmResult]:
@@ -150,10 +150,10 @@ _EXITS_NOTE = (
 
 
 def _times(
-    title: str, found: Sequence[tuple[str, ExitCosts]], part: Callable[[ExitCosts], list[WidthTime]], note: str
+    title: str, exits: Sequence[tuple[str, ExitCosts]], part: Callable[[ExitCosts], list[WidthTime]], note: str
 ) -> Sheet:
     """Predicted beside measured times, of those with a clock."""
-    rows = [(name if k == 0 else "", at) for name, costs in found for k, at in enumerate(part(costs))]
+    rows = [(name if k == 0 else "", at) for name, costs in exits for k, at in enumerate(part(costs))]
     return sheet(title, rows, _TIMES, note)
 
 
@@ -186,14 +186,14 @@ def charts(report: Report) -> str:
     import plotly.graph_objects as go
 
     names = [arm.name for arm in report.arms]
-    found = [arm.tokens_per_second for arm in report.arms]
+    rates = [arm.tokens_per_second for arm in report.arms]
     error = {
         "type": "data",
         "symmetric": False,
-        "array": [speed.high - speed.median for speed in found],
-        "arrayminus": [speed.median - speed.low for speed in found],
+        "array": [speed.high - speed.median for speed in rates],
+        "arrayminus": [speed.median - speed.low for speed in rates],
     }
-    bars = go.Bar(x=names, y=[speed.median for speed in found], error_y=error, marker={"color": STAGES["target"]})
+    bars = go.Bar(x=names, y=[speed.median for speed in rates], error_y=error, marker={"color": STAGES["target"]})
     speeds = go.Figure(bars)
     speeds.update_layout(title="Tokens per second, median and quartiles", **_LAYOUT)
     rounds = go.Figure(
