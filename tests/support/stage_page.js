@@ -16,7 +16,7 @@ if (told.live) {
 } else {
   const source = { head: async () => told.head, round };
   stage = new WhatIfStage(at, source, { ...options, whatIf: async (asked) => asked.verifier || Object.keys(asked.knobs).length || Object.keys(asked.uniforms).length ? told.answer : told.own });
-  stage.box.querySelector(".tools").prepend(hereButton({ able: true, text: "Load SmolLM2 135M Instruct, run it here", help: "here" }, none));
+  stage.box.querySelector(".start").append(hereButton({ able: true, text: "Load SmolLM2 135M Instruct, run it here", help: "here" }, none));
 }
 options.room = () => held;
 const held = room(stage);

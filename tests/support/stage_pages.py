@@ -20,7 +20,7 @@ from specviz.view.stage.what_if import what_if_round
 from specviz.whatif import Change
 
 STATES = ("rest", "test", "what if", "live")
-ABOVE = {False: 0, True: 78}  # px of the rows above a recording; above a run that goes on: models and method
+ABOVE = {False: 0, True: 0}
 _MOVED = 4  # knobs of a run that goes on
 _PANELS = ("Overview", "Verification", "Early exit", "Lanes", "Compare", "Ranks", "Learning", "Trace")
 _AB = "A/B: the same prompt with γ 4, ε .30, k 6, L 0, soft_min_keep 0 and with γ 6, ε .32, k 8, L 2, soft_min_keep 1"

@@ -171,7 +171,7 @@ function mount(component, theme) {
   if (data.room) held.room = togetherOf(data, held);
   if (data.page !== undefined) held.stage.around.classList.add("within");
   const here = () => held.trigger("here", true);
-  if (data.here) held.stage.box.querySelector(".tools").prepend(hereButton(data.here, here));
+  if (data.here) held.stage.box.querySelector(".start").append(hereButton(data.here, here));
   if (data.welcome?.length && !putBy.done) {
     held.welcome = new Welcome(held.stage, data.welcome, data.here, here, () => {
       putBy.done = true;

@@ -38,6 +38,12 @@ export class LiveStage extends Follower {
     return super.goEnd(index, chosen);
   }
 
+  // The core holds after a round that is asked of it.
+  round(by) {
+    if (by > 0 && this.following && this.steers) return this.order({ cmd: "step" });
+    return super.round(by);
+  }
+
   rejection(by) {
     if (!this.page) return undefined;
     this.touched();

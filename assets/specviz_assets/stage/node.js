@@ -4,7 +4,7 @@ import { CLOSING, MONO, PHASE, ROOT, put, svg, textWidth } from "./dom.js";
 
 // Boxes while the whole tree can be read in them, and smaller ones.
 export const ROOMY = { row: 92, high: 66, gap: 30, size: 15.5, smallest: 11, least: 96, letters: 16 };
-export const BADGE = 10; // pixels of the letters that say where a node came from
+export const BADGE = 11; // pixels of the letters that say where a node came from
 export const DENSE = { row: 37, high: 30, gap: 34, size: 13, smallest: 12, least: 58, letters: 14 };
 
 // A node where it stands, nothing of it seen yet; `edge` is its line from its parent.

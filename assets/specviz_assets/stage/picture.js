@@ -39,9 +39,9 @@ export class Picture {
     const kinds = ["stage", this.options.alone && "alone", this.options.bare && "bare", "blank"].filter(Boolean).join(" ");
     this.box = el("div", { class: kinds, tabindex: -1 },
       el("header", {}, el("div", { class: "name" }, this.title, this.badge, this.facts), this.metrics, tools),
-      this.talk.box,
-      el(this.options.alone ? "main" : "div", { class: "middle" }, this.phases, this.said, this.tree.box, el("div", { class: "below" }, this.legend, this.scale.box), this.counts, this.knobs.box),
-      this.why.box, this.time.box, this.problem, this.help, this.flying);
+      el("div", { class: "start" }, this.talk.box),
+      el(this.options.alone ? "main" : "div", { class: "middle" }, this.phases, this.said, this.tree.box, this.counts),
+      el("div", { class: "end" }, this.why.box, el("div", { class: "below" }, this.legend, this.scale.box), this.knobs.box), this.time.box, this.problem, this.help, this.flying);
     this.around = el("div", { class: "stage-around" }, this.box);
     this.root.append(this.around);
     this.paintTheme();
@@ -66,6 +66,8 @@ export class Picture {
   promise({ title, badge, tone }) {
     put(this.title, title || "Nothing is decoded yet");
     put(this.badge, badge ? `${SIGNS[tone] ?? "?"} ${badge}` : "");
+    this.title.title = title ?? "";
+    this.badge.title = badge ?? "";
     for (const each of Object.keys(SIGNS)) this.badge.classList.toggle(each, each === tone);
   }
 

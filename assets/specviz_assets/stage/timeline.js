@@ -134,12 +134,16 @@ export class Timeline {
     put(this.label, `${this.placed(index)} · step ${k + 1}/${n}`);
     this.track.setAttribute("aria-valuenow", index + 1);
     this.track.setAttribute("aria-valuetext", `${point.place}, ${point.n ?? 0} tokens${point.rejected ? ", with a rejection" : ""}`);
-    if (this.playing !== playing) {
-      this.playing = playing;
-      const made = button(playing ? "pause" : "play", playing ? "pause (space)" : "play (space)", null);
-      this.play.replaceChildren(...made.childNodes);
-      this.play.title = made.title;
-      this.play.setAttribute("aria-label", made.title);
-    }
+    this.face(playing);
+  }
+
+  // What the button of all playing does next.
+  face(playing) {
+    if (this.playing === playing) return;
+    this.playing = playing;
+    const made = button(playing ? "pause" : "play", playing ? "pause (space)" : "play (space)", null);
+    this.play.replaceChildren(...made.childNodes);
+    this.play.title = made.title;
+    this.play.setAttribute("aria-label", made.title);
   }
 }

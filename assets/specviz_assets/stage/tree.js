@@ -6,7 +6,7 @@ import { BADGE, DENSE, ROOMY, dressNode, makeNode } from "./node.js";
 const WIDEST = 150; // between the columns of a tree that is taller than its box
 const MARGIN = 26, CLOSEST = 1.45;
 const foot = (high) => Math.min(MARGIN, high / 12); // above and below the tree
-const LETTER = 8, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into
+const LETTER = 11, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into
 const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 

@@ -1,4 +1,4 @@
-// The first minute: what the picture shows, step by step, in a line above it; and the way to one's own machine.
+// The first minute: what the picture shows, step by step, below the text; and the way to one's own machine.
 
 import { button, el, put } from "./dom.js";
 
@@ -18,12 +18,12 @@ export class Welcome {
     this.run = offer ? hereButton(offer, here) : null;
     this.away = button("away", "put this away", () => this.put(), "✕");
     this.box = el("section", { class: "welcome", "aria-label": "welcome" }, this.n,
-      el("p", { "aria-live": "polite" }, this.title, " ", this.words), this.next, this.run, this.away);
+      el("p", { "aria-live": "polite" }, this.title, " ", this.words), this.next, this.away, this.run);
     this.press = (event) => {
       if (event.key === this.steps[this.k].key && !event.ctrlKey && !event.metaKey && !event.altKey) this.go(this.k + 1);
     };
     document.addEventListener("keydown", this.press);
-    stage.box.querySelector("header").append(this.box);
+    stage.box.querySelector(".start").append(this.box);
     this.go(0);
   }
 

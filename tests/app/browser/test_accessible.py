@@ -101,7 +101,7 @@ def test_a_conversation_on_the_stage_hinders_nobody(ground: str, talking: Served
     page = open_at(f"{talking.url}/stage", 1440, 900, GROUNDS[ground])
     page.get_by_role("button", name="explain").click()
     page.locator(".stage .node").first.wait_for()
-    page.locator(".livebar .hold").click()
+    page.locator(".buttons .main").click()
     page.locator(".livebar .state", has_text="PAUSED").wait_for()
     _settled(page)
     assert found(page) == []

@@ -44,13 +44,13 @@ def _moved(page: Any, before: str) -> None:
 
 
 def test_tab_comes_to_everything_in_order_and_it_is_seen_where(recorded: Served, open_at: Open) -> None:
-    """In the order in which it stands: what is said, what is done with it, the text, the tree, its knobs, why, time."""
+    """In the order in which it stands: what is said, what is done with it, the text, the tree, why, knobs, time."""
     page = open_at(f"{recorded.url}/stage?at=r2", 1440, 900)
     _ready(page)
     page.locator(".whatif select").wait_for()
     stops = [stop for stop in tabbed(page) if stop.ours]
     names = [f"{stop.role}: {stop.name}" for stop in stops]
-    wanted = """button: ▶ Load, button: save or share, button: keys, treeitem:, button: zoom in (+),
+    wanted = """button: save or share, button: keys, button: ▶ Load, treeitem:, button: zoom in (+),
         button: fit the tree (0), select: verifier, input: γ gamma, summary: what shapes the text,
         button: round before ([), button: step back (←), button: play (space), button: one step on (→),
         button: next round (]), button: next rejection (}), select: speed, slider: round, tab: Overview"""
@@ -195,14 +195,14 @@ def test_a_message_is_written_and_the_run_held_by_keys(talking: Served, open_at:
     page.keyboard.type("why is the sky blue?")
     page.keyboard.press("Enter")
     page.locator(".stage .node").first.wait_for()
-    assert tab_to(page, "❚❚ Pause").seen
+    assert tab_to(page, "pause (space)").seen
     page.keyboard.press("Enter")
     page.locator(".livebar .state", has_text="PAUSED").wait_for()
     assert tab_to(page, "γ gamma").seen
     before = page.locator(".knob input[aria-label='γ gamma']").input_value()
     page.keyboard.press("ArrowRight")
     assert page.locator(".knob input[aria-label='γ gamma']").input_value() != before
-    assert tab_to(page, "let the core run one round").seen
+    assert tab_to(page, "next round (])").seen
     rounds = page.locator(".stage .time .track").get_attribute("aria-valuemax")
     page.keyboard.press("Enter")
     page.locator(f".stage .time .track:not([aria-valuemax='{rounds}'])").wait_for()

@@ -40,12 +40,12 @@ def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: 
     page = open_at(f"{live.url}/stage")
     follow_run(page, "go on")
     until(lambda: _newest(page) >= 3, "it does not go on")
-    page.locator(".livebar .hold").click()
+    page.locator(".buttons .main").click()
     page.locator(".livebar .state", has_text="PAUSED").wait_for()
     held = _newest(page)
-    page.locator(".livebar [data-do=step]").click()
+    page.locator(".buttons [data-do=round]").click()
     until(lambda: _newest(page) == held + 1, "no step")
-    page.locator(".livebar .hold").click()
+    page.locator(".buttons .main").click()
     page.locator("svg.tree").focus()
     page.keyboard.press("Home")
     until(lambda: stage_place(page).startswith("r1 "), "there is no way back")
@@ -55,7 +55,8 @@ def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: 
     assert stage_place(page).startswith("r1 ")
     page.keyboard.press("l")
     until(lambda: not stage_place(page).startswith("r1 "), "there is no way to live")
-    assert page.locator(".livebar .golive.on").count() == 1
+    assert page.locator(".livebar .golive").is_hidden()
+    assert page.locator(".stage.following").count() == 1
     until(lambda: "at=" not in address(page), "the address stays behind")
 
 
@@ -155,7 +156,7 @@ def test_who_only_watches_sees_the_run_and_moves_nothing(shared: Served, open_at
     page = open_at(f"{shared.url}/stage")
     page.get_by_text("You are watching").wait_for()
     assert page.locator(".composer textarea").is_disabled()
-    assert page.locator(".livebar .hold").is_disabled()
+    assert page.locator(".livebar .halt").is_disabled()
 
 
 def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, open_at: Callable[..., Any]) -> None:
@@ -188,3 +189,17 @@ def test_both_settings_of_a_moved_knob_are_laid_side_by_side(live: Served, open_
     page.locator(".score .token").first.wait_for()
     assert "γ 4" in page.locator("[data-testid=stMultiSelect]").inner_text()
     assert "γ 5" in page.locator("[data-testid=stMultiSelect]").inner_text()
+
+
+def test_one_button_plays_whatever_is_played(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{live.url}/stage")
+    follow_run(page, "go on")
+    assert page.locator(".buttons .main").count() == 1
+    play = page.locator(".stage button[aria-label^=play], .stage button[aria-label^=pause]")
+    assert play.count() == 1
+    assert play.get_attribute("aria-label") == "pause (space)"
+    play.click()
+    page.locator(".livebar .state", has_text="PAUSED").wait_for()
+    until(lambda: play.get_attribute("aria-label") == "play (space)", "it does not say what it does next")
+    paces = page.locator(".buttons select")
+    assert [each.is_visible() for each in paces.all()].count(True) == 1

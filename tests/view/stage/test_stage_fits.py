@@ -1,4 +1,6 @@
-"""Nothing of the stage lies over anything else of it, none of it outside the window: sizes x recordings x states."""
+"""Nothing of the stage lies over anything else of it or outside the window, and the tree has half of the window's
+height: sizes x recordings x states.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +16,12 @@ from support.stage_pages import STATES, stage_page
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
 )
+_LOWEST = 720
 SIZES = ((1024, 768), (1280, 720), (1280, 800), (1366, 768), (1440, 900), (1536, 730), (1920, 1080))
 NAMES = ("explain-draft", "explain-tree", "explain-eagle3", "explain-specblock", "code-lookahead", "code-specbranch")
 SOME = ("explain-tree", "code-specbound")  # in the ordinary suite
-_SMALLEST = 8.0  # px of a letter in the tree
+_SMALLEST = 11.0  # px of a letter in the tree
+_SHARE = 0.5  # of the window's height, for the tree; from windows as high as the lowest usual one on
 
 _LOOK = Path(__file__).with_name("overlaps.js").read_text("utf-8")
 _TEST = "() => stage.go(stage.index, stage.page.moments.findLastIndex((each) => each.phase === 4))"
@@ -56,7 +60,12 @@ def _faults(found: dict[tuple[int, int], Any]) -> list[str]:
         for (width, height), seen in found.items()
         if seen["least"] < _SMALLEST - 0.05
     ]
-    return told + small
+    low = [
+        f"{width}x{height}: the tree has {seen['canvas']} px of {height}"
+        for (width, height), seen in found.items()
+        if height >= _LOWEST and seen["canvas"] < _SHARE * height
+    ]
+    return told + small + low
 
 
 @pytest.mark.parametrize("state", STATES)
