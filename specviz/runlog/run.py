@@ -41,8 +41,7 @@ Written = Literal["recovered", "bonus", "plain", "prompt"]
 Mark = Drafted | Written
 
 
-@dataclass(frozen=True, slots=True)
-class TextToken:
+class TextToken(msgspec.Struct, frozen=True, omit_defaults=True):
     """One token of the text strip. `shown` marks spaces, `running` keeps them. `round` 0 is the prompt."""
 
     shown: str

@@ -8,7 +8,7 @@ import pytest
 from app.fakes import until
 from specviz.commands import SetKnob, Start, StepRounds
 from specviz.errors import SpecvizError
-from specviz.view.stage.document import head, one_round
+from specviz.view.stage.document import head, one_round, wire
 from specviz_app.server.core import ServedRun, SetPace, decode_asked
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, conversation, run_key
 from specviz_app.server.live_rounds import now as now_of
@@ -43,7 +43,7 @@ def test_rounds_and_head_are_those_of_the_run_and_the_knobs_can_be_moved(core: S
     with core.lock:
         builder = core.live_player.builder
         assert told["points"] == json.loads(_json(head(builder, "").points))
-        assert json.loads(run.rounds(1, 2)) == [json.loads(_json(one_round(builder, k))) for k in (1, 2)]
+        assert json.loads(run.rounds(1, 2)) == [json.loads(wire(one_round(builder, k))) for k in (1, 2)]
     kinds = {knob["name"]: kind.get("kind", "") for knob, kind in zip(told["knobs"], told["controls"], strict=True)}
     assert kinds["gamma"] == "slide"
     assert kinds["temperature"] == "number"

@@ -18,7 +18,7 @@ from specviz.events import encode
 from specviz.runlog.fold import fold
 from specviz.trace import Recorder, read_events
 from specviz.view import Player
-from specviz.view.stage.document import head, one_round
+from specviz.view.stage.document import head, one_round, wire
 from specviz_app.server import stages
 from specviz_app.server.core import Settings
 from specviz_app.server.server import current
@@ -41,7 +41,7 @@ def test_head_and_rounds_are_those_of_the_document(chain_trace: Path) -> None:
     run = opened.run(opened.offer(chain_trace, "chain"))
     assert json.loads(run.head()) == _plain(head(builder, "chain"))
     last = len(builder.run.rounds) - 1
-    assert json.loads(run.rounds(last - 1, 5)) == [_plain(one_round(builder, k)) for k in (last - 1, last)]
+    assert json.loads(run.rounds(last - 1, 5)) == [json.loads(wire(one_round(builder, k))) for k in (last - 1, last)]
 
 
 def test_the_saved_page_is_that_of_the_command(chain_trace: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, o
     status, again = asked(verifier="walk", knobs={"gamma": 1})
     assert status == 200
     assert again["verifier"] == "walk"
-    assert again["round"]["moments"][0]["say"].startswith("What if: under walk, with gamma 1")
+    assert again["round"]["moments"][0]["said"].startswith("What if: under walk, with gamma 1")
     for more, words in (
         ({"verifier": "nope"}, "nope"),
         ({"uniforms": {"0": 2.0}}, "lies in"),
@@ -246,7 +246,7 @@ def test_a_round_that_was_not_read_yet_is_read_when_it_is_asked_for(
     made = Stages()
     run = made.run(made.offer(chain_trace, "chain"))
     last = len(builder.run.rounds) - 1
-    assert json.loads(run.rounds(last, 1)) == [_plain(one_round(builder, last))]
+    assert json.loads(run.rounds(last, 1)) == [json.loads(wire(one_round(builder, last)))]
     with pytest.raises(SpecvizError, match="no round"):
         run.rounds(last + 1, 1)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,7 +59,9 @@ def test_siblings_begin_in_the_same_column(tree: TreeFrame) -> None:
 @pytest.mark.parametrize("tree", TREES)
 def test_the_list_holds_the_way_to_the_cursor_and_what_was_kept(tree: TreeFrame) -> None:
     for at in tree.nodes:
-        moved = replace(tree, nodes=tuple(replace(node, cursor=node.id == at.id) for node in tree.nodes))
+        moved = replace(
+            tree, nodes=tuple(msgspec.structs.replace(node, cursor=node.id == at.id) for node in tree.nodes)
+        )
         rows = tree_rows.listed(moved, PAINTER, 80)
         listed = [row.spots[0][2] for row in rows]
         assert at.id in listed

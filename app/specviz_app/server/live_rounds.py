@@ -17,7 +17,7 @@ from specviz.sources.two_settings import two_settings
 from specviz.text import running
 from specviz.view import Frame
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.document import head, one_round, points_from
+from specviz.view.stage.document import head, one_round, points_from, wire
 from specviz.view.stage.now import controls, stage_now
 from specviz.view.stage.page import page
 from specviz_app.server.core import LiveSource, ServedRun
@@ -102,7 +102,7 @@ class LiveRounds:
             record = rounds[index]
             state = (index, record.serial, record.stamp, view)
             if state not in self._made:
-                self._made[state] = msgspec.json.encode(one_round(builder, index, view_of(view)))
+                self._made[state] = wire(one_round(builder, index, view_of(view)))
                 while len(self._made) > _KEPT:
                     self._made.popitem(last=False)
             return self._made[state]

@@ -5,7 +5,7 @@ import { ROOT, el } from "./dom.js";
 // The tokens that become text, where they stand in the tree.
 export function lift(stage) {
   const states = stage.page.states[stage.k];
-  return [...states].filter(([id, state]) => state.win && id !== ROOT)
+  return [...states].filter(([id, state]) => state.winning && id !== ROOT)
     .map(([id, state]) => ({ id, state, from: stage.tree.spot(id) }))
     .filter((leaf) => leaf.from);
 }

@@ -5,13 +5,16 @@ import { ROOT, el, fill, put } from "./dom.js";
 const percent = (value) => `${(Math.max(0, Math.min(1, value)) * 100).toFixed(2)}%`;
 
 // `u` falls onto the scale from 0 to 1; in the band the token is kept.
-export function gauge(found, falls, ms) {
-  const needle = el("div", { class: "needle", style: `left: ${percent(found.u)}` });
-  const band = el("div", { class: "band", style: `left: ${percent(found.lo)}; width: ${percent(found.hi - found.lo)}` });
-  const inside = found.lo <= found.u && found.u < found.hi;
-  const made = el("div", { class: `gauge ${inside ? "inside" : "outside"}`, role: "img", "aria-label": found.text },
+export function gauge({ u, thr, lo, hi }, why, falls, ms) {
+  const drawn = lo !== undefined && hi !== undefined, from = drawn ? lo : 0, to = Math.min(1, drawn ? hi : thr);
+  if (u === undefined || Number.isNaN(to)) return null; // nothing was drawn, or not yet
+  const row = why.rows?.find((each) => each.label === "u");
+  const text = row ? `u ${row.value} ${row.note ?? ""}`.trim() : "";
+  const needle = el("div", { class: "needle", style: `left: ${percent(u)}` });
+  const band = el("div", { class: "band", style: `left: ${percent(from)}; width: ${percent(to - from)}` });
+  const made = el("div", { class: `gauge ${from <= u && u < to ? "inside" : "outside"}`, role: "img", "aria-label": text },
     el("div", { class: "scale" }, band, needle),
-    el("div", { class: "ends", "aria-hidden": "true" }, el("span", { text: "0" }), el("span", { text: found.text }), el("span", { text: "1" })));
+    el("div", { class: "ends", "aria-hidden": "true" }, el("span", { text: "0" }), el("span", { text }), el("span", { text: "1" })));
   if (falls) {
     needle.animate([{ transform: "translate(-50%, -52px)", opacity: 0 }, { transform: "translate(-50%, -52px)", opacity: 1, offset: 0.25 },
       { transform: "translate(-50%, 0)", opacity: 1 }], { duration: ms * 0.6, easing: "cubic-bezier(.5,0,.6,1.4)" });
@@ -19,6 +22,9 @@ export function gauge(found, falls, ms) {
   }
   return made;
 }
+
+// The smallest change that would have decided otherwise, and what it does not speak of.
+const flips = ({ flip, otherwise }) => (flip ? [flip.text, flip.caveat && `(${flip.caveat})`].filter(Boolean).join(" ") : otherwise);
 
 export class Inspector {
   constructor(choose) {
@@ -30,7 +36,7 @@ export class Inspector {
   show(page, k, id, pinned, marks) {
     this.pin.hidden = !pinned;
     const state = page.states[k].get(id);
-    const why = state && page.whys[state.why];
+    const why = page.reasons[k].get(id);
     if (!why) {
       this.clear();
       return;
@@ -44,10 +50,10 @@ export class Inspector {
       el("p", { class: "headline", text: why.headline }),
       el("p", { class: "words", text: why.words }),
       this.rows(why),
-      why.gauge ? gauge(why.gauge) : null,
+      gauge(state.values, why),
       why.rule && id !== ROOT ? el("p", { class: "rule", text: why.rule }) : null,
-      why.entries?.length ? this.left(why) : null,
-      ...[["flip", "What would flip it", why.flip], ["cost", "Cost", why.cost], ["rank", "Rank", why.rank]]
+      why.residual ? this.left(why.residual) : null,
+      ...[["flip", "What would flip it", flips(why)], ["cost", "Cost", why.cost], ["rank", "Rank", why.rank]]
         .filter(([, , text]) => text)
         .map(([name, label, text]) => el("p", { class: name }, el("b", { text: label }), ` ${text}`)),
     );
@@ -68,15 +74,15 @@ export class Inspector {
   }
 
   // What was left to draw from.
-  left(why) {
-    const most = Math.max(...why.entries.map((entry) => entry.share), 0.0001);
-    return el("div", { class: "left" }, el("h3", { text: why.left }), ...why.entries.map((entry) =>
+  left({ title, entries, note }) {
+    const most = Math.max(...entries.map((entry) => entry.prob), 0.0001);
+    return el("div", { class: "left" }, el("h3", { text: title }), ...entries.map((entry) =>
       el("div", { class: entry.drawn ? "entry drawn" : "entry" },
         el("span", { class: "token", text: entry.shown }),
-        el("span", { class: "bar" }, el("i", { style: `--share: ${entry.share / most}` })),
+        el("span", { class: "bar" }, el("i", { style: `--share: ${entry.prob / most}` })),
         el("span", { class: "value", text: entry.text }),
         el("span", { class: "note", text: [entry.drawn && "drawn", entry.drafted && "drafted"].filter(Boolean).join(", ") }))),
-      why.left_note ? el("p", { class: "dim", text: why.left_note }) : null);
+      note ? el("p", { class: "dim", text: note }) : null);
   }
 }
 
@@ -93,17 +99,16 @@ export class Scale {
       if (!motion) this.box.replaceChildren();
       return;
     }
-    const state = page.states[k].get(moment.at), why = state && page.whys[state.why];
-    const node = page.places.get(moment.at);
+    const state = page.states[k].get(moment.selected), why = page.reasons[k].get(moment.selected);
     if (!why) return;
     const tests = page.moments.filter((each) => each.phase === 4).length;
     const order = page.moments.slice(0, k + 1).filter((each) => each.phase === 4).length;
     this.box.style.setProperty("--c", `var(--m-${why.mark})`);
     const verdict = el("span", { class: "verdict" }, el("b", { text: marks[why.mark].glyph }), ` ${marks[why.mark].word}`);
     this.box.replaceChildren(
-      el("div", { class: "top" }, el("span", { text: `test ${order} of ${tests}` }), el("span", { class: "token", text: node?.shown ?? "" }),
+      el("div", { class: "top" }, el("span", { text: `test ${order} of ${tests}` }), el("span", { class: "token", text: state.shown }),
         el("span", { class: "rule", text: why.rule ?? "" }), verdict),
-      why.gauge ? gauge(why.gauge, motion, ms) : el("div", { class: "gauge none", text: why.words }));
+      gauge(state.values, why, motion, ms) ?? el("div", { class: "gauge none", text: why.words }));
     if (motion) verdict.animate([{ opacity: 0, transform: "scale(1.5)" }, { opacity: 0, transform: "scale(1.5)", offset: 0.55 }, { opacity: 1, transform: "none" }],
       { duration: ms * 0.75, easing: "ease-out" });
   }

@@ -92,7 +92,7 @@ export class Moves extends Picture {
 
   failed(page) {
     return page.moments.flatMap((moment, k) =>
-      moment.phase === PHASE.ACCEPT && page.states[k].get(moment.at)?.mark === "rejected" ? [k] : []);
+      moment.phase === PHASE.ACCEPT && page.states[k].get(moment.selected)?.mark === "rejected" ? [k] : []);
   }
 
   // A long recording is read a part at a time by who serves it: its time line grows until all of it is there.

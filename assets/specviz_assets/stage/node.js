@@ -65,10 +65,10 @@ export function dressNode(tree, node, group, state, moment, marks) {
   const ended = moment.phase >= PHASE.CLOSE, fresh = moment.fresh?.includes(node.id) ?? false;
   if (group.state === state && group.ended === ended && group.fresh === fresh) return;
   Object.assign(group, { state, ended, fresh });
-  const look = marks[state.mark];
+  const look = marks[state.mark], { texts } = state;
   group.dataset.mark = state.mark;
   group.style.setProperty("--c", `var(--m-${state.mark})`);
-  const won = Boolean(state.win);
+  const won = Boolean(state.winning);
   group.classList.toggle("won", won);
   group.classList.toggle("faded", ended && !won && node.id !== CLOSING && state.mark !== "drafted");
   group.classList.toggle("now", fresh);
@@ -81,14 +81,14 @@ export function dressNode(tree, node, group, state, moment, marks) {
   for (const name of ["q", "p"]) {
     const fill = group.querySelector(`.fill.${name}`);
     if (!fill) continue;
-    const share = state[`${name}b`];
+    const share = state.values[name] ?? (name === "q" ? state.values.conf : undefined);
     // Its width, not a transform: of those that move, the browser would make a layer each.
     fill.style.width = `${Math.min(1, share ?? 0) * Number(fill.getAttribute("width"))}px`;
     group.querySelector(`.track.${name}`).style.opacity = share === undefined || share === null ? 0.35 : 1;
     const number = group.querySelector(`.number.${name}`);
-    if (number) put(number, state[name] ?? "");
+    if (number) put(number, texts[name] ?? "");
   }
-  const said = [node.shown, look.word, node.badge, state.q && `q ${state.q}`, state.p && `p ${state.p}`, state.ratio && `p/q ${state.ratio}`, state.u && `u ${state.u}`];
+  const said = [node.shown, look.word, node.badge, texts.q && `q ${texts.q}`, texts.p && `p ${texts.p}`, texts.ratio && `p/q ${texts.ratio}`, texts.u && `u ${texts.u}`];
   group.setAttribute("aria-label", said.filter(Boolean).join(", "));
   group.setAttribute("aria-level", node.column + 1);
 }

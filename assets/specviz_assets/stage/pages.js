@@ -1,4 +1,4 @@
-// Rounds as they are fetched, kept while they are near; and what is known of every node at each of their moments.
+// Rounds as they are fetched, kept while they are near; and every node and reason at each of their moments.
 
 const KEPT = 48;
 
@@ -23,7 +23,7 @@ export class Pages {
   }
 
   fetch(index) {
-    const coming = this.source.round(index).then(unfold);
+    const coming = this.source.round(index).then(indexed);
     this.held.set(index, coming);
     coming.then((page) => (page.open ? this.open.add(index) : this.open.delete(index)), () => this.held.delete(index));
     for (const old of this.held.keys()) {
@@ -34,15 +34,12 @@ export class Pages {
   }
 }
 
-// Lays the differences upon one another: `states[k]` is what is known of every node at moment k.
-export function unfold(page) {
-  let before = new Map();
-  page.states = page.moments.map((moment) => {
-    const now = new Map(before);
-    for (const [id, fields] of Object.entries(moment.nodes)) now.set(Number(id), { ...now.get(Number(id)), ...fields });
-    before = now;
-    return now;
-  });
-  page.places = new Map(page.nodes.map((node) => [node.id, node]));
+// `states[k]`, `reasons[k]`: the look of every node at moment k, and why it is so, by node; `nodes`: each node once.
+function indexed(page) {
+  const of = (list, moment, places) => new Map(places.map((at, n) => [page.looks[moment.nodes[n]].id, list[at]]));
+  page.states = page.moments.map((moment) => of(page.looks, moment, moment.nodes));
+  page.reasons = page.moments.map((moment) => of(page.whys, moment, moment.whys));
+  page.places = new Map(page.looks.toReversed().map((look) => [look.id, { ...look, badge: page.badges?.[look.id] }]));
+  page.nodes = [...page.places.values()].reverse();
   return page;
 }

@@ -119,7 +119,7 @@ export class Picture {
     this.said.setAttribute("aria-live", this.playing && this.speed > 1 ? "off" : "polite");
     const leaves = motion && moment.phase === PHASE.COMMIT && from.page === page ? lift(this) : [];
     if (this.tree.page !== page) this.tree.setRound(page, motion && from.page?.index !== page.index, ms);
-    const shown = this.chosen ?? moment.at;
+    const shown = this.chosen ?? moment.selected;
     this.tree.paint(k, motion, ms, shown, this.head.marks);
     this.talk.show(this.index, page, k, motion);
     if (leaves.length) fly(this, leaves, ms);
@@ -127,11 +127,11 @@ export class Picture {
     this.scale.show(page, k, motion, ms, this.head.marks);
     this.knobs.show(page);
     this.time.show(this.index, k, page.moments.length, this.moving);
-    put(this.said, moment.say);
-    this.said.title = moment.say;
-    put(this.counts, moment.counts);
-    this.counts.title = moment.counts;
-    this.phases.setAttribute("aria-label", moment.label);
+    put(this.said, moment.said);
+    this.said.title = moment.said;
+    put(this.counts, moment.counts.text);
+    this.counts.title = moment.counts.text;
+    this.phases.setAttribute("aria-label", moment.phase_text);
     for (const item of this.phases.children) {
       const n = Number(item.dataset.phase);
       if (n === moment.phase) item.setAttribute("aria-current", "step");

@@ -42,7 +42,7 @@ export class Stage extends Moves {
   async begin() {
     try {
       this.head = await this.source.head();
-      if (this.head.version !== 2) throw new Error("made by another version of specviz");
+      if (this.head.version !== 3) throw new Error("made by another version of specviz");
       this.lay(this.head);
       if (!this.head.points.length) throw new Error((this.head.notices ?? [])[0] ?? "this run has no round");
       await this.goto(this.options.at ?? "");

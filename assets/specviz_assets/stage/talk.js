@@ -73,10 +73,8 @@ export class Talk {
     this.text.querySelector(".here")?.classList.remove("here");
     if (written) this.rounds[upto - 1]?.classList.add("here");
     this.text.insertBefore(this.maybe, this.rounds[upto] ?? null);
-    this.maybe.replaceChildren(...(moment.maybe ?? []).map((id) => {
-      const node = page.places.get(id), mark = page.states[k].get(id)?.mark ?? "drafted";
-      return el("span", { class: "token", "data-mark": mark, "data-node": id, text: node?.text ?? "", style: `--c: var(--m-${mark})` });
-    }));
+    this.maybe.replaceChildren(...(moment.texts ?? []).map((at) => page.texts[at]).map(({ running, mark, node }) =>
+      el("span", { class: "token", "data-mark": mark, "data-node": node, text: running, style: `--c: var(--m-${mark})` })));
     const end = this.maybe.childElementCount ? this.maybe : this.rounds[upto - 1];
     if (end) this.follow(end, motion);
     else this.scroll.scrollTop = this.scroll.scrollHeight;

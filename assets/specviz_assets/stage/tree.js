@@ -106,7 +106,7 @@ export class TreeView {
     this.layer.append(this.edges);
     this.camera.append(this.layer);
     for (const node of page.nodes) this.groups.set(node.id, makeNode(this, node));
-    for (const [column, line, text] of page.folds ?? []) {
+    for (const { column, row: line, text } of page.folds ?? []) {
       const { x, y } = this.at.get(`fold ${column} ${line}`);
       this.layer.append(svg("text", { class: "fold", x, y: y + 4, text }));
     }
@@ -155,7 +155,7 @@ export class TreeView {
     const y = (column, at) => (at + line(column) * (this.page.n_rows + 0.3)) * row;
     this.at = new Map(this.page.nodes.map((node) =>
       [node.id, { x: starts[node.column], y: y(node.column, node.row), w: wide[node.column], line: line(node.column) }]));
-    for (const [column, at, text] of this.page.folds ?? []) {
+    for (const { column, row: at, text } of this.page.folds ?? []) {
       const last = Math.min(column, wide.length - 1);
       this.at.set(`fold ${column} ${at}`, { x: starts[column] ?? ends(starts, wide, gap), y: y(last, at), w: textWidth(text, 12) });
     }
@@ -169,7 +169,7 @@ export class TreeView {
     const spare = ((this.box.clientWidth - 2 * MARGIN) / s - ends) / Math.max(1, n);
     const more = Math.max(0, Math.min(WIDEST, spare));
     for (const node of this.page.nodes) this.at.get(node.id).x += node.column * more;
-    for (const [column, line] of this.page.folds ?? []) this.at.get(`fold ${column} ${line}`).x += column * more;
+    for (const { column, row: line } of this.page.folds ?? []) this.at.get(`fold ${column} ${line}`).x += column * more;
   }
 
   // One moment. `motion`: it follows the one before, and what changed is seen to change.
@@ -199,7 +199,7 @@ export class TreeView {
     }
     this.swept = sweep > 0;
     if (sweep) this.sweep(sweep);
-    if (motion && moment.phase === PHASE.ACCEPT) this.pulse(moment.at, ms);
+    if (motion && moment.phase === PHASE.ACCEPT) this.pulse(moment.selected, ms);
   }
 
   // Whether a node is the one that is looked at, which Tab comes to.
@@ -284,8 +284,8 @@ export class TreeView {
   near(moment) {
     const { page } = this, parent = (id) => page.places.get(id)?.parent;
     const fresh = moment.phase === PHASE.DRAFT ? moment.fresh ?? [] : [];
-    const ids = moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.win || id === CLOSING).map(([id]) => id)
-      : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.at, parent(moment.at)];
+    const ids = moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.winning || id === CLOSING).map(([id]) => id)
+      : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.selected, parent(moment.selected)];
     const seen = this.bounds(ids.some((id) => this.at.has(id)) ? ids : [ROOT]), all = this.bounds([...this.at.keys()]);
     const s = Math.max(this.least, Math.min(1, this.fit(ids, 1).s));
     const along = (lo, hi, first, last, room) => {

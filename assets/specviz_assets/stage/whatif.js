@@ -2,7 +2,7 @@
 // What stands in the picture meanwhile says so, and one button puts it back.
 
 import { el, put } from "./dom.js";
-import { unfold } from "./pages.js";
+import { indexed } from "./pages.js";
 import { Stage } from "./stage.js";
 import { WhatIfRow } from "./whatifrow.js";
 
@@ -142,7 +142,7 @@ export class WhatIfStage extends Stage {
   paintAgain(answer) {
     const was = this.page;
     if (this.changed && answer.round) {
-      this.page = Object.assign(unfold(answer.round), { again: true });
+      this.page = Object.assign(indexed(answer.round), { again: true });
       this.k = 0;
     } else if (this.recorded && (this.changed || this.page?.again)) {
       this.page = this.recorded;
@@ -190,7 +190,7 @@ export class WhatIfStage extends Stage {
     this.iff.hidden = !changed;
     this.box.classList.toggle("asks", changed);
     if (changed) put(this.time.label, `${this.time.placed(this.index)} · what if`);
-    const shown = this.chosen ?? this.page.moments[this.k].at, u = this.answered === this.index ? this.answer.draws?.[shown] : undefined;
+    const shown = this.chosen ?? this.page.moments[this.k].selected, u = this.answered === this.index ? this.answer.draws?.[shown] : undefined;
     this.uBox.hidden = u === undefined || this.playing;
     this.uBox.dataset.node = shown;
     if (u === undefined || this.root.getRootNode().activeElement === this.uSlide) return;

@@ -216,8 +216,9 @@ def _still(builder: "FrameBuilder", kind: Literal["svg", "png"], place: str, giv
 
     index, node = _index(builder, kind, place)
     page = one_round(builder, index)
-    if node is not None and all(each.id != node for each in page.nodes):
-        known = [each.id for each in page.nodes if each.id >= 0]
+    seen = dict.fromkeys(look.id for look in page.looks)
+    if node is not None and node not in seen:
+        known = [id for id in seen if id >= 0]
         there = f"there are n{known[0]} to n{known[-1]}" if known else "nothing was drafted in it"
         raise SpecvizError(f"--{kind} {place}: round {page.place} has no node {node}; {there}")
     phases = [_PHASES[moment.phase - 1] for moment in page.moments]

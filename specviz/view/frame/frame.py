@@ -2,11 +2,14 @@
 person chose to look at. `Feed`: what a front-end knows about its source.
 
 Texts are escaped and formatted, what is coloured carries a `Mark`. What a trace does not hold is None, and `—` in text.
+What goes to a browser as it is is a msgspec struct, whose fields at their default are left out there.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
+
+import msgspec
 
 from specviz.runlog.run import Mark, TextToken
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
@@ -76,8 +79,7 @@ class Strip:
     summary: str  # "147 tok"
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(msgspec.Struct, frozen=True, omit_defaults=True):
     """The numbers of a node as far as they are known at this phase; linear, not logs."""
 
     p: float | None = None
@@ -93,27 +95,39 @@ class Values:
     left: float | None = None  # of the row that failed siblings left; None: none had failed, p counts
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNode:
-    """A node where it stands: `column` = depth, `row` from the top, both fixed for the whole round."""
+class ValueTexts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The values of a node as they stand on a screen; "" where one is not known. `q`: what the draft said, q or not."""
+
+    q: str = ""
+    p: str = ""
+    ratio: str = ""
+    u: str = ""
+
+
+class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node where it stands: `column` is its depth, `row` from the top, both fixed for the whole round."""
 
     id: int
     parent: int
-    depth: int
     column: int
     row: int
     token: int
     shown: str
     mark: Mark
-    glyph: str
-    word: str  # the mark in a word, for screen readers
     values: Values
-    value: str  # the value of the chosen mode, ".41"
-    bar: float | None  # 0..1 of the chosen mode
+    texts: ValueTexts
+    glyph: str = ""
+    word: str = ""  # the mark in a word, for screen readers
+    value: str = ""  # the value of the chosen mode, ".41"
+    bar: float | None = None  # 0..1 of the chosen mode
     winning: bool = False  # on the path that was kept
     cursor: bool = False
     fresh: bool = False  # came or changed in this very step
     note: str = ""  # "+ 2 never", "drawn"
+
+    @property
+    def depth(self) -> int:
+        return self.column
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +139,7 @@ class TreeLine:
     shape: LinkShape
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where losers were folded away: drawn at a node's place, "+ 3 other branches"."""
 
     column: int

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from specviz.runlog.rounds import Points, RoundPoint
 from specviz.runlog.run import Mark
 
 
-@dataclass(frozen=True, slots=True)
-class WhyRow:
+class WhyRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of numbers in the why panel. `bar` 0..1."""
 
     label: str
@@ -26,21 +27,19 @@ class Remark:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualEntry:
+class ResidualEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A token of the row the closing token was drawn from."""
 
     shown: str
     prob: float
     text: str
-    drawn: bool
-    drafted: bool
+    drawn: bool = False
+    drafted: bool = False
     p: float | None = None
     q: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Residual:
+class Residual(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was left to draw from after a rejection (or the plain row of a bonus)."""
 
     title: str  # "Residual max(0, p − q): mass .38"
@@ -48,18 +47,16 @@ class Residual:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Flip:
+class Flip(msgspec.Struct, frozen=True, omit_defaults=True):
     """The smallest change of u that changes the verdict. The decision only: the text after it may differ."""
 
     text: str
     lo: float
     hi: float
-    caveat: str = "decision only, later text may differ"
+    caveat: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a node is what it is. Before its test is shown, `words` says what will decide."""
 
     node: int
@@ -67,16 +64,15 @@ class Why:
     mark: Mark
     glyph: str
     headline: str  # "REJECTED · depth 3 · test 3 of 4"
-    rule: str
-    rows: tuple[WhyRow, ...]
-    words: str
+    rule: str = ""
+    rows: tuple[WhyRow, ...] = ()
+    words: str = ""
     residual: Residual | None = None
     cost: str | None = None
     flip: Flip | None = None
     otherwise: str | None = None  # the nearest change, where no u of its own decided
     rank: str | None = None
     decided: bool = True  # whether the verdict may be shown at this phase
-    record: dict[str, Any] | None = None  # plain JSON of the node, for `y`
 
     @property
     def what_flips(self) -> str:
@@ -86,13 +82,12 @@ class Why:
         return f"{self.flip.text} ({self.flip.caveat})" if self.flip.caveat else self.flip.text
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The line under the tree."""
 
     text: str  # "12 drafted · tested 4: ✓2 ✗2 · never tested 8 · drawn ↻1"
-    n_drafted: int | None
-    closing: Mark | None
+    n_drafted: int | None = None
+    closing: Mark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +126,7 @@ class KnobBar:
     absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that this method lacks, each with the reason
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
     """A number of `specviz.metrics` with its interval. `name` is the contract's, `label` the short one on screen."""
 
     name: str

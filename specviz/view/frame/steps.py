@@ -4,7 +4,9 @@ Phases 2 and 4 have several steps (a tree level, a test); the others have one. A
 out: no draft, no tests. An unfinished round has the steps its records allow.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from specviz.events import Verify
 from specviz.runlog.fold import Run
@@ -132,7 +134,10 @@ def strip(run: Run, family: RoundTree, now: Moment) -> Strip:
     before = tokens[: record.n_before]
     commit = record.commit
     if now.phase == Phase.COMMIT and commit is not None:
-        new = [replace(token, fresh=True) for token in tokens[record.n_before : record.n_before + len(commit.tokens)]]
+        new = [
+            msgspec.structs.replace(token, fresh=True)
+            for token in tokens[record.n_before : record.n_before + len(commit.tokens)]
+        ]
     else:
         new = list(_provisional(run, family, now))
     prefill = record.query.prefill
@@ -145,7 +150,7 @@ def _provisional(run: Run, family: RoundTree, now: Moment) -> list[TextToken]:
     """The path under consideration: the draft's first guess, then what the tests have left of it."""
     path = _spine(family, now) if now.phase <= Phase.VERIFY else _tested(family, now)
     start = family.record.start.n
-    return [_token(run, family, i, now.mark(family, i), start + k, breaks=k == 0) for k, i in enumerate(path)]
+    return [text_token(run, family, i, now.mark(family, i), start + k, breaks=k == 0) for k, i in enumerate(path)]
 
 
 def _spine(family: RoundTree, now: Moment) -> list[int]:
@@ -170,7 +175,8 @@ def _tested(family: RoundTree, now: Moment) -> list[int]:
     return [*kept, CLOSING] if closes else kept
 
 
-def _token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int, breaks: bool) -> TextToken:
+def text_token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int = 0, breaks: bool = False) -> TextToken:
+    """A node of the round, or its closing token, as text that is not committed."""
     born = family.nodes.get(node)
     closing = family.record.closing
     token = born.token if born else (closing.token or 0) if closing else 0

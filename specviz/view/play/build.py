@@ -351,7 +351,7 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
     return f"phase {int(phase)}/6 {text}"
 
 
-_NO_COUNTS = Counts("", None, None)
+_NO_COUNTS = Counts("")
 
 
 def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:

@@ -5,15 +5,27 @@ stands beside its first child, the closing token hangs below its last sibling. W
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from specviz.events import prob as linear
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import RoundTree
 from specviz.text import width
-from specviz.view.frame.frame import Fold, Folding, Options, TreeFrame, TreeLine, TreeNode, TreeRoom, Values
+from specviz.view.frame.frame import (
+    Fold,
+    Folding,
+    Options,
+    TreeFrame,
+    TreeLine,
+    TreeNode,
+    TreeRoom,
+    Values,
+    ValueTexts,
+)
 from specviz.view.frame.steps import Moment, node_text
 from specviz.view.play.fit import Fit, Kin, drafted_kin, every_kin, tree_map
 from specviz.view.why.node_context import never_tested, values
@@ -241,7 +253,6 @@ def _made(
     return TreeNode(
         id=node,
         parent=parent,
-        depth=place[0],
         column=place[0],
         row=place[1],
         token=born.token if born else (closing.token or 0) if node == CLOSING and closing else family.record.start.root,
@@ -250,6 +261,7 @@ def _made(
         glyph=glyph(mark, options.ascii),
         word=word(mark),
         values=numbers,
+        texts=value_texts(numbers),
         value="" if node == ROOT or (node == CLOSING and numbers.p is None) else value,
         bar=None if node == ROOT else bar,
         winning=winning,
@@ -272,10 +284,10 @@ def node_values(family: RoundTree, now: Moment, node: int) -> Values:
         return Values()
     known = values(family, node, with_p=now.has_p)
     if now.has_p and family.record.temperature == 0:
-        known = replace(known, p=family.raw_p(node))
+        known = msgspec.structs.replace(known, p=family.raw_p(node))
     if node in now.verdicts or not now.has_p:
         return known
-    return replace(known, u=None, thr=None, lo=None, hi=None, left=None)
+    return msgspec.structs.replace(known, u=None, thr=None, lo=None, hi=None, left=None)
 
 
 def _raw_closing(family: RoundTree) -> float | None:
@@ -284,6 +296,17 @@ def _raw_closing(family: RoundTree) -> float | None:
     place = next((i for i in family.nodes if family.same_row(i)), None)
     top = family.top(place) if place is not None else None
     return next((linear(log) for token, log in top or [] if closing and token == closing.token), None)
+
+
+def value_texts(values: Values) -> ValueTexts:
+    """All of them, for who shows several at once; what the draft said where q has no meaning."""
+    said = values.q if values.q is not None else values.conf
+    return ValueTexts(
+        q="" if said is None else prob(said),
+        p="" if values.p is None else prob(values.p),
+        ratio="" if values.ratio is None else ratio(values.ratio),
+        u="" if values.u is None else prob(values.u),
+    )
 
 
 def value_text(values: Values, mode: ValueName, closing: bool = False) -> tuple[str, float | None]:

@@ -3,7 +3,7 @@
 Rounds are made one at a time, from the same frames as every other screen; nobody holds those of a long run at once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -15,7 +15,7 @@ from specviz.runlog.run import Query, RoundRecord, TextToken
 from specviz.text import NEWLINE
 from specviz.view.frame.frame import Cursor, Frame, Options, RunInfo
 from specviz.view.frame.knob_bar import label, without_effect
-from specviz.view.frame.parts import KnobBar
+from specviz.view.frame.parts import KnobBar, Metric
 from specviz.view.frame.run_header import NOTHING, of_whole_run
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.play.build import FrameBuilder
@@ -27,8 +27,6 @@ from specviz.view.stage.parts import (
     Look,
     StageFurther,
     StageHead,
-    StageMetric,
-    StageNode,
     StagePoint,
     StageQuery,
     StageRound,
@@ -38,6 +36,7 @@ from specviz.view.stage.words import PHASES
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import STYLES
 
+_DECIDE = ("u", "thr", "lo", "hi")
 _FEW = " (n "  # of a number without an interval: "7 (n 4 too small)"
 
 
@@ -81,9 +80,9 @@ def facts(frame: Frame, n: int) -> str:
     return " · ".join(filter(None, (frame.run.exact, seed, rounds, few, mixed, f"level {frame.run.level}")))
 
 
-def metrics(frame: Frame) -> tuple[StageMetric, ...]:
+def metrics(frame: Frame) -> tuple[Metric, ...]:
     """The numbers of the whole run; that there are too few rounds is said once, by `facts`."""
-    return tuple(StageMetric(m.label, m.text.partition(_FEW)[0], m.help) for m in frame.metrics)
+    return tuple(msgspec.structs.replace(m, text=m.text.partition(_FEW)[0]) for m in frame.metrics)
 
 
 def _knobs(bar: KnobBar) -> tuple[KnobLook, ...]:
@@ -147,7 +146,7 @@ def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> 
     `options`: how much of the draft is drawn, and with the panel of ranks among what is shown, where nodes came from.
     """
     walk = RoundMoments(builder, index, options)
-    moments = tuple(walk.all())
+    moments = walk.all()
     frame = walk.last
     assert frame is not None  # a round has its root at least
     record = builder.run.rounds[index]
@@ -157,23 +156,18 @@ def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> 
         place=place_of(builder, index),
         n_columns=frame.tree.n_columns,
         n_rows=frame.tree.n_rows,
-        nodes=_badged(walk.nodes, frame),
+        looks=walk.looks,
         moments=moments,
-        whys=tuple(walk.whys),
+        whys=walk.whys,
+        texts=walk.texts,
         knobs=in_force(builder, record, frame.knobs),
         changes=tuple((labels.get(c.name, c.name), shown(c.old), shown(c.new)) for c in record.changes),
         last=frame.knobs.last,
         missing=frame.tree.missing or "",
         open=not record.complete,
-        folds=tuple((fold.column, fold.row, fold.text) for fold in frame.tree.folds),
+        folds=frame.tree.folds,
+        badges=dict(ranks.badges) if (ranks := RanksPanel.of(frame)) is not None else {},
     )
-
-
-def _badged(nodes: Mapping[int, StageNode], frame: Frame) -> tuple[StageNode, ...]:
-    """The nodes with where they came from, where the frame has that."""
-    found = RanksPanel.of(frame)
-    badges: Mapping[int, str] = found.badges if found is not None else {}
-    return tuple(msgspec.structs.replace(node, badge=badges.get(node.id, "")) for node in nodes.values())
 
 
 def in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
@@ -194,11 +188,23 @@ def document(builder: FrameBuilder, name: str, indexes: Sequence[int] | None = N
     """The run as JSON, piece by piece: `{"head": .., "rounds": {"0": .., "1": ..}}`; of the rounds all, or some."""
     yield b'{"head":' + msgspec.json.encode(head(builder, name)) + b',"rounds":{'
     for n, index in enumerate(range(len(builder.run.rounds)) if indexes is None else indexes):
-        yield (b"," if n else b"") + b'"%d":' % index + msgspec.json.encode(one_round(builder, index))
+        yield (b"," if n else b"") + b'"%d":' % index + wire(one_round(builder, index))
     yield b"}}"
 
 
 def rounds_json(builder: FrameBuilder, indexes: Sequence[int], options: Options = OPTIONS) -> bytes:
     """Some rounds as a JSON list."""
-    rounds: list[Any] = [one_round(builder, index, options) for index in indexes]
-    return msgspec.json.encode(rounds)
+    return wire([one_round(builder, index, options) for index in indexes])
+
+
+def wire(rounds: StageRound | Sequence[StageRound]) -> bytes:
+    """As JSON, with as many digits of a number as a picture needs; those that decide keep more."""
+    return msgspec.json.encode(_short(msgspec.to_builtins(rounds, str_keys=True)))
+
+
+def _short(value: Any, digits: int = 3) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, dict):
+        return {name: _short(part, 6 if name in _DECIDE else 3) for name, part in value.items()}
+    return [_short(part) for part in value] if isinstance(value, list | tuple) else value

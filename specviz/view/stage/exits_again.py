@@ -16,20 +16,20 @@ from specviz.events.early_exit import GRID
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
-from specviz.text import LONGEST, running
+from specviz.view.frame.frame import Values
 from specviz.view.frame.knob_bar import label
+from specviz.view.frame.parts import WhyRow
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.document import in_force, place_of
-from specviz.view.stage.moments import RoundMoments, State
+from specviz.view.stage.decided import DecidedRound, what_if_why
+from specviz.view.stage.moments import RoundMoments
 from specviz.view.stage.now import control
-from specviz.view.stage.parts import StageControl, StageMoment, StageNode, StageRound, StageRow, StageWhy, WhatIfKnob
+from specviz.view.stage.parts import StageControl, StageRound, WhatIfKnob
 from specviz.view.words.numbers import knob as shown_knob
 from specviz.view.words.numbers import prob
-from specviz.view.words.palette import CLOSING, ROOT, STYLES, Phase
+from specviz.view.words.palette import CLOSING, ROOT
 from specviz.whatif import ExitsAgain, replay_texts
 from specviz.whatif.exits import Texts
 
-_DIGITS = 4  # of a bar
 # Texts without their run, so that a run that nobody holds goes.
 _texts: WeakKeyDictionary[Run, tuple[int, Texts | None, str]] = WeakKeyDictionary()
 
@@ -75,92 +75,52 @@ def next_words(found: ExitsAgain) -> str:
 
 
 def exits_round(builder: FrameBuilder, index: int, found: ExitsAgain) -> StageRound:
-    """The round as it would have ended: one draft a row, the last of them wrong or not, and the target's own token."""
-    return _Painted(builder, index, found).page()
+    """The round as it would have ended: one draft a row, the last of them wrong or not, and the target's own token.
 
-
-class _Painted:
-    """One round. Nodes are numbered in the order in which they would be drafted."""
-
-    def __init__(self, builder: FrameBuilder, index: int, found: ExitsAgain) -> None:
-        self.builder, self.index, self.found, self.run = builder, index, found, builder.run
-        walk = RoundMoments(builder, index)
-        self.frame, states = walk.end()
-        root = msgspec.structs.replace(walk.nodes[ROOT], column=0, row=0)
-        self.whys = list(walk.whys)
-        self.nodes: list[StageNode] = [root]
-        self.states: dict[str, State] = {str(ROOT): states[ROOT] | {"win": True}}
-
-    def page(self) -> StageRound:
-        """The round as one moment."""
-        found = self.found
-        for k, (token, layer) in enumerate(zip(found.drafts, found.exits, strict=True)):
-            kept = k < found.kept
-            words = self._words(layer, kept)
-            self._add(
-                k, k - 1 if k else ROOT, token, "accepted" if kept else "rejected", words, (layer, found.confs[k])
-            )
-        if found.closing is not None:
-            above = found.kept - 1 if found.kept else ROOT
-            mark: Mark = "recovered" if found.wrong else "bonus"
-            self._add(CLOSING, above, found.closing, mark, "The target's own token closes the round.", None)
-        record = self.run.rounds[self.index]
-        return StageRound(
-            index=self.index,
-            place=place_of(self.builder, self.index),
-            n_columns=1 + max(node.column for node in self.nodes),
-            n_rows=1 + max(node.row for node in self.nodes),
-            nodes=tuple(self.nodes),
-            moments=(self._moment(),),
-            whys=tuple(self.whys),
-            knobs=in_force(self.builder, record, self.frame.knobs),
+    Nodes are numbered in the order in which they would be drafted.
+    """
+    frame, reasons = RoundMoments(builder, index).end()
+    page = DecidedRound(builder, index, frame)
+    root = msgspec.structs.replace(next(node for node in frame.tree.nodes if node.id == ROOT), column=0, row=0)
+    page.add(root, reasons[ROOT])
+    badges: dict[int, str] = {}
+    n_layers = _n_layers(builder.run)
+    for k, (token, layer) in enumerate(zip(found.drafts, found.exits, strict=True)):
+        mark: Mark = "accepted" if k < found.kept else "rejected"
+        conf = found.confs[k]
+        rows = (
+            WhyRow("confidence", prob(conf), conf, "of the head there, annealed as asked"),
+            WhyRow("layer", str(layer), layer / n_layers, f"of {n_layers}"),
         )
-
-    def _words(self, layer: int, kept: bool) -> str:
-        stops = f"Its row would stop after layer {layer} and draft this token"
-        if kept:
-            return f"{stops}, which the target chooses as well."
-        right = "" if self.found.closing is None else f": the target chooses {self.run.word(self.found.closing)}"
-        return f"{stops}, which is wrong{right}."
-
-    def _add(self, node: int, parent: int, token: int, mark: Mark, words: str, stop: tuple[int, float] | None) -> None:
-        """`stop`: the layer that a row stopped after, and how sure its head was there."""
-        above = next(each for each in self.nodes if each.id == parent)
-        taken = {each.row for each in self.nodes if each.column == above.column + 1}
-        row = next(row for row in range(len(taken) + 1) if row not in taken)
-        reads = running(*self.run.words.get(token, ("", None)), LONGEST)
-        shown = self.run.word(token)
-        badge = "" if stop is None else f"layer {stop[0]}"
-        self.nodes.append(StageNode(node, parent, above.column + 1, row, shown, reads, badge))
-        self.whys.append(StageWhy(shown, mark, f"WHAT IF: {STYLES[mark].word.upper()}", words, rows=self._rows(stop)))
-        state: State = {"mark": mark, "win": mark != "rejected", "note": "", "why": len(self.whys) - 1}
-        if stop is not None:
-            state |= {"q": prob(stop[1]), "qb": round(stop[1], _DIGITS)}
-        self.states[str(node)] = state
-
-    def _rows(self, stop: tuple[int, float] | None) -> tuple[StageRow, ...]:
-        if stop is None:
-            return ()
-        layer, conf = stop
-        return (
-            StageRow("confidence", prob(conf), round(conf, _DIGITS), "of the head there, annealed as asked"),
-            StageRow("layer", str(layer), round(layer / self._n_layers, _DIGITS), f"of {self._n_layers}"),
+        why = what_if_why(
+            k, builder.run.word(token), mark, _stops(builder.run, found, layer, k < found.kept), rows=rows
         )
+        page.add_new(k, k - 1 if k else ROOT, 0, token, mark, Values(conf=conf), why)
+        badges[k] = f"layer {layer}"
+    if found.closing is not None:
+        above = found.kept - 1 if found.kept else ROOT
+        mark = "recovered" if found.wrong else "bonus"
+        words = "The target's own token closes the round."
+        why = what_if_why(CLOSING, builder.run.word(found.closing), mark, words)
+        page.add_new(CLOSING, above, int(found.kept in page.nodes), found.closing, mark, Values(), why)
+    closing = (CLOSING,) if found.closing is not None else ()
+    return page.page(
+        "What if: other exit settings, on the same text.",
+        found.kept if found.wrong else CLOSING if closing else ROOT,
+        f"{len(found.drafts)} drafted, {found.kept} kept",
+        (*range(found.kept), *closing),
+        badges,
+    )
 
-    @property
-    def _n_layers(self) -> int:
-        target = self.run.header.models.target if self.run.header is not None else None
-        return (target.n_layers if target is not None else None) or 1
 
-    def _moment(self) -> StageMoment:
-        kept = tuple(range(self.found.kept))
-        closing = (CLOSING,) if self.found.closing is not None else ()
-        return StageMoment(
-            phase=int(Phase.CLOSE),
-            label="what if",
-            say="What if: other exit settings, on the same text.",
-            at=self.found.kept if self.found.wrong else CLOSING if closing else ROOT,
-            counts=f"{len(self.found.drafts)} drafted, {self.found.kept} kept",
-            nodes=self.states,
-            maybe=(*kept, *closing),
-        )
+def _stops(run: Run, found: ExitsAgain, layer: int, kept: bool) -> str:
+    stops = f"Its row would stop after layer {layer} and draft this token"
+    if kept:
+        return f"{stops}, which the target chooses as well."
+    right = "" if found.closing is None else f": the target chooses {run.word(found.closing)}"
+    return f"{stops}, which is wrong{right}."
+
+
+def _n_layers(run: Run) -> int:
+    target = run.header.models.target if run.header is not None else None
+    return (target.n_layers if target is not None else None) or 1

@@ -1,154 +1,91 @@
-"""The moments of a round as differences: made of the frames that other screens paint, so that there is one truth."""
+"""The moments of a round, made of the frames that other screens paint, so that there is one truth."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
-from specviz.text import LONGEST, running
-from specviz.view.frame.frame import Cursor, Feed, Frame, Options, TreeNode, Values
+import msgspec
+
+from specviz.runlog.run import TextToken
+from specviz.view.frame.frame import Cursor, Feed, Frame, Options, TreeNode
 from specviz.view.frame.parts import Why
 from specviz.view.frame.steps import Moment, moment
 from specviz.view.panels import remarks
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.parts import Gauge, StageEntry, StageMoment, StageNode, StageRow, StageWhy
+from specviz.view.stage.parts import StageMoment
 from specviz.view.stage.words import said
 from specviz.view.why.explain import why
-from specviz.view.words.numbers import prob, ratio
-from specviz.view.words.palette import CLOSING, ROOT, Phase
+from specviz.view.words.palette import ROOT, Phase
 
 OPTIONS, FEED = Options(), Feed()
-_DIGITS = 4  # of a bar
-_GONE: dict[str, Any] = {"win": False, "note": ""}  # what a node has when nothing is said of it
-
-State = dict[str, Any]
+T = TypeVar("T")
 
 
 class RoundMoments:
-    """Goes through one round. `whys` are all reasons that were given on the way, each once."""
+    """Goes through one round. `looks`, `whys`, `texts`: every node, reason and token that was come by, each once."""
 
     def __init__(self, builder: FrameBuilder, index: int, options: Options = OPTIONS) -> None:
         self.builder, self.index, self.options = builder, index, options
         self.run, self.family = builder.run, builder.family(index)
-        self.whys: dict[StageWhy, int] = {}
-        self._known: dict[tuple[Any, ...], int] = {}
-        self.nodes: dict[int, StageNode] = {}
+        self.looks: tuple[TreeNode, ...] = ()
+        self.whys: tuple[Why, ...] = ()
+        self.texts: tuple[TextToken, ...] = ()
+        self._known: dict[tuple[Any, ...], Why] = {}
         self.last: Frame | None = None
 
-    def all(self) -> Iterator[StageMoment]:
-        """Every moment, as what is other than in the one before."""
-        before: dict[int, State] = {}
-        steps = self.builder.steps(self.index)
-        for phase, step in steps.moments:
-            frame, now, states = self._at(Cursor(self.index, phase, step))
-            yield self._moment(frame, now, {i: _other(states[i], before.get(i, _GONE)) for i in states})
-            before = states
-
-    def end(self) -> tuple[Frame, dict[int, State]]:
-        """The round as it ended: its frame, and everything that is seen of its nodes."""
-        at = self.builder.steps(self.index)
-        frame, _, states = self._at(at.cursor(self.index, len(at.moments) - 1))
-        return frame, states
-
-    def _at(self, cursor: Cursor) -> tuple[Frame, Moment, dict[int, State]]:
-        frame = self.last = self.builder.frame(cursor, self.options, FEED)
-        now = moment(self.family, cursor)
-        states = {node.id: self._state(node, now) for node in frame.tree.nodes}
-        for node in frame.tree.nodes:
-            self.nodes.setdefault(
-                node.id, StageNode(node.id, node.parent, node.column, node.row, node.shown, self._reads(node.id))
+    def all(self) -> tuple[StageMoment, ...]:
+        """Every moment, in order."""
+        made = []
+        for phase, step in self.builder.steps(self.index).moments:
+            cursor = Cursor(self.index, phase, step)
+            frame, now = self._at(cursor), moment(self.family, cursor)
+            nodes = frame.tree.nodes
+            strip = [t for t in frame.strip.tokens if t.provisional and t.node is not None]
+            made.append((frame, now, [_look(node) for node in nodes], [self._why(node, now) for node in nodes], strip))
+        looks = _places((look for *_, own, _, _ in made for look in own), lambda look: look.id)
+        whys = _places((why for *_, own, _ in made for why in own), lambda why: why.node)
+        texts = _places((text for *_, own in made for text in own), lambda text: text.pos)
+        self.looks, self.whys, self.texts = tuple(looks), tuple(whys), tuple(texts)
+        return tuple(
+            StageMoment(
+                phase=int(frame.phase),
+                phase_text=frame.phase_text,
+                said=said(self.run, frame, self.family, now),
+                selected=frame.selected if frame.selected is not None else ROOT,
+                counts=frame.counts,
+                nodes=tuple(map(looks.__getitem__, seen)),
+                whys=tuple(map(whys.__getitem__, reasons)),
+                texts=tuple(map(texts.__getitem__, strip)),
+                fresh=tuple(node.id for node in frame.tree.nodes if node.fresh),
             )
-        return frame, now, states
-
-    def _moment(self, frame: Frame, now: Moment, changed: Mapping[int, State]) -> StageMoment:
-        maybe = tuple(t.node for t in frame.strip.tokens if t.provisional and t.node is not None)
-        return StageMoment(
-            phase=int(frame.phase),
-            label=frame.phase_text,
-            say=said(self.run, frame, self.family, now),
-            at=frame.selected if frame.selected is not None else ROOT,
-            counts=frame.counts.text,
-            nodes={str(i): state for i, state in changed.items() if state},
-            fresh=tuple(sorted(i for i in now.fresh if i in changed)),
-            maybe=maybe,
+            for frame, now, seen, reasons, strip in made
         )
 
-    def _reads(self, node: int) -> str:
-        """How the node's token reads in the text; nothing for the root, which is text already."""
-        born, closing = self.family.nodes.get(node), self.family.record.closing
-        if born is not None:
-            return running(born.text, born.bytes, LONGEST)
-        if node != CLOSING or closing is None or closing.token is None:
-            return ""
-        return running(*self.run.words.get(closing.token, ("", None)), LONGEST)
+    def end(self) -> tuple[Frame, dict[int, Why]]:
+        """The round as it ended, and the reasons of its nodes."""
+        at = self.builder.steps(self.index)
+        cursor = at.cursor(self.index, len(at.moments) - 1)
+        frame, now = self._at(cursor), moment(self.family, cursor)
+        return frame, {node.id: why(self.run, self.family, node.id, now) for node in frame.tree.nodes}
 
-    def _state(self, node: TreeNode, now: Moment) -> State:
-        """What is seen of a node, and why it is so."""
-        state: State = {"mark": node.mark, "why": self._why(node, now)}
-        state["win"], state["note"] = node.winning, node.note
-        return state | _numbers(node.values)
+    def _at(self, cursor: Cursor) -> Frame:
+        self.last = self.builder.frame(cursor, self.options, FEED)
+        return self.last
 
-    def _why(self, node: TreeNode, now: Moment) -> int:
-        """The place of the node's reasons in `whys`. What they depend on beside the node stands in the key."""
+    def _why(self, node: TreeNode, now: Moment) -> Why:
+        """What the reasons depend on beside the node stands in the key."""
         phase = (now.phase == Phase.DRAFT, now.phase >= Phase.CLOSE)
         key = (node.id, node.mark, now.has_p, now.all_tested, node.values.u is None, *phase)
         if key not in self._known:
-            found = why(self.run, self.family, node.id, now, False, remarks(self.run, self.family, node.id))
-            self._known[key] = self.whys.setdefault(stage_why(found, node.values), len(self.whys))
+            reasons = why(self.run, self.family, node.id, now, False, remarks(self.run, self.family, node.id))
+            self._known[key] = msgspec.structs.replace(reasons, glyph="", decided=True)
         return self._known[key]
 
 
-def _other(state: State, before: Mapping[str, Any]) -> State:
-    """What is other than before; None for what is not known any more."""
-    return {name: value for name, value in state.items() if before.get(name) != value} | {
-        name: None for name in before if name not in state and name not in _GONE
-    }
+def _places(parts: Iterable[T], key: Callable[[T], int]) -> dict[T, int]:
+    """Every part once, with its place: those of one node stand together, which packs best."""
+    return {part: k for k, part in enumerate(sorted(dict.fromkeys(parts), key=key))}
 
 
-def _numbers(v: Values) -> State:
-    """The numbers of a node as text, and q and p as bars; what is not known is left out."""
-    said_q = v.q if v.q is not None else v.conf
-    found: State = {}
-    if said_q is not None:
-        found |= {"q": prob(said_q), "qb": round(said_q, _DIGITS)}
-    if v.p is not None:
-        found |= {"p": prob(v.p), "pb": round(v.p, _DIGITS)}
-    if v.ratio is not None:
-        found["ratio"] = ratio(v.ratio)
-    if v.u is not None:
-        found["u"] = prob(v.u)
-    return found
-
-
-def stage_why(found: Why, values: Values) -> StageWhy:
-    """The inspector's words and numbers, without what only a file is asked for."""
-    left = found.residual
-    return StageWhy(
-        title=found.title,
-        mark=found.mark,
-        headline=found.headline,
-        words=found.words,
-        rule=found.rule,
-        rows=tuple(StageRow(r.label, r.value, _short(r.bar), r.note) for r in found.rows),
-        gauge=gauge(found, values),
-        left=left.title if left else "",
-        entries=tuple(StageEntry(e.shown, round(e.prob, _DIGITS), e.text, e.drawn, e.drafted) for e in left.entries)
-        if left
-        else (),
-        left_note=left.note if left else "",
-        flip=found.what_flips,
-        cost=found.cost or "",
-        rank=found.rank or "",
-    )
-
-
-def gauge(found: Why, values: Values) -> Gauge | None:
-    """`u` against the band that keeps the token; None where nothing was drawn, or not yet."""
-    lo, hi = (values.lo, values.hi) if values.lo is not None and values.hi is not None else (0.0, values.thr)
-    if values.u is None or hi is None:
-        return None
-    row = next((row for row in found.rows if row.label == "u"), None)
-    text = f"u {row.value} {row.note}".strip() if row else ""
-    return Gauge(round(values.u, _DIGITS + 2), round(lo, _DIGITS + 2), round(min(1.0, hi), _DIGITS + 2), text)
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
+def _look(node: TreeNode) -> TreeNode:
+    """What lasts of a node: the browser knows how marks look and what is under its cursor, and shows every value."""
+    return msgspec.structs.replace(node, glyph="", word="", cursor=False, fresh=False, value="", bar=None)

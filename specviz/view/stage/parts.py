@@ -1,16 +1,19 @@
-"""What the stage is given: a run that can be played without working anything out. Plain records, ready for JSON.
+"""What the stage is given: a run that can be played without working anything out, as JSON.
 
 `StageHead` stands once: the run, its text, its time line. `StageRound` is one round: its nodes where they stand, and
-its moments in order, each as what is other than in the moment before. Fields at their default are left out.
+its moments in order. Nodes, reasons and numbers are the records of the frame. Fields at their default are left out.
 """
 
 from typing import Any
 
 import msgspec
 
+from specviz.runlog.run import TextToken
+from specviz.view.frame.frame import Fold, TreeNode
+from specviz.view.frame.parts import Counts, Metric, Why
 from specviz.view.words.palette import Tone
 
-VERSION = 2  # of these records; the painter refuses another one
+VERSION = 3  # of these records; the painter refuses another one
 
 Token = tuple[str, str, int]  # text as it reads, mark, node it came from (-3: not recorded)
 UNRECORDED = -3
@@ -46,14 +49,6 @@ class StageControl(msgspec.Struct, frozen=True, omit_defaults=True):
     fixed: bool = False  # while a run lasts
 
 
-class StageMetric(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A number of the whole run with its 95 % interval, as text."""
-
-    label: str
-    text: str
-    help: str = ""
-
-
 class StageQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     """One prompt: the text the model was given, and the rounds that went on from it, by index over the run."""
 
@@ -83,7 +78,7 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     badge: str
     tone: Tone
     facts: str  # "seed 42 · 21 rounds · level full"
-    metrics: tuple[StageMetric, ...]
+    metrics: tuple[Metric, ...]
     phases: tuple[str, ...]  # the words of the six phases
     marks: dict[str, Look]
     knobs: tuple[KnobLook, ...]
@@ -102,98 +97,41 @@ class StageFurther(msgspec.Struct, frozen=True, omit_defaults=True):
     more: bool = False
 
 
-class StageNode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node where it stands for the whole round. `text`: its token as it reads in running text."""
-
-    id: int
-    parent: int
-    column: int
-    row: int
-    shown: str
-    text: str = ""
-    badge: str = ""  # where it came from, where that was asked for: "b1·s0 #1"
-
-
-class Gauge(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A uniform draw `u` against the band [lo, hi) in which it keeps the token, all within 0..1."""
-
-    u: float
-    lo: float
-    hi: float
-    text: str = ""  # "u .71 ≥ .29"
-
-
-class StageRow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of numbers of the inspector. `bar` 0..1."""
-
-    label: str
-    value: str
-    bar: float | None = None
-    note: str = ""
-
-
-class StageEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A token of the row that the closing token was drawn from: its share of it."""
-
-    shown: str
-    share: float
-    text: str
-    drawn: bool = False
-    drafted: bool = False
-
-
-class StageWhy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the inspector says of a node at a moment."""
-
-    title: str
-    mark: str
-    headline: str
-    words: str
-    rule: str = ""
-    rows: tuple[StageRow, ...] = ()
-    gauge: Gauge | None = None
-    left: str = ""  # title of the row that was drawn from
-    entries: tuple[StageEntry, ...] = ()
-    left_note: str = ""
-    flip: str = ""
-    cost: str = ""
-    rank: str = ""
-
-
 class StageMoment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One moment of a round. `nodes`: by id, the fields that are other than before, of those new here all of them.
-
-    Fields of a node: `mark`; `why`, a place in the round's list; `win`, on the path that was kept; `q`, `p`, `ratio`
-    and `u` as text, `qb` and `pb` as bars; `note`.
-    """
+    """What of a frame changes within a round. `nodes`: those on the canvas, `whys`: the reasons of each, `texts`: what
+    is not committed yet; by their places among those of the round. `fresh`: ids of nodes that this moment changes."""
 
     phase: int
-    label: str  # "phase 4/6 ACCEPT/REJECT"
-    say: str  # a sentence for who reads or hears
-    at: int  # the node that something just happened to
-    counts: str
-    nodes: dict[str, dict[str, Any]]
+    phase_text: str  # "phase 4/6 ACCEPT/REJECT"
+    said: str  # a sentence for who reads or hears
+    selected: int  # the node that something just happened to
+    counts: Counts
+    nodes: tuple[int, ...]
+    whys: tuple[int, ...]
+    texts: tuple[int, ...] = ()
     fresh: tuple[int, ...] = ()
-    maybe: tuple[int, ...] = ()  # the path under consideration: text that is not committed
 
 
 class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One round. `knobs`: of every knob of the head, as it was in force: its value, its place in its range (0..1), and
-    whether it does nothing with the others as they are."""
+    """One round. `looks`, `whys`, `texts`: every node, reason and token as some moment has it, each once. `knobs`: of
+    every knob of the head, as it was in force: its value, its place in its range (0..1), and whether it does nothing
+    with the others as they are. `badges`: where nodes came from, where that is asked for."""
 
     index: int
     place: str
     n_columns: int
     n_rows: int
-    nodes: tuple[StageNode, ...]
+    looks: tuple[TreeNode, ...]
     moments: tuple[StageMoment, ...]
-    whys: tuple[StageWhy, ...]
+    whys: tuple[Why, ...]
+    texts: tuple[TextToken, ...]
     knobs: tuple[tuple[str, float | None, bool], ...]
     changes: tuple[tuple[str, str, str], ...] = ()  # knobs that took effect here: label, old, new
     last: str = ""  # the last change and what it did since
     missing: str = ""  # why there is no draft to see
     open: bool = False  # more of it may come
-    folds: tuple[tuple[int, int, str], ...] = ()  # what was folded away: column, row, "+ 3 other branches"
+    folds: tuple[Fold, ...] = ()
+    badges: dict[int, str] = {}  # "b1·s0 #1"
 
 
 class KnobNow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -235,7 +173,7 @@ class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     badge: str
     tone: Tone
-    metrics: tuple[StageMetric, ...]
+    metrics: tuple[Metric, ...]
     facts: str
     knobs: tuple[KnobNow, ...]
     last: str = ""

@@ -11,28 +11,20 @@ from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
-from specviz.text import LONGEST, running
+from specviz.view.frame.frame import TreeNode, Values
 from specviz.view.frame.knob_bar import label, without_effect
+from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.document import in_force, place_of
+from specviz.view.stage.decided import DecidedRound, as_if, what_if_why
 from specviz.view.stage.exits_again import exit_knobs, exits_round, next_words, swept_texts
-from specviz.view.stage.moments import RoundMoments, State
+from specviz.view.stage.moments import RoundMoments
 from specviz.view.stage.now import control
-from specviz.view.stage.parts import (
-    Gauge,
-    StageMoment,
-    StageNode,
-    StageRound,
-    StageRow,
-    StageWhatIf,
-    StageWhy,
-    WhatIfKnob,
-)
+from specviz.view.stage.parts import StageRound, StageWhatIf, WhatIfKnob
 from specviz.view.whatif import WhatIf, WhatIfNode, exits_words, what_if
 from specviz.view.whatif.round import changed_words
 from specviz.view.words.numbers import fine
 from specviz.view.words.numbers import knob as shown_knob
-from specviz.view.words.palette import CLOSING, ROOT, STYLES, Phase
+from specviz.view.words.palette import CLOSING, ROOT, STYLES
 from specviz.whatif import (
     Change,
     Decision,
@@ -146,94 +138,68 @@ class _Again:
     """One round as it would have ended, laid out like the recorded one."""
 
     def __init__(self, builder: FrameBuilder, index: int, found: Decision, now: RoundAgain, shown: WhatIf) -> None:
-        self.builder, self.index, self.found, self.now, self.shown = builder, index, found, now, shown
-        self.run: Run = builder.run
-        self.walk = RoundMoments(builder, index)
-        self.frame, self.states = self.walk.end()
-        self.nodes = {node.id: node for node in self.walk.nodes.values() if node.id != CLOSING}
-        self.whys: list[StageWhy] = []
+        self.run, self.found, self.now, self.shown = builder.run, found, now, shown
+        self.frame, self.reasons = RoundMoments(builder, index).end()
+        self.sheet = DecidedRound(builder, index, self.frame)
 
     def page(self) -> StageRound:
         """The round as one moment."""
-        states = {str(i): self._state(i) for i in self.nodes}
-        closing = self._closing()
-        if closing is not None:
-            self.nodes[CLOSING], states[str(CLOSING)] = closing
-        record, frame = self.run.rounds[self.index], self.frame
-        return StageRound(
-            index=self.index,
-            place=place_of(self.builder, self.index),
-            n_columns=max(frame.tree.n_columns, 1 + max(node.column for node in self.nodes.values())),
-            n_rows=max(frame.tree.n_rows, 1 + max(node.row for node in self.nodes.values())),
-            nodes=tuple(self.nodes.values()),
-            moments=(self._moment(states, closing is not None),),
-            whys=tuple(self.whys),
-            knobs=in_force(self.builder, record, frame.knobs),
-            missing=frame.tree.missing or "",
+        for node in self.frame.tree.nodes:
+            if node.id != CLOSING:
+                self._add(node)
+        closed = self._close()
+        return self.sheet.page(
+            f"What if: {self.shown.sentence}.",
+            next((node.node for node in self.shown.nodes if node.changed), ROOT),
+            self.shown.note,
+            (*self.now.accepted, *((CLOSING,) if closed else ())),
+            {},
         )
 
-    def _moment(self, states: dict[str, State], closed: bool) -> StageMoment:
-        return StageMoment(
-            phase=int(Phase.CLOSE),
-            label="what if",
-            say=f"What if: {self.shown.sentence}.",
-            at=next((node.node for node in self.shown.nodes if node.changed), ROOT),
-            counts=self.shown.note,
-            nodes=states,
-            maybe=(*self.now.accepted, *((CLOSING,) if closed else ())),
-        )
-
-    def _state(self, node: int) -> State:
+    def _add(self, node: TreeNode) -> None:
         """As it ended, but for what the change makes of it."""
-        state = dict(self.states[node])
-        again = next((each for each in self.shown.nodes if each.node == node), None)
+        again = next((each for each in self.shown.nodes if each.node == node.id), None)
         if again is None:
-            return state | {"win": node == ROOT}
-        mark = again.now or "drafted"
-        state |= {
-            "mark": mark,
-            "win": node in self.now.accepted,
-            "note": "" if again.changed else state.get("note", ""),
-        }
-        self.whys.append(self._why(again, mark))
-        test = self._test(node)
-        return state | {"why": len(self.whys) - 1, "u": fine(test.u) if test is not None else None}
+            self.sheet.add(as_if(node, node.mark, node.id == ROOT, node.values, node.note), self.reasons[node.id])
+            return
+        mark, test = again.now or "drafted", self._test(node.id)
+        drawn = {} if test is None else {"u": test.u, "thr": test.threshold, "lo": None, "hi": None}
+        values = msgspec.structs.replace(node.values, **(drawn or {"u": None}))
+        note = "" if again.changed else node.note
+        self.sheet.add(
+            as_if(node, mark, node.id in self.now.accepted, values, note), self._why(again, node.shown, mark)
+        )
 
-    def _why(self, again: WhatIfNode, mark: Mark) -> StageWhy:
+    def _why(self, again: WhatIfNode, shown: str, mark: Mark) -> Why:
         test = self._test(again.node)
         was, now = STYLES[again.was].word, STYLES[mark].word
         words = f"It would be {now}"
         words += f", as it was: {again.words}" if not again.changed and again.words else ""
         words += f"; as recorded it was {was}. {again.words}" if again.changed else ""
-        edge = None if test is None or test.threshold is None else min(1.0, test.threshold)
-        return StageWhy(
-            title=self.nodes[again.node].shown,
-            mark=mark,
-            headline=f"WHAT IF: {now.upper()}",
-            words=words.rstrip(". ") + ".",
-            rule=f"decided by {self.found.verifier}",
-            rows=(StageRow("u", fine(test.u)),) if test is not None else (),
-            gauge=None if test is None or edge is None else Gauge(test.u, 0.0, edge, again.words),
+        rows = (
+            (WhyRow("u", fine(test.u), note=again.words.removeprefix(f"u {fine(test.u)} ")),)
+            if test is not None
+            else ()
         )
+        return what_if_why(again.node, shown, mark, words.rstrip(". ") + ".", f"decided by {self.found.verifier}", rows)
 
     def _test(self, node: int) -> TestAgain | None:
         return next((test for test in self.now.tests if test.node == node), None)
 
-    def _closing(self) -> tuple[StageNode, State] | None:
-        """The token that would close the round, behind the last that is kept; None where it is not told."""
+    def _close(self) -> bool:
+        """Add the token that would close the round, behind the last that is kept; false where it is not told."""
         way = self.now
         if way.kind == "none" or self.shown.closing is None or (token := way.closing) is None:
-            return None
-        above = self.nodes.get(way.stop, self.nodes[ROOT])
-        reads = running(*self.run.words.get(token, ("", None)), LONGEST)
-        node = StageNode(CLOSING, above.id, above.column + 1, self._row(above), self.run.word(token), reads)
+            return False
+        above = self.sheet.nodes.get(way.stop, self.sheet.nodes[ROOT])
         mark: Mark = "bonus" if way.kind == "bonus" else "recovered"
         sure = f"It would close the round: {STYLES[mark].word}."
-        self.whys.append(StageWhy(node.shown, mark, f"WHAT IF: {STYLES[mark].word.upper()}", sure))
-        return node, {"mark": mark, "win": True, "note": "", "why": len(self.whys) - 1}
+        why = what_if_why(CLOSING, self.run.word(token), mark, sure)
+        self.sheet.add_new(CLOSING, above.id, self._row(above), token, mark, Values(), why)
+        return True
 
-    def _row(self, above: StageNode) -> int:
+    def _row(self, above: TreeNode) -> int:
         """A free row beside the parent's, below all others where none is."""
-        taken = {node.row for node in self.nodes.values() if node.column == above.column + 1}
+        taken = {node.row for node in self.sheet.nodes.values() if node.column == above.column + 1}
         rows = sorted(range(self.frame.tree.n_rows), key=lambda row: (abs(row - above.row), row))
         return next((row for row in rows if row not in taken), self.frame.tree.n_rows)

@@ -69,7 +69,6 @@ def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, said: str) -
         residual=residual(run, family),
         otherwise=_another(closing) if rows else None,
         rank=ranked,
-        record=_plain(closing) if closing is not None else None,
     )
 
 
@@ -111,7 +110,6 @@ def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said
         otherwise=otherwise(run, family, facts) if decided and flip(facts) is None else None,
         rank=_ranks(facts) if now.has_p else None,
         decided=decided,
-        record={"node": _plain(facts.node), "verify": _plain(verdict) if verdict is not None else {}},
     )
 
 
@@ -245,6 +243,14 @@ def _ranks(facts: NodeContext) -> str | None:
     return f"{draft}the target ranks it {ordinal(verdict.rank_p)}"
 
 
-def _plain(event: msgspec.Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(event)
+def node_record(family: RoundTree, node: int) -> dict[str, Any] | None:
+    """What the trace has of a node, as plain values; None for the root, and for a token that closes nothing."""
+    record = family.record
+    if node in family.nodes:
+        return {"node": _plain(family.nodes[node]), "verify": _plain(record.verdicts.get(node))}
+    return _plain(record.closing) if node == CLOSING and record.closing is not None else None
+
+
+def _plain(event: msgspec.Struct | None) -> dict[str, Any]:
+    plain: dict[str, Any] = {} if event is None else msgspec.to_builtins(event)
     return plain

@@ -13,6 +13,8 @@ from specviz.view.why.node_context import NodeContext
 from specviz.view.why.scan_text import scan_words
 from specviz.view.words.numbers import apart, fine, percent, plural, times, within
 
+_CAVEAT = "decision only, later text may differ"
+
 _FATES = {
     "branch_lost": "Another branch spells the target's token, so this one is void.",
     "branch_void": "The text did not reach it: a token before was rejected, or no branch spells the target's token.",
@@ -300,14 +302,14 @@ def flip(case: NodeContext) -> Flip | None:
 def _test(case: NodeContext, u: float, thr: float, kept: bool) -> Flip:
     lo, hi = 0.0, min(1.0, max(0.0, thr))
     if hi >= 1:
-        return Flip("no u rejects it", lo, hi, "")
+        return Flip("no u rejects it", lo, hi)
     if hi <= 0:
-        return Flip("no u keeps it", lo, hi, "")
+        return Flip("no u keeps it", lo, hi)
     shown = apart(u, thr)[1]
     if kept:
-        return Flip(f"rejected from u ≥ {shown}", lo, hi)
+        return Flip(f"rejected from u ≥ {shown}", lo, hi, _CAVEAT)
     slack = f", or slack ≥ {apart(u - thr, least=2)[0]} (lossy rule: no guarantee)" if _ratio_test(case) else ""
-    return Flip(f"kept below u < {shown}{slack}", lo, hi)
+    return Flip(f"kept below u < {shown}{slack}", lo, hi, _CAVEAT)
 
 
 def _ratio_test(case: NodeContext) -> bool:
@@ -319,8 +321,8 @@ def _draw(u: float, lo: float | None, hi: float | None, kept: bool) -> Flip | No
     if lo is None or hi is None:
         return None
     if hi <= lo:
-        return Flip("no u draws it", lo, hi, "")
+        return Flip("no u draws it", lo, hi)
     stretch = within(u, lo, hi)[1]
     if kept:
-        return Flip(f"another token for u outside {stretch}", lo, hi)
-    return Flip(f"kept for u in {stretch}", lo, hi)
+        return Flip(f"another token for u outside {stretch}", lo, hi, _CAVEAT)
+    return Flip(f"kept for u in {stretch}", lo, hi, _CAVEAT)

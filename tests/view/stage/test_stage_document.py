@@ -1,23 +1,27 @@
 """The stage's document against the frames of every recording: the same marks, words and numbers at every moment."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from specviz.events import Closing, Commit, Event, Node
 from specviz.trace import read_events
-from specviz.view import Cursor, Feed, Frame, Options, Player
+from specviz.view import Cursor, Feed, Options, Player
+from specviz.view.frame.frame import TreeNode
+from specviz.view.frame.parts import Why
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.stage.document import document, head, one_round
-from specviz.view.stage.parts import StageRound
+from specviz.view.stage.document import document, head, one_round, wire
+from specviz.view.stage.parts import StageMoment, StageRound
 from specviz.view.words.numbers import prob, ratio
 from support.rank_trace import rank_events
 from support.recordings import RECORDINGS
 from support.traces import make_events
 
+# What the browser works out by itself: the look of a mark, the cursor, what has just changed, the value that is chosen.
+NOT_SENT = ("glyph", "word", "cursor", "fresh", "value", "bar")
 _AT_BEGIN, _AT_END = 2, 1  # rounds of a recording that are gone through
 
 
@@ -27,62 +31,42 @@ def _player(events: list[Event]) -> Player:
     return player
 
 
-def _played(page: StageRound) -> Iterator[dict[int, dict[str, Any]]]:
-    """What a painter knows of every node at every moment: differences laid upon one another."""
-    known: dict[int, dict[str, Any]] = {}
-    for moment in json.loads(msgspec.json.encode(page.moments)):
-        for node, fields in moment["nodes"].items():
-            known.setdefault(int(node), {}).update(fields)
-        yield {node: dict(fields) for node, fields in known.items()}
+def _seen(page: StageRound, moment: StageMoment) -> dict[int, tuple[TreeNode, Why]]:
+    """What a painter knows of every node at a moment."""
+    return {
+        page.looks[at].id: (page.looks[at], page.whys[why]) for at, why in zip(moment.nodes, moment.whys, strict=True)
+    }
 
 
 def _compare(player: Player, index: int) -> int:
     """Every moment of a round; how many reasons were compared."""
     page, builder, n = one_round(player.builder, index), player.builder, 0
-    places = {node.id: node for node in page.nodes}
+    assert len(set(page.looks)) == len(page.looks)
+    assert len(set(page.whys)) == len(page.whys)
     steps = builder.steps(index).moments
     assert len(steps) == len(page.moments)
-    for (phase, step), moment, states in zip(steps, page.moments, _played(page), strict=True):
+    for (phase, step), moment in zip(steps, page.moments, strict=True):
         cursor = Cursor(index, phase, step)
         frame = builder.frame(cursor, Options(), Feed())
-        assert (moment.phase, moment.label, moment.at) == (int(phase), frame.phase_text, frame.selected)
-        assert moment.counts == frame.counts.text
-        assert [places[i].text for i in moment.maybe] == [t.running for t in frame.strip.tokens if t.provisional]
-        assert states.keys() == {node.id for node in frame.tree.nodes}
+        assert (moment.phase, moment.phase_text) == (int(phase), frame.phase_text)
+        assert (moment.selected, moment.counts) == (frame.selected, frame.counts)
+        assert [page.texts[at] for at in moment.texts] == [t for t in frame.strip.tokens if t.provisional]
         assert set(moment.fresh) == {node.id for node in frame.tree.nodes if node.fresh}
+        seen = _seen(page, moment)
+        assert seen.keys() == {node.id for node in frame.tree.nodes}
         for node in frame.tree.nodes:
-            here, state = places[node.id], states[node.id]
-            assert (here.parent, here.column, here.row, here.shown) == (node.parent, node.column, node.row, node.shown)
-            assert state["mark"] == node.mark
-            assert (state.get("win") or False, state.get("note") or "") == (node.winning, node.note)
-            v = node.values
-            assert state.get("p") == (None if v.p is None else prob(v.p))
-            assert state.get("q") == (
-                prob(v.q if v.q is not None else v.conf) if (v.q, v.conf) != (None, None) else None
-            )
-            assert state.get("ratio") == (None if v.ratio is None else ratio(v.ratio))
-            assert state.get("u") == (None if v.u is None else prob(v.u))
-            chosen = builder.frame(cursor, Options(selected=node.id), Feed())
-            n += _same_reasons(page, state, chosen)
+            look, reasons = seen[node.id]
+            assert look == replace(node, **{name: getattr(look, name) for name in NOT_SENT})
+            v, texts = node.values, look.texts
+            said = v.q if v.q is not None else v.conf
+            assert (texts.q, texts.p, texts.u) == tuple("" if x is None else prob(x) for x in (said, v.p, v.u))
+            assert texts.ratio == ("" if v.ratio is None else ratio(v.ratio))
+            chosen = builder.frame(cursor, Options(selected=node.id), Feed()).why
+            assert chosen is not None
+            assert reasons == replace(chosen, glyph="", decided=True)
+            n += 1
     assert [text for text, _, _ in page.knobs] == [item.text for item in frame.knobs.items]
     return n
-
-
-def _same_reasons(page: StageRound, state: dict[str, Any], frame: Frame) -> int:
-    told, why = page.whys[state["why"]], frame.why
-    assert why is not None
-    assert (told.title, told.mark, told.headline, told.rule, told.words) == (
-        (why.title, why.mark, why.headline, why.rule, why.words)
-    )
-    assert [(r.label, r.value, r.note) for r in told.rows] == [(r.label, r.value, r.note) for r in why.rows]
-    assert (told.cost, told.rank) == (why.cost or "", why.rank or "")
-    caveat = f" ({why.flip.caveat})" if why.flip and why.flip.caveat else ""
-    assert told.flip == (f"{why.flip.text}{caveat}" if why.flip else why.otherwise or "")
-    left = why.residual
-    assert [(e.shown, e.text, e.drawn) for e in told.entries] == (
-        [(e.shown, e.text, e.drawn) for e in left.entries] if left else []
-    )
-    return 1
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -111,10 +95,12 @@ def test_a_gauge_decides_as_the_test_did() -> None:
     """`u` lies in the band exactly where the node was kept, in every test of a sampled run."""
     player, n = _player(make_events(shape="tree", temperature=0.7, new_tokens=32)), 0
     for index in range(len(player.run.rounds)):
-        for why in one_round(player.builder, index).whys:
-            if why.gauge is not None and why.mark in ("accepted", "rejected"):
+        for look in json.loads(wire(one_round(player.builder, index)))["looks"]:
+            v = look["values"]
+            if "u" in v and look["mark"] in ("accepted", "rejected"):
                 n += 1
-                assert (why.gauge.lo <= why.gauge.u < why.gauge.hi) == (why.mark == "accepted"), why
+                lo, hi = (v["lo"], v["hi"]) if "lo" in v else (0.0, v["thr"])
+                assert (lo <= v["u"] < hi) == (look["mark"] == "accepted"), look
     assert n > 10
 
 
@@ -124,12 +110,13 @@ def test_nothing_is_told_before_its_time() -> None:
     seen = 0
     for index in range(len(player.run.rounds)):
         page = one_round(player.builder, index)
-        for moment, states in zip(page.moments, _played(page), strict=True):
-            for state in states.values():
-                if moment.phase == 2 and state["mark"] == "drafted":
+        for moment in page.moments:
+            for look, why in _seen(page, moment).values():
+                if moment.phase == 2 and look.mark == "drafted":
                     seen += 1
-                    assert not state.keys() & {"p", "u"}
-                    assert "p  target" not in [row.label for row in page.whys[state["why"]].rows]
+                    assert (look.texts.p, look.texts.u) == ("", "")
+                    assert (look.values.p, look.values.u) == (None, None)
+                    assert "p  target" not in [row.label for row in why.rows]
     assert seen > 10
 
 
@@ -171,8 +158,8 @@ def test_a_level_of_which_nothing_is_sent_says_so() -> None:
         for moment in one_round(player.builder, index).moments:
             if moment.phase == 2 and not moment.fresh:
                 seen += 1
-                assert "nothing of it is sent" in moment.say
-            assert moment.say.strip() not in ("", ".")
+                assert "nothing of it is sent" in moment.said
+            assert moment.said.strip() not in ("", ".")
     assert seen
 
 
@@ -181,7 +168,7 @@ def test_the_last_sentence_counts_what_was_written() -> None:
     for level in ("full", "none"):
         player = _player(make_events(temperature=0.8, new_tokens=40, level=level))
         for index, record in enumerate(player.run.rounds):
-            said = one_round(player.builder, index).moments[-1].say
+            said = one_round(player.builder, index).moments[-1].said
             assert record.commit is not None
             kept = record.commit.kinds.count("accepted")
             n = len(record.commit.tokens)
@@ -197,8 +184,8 @@ def test_what_is_folded_is_counted_where_it_stood() -> None:
         options = Options(folding="losers")
         page = one_round(player.builder, index, options)
         frame = player.builder.frame(_last(player, index), options, Feed())
-        assert page.folds == tuple((fold.column, fold.row, fold.text) for fold in frame.tree.folds)
-        assert {node.id for node in page.nodes} >= {node.id for node in frame.tree.nodes}
+        assert page.folds == frame.tree.folds
+        assert {node.id for node in page.looks} >= {node.id for node in frame.tree.nodes}
         n_folds += len(page.folds)
         assert not one_round(player.builder, index, Options(folding="none")).folds
     assert n_folds
@@ -210,9 +197,8 @@ def test_nodes_say_where_they_came_from_where_that_is_asked_for() -> None:
     found = RanksPanel.of(player.builder.frame(_last(player, 1), options, Feed()))
     assert found is not None
     assert found.badges
-    for node in one_round(player.builder, 1, options).nodes:
-        assert node.badge == found.badges.get(node.id, "")
-    assert not any(node.badge for node in one_round(player.builder, 1).nodes)
+    assert one_round(player.builder, 1, options).badges == found.badges
+    assert not one_round(player.builder, 1).badges
 
 
 def _last(player: Player, index: int) -> Cursor:

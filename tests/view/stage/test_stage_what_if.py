@@ -50,12 +50,12 @@ def test_nodes_have_the_fates_of_the_decision(builder: FrameBuilder) -> None:
     for index, found in enumerate(_all(builder, change)):
         told = decide(builder.run, builder.run.rounds[index], change)
         assert found.round is not None
-        marks = {node: state["mark"] for node, state in found.round.moments[0].nodes.items()}
+        marks = {look.id: look.mark for look in found.round.looks}
         assert told.now is not None
         for node, mark in told.now.marks.items():
-            assert marks[str(node)] == mark
+            assert marks[node] == mark
         n_other += told.changed
-        won = {int(node) for node, state in found.round.moments[0].nodes.items() if state["win"]}
+        won = {look.id for look in found.round.looks if look.winning}
         assert won - {ROOT, CLOSING} == set(told.now.accepted)
     assert n_other, "hsd decides every round as tokenwise did: nothing is tried"
 
@@ -64,7 +64,7 @@ def test_what_a_cut_leaves_out_is_seen_to_be_cut(builder: FrameBuilder) -> None:
     index = next(i for i, record in enumerate(builder.run.rounds) if len(record.nodes) > 2)
     found = what_if_round(builder, index, Change(knobs={"gamma": 1}))
     assert found.round is not None
-    marks = [state["mark"] for state in found.round.moments[0].nodes.values()]
+    marks = [look.mark for look in found.round.looks]
     assert marks.count("pruned") == len(builder.run.rounds[index].nodes) - 1
     assert found.told
     gamma = next(knob for knob in found.knobs if knob.name == "gamma")
@@ -80,22 +80,23 @@ def test_another_uniform_keeps_or_loses_a_token_and_moves_the_needle(builder: Fr
     )
     found = what_if_round(builder, index, Change(uniforms={node: 0.0}))
     assert found.round is not None
-    state = found.round.moments[0].nodes[str(node)]
-    assert state["mark"] == "accepted"
-    why = found.round.whys[state["why"]]
+    look, why = next(pair for pair in zip(found.round.looks, found.round.whys, strict=True) if pair[0].id == node)
+    assert look.mark == "accepted"
     assert why.headline == "WHAT IF: ACCEPTED"
-    assert why.gauge is not None
-    assert why.gauge.u == 0 < why.gauge.hi
+    assert look.values.thr is not None
+    assert look.values.u == 0 < look.values.thr
 
 
 def test_every_place_is_taken_once(builder: FrameBuilder) -> None:
     for found in _all(builder, Change(verifier="walk")):
         assert found.round is not None
-        places = [(node.column, node.row) for node in found.round.nodes]
+        looks = found.round.looks
+        places = [(node.column, node.row) for node in looks]
         assert len(set(places)) == len(places)
-        assert max(node.row for node in found.round.nodes) < found.round.n_rows
-        assert max(node.column for node in found.round.nodes) < found.round.n_columns
-        assert set(found.round.moments[0].nodes) == {str(node.id) for node in found.round.nodes}
+        assert max(node.row for node in looks) < found.round.n_rows
+        assert max(node.column for node in looks) < found.round.n_columns
+        assert found.round.moments[0].nodes == found.round.moments[0].whys == tuple(range(len(looks)))
+        assert [why.node for why in found.round.whys] == [look.id for look in looks]
 
 
 @pytest.mark.parametrize(
@@ -148,19 +149,19 @@ def test_a_round_of_exits_is_painted_as_the_replay_has_it(exits: FrameBuilder) -
     for index, record in enumerate(exits.run.rounds):
         told, found = replay.decide(record), what_if_round(exits, index, Change(knobs=change))
         assert found.round is not None
-        states = found.round.moments[0].nodes
-        marks = [states[str(k)]["mark"] for k in range(len(told.drafts))]
+        looks = {look.id: look for look in found.round.looks}
+        marks = [looks[k].mark for k in range(len(told.drafts))]
         assert marks == ["accepted"] * told.kept + ["rejected"] * told.wrong
-        badges = {node.id: node.badge for node in found.round.nodes}
+        badges = found.round.badges
         assert [badges[k] for k in range(len(told.exits))] == [f"layer {layer}" for layer in told.exits]
         assert all(conf >= 0.9 for conf in told.confs), "a row stopped below its threshold"
-        assert (str(CLOSING) in states) == (told.closing is not None)
+        assert (CLOSING in looks) == (told.closing is not None)
         written = [*told.drafts[: told.kept], *([told.closing] if told.closing is not None else [])]
         assert follows(record)[: len(written)] == tuple(written), "the text is another one"
         assert "the text is the same" in found.sentence
         assert str(told.ends) in found.sentence
         assert found.told
-        places = [(node.column, node.row) for node in found.round.nodes]
+        places = [(node.column, node.row) for node in found.round.looks]
         assert len(set(places)) == len(places)
         n_other += told.kept != told.was
     assert n_other, "the threshold decides nothing: nothing is tried"
@@ -171,7 +172,7 @@ def test_the_recorded_exit_settings_give_the_recorded_round(exits: FrameBuilder)
         own = {k.name: k.value for k in what_if_round(exits, index, Change()).knobs if k.alone and k.name == "tau"}
         found = what_if_round(exits, index, Change(knobs=own))
         assert found.round is not None
-        marks = [state["mark"] for node, state in found.round.moments[0].nodes.items() if int(node) >= 0]
+        marks = [look.mark for look in found.round.looks if look.id >= 0]
         assert marks.count("accepted") == sum(v.status == "accepted" for v in record.verdicts.values())
 
 

@@ -4,7 +4,6 @@ looks at a moment of it, since a paced core waits."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from specviz.commands import Start
 from specviz.events import At, Note
@@ -219,8 +218,3 @@ class RunFeed(TalkingRun):
             here = [note for note in self._recalled if run.find(note.q, note.at.r) is not None]
             self._recalled = [note for note in self._recalled if note not in here]
             self.take([*here])
-
-
-def node_record(frame: Frame) -> dict[str, Any] | None:
-    """The recorded node under the cursor, as plain values."""
-    return frame.why.record if frame.why is not None else None

@@ -17,7 +17,6 @@ from specviz.tables import zipped
 from specviz.trace.private import open_like
 from specviz.view import CLOSING, ROOT
 from specviz.view.stage.page import page
-from specviz_tui.common.feed import node_record
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
 from specviz_tui.screens.run_screen import RunScreen
 
@@ -66,7 +65,7 @@ class OutActions(RunScreen):
         self._write(f"{self._stem()}.svg", picture.encode())
 
     def _node(self) -> None:
-        record = node_record(self.frame) if self.frame is not None else None
+        record = self.recorded_node()
         if record is None:
             self.notify("this node has no record of its own", markup=False)
             return

@@ -9,7 +9,6 @@ from specviz.view.frame.run_header import WarningGroup, warning_groups
 from specviz.view.play.seek import is_place
 from specviz.view.words.numbers import plural
 from specviz.view.words.palette import VALUE_MODES
-from specviz_tui.common.feed import node_record
 from specviz_tui.common.paint import next_theme
 from specviz_tui.screens.dialogs import AskScreen, ListChoice, PickScreen, Question
 from specviz_tui.screens.run_screen import RunScreen
@@ -172,7 +171,7 @@ class LookingActions(RunScreen):
 
     def action_copy(self) -> None:
         """The node as JSON, to the clipboard of the terminal."""
-        record = node_record(self.frame) if self.frame else None
+        record = self.recorded_node()
         if record is None:
             self.notify("this node has no record of its own", markup=False)
             return

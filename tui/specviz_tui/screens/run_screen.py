@@ -12,6 +12,7 @@ from specviz.errors import SpecvizError
 from specviz.sources.offers import RecordingOffer
 from specviz.view import Frame, Run
 from specviz.view.frame.frame import TreeRoom
+from specviz.view.why.explain import node_record
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.pane import PanelPane
 from specviz_tui.widgets.message_line import MessageLine
@@ -55,6 +56,12 @@ class RunScreen(Screen[None]):
     @property
     def pane(self) -> PanelPane[Any, Any] | None:
         return next((pane for pane in self.panes if pane.id == self.shown), None)
+
+    def recorded_node(self) -> dict[str, Any] | None:
+        """What the trace has of the node that is looked at, as plain values."""
+        if self.frame is None or self.frame.why is None:
+            return None
+        return node_record(self.feed.player.builder.family(self.frame.cursor.index), self.frame.why.node)
 
     # Painting --------------------------------------------------------------------------------------------------------
 

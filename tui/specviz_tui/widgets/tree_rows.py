@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from specviz.text import clip
 from specviz.view.frame.frame import TreeFrame, TreeNode
-from specviz.view.words.numbers import apart, prob, ratio, within
+from specviz.view.words.numbers import UNKNOWN, apart, prob, within
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, Painter, bar
 from specviz_tui.widgets.tree_columns import columns
 from specviz_tui.widgets.tree_line import Row
@@ -71,8 +71,8 @@ def _listed(
     if badges is not None:
         row.add(badges.get(node.id, node.note), PLAIN if node.id in badges else FAINT)
         return row
-    if said(node) is not None or node.values.p is not None:
-        row.add(f"q {prob(said(node)):>4} p {prob(node.values.p):>4} ", tint)
+    if node.texts.q or node.texts.p:
+        row.add(f"q {node.texts.q or UNKNOWN:>4} p {node.texts.p or UNKNOWN:>4} ", tint)
     if node.bar is not None:
         row.add(f"▕{bar(node.bar, 8)}▏ ", tint)
     row.add(drawn(node), tint)
@@ -158,14 +158,14 @@ def _judged(node: TreeNode, plan: _JudgedColumns, painter: Painter) -> Row:
     row.add(clip(node.shown, plan.token), painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN))
     row.spot(x0, node)
     row.to(x0 + 2 + plan.token)
-    for name, value in (("q", said(node)), ("p", values.p)):
+    for name, value, text in (("q", said(node), node.texts.q), ("p", values.p, node.texts.p)):
         row.add(f"  {name} ", FAINT)
-        row.add(f"{prob(value):>4} ", tint)
+        row.add(f"{text or UNKNOWN:>4} ", tint)
         row.add(f"▕{bar(value, plan.bar)}▏" if plan.bar else "", tint)
     ratio_end = row.cells + plan.ratio
     if values.ratio is not None:
         row.add("  p/q ", FAINT)
-        row.add(ratio(values.ratio), tint)
+        row.add(node.texts.ratio, tint)
     row.to(ratio_end)
     row.add(f"  {drawn(node)}", tint)
     row.add(node.note, FAINT)
@@ -199,7 +199,7 @@ def _tested(node: TreeNode, token: int, painter: Painter) -> Row:
     row.add(clip(node.shown, token), painter.mark(node.mark) + (CURSOR if node.cursor else PLAIN))
     row.spot(x0, node)
     row.to(x0 + 2 + token)
-    row.add(f" {prob(said(node)):>4} {prob(values.p):>4}", tint)
+    row.add(f" {node.texts.q or UNKNOWN:>4} {node.texts.p or UNKNOWN:>4}", tint)
     if values.u is not None:
         u, wanted = _kept_if(node, values.u)
         row.add(f"  {u:>4}", tint)
