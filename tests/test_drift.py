@@ -29,8 +29,6 @@ ALLOWED: dict[str, str] = {
     "Fold.n_nodes": "what a list counts below a node; the browser has no list of nodes",
     "Frame.value_mode": "the browser shows q and p at once, a terminal one of them",
     "Glance.ranks": "the panel for the room beside a terminal's tree",
-    "KnobBar.absent": "not yet in the browser",
-    "KnobItem.staged_text": "not yet in the browser, which words it by itself",
     "Metric.interval": "ends of an interval that the browser draws; its text stands in both",
     "Options.patience_s": "a terminal paints between two parts of a long run; a page of the browser says that it reads",
     "RunFinding.detector": "for programs: `specviz stats --json`",

@@ -13,13 +13,19 @@ from app.fakes import fake_settings, until
 from specviz.commands import Start
 from specviz.knobs import KnobSpec
 from specviz.methods import all_methods
-from specviz.view.stage.now import control
+from specviz.view.frame.parts import KnobItem
+from specviz.view.stage.now import next_knobs
 from specviz_app.server.server import current
 from specviz_app.ui.knob_widgets import key
 
 METHODS = list(all_methods())
 SPECS = [(name, spec) for name, method in all_methods().items() for spec in method.table.specs]
 _IDS = [f"{name}.{spec.name}" for name, spec in SPECS]
+
+
+def _control(spec: KnobSpec) -> KnobItem:
+    (item,) = next_knobs([spec], {}, {})
+    return item
 
 
 def _another(spec: KnobSpec) -> Any:
@@ -30,8 +36,7 @@ def _another(spec: KnobSpec) -> Any:
         return next(word for word in spec.choices if word != spec.default)
     if spec.kind == "texts":
         return ["7"]
-    how = control(spec)
-    step = how.step or 1
+    step = _control(spec).step
     up = spec.default + step
     value = up if spec.hi is None or up <= spec.hi else spec.default - step
     return int(value) if spec.kind == "int" else round(float(value), 9)
@@ -84,21 +89,21 @@ def test_every_knob_of_a_method_is_moved_and_handed_over(
 def test_every_knob_has_a_control_on_the_stage(method: str, spec: KnobSpec) -> None:
     """The control holds the default, reaches to both ends, and offers nothing that the knob would refuse; while a run
     goes on, one that is fixed then waits for the next."""
-    how = control(spec)
-    assert how.fixed == (spec.applies == "X" and spec.kind != "texts")
+    how = _control(spec)
+    assert how.applies == spec.applies
     if spec.kind == "texts":
-        assert not how.kind
+        assert not how.moves
         return
-    assert how.kind == {"choice": "choice", "bool": "switch"}.get(spec.kind, how.kind)
-    if how.kind == "choice":
+    assert how.moves == {"choice": "choice", "bool": "switch"}.get(spec.kind, how.moves)
+    if how.moves == "choice":
         assert spec.default in how.choices
         assert [spec.check(word) for word in how.choices] == list(how.choices)
-    if how.kind not in ("slide", "number"):
+    if how.moves not in ("slide", "number"):
         return
     assert (how.lo, how.hi) == (spec.lo, spec.hi)
     assert how.step
     assert spec.check(_another(spec)) != spec.default
-    if how.kind == "slide":
+    if how.moves == "slide":
         assert how.lo is not None
         assert how.hi is not None
         assert how.lo <= spec.default <= how.hi

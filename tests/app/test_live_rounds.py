@@ -44,7 +44,7 @@ def test_rounds_and_head_are_those_of_the_run_and_the_knobs_can_be_moved(core: S
         builder = core.live_player.builder
         assert told["points"] == json.loads(_json(head(builder, "").points))
         assert json.loads(run.rounds(1, 2)) == [json.loads(wire(one_round(builder, k))) for k in (1, 2)]
-    kinds = {knob["name"]: kind.get("kind", "") for knob, kind in zip(told["knobs"], told["controls"], strict=True)}
+    kinds = {knob["name"]: knob.get("moves", "") for knob in told["knobs"]}
     assert kinds["gamma"] == "slide"
     assert kinds["temperature"] == "number"
     assert set(kinds.values()) <= {"slide", "number", "switch", "choice", ""}
@@ -61,12 +61,12 @@ def test_a_moved_knob_is_asked_for_then_in_force_from_a_round(core: ServedRun) -
     _held(core, 2)
     place = [spec.name for spec in core.run.header.knob_specs].index("gamma") if core.run.header else 0
     core.command(SetKnob(name="gamma", value=7))
-    assert _now(core)["now"]["knobs"][place]["sent"] == "7"
+    assert _now(core)["now"]["knobs"][place]["sent_text"] == "7"
     core.command(StepRounds(n=1))
     until(lambda: core.run.changes, "no acknowledgement")
     knob = _now(core)["now"]["knobs"][place]
     applied = core.run.changes[-1].applied_r
-    assert (knob.get("sent", ""), knob["since"]) == ("", f"r{applied}")
+    assert ("sent_text" in knob, knob["since"]) == (False, f"r{applied}")
     until(lambda: "cannot be told yet" in _now(core)["now"].get("last", ""), "nothing is said of what it did")
     until(lambda: len(core.run.rounds) >= applied, "no round")
     assert "◆" in json.loads(LiveRounds(core, run_key(core)).points(applied - 1))[0]["markers"]
@@ -139,8 +139,8 @@ def test_what_is_awaited_is_told_with_the_step_and_its_seconds(core: ServedRun) 
 def test_the_knobs_of_the_next_run_are_those_that_were_set_and_it_begins_with_them(core: ServedRun) -> None:
     core.command(SetKnob(name="gamma", value=7))
     knobs = json.loads(LiveRounds(core, run_key(core)).knobs_of("draft"))
-    place = [knob["name"] for knob in knobs["knobs"]].index("gamma")
-    assert (knobs["now"][place]["value"], knobs["now"][place]["next"]) == (7, True)
+    (gamma,) = [knob for knob in knobs if knob["name"] == "gamma"]
+    assert (gamma["staged"], gamma["staged_text"]) == (7, "7")
     assert core.with_knobs(Start(prompt="x")).knobs["gamma"] == 7
     with pytest.raises(SpecvizError, match="no method that is loaded has a knob 'nonsense'"):
         core.command(SetKnob(name="nonsense", value=1))

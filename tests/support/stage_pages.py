@@ -11,11 +11,12 @@ import msgspec
 
 from specviz.trace import read_events
 from specviz.view import Frame, Player
+from specviz.view.frame.parts import KnobItem
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, one_round
-from specviz.view.stage.now import controls, stage_now
+from specviz.view.stage.now import stage_now
 from specviz.view.stage.page import LIVE, painter, style
-from specviz.view.stage.parts import KnobNow, StageNow
+from specviz.view.stage.parts import StageNow
 from specviz.view.stage.what_if import what_if_round
 from specviz.whatif import Change
 
@@ -45,7 +46,7 @@ def stage_page(trace: Path, folder: Path, live: bool) -> Path:
     player.seek_index(fullest)
     told: dict[str, Any] = {
         "live": live,
-        "head": msgspec.structs.replace(head(builder, trace.name), controls=controls(player.run)),
+        "head": head(builder, trace.name),
         "rounds": {fullest: one_round(builder, fullest)},
         "at": head(builder, "").points[fullest].place,
         "panels": [(name.lower(), name, "") for name in _PANELS],
@@ -64,7 +65,8 @@ def stage_page(trace: Path, folder: Path, live: bool) -> Path:
 def _what_if(builder: FrameBuilder, index: int) -> dict[str, Any]:
     own = what_if_round(builder, index, Change())
     other = next((name for name in own.verifiers if name != own.own), None)
-    knob = next((knob for knob in own.knobs if isinstance(knob.value, int) and knob.value > 1), None)
+    movable = (each.knob for each in own.knobs)
+    knob = next((knob for knob in movable if isinstance(knob.value, int) and knob.value > 1), None)
     change = Change(other, {} if other or knob is None else {knob.name: 1})
     return {"own": own, "answer": what_if_round(builder, index, change), "changed": msgspec.to_builtins(change)}
 
@@ -72,7 +74,7 @@ def _what_if(builder: FrameBuilder, index: int) -> dict[str, Any]:
 def _frame(player: Player) -> dict[str, Any]:
     frame: Frame = player.frame()
     now: StageNow = stage_now(player, frame, "live1")
-    moved = [k for k, how in enumerate(controls(player.run)) if how.kind][:_MOVED]
+    moved = [k for k, knob in enumerate(now.knobs) if knob.moves][:_MOVED]
     knobs = tuple(_moved(knob) if k in moved else knob for k, knob in enumerate(now.knobs))
     last = "last r11: soft_min_keep 0→1, branch_len 0→2, epsilon .30→.32, len 4→2 (n 3, ±3.9: cannot tell yet)"
     return {
@@ -91,5 +93,5 @@ def _frame(player: Player) -> dict[str, Any]:
     }
 
 
-def _moved(knob: KnobNow) -> KnobNow:
-    return msgspec.structs.replace(knob, since="r11", off="", idle=False)
+def _moved(knob: KnobItem) -> KnobItem:
+    return msgspec.structs.replace(knob, since="r11", disabled=None, idle=False)

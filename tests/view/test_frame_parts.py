@@ -166,7 +166,7 @@ def test_every_knob_of_the_header_has_its_value_and_place() -> None:
     assert player.run.header is not None
     shown = items(player)
     assert list(shown) == [s.name for s in player.run.header.knob_specs]
-    assert (shown["gamma"].text, shown["gamma"].symbol, shown["gamma"].fill) == ("4", "γ", 4 / 64)
+    assert (shown["gamma"].text, shown["gamma"].label, shown["gamma"].fill) == ("4", "γ", 4 / 64)
     assert shown["temperature"].text == ".80"
     assert shown["temperature"].fill is None  # no upper end
     assert shown["temperature"].changes_text

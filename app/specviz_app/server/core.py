@@ -31,9 +31,9 @@ from specviz.sources.talking_run import TalkingRun, proposed
 from specviz.sources.two_settings import two_settings
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Frame, Options
+from specviz.view.frame.parts import KnobItem
 from specviz.view.play.player import SPEEDS
-from specviz.view.stage.now import stage_next
-from specviz.view.stage.parts import StageNext
+from specviz.view.stage.now import next_knobs
 from specviz_app.server.ab import Trial
 from specviz_app.server.past import Dialogue, PastRun
 
@@ -346,11 +346,11 @@ class ServedRun(TalkingRun):
             raise SpecvizError(f"no method that is loaded has a knob '{unknown[0][:20]}'")
         return {name: specs[name].check(value) for name, value in values.items()}
 
-    def next_knobs(self, method: str) -> StageNext:
+    def next_knobs(self, method: str) -> tuple[KnobItem, ...]:
         """The knobs of a next run by this method: as they stand, and as they were chosen since. Raises SpecvizError."""
         with self.lock:
             info = self._method(method)
-            return stage_next(info.knobs, self._stands(method), self.edits.staged)
+            return next_knobs(info.knobs, self._stands(method), self.edits.staged)
 
     def with_knobs(self, start: Start) -> Start:
         """A start with the knobs that the stage shows for it; what the start says itself comes first."""

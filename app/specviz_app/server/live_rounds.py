@@ -18,7 +18,7 @@ from specviz.text import running
 from specviz.view import Frame
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, one_round, points_from, wire
-from specviz.view.stage.now import controls, stage_now
+from specviz.view.stage.now import stage_now
 from specviz.view.stage.page import page
 from specviz_app.server.core import LiveSource, ServedRun
 from specviz_app.server.sharing import Taken, prepared
@@ -42,11 +42,10 @@ class LiveRounds:
         self._made: OrderedDict[tuple[int, int, int, str], bytes] = OrderedDict()
 
     def head(self) -> bytes:
-        """The head as JSON, with how the knobs are moved."""
+        """The head as JSON."""
         with self._core.lock:
             builder = self._builder()
-            whole = head(builder, self._name)
-            return msgspec.json.encode(msgspec.structs.replace(whole, controls=controls(builder.run)))
+            return msgspec.json.encode(head(builder, self._name))
 
     def rounds(self, first: int, n: int, view: str = "") -> bytes:
         """Some rounds as they are now, as a JSON list. Raises SpecvizError for a round or a view that is not there."""

@@ -104,12 +104,12 @@ export class Follower extends Stage {
     if (planned && planned !== this.planned) this.found = await next(this.run, this.method);
     if (planned !== this.planned) {
       this.planned = planned;
-      const head = planned ? this.found : this.head;
+      const head = planned ? { knobs: this.found } : this.head;
       if (this.knobs.of !== (planned ? this.method : this.run)) this.knobs.setHead(head);
       this.knobs.of = planned ? this.method : this.run;
     }
     const { now } = frame;
-    this.knobs.hear(planned ? { knobs: this.found.now, last: now.last } : now, planned ? true : this.steers, frame.ab);
+    this.knobs.hear(planned ? { knobs: this.found, last: now.last } : now, planned ? true : this.steers, frame.ab);
   }
 
   // Another run, or another prompt of it.

@@ -114,6 +114,10 @@ export class Scale {
   }
 }
 
+// Knobs that other methods are known by, each with why this one lacks it.
+export const lacks = ({ absent = [] }) => el("span", { class: "dim absent", hidden: !absent.length, tabindex: 0,
+  text: `not in this method: ${absent.map(([symbol]) => symbol).join(" ")}`, title: absent.map(([, why]) => why).join("\n") });
+
 export class KnobRow {
   constructor() {
     this.list = el("div", { class: "list" });
@@ -128,22 +132,22 @@ export class KnobRow {
     this.looks = head.knobs ?? [];
     this.chips = this.looks.map((knob) => {
       const value = el("b", {}), level = el("i", {});
-      const chip = el("span", { class: knob.changes ? "knob changes" : "knob", title: `${knob.name}: ${knob.help}; a change is taken at the ${knob.when}`, tabindex: -1 },
+      const chip = el("span", { class: knob.changes_text ? "knob changes" : "knob", title: `${knob.name}: ${knob.help}; a change is taken at the ${knob.applies_text}`, tabindex: -1 },
         el("span", { class: "name", text: knob.label }), value, el("span", { class: "slot" }, level));
       return { chip, value, level };
     });
     this.list.replaceChildren();
-    this.texts.replaceChildren();
+    this.texts.replaceChildren(lacks(head));
     this.fold();
   }
 
   // What steers the method is seen; what shapes the text is folded away until it changes.
   fold() {
     this.chips?.forEach(({ chip }, n) => {
-      const to = this.looks[n].changes && !chip.classList.contains("moved") ? this.texts : this.list;
+      const to = this.looks[n].changes_text && !chip.classList.contains("moved") ? this.texts : this.list;
       if (chip.parentNode !== to) to.append(chip);
     });
-    this.more.hidden = !this.texts.childElementCount;
+    this.more.hidden = !this.texts.querySelector(".knob");
   }
 
   show(page) {

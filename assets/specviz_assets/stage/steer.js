@@ -1,6 +1,7 @@
 // The knobs of a run that goes on, below its tree: moved, requested, in force from a round on, and what that did.
 
 import { el, put } from "./dom.js";
+import { lacks } from "./inspect.js";
 
 const AGAIN_MS = 4000;
 const HEARD_MS = 1500; // within which a frame tells of what was asked
@@ -20,10 +21,10 @@ export class Steer {
 
   // What steers the method stands first; what shapes the text, and what is fixed while a run lasts, folded away.
   setHead(head) {
-    this.made = (head.knobs ?? []).map((knob, n) => new Knob(knob, (head.controls ?? [])[n] ?? {}, this.ask));
+    this.made = head.knobs.map((knob) => new Knob(knob, this.ask));
     const first = this.made.filter((each) => each.first);
     this.list.replaceChildren(...first.map((each) => each.box));
-    this.rest.replaceChildren(...this.made.filter((each) => !each.first).map((each) => each.box));
+    this.rest.replaceChildren(...this.made.filter((each) => !each.first).map((each) => each.box), lacks(head));
   }
 
   pressed(both) {
@@ -46,7 +47,7 @@ export class Steer {
       const to = made?.first && !knob.idle ? this.list : this.rest;
       if (made && made.box.parentNode !== to) to.append(made.box);
     });
-    this.more.hidden = !this.rest.childElementCount;
+    this.more.hidden = !this.rest.querySelector(".knob");
     put(this.last, now.last ?? "");
     this.last.title = now.last ?? "";
   }
@@ -57,23 +58,24 @@ export class Steer {
 }
 
 export class Knob {
-  constructor(look, control, ask) {
-    Object.assign(this, { look, control, ask });
-    this.kind = control.kind ?? "";
-    this.first = Boolean(this.kind) && !control.fixed && (!look.changes || look.name === "temperature");
+  // `look`: a knob as the frame has it.
+  constructor(look, ask) {
+    Object.assign(this, { look, ask });
+    this.kind = look.moves ?? "";
+    this.first = Boolean(this.kind) && look.applies !== "X" && (!look.changes_text || look.name === "temperature");
     this.value = el("b", {});
     this.state = el("span", { class: "asked" });
     this.input = this.kind ? this.make() : null;
-    this.box = el("label", { class: `knob ${this.kind ? `moves ${this.kind}` : "fixed"}`, title: `${look.name}: ${look.help}; a change is taken at the ${look.when}` },
+    this.box = el("label", { class: `knob ${this.kind ? `moves ${this.kind}` : "fixed"}`, title: `${look.name}: ${look.help}; a change is taken at the ${look.applies_text}` },
       el("span", { class: "name", text: look.label }), this.input, this.value, this.state);
   }
 
   make() {
-    const { kind, control, look } = this;
+    const { kind, look } = this;
     const told = { "aria-label": `${look.label} ${look.name}`, onchange: () => this.moved() };
     if (kind === "switch") return el("input", { type: "checkbox", role: "switch", ...told });
-    if (kind === "choice") return el("select", told, ...(control.choices ?? []).map((value) => el("option", { value, text: value })));
-    const range = { min: control.lo, max: control.hi, step: kind === "slide" ? control.step ?? 1 : "any" };
+    if (kind === "choice") return el("select", told, ...(look.choices ?? []).map((value) => el("option", { value, text: value })));
+    const range = { min: look.lo, max: look.hi, step: kind === "slide" ? look.step ?? 1 : "any" };
     const made = el("input", { type: kind === "slide" ? "range" : "number", ...range, ...told });
     made.oninput = () => {
       this.held = true;
@@ -99,23 +101,25 @@ export class Knob {
   hear(now, running) {
     const { input, kind, asked } = this;
     // A frame from before the core heard of it.
-    if (asked && !now.sent && !now.next && String(now.value) !== String(asked.value) && performance.now() < asked.until) return;
+    const { sent_text: sent, staged_text: staged, disabled: off, since } = now;
+    const value = now.staged ?? now.value, text = staged ?? now.text; // `staged`: chosen for the next run
+    if (asked && !sent && !staged && String(value) !== String(asked.value) && performance.now() < asked.until) return;
     this.asked = null;
-    put(this.state, now.next ? "for the next run" : now.sent ? `requested ${now.sent}` : now.since ? `in force from ${now.since}` : "");
-    this.box.classList.toggle("sent", Boolean(now.sent));
-    this.box.classList.toggle("moved", Boolean(now.since || now.next));
+    put(this.state, staged ? "for the next run" : sent ? `requested ${sent}` : since ? `in force from ${since}` : "");
+    this.box.classList.toggle("sent", Boolean(sent));
+    this.box.classList.toggle("moved", Boolean(since || staged));
     this.box.classList.toggle("idle", Boolean(now.idle));
-    if (now.off) this.state.title = now.off;
+    if (off) this.state.title = off;
     if (!input) {
-      put(this.value, now.text);
+      put(this.value, text);
       return;
     }
-    input.disabled = !running || Boolean(now.off);
-    input.title = now.off ?? "";
-    if (this.held || now.sent) return;
-    if (kind === "switch") input.checked = Boolean(now.value);
-    else if (String(input.value) !== String(now.value)) input.value = now.value;
-    const standsFor = kind === "number" && Number.isNaN(Number(now.text)); // -1: "what pays: 4"
-    put(this.value, kind === "slide" || kind === "switch" || standsFor ? now.text : "");
+    input.disabled = !running || Boolean(off);
+    input.title = off ?? "";
+    if (this.held || sent) return;
+    if (kind === "switch") input.checked = Boolean(value);
+    else if (String(input.value) !== String(value)) input.value = value;
+    const standsFor = kind === "number" && Number.isNaN(Number(text)); // -1: "what pays: 4"
+    put(this.value, kind === "slide" || kind === "switch" || standsFor ? text : "");
   }
 }

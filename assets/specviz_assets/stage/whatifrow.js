@@ -4,8 +4,6 @@ import { el, put } from "./dom.js";
 import { KnobRow } from "./inspect.js";
 import { Knob } from "./steer.js";
 
-const WHEN = "round that is looked at, as what if";
-
 export class WhatIfRow extends KnobRow {
   // `move(name, value)`: a knob is to be another; `rule(name)`: the verifier is.
   constructor(move, rule) {
@@ -36,20 +34,20 @@ export class WhatIfRow extends KnobRow {
     this.verifier.disabled = verifiers.length < 2;
     this.rules.classList.toggle("sent", verifier !== own);
     this.box.classList.toggle("asks", changed);
-    for (const knob of answer.knobs) this.made(knob).hear({ text: knob.text, value: knob.value }, true);
-    const boxes = [this.rules, ...answer.knobs.map((knob) => this.moving.get(knob.name).box)];
+    for (const { knob } of answer.knobs) this.made(knob).hear({ text: knob.text, value: knob.value }, true);
+    const boxes = [this.rules, ...answer.knobs.map(({ knob }) => this.moving.get(knob.name).box)];
     // What is being dragged is lost when it is put in again.
     if (boxes.length !== this.moves.children.length || boxes.some((box, n) => box !== this.moves.children[n])) this.moves.replaceChildren(...boxes);
-    this.names = new Set(answer.knobs.map((knob) => knob.name));
+    this.names = new Set(answer.knobs.map(({ knob }) => knob.name));
     this.hide();
   }
 
   // One control a knob; made anew where its range is another one in this round.
   made(knob) {
-    const key = JSON.stringify(knob.control);
+    const key = [knob.moves, knob.lo, knob.hi, knob.step].join();
     const held = this.moving.get(knob.name);
     if (held?.key === key) return held;
-    const made = new Knob({ ...knob, when: WHEN }, knob.control, this.move);
+    const made = new Knob(knob, this.move);
     made.key = key;
     if (made.kind === "slide") {
       made.input.addEventListener("input", () => this.move(knob.name, Number(made.input.value)));

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from specviz.events import Fork
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.frame import Feed, Options
-from specviz.view.frame.parts import KnobBar, KnobItem
+from specviz.view.frame.parts import KnobBar, KnobItem, KnobMoves
 from specviz.view.words.numbers import half_width, number
 from specviz.view.words.numbers import knob as shown
 
@@ -50,8 +52,15 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
     parts = run.header.models.parts if run.header is not None else {}
     used = _used(record) if record is not None else {}
     now, waits = run.knobs if feed.steerable else values, run.end is not None
+    here = (record.q, record.r) if record is not None else (0, 0)
+    since = {c.name: f"r{c.applied_r}" for c in run.changes if (c.q, c.applied_r) <= here}
     items = tuple(
-        _item(spec, values, now, options, _disabled(spec, values, run, feed), parts, used, waits) for spec in specs
+        msgspec.structs.replace(
+            knob_item(spec, values, now, options, parts, used, waits),
+            disabled=_disabled(spec, values, run, feed),
+            since=since.get(spec.name, ""),
+        )
+        for spec in specs
     )
     absent = absent_knobs(run.header.method, specs) if run.header is not None and specs else ()
     return KnobBar(items, _pending(items, waits), _last(run, record), run.mixed, absent)
@@ -74,17 +83,20 @@ def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str
     return tuple((symbol, f"{method} has no {name}: {why}") for name, (symbol, why) in missing.items())
 
 
-def _item(
+def knob_item(
     spec: KnobSpec,
     values: Mapping[str, Any],
     now: Mapping[str, Any],
     options: Options,
-    disabled: str | None,
-    parts: Mapping[str, str],
-    used: Mapping[str, int],
-    waits: bool,
+    parts: Mapping[str, str] | None = None,
+    used: Mapping[str, int] | None = None,
+    waits: bool = True,
 ) -> KnobItem:
-    """`now`: the newest values, which what was chosen is compared with; `waits`: it is chosen for the next run."""
+    """`now`: the newest values, which what was chosen is compared with; `waits`: it is chosen for the next run.
+
+    `parts`: the trained parts that came with the models; `used`: what a round made of values that leave it open.
+    """
+    parts, used = parts or {}, used or {}
     value, newest = values.get(spec.name, spec.default), now.get(spec.name, spec.default)
     sent = options.sent.get(spec.name)
     sent = None if sent == newest else sent
@@ -93,24 +105,26 @@ def _item(
     wanted = next((a for a in (staged, sent) if a is not None), value)
     return KnobItem(
         name=spec.name,
-        symbol=spec.symbol or spec.name,
+        label=label(spec),
         kind=spec.kind,
         value=value,
         text=value_text(spec, value, parts, used.get(spec.name)),
         fill=_fill(spec, wanted),
+        moves=_moves(spec),
         lo=spec.lo,
         hi=spec.hi,
-        choices=spec.choices,
+        step=step_of(spec) if spec.kind in ("int", "float") else 1,
+        choices=tuple(spec.choices),
         default=spec.default,
         help=spec.help,
         applies=spec.applies,
         applies_text=_WHEN["X" if waits else spec.applies],
         changes_text=spec.text != "K",
         staged=staged,
-        staged_text=None if staged is None else shown(staged),
+        staged_text=None if staged is None else value_text(spec, staged, parts),
         sent=sent,
         sent_text=None if sent is None else shown(sent),
-        disabled=disabled,
+        idle=without_effect(spec, values) is not None,
     )
 
 
@@ -172,9 +186,17 @@ def _queries_left(run: Run) -> bool:
     return isinstance(n, int) and bool(run.queries) and run.queries[-1].number + 1 < n
 
 
-def label(item: KnobItem | KnobSpec) -> str:
+def label(spec: KnobSpec) -> str:
     """The symbol where it is a Greek one, else the name, which tells `d_max` from every other d: `γ`, `top_p`."""
-    return item.name if item.symbol.isascii() else item.symbol
+    return spec.name if spec.symbol.isascii() else spec.symbol
+
+
+def _moves(spec: KnobSpec) -> KnobMoves:
+    if spec.kind == "texts":
+        return ""
+    if spec.kind in ("choice", "bool"):
+        return "choice" if spec.kind == "choice" else "switch"
+    return "slide" if slides(spec) else "number"
 
 
 def slides(spec: KnobSpec) -> bool:
@@ -194,8 +216,8 @@ def step_of(spec: KnobSpec) -> float:
 
 
 def _pending(items: Sequence[KnobItem], waits: bool) -> str:
-    staged = [f"{label(i)} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
-    sent = [f"{label(i)} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
+    staged = [f"{i.label} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
+    sent = [f"{i.label} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
     chosen = f"{'next run:' if waits else 'pending'} {', '.join(staged)}" if staged else ""
     return "  ".join(filter(None, (chosen, ", ".join(sent))))
 

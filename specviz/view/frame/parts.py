@@ -90,29 +90,38 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     closing: Mark | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KnobItem:
-    """A knob of the bar. `staged`: chosen, not sent; `sent`: sent, not yet acknowledged; else None."""
+KnobMoves = Literal["slide", "number", "switch", "choice", ""]
+
+
+class KnobItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A knob of the bar. `staged`: chosen, not sent; `sent`: sent, not yet acknowledged; else None.
+
+    `moves`: how it is moved in a browser, by `step` from `lo` to `hi`; "": not there.
+    """
 
     name: str
-    symbol: str
+    label: str  # the symbol where it is a Greek one, else the name: "γ", "top_p"
     kind: str
     value: Any
     text: str
-    fill: float | None  # place in its range of the value asked for, else of the one in force, 0..1
-    lo: float | None
-    hi: float | None
-    choices: tuple[str, ...]
-    default: Any
     help: str
     applies: Literal["R", "Q", "X"]
     applies_text: str  # "next round"
-    changes_text: bool  # it changes the text's law (T) or is lossy (L)
+    fill: float | None = None  # place in its range of the value asked for, else of the one in force, 0..1
+    moves: KnobMoves = ""
+    lo: float | None = None
+    hi: float | None = None
+    step: float = 1
+    choices: tuple[str, ...] = ()
+    default: Any = None
+    changes_text: bool = False  # it changes the text's law (T) or is lossy (L)
     staged: Any = None
     staged_text: str | None = None
     sent: Any = None
     sent_text: str | None = None
     disabled: str | None = None  # the reason, or None
+    idle: bool = False  # it does nothing with the others as they are
+    since: str = ""  # the round that the newest change of it took effect in, "r11"
 
 
 @dataclass(frozen=True, slots=True)

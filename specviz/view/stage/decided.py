@@ -1,14 +1,17 @@
 """A round decided otherwise, as the stage paints it: one moment, its nodes as they would have ended."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, TextToken
 from specviz.text import LONGEST, running
-from specviz.view.frame.frame import Frame, TreeNode, Values
-from specviz.view.frame.parts import Counts, Why, WhyRow
+from specviz.view.frame.frame import Frame, Options, TreeNode, Values
+from specviz.view.frame.knob_bar import knob_item
+from specviz.view.frame.parts import Counts, KnobItem, Why, WhyRow
 from specviz.view.play.build import FrameBuilder
 from specviz.view.play.tree import value_texts
 from specviz.view.stage.document import in_force, place_of
@@ -73,7 +76,7 @@ class DecidedRound:
             ),
             whys=tuple(self.whys.values()),
             texts=tuple(map(self._text, kept)),
-            knobs=in_force(self.builder, self.run.rounds[self.index], self.frame.knobs),
+            knobs=in_force(self.frame.knobs),
             missing=tree.missing or "",
             badges=dict(badges),
         )
@@ -89,6 +92,12 @@ def as_if(node: TreeNode, mark: Mark, winning: bool, values: Values, note: str) 
     style = STYLES[mark]
     changes = {"mark": mark, "glyph": style.glyph, "word": style.word, "winning": winning, "values": values}
     return msgspec.structs.replace(node, **changes, texts=value_texts(values), note=note, cursor=False, fresh=False)
+
+
+def what_if_knob(spec: KnobSpec, value: Any, **changes: Any) -> KnobItem:
+    """A knob that a round may be decided again with."""
+    item = knob_item(spec, {spec.name: value}, {}, Options(), waits=False)
+    return msgspec.structs.replace(item, applies_text="round that is looked at, as what if", **changes)
 
 
 def what_if_why(node: int, shown: str, mark: Mark, words: str, rule: str = "", rows: tuple[WhyRow, ...] = ()) -> Why:

@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from specviz.runlog.fold import Run
-from specviz.runlog.run import Query, RoundRecord, TextToken
+from specviz.runlog.run import Query, TextToken
 from specviz.text import NEWLINE
 from specviz.view.frame.frame import Cursor, Frame, Options, RunInfo
-from specviz.view.frame.knob_bar import label, without_effect
 from specviz.view.frame.parts import KnobBar, Metric
 from specviz.view.frame.run_header import NOTHING, of_whole_run
 from specviz.view.panels.ranks.build import RanksPanel
@@ -23,7 +22,6 @@ from specviz.view.stage.moments import FEED, OPTIONS, RoundMoments
 from specviz.view.stage.parts import (
     UNRECORDED,
     VERSION,
-    KnobLook,
     Look,
     StageFurther,
     StageHead,
@@ -56,9 +54,10 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
         metrics=metrics(frame),
         phases=PHASES,
         marks={mark: Look(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
-        knobs=_knobs(frame.knobs),
+        knobs=frame.knobs.items,
         queries=tuple(_query(query) for query in run.queries),
         points=points,
+        absent=frame.knobs.absent,
         notices=frame.notices,
     )
 
@@ -83,12 +82,6 @@ def facts(frame: Frame, n: int) -> str:
 def metrics(frame: Frame) -> tuple[Metric, ...]:
     """The numbers of the whole run; that there are too few rounds is said once, by `facts`."""
     return tuple(msgspec.structs.replace(m, text=m.text.partition(_FEW)[0]) for m in frame.metrics)
-
-
-def _knobs(bar: KnobBar) -> tuple[KnobLook, ...]:
-    return tuple(
-        KnobLook(item.name, label(item), item.help, item.applies_text, item.changes_text) for item in bar.items
-    )
 
 
 def _query(query: Query) -> StageQuery:
@@ -150,7 +143,7 @@ def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> 
     frame = walk.last
     assert frame is not None  # a round has its root at least
     record = builder.run.rounds[index]
-    labels = {item.name: label(item) for item in frame.knobs.items}
+    labels = {item.name: item.label for item in frame.knobs.items}
     return StageRound(
         index=index,
         place=place_of(builder, index),
@@ -160,7 +153,7 @@ def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> 
         moments=moments,
         whys=walk.whys,
         texts=walk.texts,
-        knobs=in_force(builder, record, frame.knobs),
+        knobs=in_force(frame.knobs),
         changes=tuple((labels.get(c.name, c.name), shown(c.old), shown(c.new)) for c in record.changes),
         last=frame.knobs.last,
         missing=frame.tree.missing or "",
@@ -170,12 +163,9 @@ def one_round(builder: FrameBuilder, index: int, options: Options = OPTIONS) -> 
     )
 
 
-def in_force(builder: FrameBuilder, record: RoundRecord, bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
+def in_force(bar: KnobBar) -> tuple[tuple[str, float | None, bool], ...]:
     """Every knob of the head as it was in force in a round: its text, its place in its range, whether it is idle."""
-    header = builder.run.header
-    specs = {spec.name: spec for spec in header.knob_specs} if header is not None else {}
-    idle = {name for name, spec in specs.items() if without_effect(spec, record.knobs)}
-    return tuple((item.text, item.fill, item.name in idle) for item in bar.items)
+    return tuple((item.text, item.fill, item.idle) for item in bar.items)
 
 
 def place_of(builder: FrameBuilder, index: int) -> str:

@@ -17,13 +17,11 @@ from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.frame.frame import Values
-from specviz.view.frame.knob_bar import label
 from specviz.view.frame.parts import WhyRow
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.decided import DecidedRound, what_if_why
+from specviz.view.stage.decided import DecidedRound, what_if_knob, what_if_why
 from specviz.view.stage.moments import RoundMoments
-from specviz.view.stage.now import control
-from specviz.view.stage.parts import StageControl, StageRound, WhatIfKnob
+from specviz.view.stage.parts import StageRound, WhatIfKnob
 from specviz.view.words.numbers import knob as shown_knob
 from specviz.view.words.numbers import prob
 from specviz.view.words.palette import CLOSING, ROOT
@@ -59,12 +57,12 @@ def exit_knobs(run: Run, record: RoundRecord, asked: Mapping[str, Any] | None = 
 
 
 def _knob(spec: KnobSpec, value: Any, n_layers: int) -> WhatIfKnob:
-    moves: StageControl = msgspec.structs.replace(control(spec), kind="slide")
+    changes: dict[str, Any] = {"moves": "slide", "text": shown_knob(value)}
     if spec.name == "alpha":  # heads were asked at these strengths alone
-        moves = msgspec.structs.replace(moves, hi=GRID[-1], step=round(GRID[1] - GRID[0], 6))
+        changes |= {"hi": GRID[-1], "step": round(GRID[1] - GRID[0], 6)}
     elif spec.name == "d_max":
-        moves = msgspec.structs.replace(moves, lo=0, hi=n_layers - 1)
-    return WhatIfKnob(spec.name, label(spec), spec.help, moves, value, shown_knob(value), alone=True)
+        changes |= {"lo": 0, "hi": n_layers - 1}
+    return WhatIfKnob(what_if_knob(spec, value, **changes), alone=True)
 
 
 def next_words(found: ExitsAgain) -> str:

@@ -3,60 +3,36 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
-from specviz.view.frame.frame import Frame
-from specviz.view.frame.knob_bar import label, slides, step_of, value_text, without_effect
+from specviz.view.frame.frame import Frame, Options
+from specviz.view.frame.knob_bar import knob_item, without_effect
 from specviz.view.frame.parts import KnobItem
 from specviz.view.play.player import STEP_S, Player
 from specviz.view.stage.document import facts, metrics, points_from, promised
-from specviz.view.stage.parts import KnobLook, KnobNow, StageControl, StageNext, StageNow
+from specviz.view.stage.parts import StageNow
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import Phase
 
 _TAIL = 12  # rounds at the end of the time line that every frame brings: who missed more asks for them
 
 
-def controls(run: Run) -> tuple[StageControl, ...]:
-    """How every knob of the run is moved, in the order of the head's knobs."""
-    return tuple(control(spec) for spec in run.header.knob_specs) if run.header is not None else ()
-
-
-def control(spec: KnobSpec) -> StageControl:
-    """How a knob is moved."""
-    fixed = spec.applies == "X"
-    if spec.kind == "texts":
-        return StageControl()
-    if spec.kind == "choice":
-        return StageControl("choice", choices=spec.choices, fixed=fixed)
-    if spec.kind == "bool":
-        return StageControl("switch", fixed=fixed)
-    return StageControl("slide" if slides(spec) else "number", spec.lo, spec.hi, step_of(spec), fixed=fixed)
-
-
-def stage_next(specs: Sequence[KnobSpec], stands: Mapping[str, Any], staged: Mapping[str, Any]) -> StageNext:
+def next_knobs(specs: Sequence[KnobSpec], stands: Mapping[str, Any], staged: Mapping[str, Any]) -> tuple[KnobItem, ...]:
     """The knobs of a run that has not begun. `stands`: values other than the defaults; `staged`: those chosen since."""
-    values = {spec.name: staged.get(spec.name, stands.get(spec.name, spec.default)) for spec in specs}
-    return StageNext(
-        tuple(KnobLook(s.name, label(s), s.help, "next run", s.text != "K") for s in specs),
-        tuple(control(spec) for spec in specs),
-        tuple(
-            KnobNow(
-                text=value_text(spec, values[spec.name], {}),
-                value=values[spec.name],
-                next=spec.name in staged,
-                idle=bool(without_effect(spec, values)),
-            )
-            for spec in specs
-        ),
+    values = {spec.name: stands.get(spec.name, spec.default) for spec in specs}
+    items = (knob_item(spec, values, values, Options(staged=staged)) for spec in specs)
+    chosen = values | {name: value for name, value in staged.items() if name in values}
+    return tuple(
+        msgspec.structs.replace(item, idle=without_effect(spec, chosen) is not None)
+        for item, spec in zip(items, specs, strict=True)
     )
 
 
 def stage_now(player: Player, frame: Frame, run_key: str) -> StageNow:
     """The newest frame of a player, for who has the rounds or fetches them. `run_key`: how the run is called."""
     run, n = player.run, len(player.run.rounds)
-    specs = {spec.name: spec for spec in run.header.knob_specs} if run.header is not None else {}
-    idle = {name for name, spec in specs.items() if without_effect(spec, run.knobs)}
     index, stamp = _shown(player)
     first = max(0, n - _TAIL)
     info = promised(frame, run)
@@ -75,7 +51,7 @@ def stage_now(player: Player, frame: Frame, run_key: str) -> StageNow:
         tone=info.tone,
         metrics=metrics(frame),
         facts=facts(frame, n),
-        knobs=tuple(_knob(run, item, item.name in idle) for item in frame.knobs.items),
+        knobs=tuple(_newest(run, item) for item in frame.knobs.items),
         last=_effect(frame.knobs.last),
         still=frame.phase == Phase.COMMIT,
     )
@@ -96,15 +72,10 @@ def _shown(player: Player) -> tuple[int, str]:
     return index, f"{record.serial}.{record.stamp}"
 
 
-def _knob(run: Run, item: KnobItem, idle: bool) -> KnobNow:
+def _newest(run: Run, item: KnobItem) -> KnobItem:
+    """A knob as it is now: the picture may stand in a round before its last change."""
     changed = next((change for change in reversed(run.changes) if change.name == item.name), None)
-    value = item.value if changed is None else changed.new  # the picture may stand in a round before
-    return KnobNow(
-        text=item.text if value == item.value else shown(value),
-        value=value,
-        fill=item.fill,
-        sent=item.sent_text or "",
-        since=f"r{changed.applied_r}" if changed is not None else "",
-        off=item.disabled or "",
-        idle=idle,
-    )
+    if changed is None:
+        return item
+    text = item.text if changed.new == item.value else shown(changed.new)
+    return msgspec.structs.replace(item, value=changed.new, text=text, since=f"r{changed.applied_r}")

@@ -4,13 +4,11 @@
 its moments in order. Nodes, reasons and numbers are the records of the frame. Fields at their default are left out.
 """
 
-from typing import Any
-
 import msgspec
 
 from specviz.runlog.run import TextToken
 from specviz.view.frame.frame import Fold, TreeNode
-from specviz.view.frame.parts import Counts, Metric, Why
+from specviz.view.frame.parts import Counts, KnobItem, Metric, Why
 from specviz.view.words.palette import Tone
 
 VERSION = 3  # of these records; the painter refuses another one
@@ -26,27 +24,6 @@ class Look(msgspec.Struct, frozen=True):
     word: str
     dark: str
     light: str
-
-
-class KnobLook(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A knob of the running method. `changes`: moving it changes the text."""
-
-    name: str
-    label: str
-    help: str
-    when: str
-    changes: bool = False
-
-
-class StageControl(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a knob is moved: `slide` or `number` from `lo` to `hi` by `step`, `switch`, `choice`; "": not here."""
-
-    kind: str = ""
-    lo: float | None = None
-    hi: float | None = None
-    step: float = 1.0
-    choices: tuple[str, ...] = ()
-    fixed: bool = False  # while a run lasts
 
 
 class StageQuery(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,11 +58,11 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     metrics: tuple[Metric, ...]
     phases: tuple[str, ...]  # the words of the six phases
     marks: dict[str, Look]
-    knobs: tuple[KnobLook, ...]
+    knobs: tuple[KnobItem, ...]
     queries: tuple[StageQuery, ...]
     points: tuple[StagePoint, ...]
+    absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that the method lacks, each with the reason
     notices: tuple[str, ...] = ()
-    controls: tuple[StageControl, ...] = ()  # of every knob, where a core takes them
     more: bool = False  # the recording is longer than what was read of it: see `StageFurther`
 
 
@@ -134,27 +111,6 @@ class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
     badges: dict[int, str] = {}  # "b1·s0 #1"
 
 
-class KnobNow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A knob of a run that goes on. `sent`: asked for, not in force yet; `since`: the round it took effect in."""
-
-    text: str
-    value: Any = None
-    fill: float | None = None
-    sent: str = ""
-    since: str = ""
-    next: bool = False  # `value` was chosen for the next run
-    off: str = ""  # why it cannot be moved
-    idle: bool = False  # it does nothing with the others as they are
-
-
-class StageNext(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The knobs of the next run, where none goes on: each as it will be."""
-
-    knobs: tuple[KnobLook, ...]
-    controls: tuple[StageControl, ...]
-    now: tuple[KnobNow, ...]
-
-
 class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
     """A run that goes on, as it is now: where its picture stands for all who follow it, and what came last.
 
@@ -175,21 +131,16 @@ class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
     tone: Tone
     metrics: tuple[Metric, ...]
     facts: str
-    knobs: tuple[KnobNow, ...]
+    knobs: tuple[KnobItem, ...]
     last: str = ""
     still: bool = False  # the round has ended
 
 
 class WhatIfKnob(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A knob that may be another. `value` as it was in force, or as it is asked for; `cuts`: it leaves a part of the
-    draft, whatever rule decides; `alone`: it is replayed from the recorded text, with nothing else changed."""
+    """A knob that may be another: as it was in force, or as it is asked for. `cuts`: it leaves a part of the draft,
+    whatever rule decides; `alone`: it is replayed from the recorded text, with nothing else changed."""
 
-    name: str
-    label: str
-    help: str
-    control: StageControl
-    value: Any
-    text: str
+    knob: KnobItem
     cuts: bool = False
     alone: bool = False
 

@@ -12,13 +12,12 @@ from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.frame.frame import TreeNode, Values
-from specviz.view.frame.knob_bar import label, without_effect
+from specviz.view.frame.knob_bar import without_effect
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.decided import DecidedRound, as_if, what_if_why
+from specviz.view.stage.decided import DecidedRound, as_if, what_if_knob, what_if_why
 from specviz.view.stage.exits_again import exit_knobs, exits_round, next_words, swept_texts
 from specviz.view.stage.moments import RoundMoments
-from specviz.view.stage.now import control
 from specviz.view.stage.parts import StageRound, StageWhatIf, WhatIfKnob
 from specviz.view.whatif import WhatIf, WhatIfNode, exits_words, what_if
 from specviz.view.whatif.round import changed_words
@@ -60,7 +59,7 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
     found = decide(run, record, change)
     base = _base(run, record, change, found)
     moves = exit_knobs(run, record) if texts is not None else ()
-    others = tuple(knob for knob in base.knobs if knob.name not in {moved.name for moved in moves})
+    others = tuple(knob for knob in base.knobs if knob.knob.name not in {moved.knob.name for moved in moves})
     base = msgspec.structs.replace(base, knobs=(*moves, *others), missing=missing)
     if change.nothing:
         return base
@@ -96,7 +95,7 @@ def _exits(builder: FrameBuilder, index: int, replay: ExitReplay, base: StageWha
     run, record = builder.run, builder.run.rounds[index]
     found, change = replay.decide(record), Change(knobs=replay.knobs)
     moves = exit_knobs(run, record, replay.knobs)
-    others = tuple(knob for knob in base.knobs if knob.name not in {moved.name for moved in moves})
+    others = tuple(knob for knob in base.knobs if knob.knob.name not in {moved.knob.name for moved in moves})
     return msgspec.structs.replace(
         base,
         knobs=(*moves, *others),
@@ -120,12 +119,11 @@ def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:
     if spec.cuts == "depth" and own < 0:  # a word for as deep as the method goes
         own = max((node.depth for node in record.nodes.values()), default=0)
     value = change.knobs.get(spec.name, own)
-    moves = control(spec)
+    item = what_if_knob(spec, value, text=shown_knob(value))
     if spec.cuts and isinstance(own, int | float) and not isinstance(own, bool) and own >= (spec.lo or 0):
         edge: dict[str, Any] = {"lo": own} if spec.cuts in _LEAST_OF else {"hi": own}
-        moves = msgspec.structs.replace(moves, kind="slide" if moves.kind == "number" else moves.kind, **edge)
-    text = shown_knob(value)
-    return WhatIfKnob(spec.name, label(spec), spec.help, moves, value, text, bool(spec.cuts))
+        item = msgspec.structs.replace(item, moves="slide" if item.moves == "number" else item.moves, **edge)
+    return WhatIfKnob(item, bool(spec.cuts))
 
 
 def _draws(found: Decision, offer: Movable) -> dict[str, float]:

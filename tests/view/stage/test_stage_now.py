@@ -7,7 +7,7 @@ import pytest
 from specviz.events import RoundStart
 from specviz.knobs import KnobSpec
 from specviz.view import Player
-from specviz.view.stage.now import control, controls, stage_next, stage_now
+from specviz.view.stage.now import next_knobs, stage_now
 from specviz.view.stage.parts import StageNow
 from support.traces import make_events
 
@@ -53,7 +53,9 @@ def test_every_knob_of_the_run_has_its_control() -> None:
     player = Player()
     player.extend(make_events(new_tokens=24))
     assert player.run.header is not None
-    assert len(controls(player.run)) == len(player.run.header.knob_specs) == len(_now(player).knobs)
+    knobs = _now(player).knobs
+    assert [knob.name for knob in knobs] == [spec.name for spec in player.run.header.knob_specs]
+    assert all(bool(knob.moves) == (knob.kind != "texts") for knob in knobs)
 
 
 def _spec(**more: Any) -> KnobSpec:
@@ -74,15 +76,16 @@ def _spec(**more: Any) -> KnobSpec:
     ],
 )
 def test_a_knob_is_moved_by_what_reaches_its_values(spec: KnobSpec, kind: str, step: float) -> None:
-    assert (control(spec).kind, control(spec).step) == (kind, step)
+    (knob,) = next_knobs([spec], {}, {})
+    assert (knob.moves, knob.step) == (kind, step)
 
 
 def test_the_knobs_of_the_next_run_stand_as_they_were_left_or_chosen_since() -> None:
     specs = [_spec(kind="int", default=4, lo=1, hi=32), KnobSpec(name="y", help="y", kind="bool", default=False)]
-    found = stage_next(specs, {"x": 6}, {"y": True})
-    assert [(knob.value, knob.next) for knob in found.now] == [(6, False), (True, True)]
-    assert found.controls == tuple(map(control, specs))
-    assert {knob.when for knob in found.knobs} == {"next run"}
+    found = next_knobs(specs, {"x": 6}, {"y": True})
+    assert [(knob.value, knob.staged) for knob in found] == [(6, None), (False, True)]
+    assert {knob.applies_text for knob in found} == {"next run"}
+    assert not any(knob.disabled for knob in found)
 
 
 def test_heading_and_values_are_of_now_wherever_the_picture_stands() -> None:

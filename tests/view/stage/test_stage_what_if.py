@@ -36,7 +36,7 @@ def test_a_question_that_changes_nothing_is_answered_with_what_may_change(builde
         assert found.round is None
         assert found.verifier == found.own == "tokenwise"
         assert {"hsd", "walk"} <= set(found.verifiers)
-        values = {knob.name: knob.value for knob in found.knobs}
+        values = {each.knob.name: each.knob.value for each in found.knobs}
         assert values == {name: record.knobs[name] for name in values}
         assert "gamma" in values
         tested = {str(v.node): v.u for v in record.verdicts.values() if v.kind == "test" and v.u is not None}
@@ -67,8 +67,8 @@ def test_what_a_cut_leaves_out_is_seen_to_be_cut(builder: FrameBuilder) -> None:
     marks = [look.mark for look in found.round.looks]
     assert marks.count("pruned") == len(builder.run.rounds[index].nodes) - 1
     assert found.told
-    gamma = next(knob for knob in found.knobs if knob.name == "gamma")
-    assert (gamma.value, gamma.control.hi) == (1, builder.run.rounds[index].knobs["gamma"])
+    gamma = next(each.knob for each in found.knobs if each.knob.name == "gamma")
+    assert (gamma.value, gamma.hi) == (1, builder.run.rounds[index].knobs["gamma"])
 
 
 def test_another_uniform_keeps_or_loses_a_token_and_moves_the_needle(builder: FrameBuilder) -> None:
@@ -136,9 +136,9 @@ def exits() -> FrameBuilder:
 def test_exit_settings_may_be_changed_where_the_heads_were_asked(exits: FrameBuilder) -> None:
     for index, record in enumerate(exits.run.rounds):
         found = what_if_round(exits, index, Change())
-        alone = {knob.name: knob for knob in found.knobs if knob.alone}
+        alone = {each.knob.name: each.knob for each in found.knobs if each.alone}
         assert set(alone) == {"alpha", "tau", "d_max", "w_max"}
-        assert len({knob.name for knob in found.knobs}) == len(found.knobs)
+        assert len({each.knob.name for each in found.knobs}) == len(found.knobs)
         assert (alone["tau"].value, alone["w_max"].value) == (record.knobs["tau"], record.knobs["w_max"])
         assert found.missing == ""
 
@@ -167,9 +167,14 @@ def test_a_round_of_exits_is_painted_as_the_replay_has_it(exits: FrameBuilder) -
     assert n_other, "the threshold decides nothing: nothing is tried"
 
 
+def _own_tau(exits: FrameBuilder, index: int) -> dict[str, float]:
+    knobs = [each.knob for each in what_if_round(exits, index, Change()).knobs if each.alone]
+    return {knob.name: knob.value for knob in knobs if knob.name == "tau"}
+
+
 def test_the_recorded_exit_settings_give_the_recorded_round(exits: FrameBuilder) -> None:
     for index, record in enumerate(exits.run.rounds):
-        own = {k.name: k.value for k in what_if_round(exits, index, Change()).knobs if k.alone and k.name == "tau"}
+        own = _own_tau(exits, index)
         found = what_if_round(exits, index, Change(knobs=own))
         assert found.round is not None
         marks = [look.mark for look in found.round.looks if look.id >= 0]

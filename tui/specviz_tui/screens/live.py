@@ -9,7 +9,6 @@ from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.trace.private import IDS_ALONE
-from specviz.view.frame.knob_bar import label as knob_label
 from specviz.view.frame.parts import KnobItem
 from specviz.view.words.numbers import knob as shown_knob
 from specviz_tui.common.feed import RunFeed
@@ -201,7 +200,7 @@ class LiveActions(RunScreen):
     def _changes(self, values: dict[str, Any]) -> str:
         bar = self.query_one(KnobPanel).bar
         items = [item for item in bar.items if item.disabled is None] if bar is not None else []
-        told = [f"{knob_label(i)} {i.text}→{shown_knob(values[i.name])}" for i in items if i.name in values]
+        told = [f"{i.label} {i.text}→{shown_knob(values[i.name])}" for i in items if i.name in values]
         same = [values[item.name] == item.value for item in items if item.name in values]
         return "  ".join(text for text, alike in zip(told, same, strict=True) if not alike)
 

@@ -12,7 +12,6 @@ from textual.reactive import reactive
 
 from specviz.text import clip
 from specviz.view.frame.frame import Frame
-from specviz.view.frame.knob_bar import label
 from specviz.view.frame.parts import KnobBar, KnobItem
 from specviz.view.words.numbers import knob as shown
 from specviz_tui.common.frame_widget import FrameWidget, KnobCommand, KnobStepped, KnobTyping, Left
@@ -73,7 +72,7 @@ class KnobPanel(FrameWidget, can_focus=True):
         parts += [Text(text, style=STRONG) for text in (bar.pending,) if text]
         if all(item.disabled for item in bar.items):
             return spread(joined([*parts, *_moved_first(bar)], width, "  "), Text(bar.last, style=FAINT), width)
-        parts += [Text(f"{label(item)} {item.text}") for item in bar.items if item.disabled is None or not bar.pending]
+        parts += [Text(f"{item.label} {item.text}") for item in bar.items if item.disabled is None or not bar.pending]
         return joined(parts, width, "  ")
 
     def _cell(self, item: KnobItem, cells: int, lit: bool) -> Text:
@@ -81,7 +80,7 @@ class KnobPanel(FrameWidget, can_focus=True):
         value = item.text
         value += f"⇒{item.sent_text}" if item.sent_text is not None else ""
         value += f"→{item.staged_text}" if item.staged_text is not None else ""
-        words = clip(f"{label(item)} {value}", cells - 2)
+        words = clip(f"{item.label} {value}", cells - 2)
         room = min(cells - cell_len(words) - 5, SLIDER) if has_slider(item) else 0
         style = FAINT if item.disabled else STRONG if item.staged_text or item.sent_text else None
         text = Text(" ")
@@ -115,7 +114,8 @@ class KnobPanel(FrameWidget, can_focus=True):
         if item.disabled:  # before the help, which may be longer than the line
             return hint.append(f"  {item.disabled}", style=STRONG).append(f" · {item.help}", style=FAINT)
         hint.append(f"  {item.help}", style=FAINT)
-        hint.append(f" · {span(item)} · {item.applies_text}", style=FAINT)
+        since = f" · in force from {item.since}" if item.since else ""
+        hint.append(f" · {span(item)} · {item.applies_text}{since}", style=FAINT)
         return hint.append(" · changes the text" if item.changes_text else "", style=FAINT)
 
     def watch_has_focus(self, focused: bool) -> None:
@@ -175,15 +175,15 @@ class KnobPanel(FrameWidget, can_focus=True):
 def _moved_first(bar: KnobBar) -> list[Text]:
     """Name and value of each knob, faint; those that are not at their defaults stand first."""
     ranked = sorted(bar.items, key=lambda item: item.value == item.default)
-    return [Text(f"{label(item)} {item.text}", style=FAINT) for item in ranked]
+    return [Text(f"{item.label} {item.text}", style=FAINT) for item in ranked if not item.idle]
 
 
-STEPS = 20  # a real range has so many steps; one without an end moves by a tenth
+STEPS = 20  # for the keys; a slider under a hand has more
 
 
 def has_slider(item: KnobItem) -> bool:
-    """Whether the value stands in a range with two ends."""
-    return item.fill is not None and item.lo is not None and item.hi is not None
+    """Whether the value stands in a range that a slider can show."""
+    return item.fill is not None and item.moves == "slide"
 
 
 def span(item: KnobItem) -> str:
@@ -208,12 +208,8 @@ def stepped(item: KnobItem, value: Any, step: int) -> Any:
     if item.kind == "int":
         return int(_inside(item, int(value) + step))
     if item.kind == "float":
-        return _inside(
-            item,
-            round(
-                float(value) + step * (0.1 if item.lo is None or item.hi is None else (item.hi - item.lo) / STEPS), 6
-            ),
-        )
+        by = item.step if item.lo is None or item.hi is None else (item.hi - item.lo) / STEPS
+        return _inside(item, round(float(value) + step * by, 6))
     return value
 
 
