@@ -55,11 +55,14 @@ class Reported(Event, tag="reported", kw_only=True):
 
 
 class EngineCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The totals of one of several engines behind one address; `name`: its own label."""
+    """The totals of one of several engines behind one address (or drafters, or kinds of prompts); `name`: its own
+    label. `n_drafted`, `n_calls` (how often it was asked for a draft): over all looks, where told."""
 
     name: str
     n_rounds: Total
     n_accepted: Total
+    n_drafted: Total | None = None
+    n_calls: Total | None = None
 
 
 class Counted(Event, tag="counted", kw_only=True):
@@ -79,6 +82,10 @@ class Counted(Event, tag="counted", kw_only=True):
     accept_length: Real | None = None
     accept_rate: Real | None = None
     engines: list[EngineCounts] = []  # each alone, where there are several; the totals are their sums
+    parts_of: str = "engine"  # what those are: engines, drafters, prompts
+    span: str = ""  # what the totals cover, where that is not the time since the server began
+    settings: dict[str, str] = {}  # how the engine ran, as far as the source tells
+    notes: list[str] = []  # what the source tells beside counts
 
     @property
     def speculates(self) -> bool:

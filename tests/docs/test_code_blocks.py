@@ -178,6 +178,7 @@ def test_no_block_is_left_out_without_a_reason() -> None:
         ("outside.md", "from transformers import AutoModelForCausalLM, AutoTokenizer"),
         ("outside.md", 'specviz attach http://127.0.0.1:8080 "def add(a, b):"'),
         ("outside.md", "specviz import server.log"),
+        ("outside.md", "specviz import server.log"),
         ("outside.md", "pip install ./recorder"),
         ("outside.md", "specviz tui run           # what is being decoded, from the first round on"),
     ]

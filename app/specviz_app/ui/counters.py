@@ -22,7 +22,8 @@ def show_history() -> bool:
     if path is None:
         return False
     picture = picture_of(read_history(path))
-    parts.say(f"history of a watched server: {picture.n_looks} looks in {picture.seconds:.0f} s; no single rounds")
+    looks = f"a history of counts, {picture.n_looks} looks in {picture.seconds:.0f} s"
+    parts.say(f"{'totals' if picture.n_looks == 1 else looks}; no single rounds")
     show(picture)
     return True
 
@@ -54,6 +55,8 @@ def show(picture: WatchPicture) -> None:
         st.subheader("Tokens a second", help="by the engine's own counter of generated tokens")
         speed = f"{picture.tokens_per_s:.1f} on the whole" if picture.tokens_per_s is not None else "not known yet"
         parts.plot(draw.fig_speed(picture, dark), "watch-speed", f"Tokens a second: {speed}.")
+        for part in picture.engines:
+            parts.say(running(part.words))
     _card(picture)
 
 
@@ -61,6 +64,7 @@ def _card(picture: WatchPicture) -> None:
     models = ", ".join(picture.models) or "not named"
     rows = [
         ("model", models),
+        *picture.settings,
         ("rule in force", picture.rule.removeprefix("rule in force: ")),
         ("closed", CLOSED.partition(": ")[2]),
     ]

@@ -148,17 +148,18 @@ def _lines(picture: "WatchPicture") -> list[str]:
         kept = f" · {picture.acceptance:.1%} of drafted kept" if picture.acceptance is not None else ""
         speed = f" · {picture.tokens_per_s:.1f} tok/s" if picture.tokens_per_s is not None else ""
         out.append(f"{picture.over}: {picture.length:.3f}{ends} tokens a round{kept}{speed}")
+    counted = (("rounds", picture.n_rounds), ("drafted", picture.n_drafted), ("accepted", picture.n_accepted))
+    out += [words] if (words := " · ".join(f"{n:,} {name}" for name, n in counted if n is not None)) else []
     for at in picture.positions:
         given = f"  {at.given:6.1%} of those that came so far" if at.given is not None else ""
         out.append(
             f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{given}"
         )
-    for each in picture.engines:
-        told = "nothing drafted" if each.length is None else f"{each.length:.2f} tokens a round over {each.n_rounds:,}"
-        out.append(f"  engine {each.name}: {told}")
+    out += [f"  {each.words}" for each in picture.engines]
     out += [f"  {picture.finding}"] if picture.finding else []
     out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
     out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]
+    out += [f"  {', '.join(f'{name}: {value}' for name, value in picture.settings)}"] if picture.settings else []
     return [*out, *(f"  {note}" for note in picture.notes), f"  {picture.rule}", f"  {CLOSED}"]
 
 

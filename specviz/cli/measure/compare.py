@@ -144,6 +144,7 @@ def _recorded(given: Mapping[str, Any]) -> int:
         flag = f"--{wrong.replace('_', '-')}"
         raise SpecvizError(f"{flag} says nothing of recorded runs; leave it out, or leave out the runs")
     from specviz.cli.look.written import refuse_place
+    from specviz.cli.measure import counted
     from specviz.comparison.recorded import as_object, files_of, heading, read_set, sheets
     from specviz.comparison.sheets import print_sheets
     from specviz.view.compare import MOST, comparison_of, parse_rules, set_of
@@ -157,6 +158,8 @@ def _recorded(given: Mapping[str, Any]) -> int:
     if out is not None:
         for path in traces:
             refuse_place(out, path, given["force"])
+    if not again and counted.are_counts(traces, runs):
+        return _counted(given, traces)
     if again:
         from specviz.cli.measure.again import decoded_again
 
@@ -174,6 +177,23 @@ def _recorded(given: Mapping[str, Any]) -> int:
     else:
         print_sheets(heading(report), sheets(report, gates))
     return FAILED if any(why is not None for _, why in gates) else OK
+
+
+def _counted(given: Mapping[str, Any], traces: Sequence[Path]) -> int:
+    """Histories of counts, or totals. Raises SpecvizError for rules, which are of single rounds."""
+    from specviz.cli.measure import counted
+    from specviz.comparison.sheets import print_sheets
+
+    if given["fail_if"]:
+        raise SpecvizError(f"--fail-if is of single rounds: {running(str(traces[0]))} holds counts alone")
+    compared = counted.CountsCompared.of(traces)
+    if given["out"] is not None:
+        _write(given["out"], traces, compared.heading, compared.sheets)
+    if given["as_json"]:
+        echo_json(compared.as_object())
+    else:
+        print_sheets(compared.heading, compared.sheets)
+    return OK
 
 
 def _was_typed(name: str) -> bool:

@@ -1,11 +1,10 @@
-"""`specviz import`: a file of another engine as a trace."""  # noqa: N999 -- the name of the command
+"""`specviz import`: what people have of another engine, as traces."""  # noqa: N999 -- the name of the command
 
 from pathlib import Path
 
 import click
 
 from specviz.cli.flags import flag
-from specviz.cli.outside.warned import warned
 from specviz.cli.printing import narrate
 from specviz.errors import SpecvizError
 from specviz.text import running
@@ -14,34 +13,48 @@ from specviz.trace.recorder import existing
 
 
 @click.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("sources", metavar="PATH|-|URL..", nargs=-1, required=True)
 @click.option(
-    "-o", "--out", metavar="TRACE", type=click.Path(path_type=Path), help="Trace to write [default: FILE.sv.jsonl.gz]."
+    "-o", "--out", metavar="TRACE", type=click.Path(path_type=Path), help="Trace to write [default: by PATH]."
 )
 @click.option(
-    "--rule", metavar="NAME", help="The rule that decided there, where FILE does not say: see the page of the guide."
+    "--rule", metavar="NAME", help="The rule that decided there, where PATH does not say: see the page of the guide."
+)
+@click.option(
+    "--line",
+    "pattern",
+    metavar="PATTERN",
+    help="Lines of an engine that is not known here: words as they stand, {rounds} {drafted} {kept} {generated} "
+    "{length} {rate} for numbers, {} for what is passed over.",
 )
 @flag("--force", "Record over an older trace.")
-def command(file: Path, out: Path | None, rule: str | None, force: bool) -> None:
-    """Turn a file of another engine into a trace, which every other command opens.
+def command(sources: tuple[str, ...], out: Path | None, rule: str | None, pattern: str | None, force: bool) -> None:
+    """Turn what you have of another engine into traces, which every other command opens.
 
-    What FILE is is told from what stands in it: a debug log of llama.cpp's server or of its llama-speculative, answers
-    or a benchmark report of vLLM. What is not known there stays unknown; `specviz stats` shows the card.
+    PATH is a log, a table, a saved answer, stream or scrape, or a whole issue's text; - is standard input. What it is,
+    is told from what stands in it; several kinds in one file give several traces. Where no single rounds are told the
+    trace is a history of counts, or totals: `specviz stats` says what is known, `specviz compare` holds two of them
+    against each other.
 
     \b
-      llama-server -m target.gguf -md draft.gguf -lv 10 2> server.log
       specviz import server.log
+      specviz import before.json after.json
+      xclip -o | specviz import -
+      specviz import engine.log --line 'steps={rounds} proposed={drafted} accepted={kept}'
     """
-    from specviz.engines.rounds.files import import_file
+    from specviz.engines.texts.door import import_source, name_of, shown_source
+    from specviz.engines.texts.own_line import own_line
 
-    where = out or Path(file.name).with_suffix(PLAIN)
-    older = existing(where)
-    if older is not None and not force:
-        raise SpecvizError(f"{older} is there already; give --force to record over it, or another -o")
-    made = import_file(file, where, rule)
-    made.trace.close()
-    if made.trace.problem is not None:
-        raise SpecvizError(f"cannot write {made.trace.path}: {made.trace.problem}")
-    warned(made.trace)
-    narrate(f"specviz: {running(str(file))}: to see it, specviz tui {running(str(made.trace.path))}")
-    click.echo(made.trace.path)
+    if out is not None and len(sources) > 1:
+        raise SpecvizError("-o names one trace; leave it out, or give one PATH")
+    more = () if pattern is None else (own_line(pattern),)
+    for source in sources:
+        where = out or Path(name_of(source) + PLAIN)
+        older = existing(where)
+        if older is not None and not force:
+            raise SpecvizError(f"{older} is there already; give --force to record over it, or another -o")
+        for imported in import_source(source, where, rule, more):
+            for message in imported.warnings:
+                narrate(f"specviz: {running(message)}")
+            narrate(f"specviz: {running(shown_source(source))}: {running(imported.words)}")
+            click.echo(imported.path)

@@ -59,12 +59,12 @@ def open_trace(server: EngineServer, path: Path, asked: ServerRequest, rule: str
 
 
 Taken = LlamaStream | VllmAnswer | SglangAnswer
-_READERS: dict[str, type[Taken]] = {"llama.cpp": LlamaStream, "vLLM": VllmAnswer, "SGLang": SglangAnswer}
+READERS: dict[str, type[Taken]] = {"llama.cpp": LlamaStream, "vLLM": VllmAnswer, "SGLang": SglangAnswer}
 
 
 def reader_of(server: EngineServer, trace: Writer) -> Taken:
     """What reads an answer of that server into a trace."""
-    return _READERS[server.kind](trace)
+    return READERS[server.kind](trace)
 
 
 def answer(server: EngineServer, asked: ServerRequest, trace: Writer) -> Iterator[str]:

@@ -11,10 +11,11 @@ from specviz.engines.rounds import json_lines, llama_log, llama_speculative
 from specviz.engines.rounds.importing import Imported, Opened, opened
 from specviz.errors import TraceError
 
-READ = (
-    "llama.cpp's server log at debug verbosity (-lv 10), that of llama-speculative, vLLM answers with per-request "
-    "counts, the JSON of 'vllm bench serve'"
-)
+
+class NotRounds(TraceError):
+    """The file tells no rounds; it may tell counts."""
+
+
 _NOT_READ = {  # what shows a file to be of a kind that once was read, what it is, and what to do
     '"traceEvents"': (
         "a Chrome trace",
@@ -94,7 +95,7 @@ def _llama(
         made[0].trace.close("error", str(error))
         raise TraceError(f"{path}: {error}; what was read is in {made[0].trace.path}") from None
     if not made:
-        raise TraceError(
+        raise NotRounds(
             f"{path} is a log of llama.cpp in which no token of a request stands: run the program with -lv 10 and ask "
             "it something; this reads logs of October 2026 (build 10k)"
         )
@@ -104,8 +105,6 @@ def _llama(
 def _json(path: Path, out: Path, rule: str | None, head: list[str], lines: Iterator[str]) -> Imported:
     first = _decoded(head[0]) if len(head) > 1 else None
     whole = _decoded("".join(head)) if first is None and len(head) < _FIRST else first
-    if json_lines.is_bench(whole):
-        return _bench(path, out, rule, whole)
     if json_lines.is_counts(whole):
         made = Imported(
             out, engine="vLLM", rule=rule or "unknown", known="counts", source="counts of requests", chains=True
@@ -113,20 +112,7 @@ def _json(path: Path, out: Path, rule: str | None, head: list[str], lines: Itera
         _each(made, path, lines, json_lines.is_counts, lambda line: json_lines.write_record(made, line))
         return made
     page = "a web page (HTML), " if head and head[0].lstrip().startswith("<") else ""
-    raise TraceError(f"{path} is {page}none of the files that are read: {READ}")
-
-
-def _bench(path: Path, out: Path, rule: str | None, report: Any) -> Imported:
-    made = Imported(
-        out,
-        engine="vLLM",
-        rule=rule or "unknown",
-        known="counts",
-        source="benchmark report",
-        target=str(report.get("model_id") or "") or None,
-    )
-    json_lines.write_bench(made, report)
-    return made
+    raise NotRounds(f"{path} is {page}none of the files that are read")
 
 
 def _each(made: Imported, path: Path, lines: Iterator[str], wanted: Any, take: Any) -> None:

@@ -24,14 +24,19 @@ def begin_history(path: Path | str, first: Counted) -> Recorder:
     return recorder
 
 
+def write_history(path: Path | str, looks: Sequence[Counted]) -> Path:
+    """Looks, at least one, as a finished history; the file's path. Raises TraceError."""
+    recorder = begin_history(path, replace(looks[0]))
+    for look in looks[1:]:
+        recorder.write(replace(look))  # it numbers what it writes
+    recorder.close("done")
+    return recorder.path
+
+
 def packed_history(looks: Sequence[Counted]) -> bytes:
     """Looks, at least one, as the file that a history ends as."""
     with TemporaryDirectory() as folder:
-        recorder = begin_history(Path(folder) / "history", replace(looks[0]))
-        for look in looks[1:]:
-            recorder.write(replace(look))  # it numbers what it writes
-        recorder.close("stopped")
-        return recorder.path.read_bytes()
+        return write_history(Path(folder) / "history", looks).read_bytes()
 
 
 def read_history(path: Path | str) -> list[Counted]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median, stdev
 
 from specviz.engines.watch.changes import change_points
 from specviz.engines.watch.counters import kind_of
@@ -14,6 +14,7 @@ from specviz.metrics.estimate import Z
 
 _LITTLE = 0.02  # of the tokens of a round
 _DEAD = 0.05  # of rounds at most keep the first position: nothing works
+_DIGITS = 0.05  # of the accepted tokens, that shares by position in two or three digits may miss
 _FEW_ROUNDS = 30  # below it nothing is said of one engine, or of a position
 CLOSED = (
     "closed here: which tokens were drafted, p, q, u, the tree and why a token was refused; counters hold sums alone"
@@ -61,11 +62,25 @@ class SeenChange:
 
 @dataclass(frozen=True, slots=True)
 class EngineShare:
-    """One of several engines over the same time: rounds, and tokens a round; None before its first."""
+    """One of several engines (or drafters, or kinds of prompts) over the same time: rounds, and tokens a round; None
+    before its first. `n_drafted`, `n_calls`: where they were told."""
 
     name: str
     n_rounds: int
     length: float | None
+    n_accepted: int = 0
+    n_drafted: int | None = None
+    n_calls: int | None = None
+    of: str = "engine"
+
+    @property
+    def words(self) -> str:
+        """Which one, and how it does."""
+        if self.length is None:
+            calls = f" in {self.n_calls:,} calls" if self.n_calls else ""
+            return f"{self.of} {self.name}: nothing drafted{calls}"
+        kept = f", {self.n_accepted:,} of {self.n_drafted:,} drafted kept" if self.n_drafted else ""
+        return f"{self.of} {self.name}: {self.length:.2f} tokens a round over {self.n_rounds:,}{kept}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +111,7 @@ class WatchPicture:
     rule: str
     headline: str
     finding: str
+    settings: tuple[tuple[str, str], ...] = ()  # how the engine ran, as far as the source tells
 
 
 def began_again(before: Counted, after: Counted) -> bool:
@@ -142,7 +158,8 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     if whole:
         rounds, drafted, accepted, kept = last.n_rounds, last.n_drafted, last.n_accepted, list(last.per_position)
     counted = bool(rounds and accepted is not None)
-    length = 1 + (accepted or 0) / rounds if rounds and counted else last.accept_length
+    means = [look.accept_length for look in looks if look.accept_length is not None] if last.span else []
+    length = 1 + (accepted or 0) / rounds if rounds and counted else fmean(means) if means else last.accept_length
     acceptance = _share_kept(accepted, drafted, last.accept_rate)
     points = tuple(_point(step) for step in steps)
     found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
@@ -151,14 +168,16 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     return WatchPicture(
         engine=last.engine,
         models=tuple(last.models),
-        over=WHOLE if whole else "since we look",
+        over=last.span or (WHOLE if whole else "since we look"),
         seconds=last.wall - first.wall,
         n_looks=len(looks),
         n_rounds=rounds,
         n_drafted=drafted,
         n_accepted=accepted,
         length=length,
-        length_ends=_length_ends(rounds, accepted, kept) if rounds and counted else None,
+        length_ends=_length_ends(rounds, accepted, kept, _slack(last, accepted))
+        if rounds and counted
+        else _ends_of_means(means),
         acceptance=acceptance,
         tokens_per_s=speed,
         positions=_positions(rounds, kept) if rounds else (),
@@ -169,7 +188,8 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         notes=tuple(_notes(last, rounds, drafted, accepted, kept)),
         rule=f"rule in force: not told by counters; {kind_of(last.engine).rule}",
         headline=_headline(last, length, changes, engines),
-        finding=_finding(_positions(rounds, kept), length) if rounds and length else "",
+        finding=_finding(_positions(rounds, kept), length) if rounds and length and kept else _dead(length, drafted),
+        settings=tuple(last.settings.items()),
     )
 
 
@@ -183,12 +203,25 @@ def _engines(looks: Sequence[Counted]) -> tuple[EngineShare, ...]:
             was, total = old.get(each.name), totals.setdefault(each.name, [0, 0])
             total[0] += max(0, each.n_rounds - (was.n_rounds if was else 0))
             total[1] += max(0, each.n_accepted - (was.n_accepted if was else 0))
-    return tuple(EngineShare(name, n, 1 + kept / n if n else None) for name, (n, kept) in totals.items())
+    known, of = {each.name: each for each in looks[-1].engines}, looks[-1].parts_of
+    return tuple(
+        EngineShare(
+            name,
+            n,
+            1 + kept / n if n else None,
+            kept,
+            known[name].n_drafted if name in known else None,
+            known[name].n_calls if name in known else None,
+            of,
+        )
+        for name, (n, kept) in totals.items()
+    )
 
 
 def _ill(engines: Sequence[EngineShare]) -> list[EngineShare]:
     """Engines of enough rounds that draft less than half as many kept tokens as the middle one of them."""
-    told = [each for each in engines if each.length is not None and each.n_rounds >= _FEW_ROUNDS]
+    alike = [each for each in engines if each.of == "engine"]  # drafters and prompts need not be
+    told = [each for each in alike if each.length is not None and each.n_rounds >= _FEW_ROUNDS]
     if len(told) < 3:
         return []  # of two nobody knows which one is as it should be
     middle = median(each.length or 1.0 for each in told)
@@ -229,6 +262,24 @@ def _finding(positions: Sequence[PositionShare], length: float) -> str:
         f"{which} {sum(at.kept for at in gone):.3f} tokens a round (at most {most:.3f}): drafting {first} in place of "
         f"{len(positions)} would lose next to nothing; what drafting costs is not counted"
     )
+
+
+def _dead(length: float | None, drafted: int | None) -> str:
+    """Where no positions are told: a round keeps at its first position no more than it keeps at all."""
+    if length is None or length - 1 >= _DEAD or (drafted is not None and drafted < _FEW_ROUNDS):
+        return ""
+    return (
+        f"next to nothing is kept at position 1 (at most {max(0.0, length - 1):.1%} of the rounds): a drafter that "
+        "does not read its target, or was not loaded (faults 1 and 3); no draft length mends that"
+    )
+
+
+def _ends_of_means(means: Sequence[float]) -> tuple[float, float] | None:
+    """Of means over windows, which count alike: how many rounds each is of is not told."""
+    if len(means) < 3:
+        return None
+    half = Z * stdev(means) / math.sqrt(len(means))
+    return fmean(means) - half, fmean(means) + half
 
 
 def _broken(positions: Sequence[PositionShare]) -> str:
@@ -279,13 +330,20 @@ def _positions(rounds: int, kept: Sequence[int]) -> tuple[PositionShare, ...]:
     return tuple(out)
 
 
-def _length_ends(rounds: int, accepted: int | None, kept: Sequence[int]) -> tuple[float, float] | None:
+def _slack(last: Counted, accepted: int | None) -> float:
+    """Tokens by which positions may part from the sum: a text tells shares in few digits."""
+    return _DIGITS * (accepted or 0) if last.span else 0.0
+
+
+def _length_ends(rounds: int, accepted: int | None, kept: Sequence[int], slack: float) -> tuple[float, float] | None:
     """Positions count the rounds that got beyond them, so they give the second moment too: E a^2 = sum (2k+1) s_k."""
-    if rounds < 2 or sum(kept) != accepted:
+    if rounds < 2 or accepted is None or abs(sum(kept) - accepted) > slack:
         return None
     mean = sum(kept) / rounds
     variance = sum((2 * k + 1) * n for k, n in enumerate(kept)) / rounds - mean * mean
-    half = Z * math.sqrt(max(0.0, variance) / (rounds - 1))
+    if variance <= 0:
+        return None  # all alike: no spread was measured
+    half = Z * math.sqrt(variance / (rounds - 1))
     return 1 + mean - half, 1 + mean + half
 
 
@@ -293,14 +351,16 @@ def _notes(
     last: Counted, rounds: int | None, drafted: int | None, accepted: int | None, kept: Sequence[int]
 ) -> list[str]:
     """What does not add up, and what a reader would take for more than it is."""
-    told = []
-    if kept and accepted is not None and sum(kept) != accepted:
+    told = [*last.notes]
+    if kept and accepted is not None and abs(sum(kept) - accepted) > _slack(last, accepted):
         told.append(f"does not add up: positions keep {sum(kept)} tokens, the sum says {accepted}")
     if drafted is not None and accepted is not None and accepted > drafted:
         told.append(f"does not add up: {accepted} accepted of {drafted} drafted")
     if any(after > before for before, after in pairwise(kept)):
         told.append("does not add up: more rounds keep a later position than one before it")
-    if last.n_accepted is None and last.accept_length is not None:
+    if last.n_accepted is None and last.accept_length is not None and last.span:
+        told.append(f"{last.engine} tells means without counts: no positions, no search for changes")
+    elif last.n_accepted is None and last.accept_length is not None:
         told.append(
             f"{last.engine} tells means without counts, its latest ones, over a time it does not name: no intervals, "
             "no positions, no search for changes"

@@ -41,6 +41,10 @@ def whole(picture: WatchPicture, cells: int, painter: Painter) -> list[Text]:
     lines = [*sentence(running(picture.headline), cells, STRONG), *_numbers(picture, cells)]
     lines += [*sentence(running(picture.finding), cells), Text()] if picture.finding else [Text()]
     lines += _acceptance(picture.positions, cells, painter)
+    for part in picture.engines:
+        lines += sentence(running(part.words), cells)
+    if picture.settings:
+        lines += sentence(running(", ".join(f"{name}: {value}" for name, value in picture.settings)), cells, FAINT)
     lines += _curve("tokens a round", [p.length for p in picture.points], cells, painter, least=1.0)
     lines += _curve("tokens/s", [p.tokens_per_s for p in picture.points], cells, painter)
     lines += [Text(), *_events(picture, cells, painter)]

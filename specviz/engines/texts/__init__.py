@@ -1,0 +1,1 @@
+"""What people have of an engine: logs, tables, answers and scrapes, read line by line into histories of counts."""

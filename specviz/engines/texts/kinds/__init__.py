@@ -1,0 +1,1 @@
+"""One module a kind of text, found by being here: each has `KINDS`."""
