@@ -29,7 +29,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _FRONT = re.compile(r"^(?:\s*(?:>+|\[\d{1,7}\]|\S+\s*\|))+\s*(?=\S)")
 
 
-class TextReader(Protocol):
+class KindReader(Protocol):
     """Reads the lines of one kind."""
 
     def take(self, line: str) -> bool | None:
@@ -45,7 +45,7 @@ class TextKind(Protocol):
     name: str
     signs: tuple[str, ...]
 
-    def reader(self) -> TextReader: ...
+    def reader(self) -> KindReader: ...
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class LineKind:
 
     name: str
     signs: tuple[str, ...]
-    reader: type[TextReader]
+    reader: type[KindReader]
 
 
 @dataclass(frozen=True, slots=True)
