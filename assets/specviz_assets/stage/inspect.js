@@ -115,14 +115,17 @@ export class Scale {
 }
 
 // Knobs that other methods are known by, each with why this one lacks it.
-export const lacks = ({ absent = [] }) => el("span", { class: "dim absent", hidden: !absent.length, tabindex: 0,
-  text: `not in this method: ${absent.map(([symbol]) => symbol).join(" ")}`, title: absent.map(([, why]) => why).join("\n") });
+export function lacks(line, { absent = [] }) {
+  put(line, absent.length ? `not in this method: ${absent.map(([symbol]) => symbol).join(" ")}` : "");
+  line.title = absent.map(([, why]) => why).join("\n");
+}
 
 export class KnobRow {
   constructor() {
     this.list = el("div", { class: "list" });
     this.texts = el("div", { class: "list" });
-    this.more = el("details", { class: "more" }, el("summary", { text: "what shapes the text" }), this.texts);
+    this.absent = el("p", { class: "dim" });
+    this.more = el("details", { class: "more" }, el("summary", { text: "what shapes the text" }), this.texts, this.absent);
     this.turns = el("div", { class: "turns", tabindex: 0 }, this.list, this.more);
     this.last = el("p", { class: "dim last" });
     this.box = el("section", { class: "knobs", "aria-label": "knobs in force" }, this.turns, this.last);
@@ -137,7 +140,8 @@ export class KnobRow {
       return { chip, value, level };
     });
     this.list.replaceChildren();
-    this.texts.replaceChildren(lacks(head));
+    this.texts.replaceChildren();
+    lacks(this.absent, head);
     this.fold();
   }
 
@@ -147,7 +151,7 @@ export class KnobRow {
       const to = this.looks[n].changes_text && !chip.classList.contains("moved") ? this.texts : this.list;
       if (chip.parentNode !== to) to.append(chip);
     });
-    this.more.hidden = !this.texts.querySelector(".knob");
+    this.more.hidden = !this.texts.childElementCount;
   }
 
   show(page) {

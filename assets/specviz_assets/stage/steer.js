@@ -14,7 +14,8 @@ export class Steer {
     this.mayBoth = Boolean(both);
     this.list = el("div", { class: "list steer" });
     this.rest = el("div", { class: "list" });
-    this.more = el("details", { class: "more" }, el("summary", { text: "more knobs" }), this.rest);
+    this.absent = el("p", { class: "dim" });
+    this.more = el("details", { class: "more" }, el("summary", { text: "more knobs" }), this.rest, this.absent);
     this.last = el("p", { class: "dim last", role: "status" });
     this.box = el("section", { class: "knobs", "aria-label": "knobs" }, el("div", { class: "turns", tabindex: 0 }, this.list, this.more), el("div", { class: "effect" }, this.last, this.both));
   }
@@ -24,7 +25,8 @@ export class Steer {
     this.made = head.knobs.map((knob) => new Knob(knob, this.ask));
     const first = this.made.filter((each) => each.first);
     this.list.replaceChildren(...first.map((each) => each.box));
-    this.rest.replaceChildren(...this.made.filter((each) => !each.first).map((each) => each.box), lacks(head));
+    this.rest.replaceChildren(...this.made.filter((each) => !each.first).map((each) => each.box));
+    lacks(this.absent, head);
   }
 
   pressed(both) {
@@ -47,7 +49,7 @@ export class Steer {
       const to = made?.first && !knob.idle ? this.list : this.rest;
       if (made && made.box.parentNode !== to) to.append(made.box);
     });
-    this.more.hidden = !this.rest.querySelector(".knob");
+    this.more.hidden = !this.rest.childElementCount;
     put(this.last, now.last ?? "");
     this.last.title = now.last ?? "";
   }
