@@ -241,3 +241,21 @@ def test_a_finding_and_a_warning_lead_to_the_rounds_that_show_them(open_page: Op
         assert at.query_params["at"] == places[0]
         assert at.query_params["panel"] == "overview"
         assert held.place == places[0]
+
+
+def test_a_filter_leads_to_what_passes_it(open_page: Open) -> None:
+    at = open_page(Settings(replay=RECORDINGS["code-tree"]), "stage", panel="overview", find="rejected")
+    held: Viewer = at.session_state["viewer"]
+    rounds = held.player.run.rounds
+    lost = [f"r{r.r}/n{node}" for r in rounds for node, v in sorted(r.verdicts.items()) if v.status == "rejected"]
+    leads = [button.key.removeprefix("evidence-found-") for button in at.button if "evidence-found-" in str(button.key)]
+    assert leads
+    assert leads == lost[: len(leads)]
+    at.button(key=f"evidence-found-{leads[-1]}").click().run()
+    assert held.place == leads[-1]
+    at.text_input(key="find").set_value("n_accepted=0").run()
+    idle = [f"r{r.r}" for r in rounds if r.end is not None and not r.end.n_accepted]
+    leads = [button.key.removeprefix("evidence-found-") for button in at.button if "evidence-found-" in str(button.key)]
+    assert leads == idle[: len(leads)]
+    at.text_input(key="find").set_value("nonsense>2").run()
+    assert "nonsense" in at.error[0].value

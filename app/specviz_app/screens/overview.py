@@ -5,18 +5,23 @@ from functools import partial
 
 import streamlit as st
 
+from specviz.errors import SpecvizError
+from specviz.view.find.fields import HINT, NAMES
+from specviz.view.find.search import filter_for, first_matches
 from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.run_header import of_whole_run, warning_groups
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.overview.model import Overview
 from specviz.view.words.numbers import plural
+from specviz_app.server.core import place_name
 from specviz_app.server.server import current
 from specviz_app.ui import around, below, blocks, guard, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Below, Page, all_below
 from specviz_app.ui.viewer import Viewer
 
-_MOST_PLACES = 12  # rounds of one finding that are led to
+_MOST_PLACES = 12  # rounds of one finding, or of one search, that are led to
+_FIND_S = 2.0  # that a search takes at most
 
 
 def page() -> None:
@@ -47,6 +52,7 @@ def show(held: Viewer, found: Overview, dark: bool) -> None:
     _judgement(held, found.judgement)
     if frame.n_warnings:
         _warnings(held, frame.n_warnings)
+    _find(held)
     blocks.show(found.blocks or (), dark)
     st.caption(
         "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
@@ -72,6 +78,24 @@ def _warnings(held: Viewer, n: int) -> None:
         for group in warning_groups(held.player.run):
             st.markdown(parts.plain(group.text + (f" ({group.n:,} times)" if group.n > 1 else "")))
             _places(held, [(label, label.replace(" ", "/")) for _, label in group.places], "overview", group.text)
+
+
+def _find(held: Viewer) -> None:
+    """Rounds and nodes that pass a filter, as far as there is time to look."""
+    typed = st.text_input("Find rounds and nodes", key="find", bind="query-params", placeholder=HINT, help=NAMES)
+    if not typed.strip():
+        return
+    run = held.player.run
+    try:
+        wanted = filter_for(run, typed)
+    except SpecvizError as error:
+        st.error(parts.plain(str(error)))
+        return
+    places, n_seen = state.once("found", held, lambda: first_matches(run, wanted, _MOST_PLACES, _FIND_S), typed)
+    looked = f"looked through {n_seen:,} of {plural(len(run.rounds), 'round')}"
+    parts.say(f"The first {len(places)}; {looked}." if places else f"Nothing passes: {looked}.")
+    named = [place_name(run, place.index, place.node) for place in places]
+    _places(held, [(name.replace("/", " "), name) for name in named], "overview", "found")
 
 
 def _places(held: Viewer, places: Sequence[tuple[str, str]], panel: str, key: str) -> None:

@@ -151,6 +151,9 @@ FIELDS: tuple[FilterField, ...] = (
     FilterField("changed", "truth", False, "a knob changed", lambda at: bool(at.record.changes)),
 )
 
+HINT = 'depth>2 and p/q<.3 · rejected and q>.5 · text ~ "the" · n_accepted=0'
+NAMES = " · ".join(f"{field.name}: {field.help}" for field in FIELDS)
+
 
 def fields(knobs: Iterable[str] = ()) -> Mapping[str, FilterField]:
     """Every field by name, with the knobs of a run, as numbers, behind them."""

@@ -1,6 +1,7 @@
 """`search(..)`: goes through rounds after a filter, from where somebody stands and round again, one round at a time, so
 that a long run is searched without a screen that waits."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,6 +55,18 @@ def search(run: Run, wanted: Filter, index: int, node: int | None, by: int = 1) 
         yield from numbered
         if not numbered:
             yield None
+
+
+def first_matches(run: Run, wanted: Filter, most: int, seconds: float) -> tuple[list[FoundPlace], int]:
+    """Matches from the first round on, and how many rounds were looked through: at most so many, in so much time."""
+    until, places = time.monotonic() + seconds, list[FoundPlace]()
+    for index in range(len(run.rounds)):
+        if time.monotonic() >= until:
+            return places, index
+        places += (FoundPlace(index, node) for node in matches(run.rounds[index], wanted))
+        if len(places) >= most:
+            return places[:most], index + 1
+    return places, len(run.rounds)
 
 
 def _beyond(found: int | None, node: int | None, by: int) -> bool:

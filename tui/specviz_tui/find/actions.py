@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from specviz.errors import SpecvizError
 from specviz.view.find.expression import Filter
-from specviz.view.find.fields import FIELDS
+from specviz.view.find.fields import HINT, NAMES
 from specviz.view.find.search import FoundPlace, filter_for, search
 from specviz.view.play.seek import is_place
 from specviz_tui.find.find_line import FindLine
@@ -19,8 +19,6 @@ from specviz_tui.screens.talk import TalkActions
 AT_ONCE_S = 0.04  # of looking before the screen is painted again
 TICK_S = 0.02  # and at every tick
 LONG = 2_000  # rounds from which on a text is looked for bit by bit
-HINT = 'depth>2 and p/q<.3 · rejected and q>.5 · text ~ "the" · n_accepted=0 · ? lists the names'
-NAMES = " · ".join(f"{field.name}: {field.help}" for field in FIELDS)
 
 
 class FindActions(TalkActions, LookingActions):
@@ -36,7 +34,11 @@ class FindActions(TalkActions, LookingActions):
     def action_find(self) -> None:
         """Ask for a filter; what is wrong with it is said there."""
         if self.feed.player.run.rounds:
-            self.app.push_screen(AskScreen(Question("Find rounds and nodes", HINT, self._typed, check=self.find)))
+            self.app.push_screen(
+                AskScreen(
+                    Question("Find rounds and nodes", f"{HINT} · ? lists the names", self._typed, check=self.find)
+                )
+            )
 
     def find(self, typed: str) -> None:
         """Go to the first match from here on. An empty filter ends the search. Raises SpecvizError."""
