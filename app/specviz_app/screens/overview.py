@@ -105,7 +105,7 @@ def _places(held: Viewer, places: Sequence[tuple[str, str]], panel: str, key: st
     with st.container(horizontal=True, gap="small"):
         for label, at in places[:_MOST_PLACES]:
             lead, name = partial(below.switch, held, {"id": panel, "place": at}, held.go), f"evidence-{key}-{at}"
-            st.button(label, key=name, help="to this round", type="tertiary", on_click=guard.obeyed(lead))
+            st.button(f"→ {label}", key=name, help="to this round", type="tertiary", on_click=guard.obeyed(lead))
 
 
 PAGE = Page(
