@@ -37,7 +37,8 @@ def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
         )
     if not taps or target.layers is None:
         return
-    outside = [layer for layer in taps if not -target.layers <= layer <= target.layers]
+    last = target.layers - (draft.gguf is not None)  # llama.cpp counts from 0; elsewhere 0 is the embedding
+    outside = [layer for layer in taps if not -target.layers <= layer <= last]
     if outside:
         yield error(
             "layers-outside", 1, f"it reads layers {outside}; the target has {target.layers}", "use its own target"

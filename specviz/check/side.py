@@ -14,10 +14,12 @@ import numpy as np
 from specviz import model_folder
 from specviz.errors import ModelError
 from specviz.local_models.found import cached_path, local_path
+from specviz.local_models.gguf_header import is_gguf, read_header, read_vocabulary
 from specviz.local_models.vocabulary import numbered_tokens
 from specviz.model_folder import INDEX, Tensor
 
 _INTEGERS = {"I64": "<i8", "I32": "<i4", "I16": "<i2"}
+_LAYER_IDS = ("target_layer_ids", "target_layers", "layer_ids")
 _MOST_MAP = 1 << 24  # entries of a map from draft ids to target ids
 # Fields that only a part which reads its target's states has; a causal LM of its own has none of them.
 _HEAD_FIELDS = (
@@ -42,20 +44,27 @@ class ModelSide:
     files: Mapping[str, Path] = field(default_factory=dict)
     index: Mapping[str, str] = field(default_factory=dict)
     n_bytes: int = 0
+    gguf: Path | None = None  # the file, where it is one
+
+    def same_as(self, other: "ModelSide") -> bool:
+        """Whether both are one folder or file."""
+        return (self.gguf or self.folder).resolve() == (other.gguf or other.folder).resolve()
 
     @cached_property
     def tokens(self) -> dict[int, str]:
         """Token by id; nothing: no tokenizer that can be read without its library."""
-        return numbered_tokens(self.folder)
+        return numbered_tokens(self.folder) if self.gguf is None else dict(enumerate(read_vocabulary(self.gguf)))
 
     @cached_property
     def tokenizer_config(self) -> dict[str, Any]:
         """Nothing where there is none."""
-        return _object(self.folder / "tokenizer_config.json")
+        return _object(self.folder / "tokenizer_config.json") if self.gguf is None else {}
 
     @cached_property
     def template(self) -> str | None:
         """The chat template's text; nothing of it is run."""
+        if self.gguf is not None:
+            return read_header(self.gguf).fields.get("tokenizer.chat_template")
         with suppress(OSError, ValueError):
             return (self.folder / "chat_template.jinja").read_text(encoding="utf-8")
         given = self.tokenizer_config.get("chat_template") or _object(self.folder / "chat_template.json").get(
@@ -116,8 +125,10 @@ class ModelSide:
 
 
 def read_side(name: str) -> ModelSide:
-    """The model of a name, folder or hub id in the cache. Raises ModelError."""
+    """The model of a name, folder, GGUF file or hub id in the cache. Raises ModelError."""
     folder = _folder(name)
+    if folder.is_file():
+        return _of_gguf(name, folder)
     names = model_folder.names_in(folder)
     if "config.json" not in names:
         held = ", ".join(names[:5]) or "nothing"
@@ -139,13 +150,39 @@ def _folder(name: str) -> Path:
     kind = model_folder.kind_of(path)
     if kind == "folder":
         return path
+    if kind == "file" and is_gguf(path):
+        return path
     if kind == "file":
-        raise ModelError(f"'{model_folder.shown(name)}' is a file; check reads folders: give the model's folder")
+        raise ModelError(f"'{model_folder.shown(name)}' is a file and no GGUF; give the model's folder")
     cached = None if model_folder.is_path(name) else cached_path(name)
     if cached is None:
         near = model_folder.suggested(name) or "; 'specviz models list' shows those that are here"
         raise ModelError(f"no model '{model_folder.shown(name)}'{near}")
     return cached
+
+
+def _of_gguf(name: str, path: Path) -> ModelSide:
+    """A GGUF file by its header, under the names of a configuration."""
+    header = read_header(path)
+    fields, prefix = header.fields, f"{header.architecture}."
+    own = {key.removeprefix(prefix): value for key, value in fields.items() if key.startswith(prefix)}
+    vocab = header.tokens or own.get("vocab_size")
+    config: dict[str, Any] = {
+        "architectures": [header.architecture],
+        "num_hidden_layers": own.get("block_count"),
+        "hidden_size": own.get("embedding_length"),
+        "vocab_size": vocab,
+        "max_position_embeddings": own.get("context_length"),
+        "rope_theta": own.get("rope.freq_base"),
+        "eos_token_id": fields.get("tokenizer.ggml.eos_token_id"),
+        "num_nextn_predict_layers": own.get("nextn_predict_layers"),
+    }
+    block = {key.rpartition(".")[2]: value for key, value in own.items() if key.startswith("dflash.")}
+    if block or "dflash" in header.architecture:
+        layers = next((value for key, value in own.items() if key.endswith(_LAYER_IDS)), None)
+        config |= {"dflash_config": {"block_size": None, **block}, "target_layer_ids": layers}
+    present = {key: value for key, value in config.items() if value is not None}
+    return ModelSide(name, path.parent, present, n_bytes=path.stat().st_size, gguf=path)
 
 
 def _index(folder: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ _RECURRENT = re.compile(r"linear|mamba|recurrent|conv|ssm", re.IGNORECASE)
 def check_weights(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     """Both sides' files, then how they fit."""
     for side, which in ((target, "target"), (draft, "draft")):
-        yield from _index(side, which)
+        yield from _index(side, which) if side.gguf is None else ()
         yield from _layers(side, which)
         yield from _windows(side, which)
         yield from _states(side, which)
@@ -137,7 +137,7 @@ def _states(side: ModelSide, which: str) -> Iterator[PairFinding]:
 
 def _sizes(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     n_mtp = own_mtp_layers(target.config, target.tensors)
-    if target.folder.resolve() == draft.folder.resolve() and n_mtp:
+    if target.same_as(draft) and n_mtp:
         yield note(
             "own-mtp",
             14,
@@ -145,7 +145,7 @@ def _sizes(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
             f"serve it by the engine's MTP method and draft at most {n_mtp} token{'s' * (n_mtp != 1)} a round first: "
             "further ones call the same layer again",
         )
-    elif target.folder.resolve() == draft.folder.resolve():
+    elif target.same_as(draft):
         yield warning("same-model", 16, "target and draft are one folder", "all is accepted and nothing is won")
     elif draft.n_bytes > _DEAR * target.n_bytes > 0:
         share = draft.n_bytes / target.n_bytes

@@ -7,23 +7,27 @@ Source of the layout: ggml-org/ggml, docs/gguf.md.
 
 import hashlib
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from specviz import model_folder
 from specviz.errors import ModelError
 
+T = TypeVar("T")
 MAGIC = b"GGUF"
 _PLAIN = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
 _MOST_FIELDS = 4096
+_WHOLE, _MOST_NUMBERS = (0, 1, 2, 3, 4, 5, 10, 11), 1024
 
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """`fields`: name → value, arrays left out; `tokens`: how many the vocabulary has, `vocabulary`: a hash of them."""
+    """`fields`: name → value, of arrays only short ones of whole numbers; `tokens`: how many the vocabulary has,
+    `vocabulary`: a hash of them."""
 
     fields: dict[str, Any]
     n_tensors: int
@@ -57,10 +61,19 @@ def is_gguf(path: Path) -> bool:
 
 def read_header(path: Path) -> GgufHeader:
     """The header of a file. Raises ModelError in one line."""
+    return _read(path, _Reader.header)
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """The tokens of a file, by id. Raises ModelError in one line."""
+    return _read(path, _Reader.words)
+
+
+def _read(path: Path, read: "Callable[[_Reader], T]") -> T:
     shown = model_folder.shown(path.name)
     try:
         with path.open("rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as held:
-            return _Reader(held).header()
+            return read(_Reader(held))
     except (struct.error, IndexError, KeyError, ValueError, UnicodeDecodeError, OverflowError, MemoryError):
         raise ModelError(f"{shown} is no GGUF file, or is cut short") from None
     except OSError as error:
@@ -72,6 +85,7 @@ class _Reader:
 
     def __init__(self, held: mmap) -> None:
         self._held, self._at = held, 0
+        self._keep: list[str] | None = None  # the vocabulary's words, where somebody wants them
 
     def header(self) -> GgufHeader:
         if self._take(4) != MAGIC:
@@ -88,7 +102,9 @@ class _Reader:
             elif name == "tokenizer.ggml.tokens":
                 tokens, vocabulary = self._tokens()
             else:
-                self._skip_array()
+                numbers = self._array()
+                if numbers is not None:
+                    fields[name] = numbers
         return GgufHeader(fields, n_tensors, tokens, vocabulary)
 
     def _take(self, size: int) -> bytes:
@@ -115,11 +131,23 @@ class _Reader:
             raise ValueError("a vocabulary is of texts")
         digest = hashlib.sha256()
         for _ in range(count):
-            digest.update(self._take(self._number("Q")) + b"\0")
+            word = self._take(self._number("Q"))
+            digest.update(word + b"\0")
+            if self._keep is not None:
+                self._keep.append(word.decode("utf-8", "replace"))
         return count, digest.hexdigest()
 
-    def _skip_array(self) -> None:
+    def words(self) -> list[str]:
+        """The vocabulary, by id; nothing where there is none."""
+        self._keep = []
+        self.header()
+        return self._keep
+
+    def _array(self) -> list[int] | None:
+        """A short array of whole numbers; of any other None, passed over."""
         kind, count = self._number("I"), self._number("Q")
+        if kind in _WHOLE and count <= _MOST_NUMBERS:
+            return [int(self._number(_PLAIN[kind])) for _ in range(count)]
         if kind in _PLAIN:
             self._take_nothing(count * struct.calcsize(f"<{_PLAIN[kind]}"))
         elif kind == _TEXT:
@@ -127,6 +155,7 @@ class _Reader:
                 self._take_nothing(self._number("Q"))
         else:
             raise ValueError("arrays of arrays are not in use")
+        return None
 
     def _take_nothing(self, size: int) -> None:
         self._at += size

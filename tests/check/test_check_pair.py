@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 
@@ -13,8 +14,10 @@ from cli.conftest import (
     Cli,
     cli,  # noqa: F401 (a fixture)
 )
-from specviz.check import check_pair, read_side
+from specviz.check import ModelSide, check_pair, kind_of_draft, parse_serve, read_side
 from specviz.check.findings import FAULTS
+from specviz.check.kinds import KINDS as ALL_KINDS
+from specviz.check.known import known_facts
 
 V, WIDTH = 12, 8
 
@@ -216,7 +219,7 @@ def test_a_target_with_mtp_layers_is_served_with_itself(tmp_path: Path) -> None:
     assert [*found["none"]] == ["same-model"]
     assert "has 1 MTP layer of its own" in found["fields"]["own-mtp"]
     assert "has 2 MTP layers of its own" in found["part"]["own-mtp"]
-    assert [*found["names"]] == ["own-mtp"]
+    assert [*found["names"]] == ["own-mtp", "known"]  # its layers have no head: what engines once made of that
 
 
 def test_pickled_heads_are_told_and_need_no_tokenizer(tmp_path: Path) -> None:
@@ -234,6 +237,135 @@ def test_pickled_heads_are_told_and_need_no_tokenizer(tmp_path: Path) -> None:
 def test_what_is_no_model_is_one_line(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     folder = Made(2).write(tmp_path / "one")
     assert "no config.json" in cli("check", folder, tmp_path).line
-    assert "check reads folders" in cli("check", folder, folder / "config.json").line
+    assert "is a file and no GGUF" in cli("check", folder, folder / "config.json").line
+    assert "has no MTP layers of its own: name its DRAFT" in cli("check", folder).line
     (folder / "config.json").write_text("[]")
     assert "a list, not an object" in cli("check", folder, folder).line
+
+
+# What a draft is, and how it is served ------------------------------------------------------------------------------
+
+
+def _eagle(draft: Made) -> None:
+    draft.config = {"hidden_size": WIDTH, "num_hidden_layers": 1, "vocab_size": V}
+    draft.tensors = {"fc.weight": np.zeros((WIDTH, 2 * WIDTH), np.float32)}
+
+
+def _changed(**config: Any) -> Callable[[Made], None]:
+    return lambda draft: draft.config.update(config)
+
+
+KINDS: dict[str, tuple[bool, Callable[[Made], None], str]] = {
+    "draft model": (False, lambda _: None, "draft_model"),
+    "EAGLE-3 head": (True, lambda _: None, "eagle3"),
+    "EAGLE head": (True, _eagle, "eagle"),
+    "P-EAGLE head, which drafts all tokens in one call": (True, _changed(parallel_drafting=True), "eagle3"),
+    "PARD draft model, which drafts all tokens in one call": (False, _changed(pard_token=3), "draft_model"),
+    "set of Medusa heads": (False, _changed(medusa_num_heads=3), "medusa"),
+    "DFlash block drafter": (False, _changed(dflash_config={"mask_token_id": 1}, block_size=4), "dflash"),
+    "DFlash2 block drafter": (False, _changed(dflash_config={"mask_token_id": 1}, selector_rank=4), "dflash"),
+    "MTP assistant that reads its target's states": (False, _changed(backbone_hidden_size=WIDTH), "mtp"),
+}
+
+
+def _pair(tmp_path: Path, head: bool, change: Callable[[Made], None]) -> tuple[ModelSide, ModelSide]:
+    target, draft = Made(8), Made(1, head=head)
+    change(draft)
+    return read_side(str(target.write(tmp_path / "target"))), read_side(str(draft.write(tmp_path / "draft")))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_draft_is_told_by_its_files_and_served_by_its_name(name: str, tmp_path: Path) -> None:
+    """Its own method is not complained of; that of any other kind is an error."""
+    head, change, method = KINDS[name]
+    sides = _pair(tmp_path, head, change)
+    assert kind_of_draft(*sides).name == name
+    for other in {method for _, _, method in KINDS.values()}:
+        line = f"vllm serve t --speculative-config '{json.dumps({'method': other, 'num_speculative_tokens': 2})}'"
+        codes = [finding.code for finding in check_pair(*sides, parse_serve(line))]
+        assert ("served-otherwise" in codes) == (other != method), other
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("python -m sglang.launch_server --speculative-algorithm EAGLE3", False),
+        ("python -m sglang.launch_server --speculative-algorithm=EAGLE", True),
+        ("llama-server -m t.gguf -md d.gguf --spec-type draft-eagle3", False),
+        ("llama-server -m t.gguf --spec-type draft-mtp", True),
+    ],
+)
+def test_every_engine_has_names_of_its_own(line: str, wrong: bool, tmp_path: Path) -> None:
+    codes = [finding.code for finding in check_pair(*_pair(tmp_path, True, lambda _: None), parse_serve(line))]
+    assert ("served-otherwise" in codes) == wrong
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("vllm serve t", "nothing of speculation stands in it"),
+        ("vllm serve t --speculative-confg '{}'", "did you mean '--speculative-config'"),
+        ("vllm serve t --speculative-config {method:", "is no JSON"),
+        ("vllm serve 't", "give the command as one quoted text"),
+    ],
+)
+def test_a_command_that_says_nothing_is_one_line(line: str, words: str, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    folder = Made(2).write(tmp_path / "one")
+    assert words in cli("check", folder, folder, "--serve", line).line
+
+
+def test_more_tokens_than_mtp_layers_are_told(tmp_path: Path) -> None:
+    target = Made(2)
+    target.config["num_nextn_predict_layers"] = 1
+    side = read_side(str(target.write(tmp_path / "target")))
+    for n, told in ((1, False), (13, True)):
+        line = f"vllm serve t --speculative-config '{json.dumps({'method': 'mtp', 'num_speculative_tokens': n})}'"
+        assert ("mtp-repeats" in [finding.code for finding in check_pair(side, side, parse_serve(line))]) == told
+
+
+def test_facts_are_dated_and_of_kinds_that_are_known() -> None:
+    names = {kind.name for kind in ALL_KINDS}
+    for fact in known_facts():
+        assert fact["kind"] in names
+        assert 1 <= fact["fault"] <= len(FAULTS)
+        assert "#" in fact["thread"]
+        assert len(fact["seen"]) == len("2026-11")
+
+
+def _gguf(path: Path, architecture: str, tokens: list[str], **numbers: Any) -> Path:
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(8)
+    writer.add_embedding_length(WIDTH)
+    writer.add_context_length(64)
+    for name, value in numbers.items():
+        key = f"{architecture}.{name.replace('__', '.')}"
+        writer.add_array(key, value) if isinstance(value, list) else writer.add_uint32(key, value)
+    if tokens:
+        writer.add_tokenizer_model("gpt2")
+        writer.add_token_list(tokens)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return path
+
+
+def test_two_gguf_files_are_compared_by_their_tokens(tmp_path: Path) -> None:
+    words = [f"w{k}" for k in range(V)]
+    target = read_side(str(_gguf(tmp_path / "target.gguf", "qwen3", words)))
+    same = read_side(str(_gguf(tmp_path / "same.gguf", "qwen3", words)))
+    other = read_side(str(_gguf(tmp_path / "other.gguf", "llama", [*words[:7], "other", *words[8:]])))
+    assert "tokenizer-differs" not in [finding.code for finding in check_pair(target, same)]
+    (found,) = [finding for finding in check_pair(target, other) if finding.code == "tokenizer-differs"]
+    assert "id 7 is 'w7' in the target and 'other' in the draft" in found.what
+
+
+def test_a_gguf_drafter_that_reads_a_layer_behind_the_last_is_told(tmp_path: Path) -> None:
+    target = read_side(str(_gguf(tmp_path / "target.gguf", "qwen3", [f"w{k}" for k in range(V)])))
+    for last, wrong in ((7, False), (8, True)):
+        path = _gguf(
+            tmp_path / f"draft{last}.gguf", "dflash", [], dflash__block_size=4, dflash__mask_token_id=1,
+            dflash__target_layer_ids=[1, last],
+        )  # fmt: skip
+        draft = read_side(str(path))
+        assert kind_of_draft(target, draft).name == "DFlash block drafter"
+        assert ("layers-outside" in [finding.code for finding in check_pair(target, draft)]) == wrong

@@ -1,12 +1,14 @@
 """`specviz check`: two models looked at together, by their files alone."""
 
 from collections import Counter
+from dataclasses import asdict
 
 import click
 import msgspec
 
 from specviz.cli.flags import JSON
 from specviz.cli.printing import echo_json
+from specviz.errors import SpecvizError
 from specviz.text import running
 
 _MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "cyan")}
@@ -14,31 +16,47 @@ _MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "c
 
 @click.command("check")
 @click.argument("target")
-@click.argument("draft")
+@click.argument("draft", required=False)
+@click.option(
+    "--serve", "line", metavar="COMMAND", help="How they are served: whether it names the draft for what it is."
+)
 @JSON
 @click.pass_context
-def command(ctx: click.Context, target: str, draft: str, as_json: bool) -> None:
-    """Say whether a target and a draft can work together, without loading a weight.
+def command(ctx: click.Context, target: str, draft: str | None, line: str | None, as_json: bool) -> None:
+    """Say what a draft is and whether it can work with its target, without loading a weight.
 
-    Each is a folder, a name of 'specviz models list', or a hub id that lies in the cache. Looked at: tokens by id,
-    rows and padding, chat templates, positions and windows, the layers and the vocabulary map of a head that reads its
-    target's states, missing tensors, speculators_config. Every finding says which fault it leads to, and the fix.
+    Each is a folder, a GGUF file, a name of 'specviz models list', or a hub id that lies in the cache; a target with
+    MTP layers of its own needs no DRAFT. Looked at: the kind of draft, tokens by id, rows and padding, chat templates,
+    positions and windows, the layers and the vocabulary map of a head that reads its target's states, missing tensors,
+    speculators_config, and what is known of such pairs. Every finding says which fault it leads to, and the fix.
 
     Exit codes: 0 nothing that prevents the pair · 1 it cannot work · 2 bad input.
 
     \b
       specviz check smollm2 smollm2-draft
       specviz check owner/target ./my-head --json
+      specviz check target.gguf draft.gguf
+      specviz check ./target ./head --serve 'vllm serve ./target --speculative-config {"method":"eagle3"}'
     """
-    from specviz.check import check_pair, fault_of, read_side
+    from specviz.check import check_pair, fault_of, kind_of_draft, parse_serve, read_side
+    from specviz.model_folder import own_mtp_layers
 
-    sides = [read_side(target), read_side(draft)]
-    found = check_pair(*sides)
+    served = None if line is None else parse_serve(line)
+    first = read_side(target)
+    if draft is None and not own_mtp_layers(first.config, first.tensors):
+        raise SpecvizError(f"{running(target)} has no MTP layers of its own: name its DRAFT")
+    draft = draft or target
+    second = read_side(draft)
+    kind, found = kind_of_draft(first, second), check_pair(first, second, served)
     wrong = any(each.severity == "error" for each in found)
     if as_json:
         findings = [{**msgspec.to_builtins(each), "fault_text": fault_of(each)} for each in found]
-        echo_json({"target": target, "draft": draft, "works": not wrong, "findings": findings})
+        kind_object = {**asdict(kind), "served": kind.served}
+        echo_json({"target": target, "draft": draft, "kind": kind_object, "works": not wrong, "findings": findings})
     else:
+        click.echo(running(f"the draft is {kind.named}: {kind.seen}"))
+        if kind.served:
+            click.echo(running(f"  served as {kind.served}"))
         for each in found:
             mark, colour = _MARKS[each.severity]
             click.secho(f"{mark} {each.severity}  ", fg=colour, bold=True, nl=False)

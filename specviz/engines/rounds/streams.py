@@ -34,7 +34,7 @@ def _read(events: Iterator[Mapping[str, Any]], out: Path, rule: str | None) -> I
         return None
     default = DEFAULT_RULES[engine].rule.name
     imported = Imported(
-        out, engine=engine, rule=rule or default, known="counts", source="a saved stream", chains=engine != "SGLang"
+        out, engine=engine, rule=rule or default, known="counts", source="saved stream", chains=engine != "SGLang"
     )
     reader: Taken = READERS[engine](imported.trace)
     for event in chain([first], events):
