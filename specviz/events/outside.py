@@ -83,6 +83,7 @@ class Counted(Event, tag="counted", kw_only=True):
     accept_rate: Real | None = None
     engines: list[EngineCounts] = []  # each alone, where there are several; the totals are their sums
     parts_of: str = "engine"  # what those are: engines, drafters, prompts
+    gauges: dict[str, Real] = {}  # what stood beside at that moment: requests, cache use, hits of the prefix cache
     span: str = ""  # what the totals cover, where that is not the time since the server began
     settings: dict[str, str] = {}  # how the engine ran, as far as the source tells
     notes: list[str] = []  # what the source tells beside counts

@@ -336,3 +336,51 @@ def test_a_change_is_told_in_a_pipe_when_it_is_found(
     told = [line for line in capsys.readouterr().out.splitlines() if "changed at" in line]
     assert len(told) == 1
     assert "position 1 fell from 80% to" in told[0]
+
+
+def test_now_stands_beside_the_mean() -> None:
+    looks = [counted(1000 * k, [500 * k], wall=float(k)) for k in (1, 2, 3)] + [counted(4000, [1700], wall=4.0)]
+    seen = picture_of(looks)
+    assert seen.now == pytest.approx(1 + 200 / 1000)
+    assert seen.headline.startswith("1.20 tokens a round now, 1.40 since we look")
+
+
+def test_what_stands_beside_is_told_where_it_is_served() -> None:
+    text = vllm(10, [5], 15) + "".join(
+        f'vllm:{name}{{engine="{engine}"}} {value}\n'
+        for name, value in (
+            ("num_requests_running", 2),
+            ("num_requests_waiting", 1),
+            ("kv_cache_usage_perc", 0.25),
+            ("prefix_cache_hits_total", 30),
+            ("prefix_cache_queries_total", 40),
+        )
+        for engine in (0, 1)
+    )
+    seen = picture_of([read_counters(read_samples(text, "x"), 0.0, "x")])
+    assert dict(seen.gauges) == {"running": "4", "waiting": "2", "cache in use": "25%", "prefix hits": "75%"}
+
+
+def test_several_servers_are_a_line_each_and_an_ill_one_an_exit_code(
+    served: Callable[[list[Answer]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    well, ill = served([(200, several([2.9] * 4))]), served([(200, several([2.9, 2.9, 1.1, 2.9]))])
+    assert main(["watch", well, "--once"]) == 0
+    capsys.readouterr()
+    assert main(["watch", well, ill, "--once"]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert "engine" not in first
+    assert "engine 2 at 1.10" in second
+    assert main(["watch", well, ill, "--once", "--json"]) == 1
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [found["counters"]["n_looks"] for found in objects] == [1, 1]
+
+
+def test_of_several_servers_one_that_is_away_is_said_and_none_is_an_error(
+    served: Callable[[list[Answer]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    well, away = served([(200, several([2.9] * 4))]), "127.0.0.1:9"
+    assert main(["watch", well, away, "--once"]) == 1
+    assert "nothing answers at" in capsys.readouterr().out.splitlines()[1]
+    assert main(["watch", away, "--once"]) == 2
+    assert main(["watch", well, away, "-o", "x"]) == 2

@@ -39,7 +39,8 @@ def show(picture: WatchPicture) -> None:
     dark = state.dark()
     parts.lead(f"{running(picture.headline)}.", running(picture.finding))
     parts.metrics(_numbers(picture), "watch")
-    parts.say(f"{picture.over}, {picture.n_looks} looks")
+    beside = "".join(f" · {name} {value}" for name, value in picture.gauges)
+    parts.say(f"{picture.over}, {picture.n_looks} looks{beside}")
     for note in picture.notes:
         st.warning(parts.plain(running(note)))
     left, right = st.columns(2, gap="large")

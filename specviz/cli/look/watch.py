@@ -13,6 +13,7 @@ import click
 from specviz.cli.flags import SERVER_KEY, flag, value
 from specviz.cli.printing import echo_json, narrate
 from specviz.cli.signals import terminable
+from specviz.errors import SpecvizError
 from specviz.text import running
 
 if TYPE_CHECKING:
@@ -20,28 +21,45 @@ if TYPE_CHECKING:
 
 
 @click.command("watch")
-@click.argument("server", metavar="URL|FILE")
+@click.argument("servers", metavar="URL|FILE [URL..]", nargs=-1, required=True)
 @value("--every", click.FloatRange(0.1, 3600), 2.0, "Seconds between two looks.", metavar="S")
 @click.option("--looks", type=click.IntRange(1), metavar="N", help="End after so many looks.")
+@flag("--once", "One look, and an exit code: 1 where something is wrong with the speculation of a server.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Keep the history as a trace.")
 @SERVER_KEY
 @flag("--plain", "Lines in place of the screen.")
 @flag("--json as_json", "One JSON object a look on standard output.")
 def command(
-    server: str, every: float, looks: int | None, output: Path | None, key_env: str | None, plain: bool, as_json: bool
-) -> None:
+    servers: tuple[str, ...],
+    every: float,
+    looks: int | None,
+    once: bool,
+    output: Path | None,
+    key_env: str | None,
+    plain: bool,
+    as_json: bool,
+) -> int:
     """Watch how a server speculates: tokens kept by position with 95 % intervals, tokens a round, tokens/s, and when
     that changed. vLLM, llama.cpp (with --metrics) and SGLang (with --enable-metrics) count it; nothing is installed
-    there. FILE is a history kept with -o.
+    there. FILE is a history kept with -o. Several servers are looked at in turn, a line each.
+
+    Exit codes: 0 done · 1 with --once: an engine is ill, or next to nothing is kept · 2 bad input, or no server there.
 
     \b
       specviz watch localhost:8000
       specviz watch localhost:8080 -o history.sv.jsonl
       specviz watch history.sv.jsonl.gz
+      specviz watch gpu1:8000 gpu2:8000 --once --json
     """
     from specviz.engines.asking import key_of
     from specviz.engines.watch import ServerWatcher, picture_of, read_history
 
+    server = servers[0]
+    if once or len(servers) > 1:
+        if output is not None:
+            raise SpecvizError("-o keeps one server that is watched on: leave it out, or name one without --once")
+        watchers = [ServerWatcher(url, key_of(key_env)) for url in servers]
+        return _several(watchers, every, 1 if once else looks, as_json, once)
     on_screen = not plain and not as_json and looks is None and _screen_works()
     if server.endswith((".jsonl", ".jsonl.gz")) or Path(server).is_file():
         picture = picture_of(read_history(server))
@@ -49,7 +67,7 @@ def command(
             _show(picture, None, every)
         else:
             tell(picture, as_json)
-        return
+        return 0
     watcher = ServerWatcher(server, key_of(key_env), output)
     try:
         watcher.look()
@@ -62,6 +80,51 @@ def command(
         watcher.close()
         if watcher.kept_in is not None:
             narrate(f"specviz: history kept in {running(str(watcher.kept_in))}")
+    return 0
+
+
+def _several(watchers: "list[ServerWatcher]", every: float, looks: int | None, as_json: bool, once: bool) -> int:
+    """A line, or an object, a server and look. Exit code 1 where one look finds something wrong; raises SpecvizError
+    where no server answers."""
+    width = max(len(watcher.address) for watcher in watchers)
+    done = 0
+    with terminable():
+        while True:
+            problems = [_looked(watcher) for watcher in watchers]
+            if all(problems) and not done:
+                raise SpecvizError("; ".join(dict.fromkeys(filter(None, problems))))
+            for watcher, problem in zip(watchers, problems, strict=True):
+                _line(watcher, problem, width, as_json)
+            done += 1
+            if looks is not None and done >= looks:
+                wrong = any(w.picture is not None and w.picture.is_wrong for w in watchers)
+                return 1 if once and (wrong or any(problems)) else 0
+            time.sleep(every)
+
+
+def _looked(watcher: "ServerWatcher") -> str | None:
+    """Why a look failed."""
+    try:
+        watcher.look()
+    except SpecvizError as error:
+        return str(error)
+    return None
+
+
+def _line(watcher: "ServerWatcher", problem: str | None, width: int, as_json: bool) -> None:
+    picture = None if problem else watcher.picture
+    if as_json:
+        found = dataclasses.asdict(picture) if picture is not None else None
+        echo_json({"server": watcher.address, "problem": problem, "counters": found})
+    elif picture is None:
+        click.echo(running(f"{watcher.address.ljust(width)}  {problem}"))
+    else:
+        speed = f"{picture.points[-1].tokens_per_s or 0:.1f} tok/s" if picture.points else ""
+        words = " · ".join(
+            filter(None, (picture.headline, speed, *(f"{name} {value}" for name, value in picture.gauges)))
+        )
+        click.echo(running(f"{watcher.address.ljust(width)}  {words}"))
+    sys.stdout.flush()
 
 
 def show_history(file: str) -> int:
@@ -89,8 +152,6 @@ def _show(picture: "WatchPicture | None", watcher: "ServerWatcher | None", every
 
 def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: bool) -> None:
     """A line for the first look and every one behind it; a server that is away for a while is said once."""
-    from specviz.errors import SpecvizError
-
     done, away = 1, False
     known: set[tuple[int, bool]] = set()
     while True:
@@ -160,6 +221,7 @@ def _lines(picture: "WatchPicture") -> list[str]:
     out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
     out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]
     out += [f"  {', '.join(f'{name}: {value}' for name, value in picture.settings)}"] if picture.settings else []
+    out += [f"  beside: {', '.join(f'{name} {value}' for name, value in picture.gauges)}"] if picture.gauges else []
     return [*out, *(f"  {note}" for note in picture.notes), f"  {picture.rule}", f"  {CLOSED}"]
 
 

@@ -3,8 +3,9 @@
 vLLM and llama.cpp count rounds, drafted and accepted tokens, the latter by position; SGLang tells means.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from statistics import fmean
 
 from specviz.engines.watch.exposition import MetricSample
 from specviz.errors import SpecvizError
@@ -13,6 +14,7 @@ from specviz.trace.rules import DEFAULT_RULES
 
 MOST_POSITIONS = 256  # of a draft; what is beyond is no engine's
 MOST_ENGINES = 64  # told one by one
+_MOST_GAUGE = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,30 @@ def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> C
         accept_length=_mean(named.get("spec_accept_length", [])),
         accept_rate=_mean(named.get("spec_accept_rate", [])),
         engines=_engines(named.get(rounds, []), named.get(f"{first}accepted_tokens_total", [])),
+        gauges=_gauges(named),
     )
+
+
+_GAUGES: dict[str, tuple[tuple[str, ...], Callable[[list[float]], float]]] = {  # as shown, by the engines' names
+    "running": (("num_requests_running", "num_running_reqs", "requests_processing"), sum),
+    "waiting": (("num_requests_waiting", "num_queue_reqs", "requests_deferred"), sum),
+    "cache in use": (("kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_usage_ratio"), fmean),
+    "prefix hits": (("cache_hit_rate",), fmean),
+}
+_HITS, _QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
+
+
+def _gauges(named: dict[str, list[MetricSample]]) -> dict[str, float]:
+    """What stands beside, where the engine tells it. Shares are from 0 to 1."""
+    out: dict[str, float] = {}
+    for label, (names, joined) in _GAUGES.items():
+        values = next(([s.value for s in named[name]] for name in names if name in named), [])
+        if values and all(0 <= value < _MOST_GAUGE for value in values):
+            out[label] = float(joined(values))
+    queries = _total(named, _QUERIES)
+    if queries:
+        out["prefix hits"] = min(1.0, (_total(named, _HITS) or 0) / queries)
+    return out
 
 
 def _engines(rounds: list[MetricSample], accepted: list[MetricSample]) -> list[EngineCounts]:

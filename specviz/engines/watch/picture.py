@@ -112,6 +112,13 @@ class WatchPicture:
     headline: str
     finding: str
     settings: tuple[tuple[str, str], ...] = ()  # how the engine ran, as far as the source tells
+    now: float | None = None  # tokens a round since the look before the last
+    gauges: tuple[tuple[str, str], ...] = ()  # what stood beside at the last look
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether an engine is ill, or acceptance broken: what no setting mends."""
+        return bool(_ill(self.engines)) or self.finding.startswith(("next to nothing", "a cliff"))
 
 
 def began_again(before: Counted, after: Counted) -> bool:
@@ -165,6 +172,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
     changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
     speed = generated / seconds if generated and seconds else None
+    now = None if whole or last.span else next((p.length for p in reversed(points) if p.length is not None), None)
     return WatchPicture(
         engine=last.engine,
         models=tuple(last.models),
@@ -187,10 +195,17 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         restarts=tuple(step.after.wall for step in steps if step.anew),
         notes=tuple(_notes(last, rounds, drafted, accepted, kept)),
         rule=f"rule in force: not told by counters; {kind_of(last.engine).rule}",
-        headline=_headline(last, length, changes, engines),
+        headline=_headline(last, length, now, changes, engines),
         finding=_finding(_positions(rounds, kept), length) if rounds and length and kept else _dead(length, drafted),
         settings=tuple(last.settings.items()),
+        now=now,
+        gauges=tuple((name, _gauge(name, value)) for name, value in last.gauges.items()),
     )
+
+
+def _gauge(name: str, value: float) -> str:
+    """Requests are counted, the others are shares."""
+    return f"{value:.0f}" if name in ("running", "waiting") else f"{value:.0%}"
 
 
 def _engines(looks: Sequence[Counted]) -> tuple[EngineShare, ...]:
@@ -369,9 +384,13 @@ def _notes(
 
 
 def _headline(
-    last: Counted, length: float | None, changes: Sequence[SeenChange], engines: Sequence[EngineShare]
+    last: Counted,
+    length: float | None,
+    now: float | None,
+    changes: Sequence[SeenChange],
+    engines: Sequence[EngineShare],
 ) -> str:
-    """The server in one line."""
+    """The server in one line: how it is now, beside the mean."""
     if not last.speculates:
         return f"{last.engine} shows no speculation: {kind_of(last.engine).turn_on or 'it is off'}"
     if length is None and last.n_drafted:
@@ -384,6 +403,8 @@ def _headline(
     if last.n_drafted == 0:
         return "rounds run, but nothing is drafted"
     said = f"{length:.2f} tokens a round"
+    if now is not None and f"{now:.2f}" != f"{length:.2f}":
+        said = f"{now:.2f} tokens a round now, {length:.2f} since we look"
     if length < 1.1:
         said += ": next to nothing is kept, so drafting costs more than it brings"
     ill = _ill(engines)

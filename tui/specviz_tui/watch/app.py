@@ -41,6 +41,8 @@ def whole(picture: WatchPicture, cells: int, painter: Painter) -> list[Text]:
     lines = [*sentence(running(picture.headline), cells, STRONG), *_numbers(picture, cells)]
     lines += [*sentence(running(picture.finding), cells), Text()] if picture.finding else [Text()]
     lines += _acceptance(picture.positions, cells, painter)
+    if picture.gauges:
+        lines += [*sentence(", ".join(f"{name} {value}" for name, value in picture.gauges), cells, FAINT), Text()]
     for part in picture.engines:
         lines += sentence(running(part.words), cells)
     if picture.settings:
