@@ -29,6 +29,7 @@ ALLOWED: dict[str, str] = {
     "Fold.n_nodes": "what a list counts below a node; the browser has no list of nodes",
     "Frame.value_mode": "the browser shows q and p at once, a terminal one of them",
     "Glance.ranks": "the panel for the room beside a terminal's tree",
+    "LaneBlock.forwards": "the sentence about a stretch is made of it",
     "Metric.interval": "ends of an interval that the browser draws; its text stands in both",
     "Options.patience_s": "a terminal paints between two parts of a long run; a page of the browser says that it reads",
     "RunFinding.detector": "for programs: `specviz stats --json`",
@@ -40,7 +41,7 @@ ALLOWED: dict[str, str] = {
     "Values.point_mass": "the sentence of Why is made of it",
 }
 # Panels that each front-end still draws by itself: what is read of their models is compared when they are blocks.
-DRAWN_TWICE = ("exits", "lanes", "verification")
+DRAWN_TWICE = ("exits", "verification")
 
 
 @cache

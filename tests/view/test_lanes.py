@@ -70,12 +70,8 @@ def test_busy_and_idle_fill_both_lanes() -> None:
         assert sum(block.took for block in found.blocks if block.lane == lane) == pytest.approx(found.t1 - found.t0)
 
 
-def test_another_speed_ratio_moves_only_the_modelled_clock() -> None:
-    run = branched()
-    slow, fast = chart(lanes(run, 2, model_c=9.0)), chart(lanes(run, 2))
-    assert slow.t1 - slow.t0 == 3 + 3 * 9
-    assert "(tried)" in slow.clock_text
-    assert "(tried)" not in fast.clock_text
+def test_without_measured_costs_the_modelled_clock_says_that_they_are_assumed() -> None:
+    assert "as measured" in chart(lanes(branched(), 2)).clock_text
     assert "assumed" in chart(lanes(branched(calibrated=False), 2)).clock_text
 
 
@@ -149,18 +145,19 @@ def test_the_fan_tells_k_mass_and_survivor() -> None:
     fan = lanes(run, 0).fan
     assert fan is not None
     assert fan.k_text.endswith("= 4")
-    assert (fan.hit, fan.mass) == (True, 0.75)
+    assert (fan.token, fan.mass) == ("a", 0.75)
+    assert "Hit: the target took a" in fan.words
     assert "unsure" in fan.reason
     early = lanes(run, 0, phase=Phase.VERIFY).fan
     assert early is not None
-    assert early.hit is None, "the match is not told before the verdict"
+    assert (early.token, early.mass) == (None, None), "the match is not told before the verdict"
     rejected = lanes(run, 1).fan
     assert rejected is not None
-    assert rejected.hit is None
+    assert (rejected.token, rejected.mass) == (None, None)
     assert "every branch hangs on nothing" in rejected.words
     missed = lanes(run, 2).fan
     assert missed is not None
-    assert missed.hit is False
+    assert f"Miss: the target took {missed.token}" in missed.words.replace("“", "").replace("”", "")
     assert "no branch spells" in missed.words
 
 

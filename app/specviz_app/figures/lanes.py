@@ -31,7 +31,7 @@ def fig_lanes(chart: Chart | None, dark: bool = False) -> go.Figure:
         return base.empty(reason or "no round has ended yet")
     rows = {lane.key: k for k, lane in enumerate(chart.lanes)}
     drawn = [_bars(chart, kind, state, rows, dark) for kind in BLOCKS for state in ("", "open", "void")]
-    names = [base.told(sentence(lane.label), sentence(lane.text)) for lane in chart.lanes]
+    names = [base.told(sentence(f"{lane.label} {lane.device}".rstrip()), sentence(lane.text)) for lane in chart.lanes]
     low, high = chart.t0 * chart.scale, chart.t1 * chart.scale
     room = 0.01 * (high - low)
     x = {"title": f"{chart.unit}, {CLOCKS[chart.clock]} clock", "range": [low - room, high + room], "zeroline": False}

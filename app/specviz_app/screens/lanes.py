@@ -6,6 +6,7 @@ import streamlit as st
 
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
+from specviz.view.words.numbers import percent
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import lanes as draw
 from specviz_app.ui import around, blocks, closed, parts, state
@@ -96,6 +97,8 @@ def _branches(held: Viewer, found: LanesModel, dark: bool) -> None:
     stopped = [s.shown for s in found.steps if s.stopped]
     alt = f"{len(found.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
     parts.plot(draw.fig_steps(found.steps, _bound(held), dark), "lanes-steps", alt, draw.step_rows(found.steps))
+    if not found.steps:
+        parts.say(found.steps_missing)
     st.subheader(
         "Branches",
         help="The draft goes on beside the target's pass, on several first tokens at once: the "
@@ -107,7 +110,8 @@ def _branches(held: Viewer, found: LanesModel, dark: bool) -> None:
     else:
         parts.plot(draw.fig_fan(fan, dark), "lanes-fan", fan.words, draw.fan_rows(fan))
         parts.say(fan.words)
-        st.caption(parts.plain(" · ".join(filter(None, (fan.k_text, f"rule {fan.rule}", fan.memory)))))
+        mass = "" if fan.mass is None else f"p(B) {percent(fan.mass)}"
+        st.caption(parts.plain(" · ".join(filter(None, (fan.k_text, f"rule {fan.rule}", mass, fan.memory)))))
     _hrad(found, dark)
 
 

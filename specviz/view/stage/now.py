@@ -73,7 +73,7 @@ def _shown(player: Player) -> tuple[int, str]:
 
 
 def _newest(run: Run, item: KnobItem) -> KnobItem:
-    """A knob as it is now: the picture may stand in a round before its last change. The head has what stays as it is."""
+    """A knob as it is now: the picture may stand in a round before its last change. The head has what stays."""
     item = msgspec.structs.replace(item, help="", choices=(), default=None)
     changed = next((change for change in reversed(run.changes) if change.name == item.name), None)
     if changed is None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from specviz.text import clip, pad
 from specviz.view.panels.lanes.model import Chart, ClassifierView, LaneBlock, LanesModel
 from specviz.view.words import palette
-from specviz.view.words.numbers import percent, prob, seconds
+from specviz.view.words.numbers import number, percent, prob, seconds
 from specviz.view.words.palette import glyph
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, sentence
 
@@ -36,11 +36,21 @@ def steps(found: LanesModel, painter: Painter, width: int) -> Text:
         if step.bound is not None:
             track[min(cells - 1, int(step.bound * cells))] = "┃"
         line.append("".join(track), style=painter.tint("rejected" if step.stopped else "drafted"))
-        lines.append(line.append(f" {step.text}", style=STRONG if step.stopped else FAINT))
+        line.append(f" {step.text}", style=STRONG if step.stopped else FAINT)
+        entropy = "" if step.entropy is None else f"entropy {number(step.entropy)}"
+        _where_it_fits(line, width, step.fate, f"position {step.pos}", entropy)
+        lines.append(line)
         lines[-1].truncate(width, overflow="ellipsis")
     if found.steps and all(step.bound is None for step in found.steps):
         lines += sentence(IN_BRANCH if found.steps[0].branch is not None else NO_BOUND, width, FAINT)
     return Text("\n").join(lines)
+
+
+def _where_it_fits(line: Text, width: int, *words: str) -> None:
+    """Add what a wide window has room for, the first words first."""
+    for word in filter(None, words):
+        if line.cell_len + len(word) + 2 <= width:
+            line.append(f"  {word}", style=FAINT)
 
 
 def fan(model: LanesModel, painter: Painter, width: int) -> Text:
@@ -59,6 +69,7 @@ def fan(model: LanesModel, painter: Painter, width: int) -> Text:
         line.append(f" q {prob(branch.q):<4} ", style=FAINT).append(bar(branch.q, 5), style=painter.tint("drafted"))
         for token in branch.tokens:
             line.append(f" {token.shown}", style=painter.tint(token.mark))
+        _where_it_fits(line, width, *dict.fromkeys((branch.fate, *(token.fate for token in branch.tokens))))
         line.truncate(width, overflow="ellipsis")
         lines.append(line)
     lines += sentence(found.words, width)

@@ -79,11 +79,10 @@ class _KeptFacts(msgspec.Struct, array_like=True):
 
 
 class RunFacts:
-    """Of one run, in order of rounds. `c`: a speed ratio to try instead of the measured one."""
+    """Of one run, in order of rounds."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.c: float | None = None
         self._rates: Rates | None = None
         self._newest = Stretch(0, ModelClock(Rates()))
         self._here = self._newest
@@ -178,10 +177,7 @@ class RunFacts:
         """Costs of the modelled clock: measured ones where the trace holds a calibration."""
         took = median(self._hrad) if self._hrad else 0.0
         costs = self.run.calibration
-        rates = Rates.of(costs, took) if costs is not None and costs.has_rows else Rates(t=ASSUMED_T, hrad=took)
-        if self.c is None:
-            return rates
-        return Rates(rates.t, self.c, rates.kappa_q, rates.kappa_p, rates.sync, rates.hrad)
+        return Rates.of(costs, took) if costs is not None and costs.has_rows else Rates(t=ASSUMED_T, hrad=took)
 
     @property
     def calibrated(self) -> bool:

@@ -80,7 +80,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         missing = self._missing()
         if missing:
             return LanesModel(missing)
-        self.facts.c = options.model_c
         self.facts.update(record.index)
         judged = now.all_tested or now.phase >= Phase.CLOSE
         fates: Fates = {
@@ -229,8 +228,8 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             return f"measured clock, lanes {lanes}: {note}"
         rates = self.facts.rates
         by = "costs as measured" if self.facts.calibrated else "costs assumed, a draft forward 1 ms"
-        c = f"c {number(rates.c)}{' (tried)' if self.facts.c is not None else ''}"
-        return f"modelled clock, both lanes at once: {by}, {c}, κq {number(rates.kappa_q)}, κp {number(rates.kappa_p)}"
+        more = f"c {number(rates.c)}, κq {number(rates.kappa_q)}, κp {number(rates.kappa_p)}"
+        return f"modelled clock, both lanes at once: {by}, {more}"
 
     def _no_blocks(self, clock: Clock, now: Moment) -> str:
         if now.phase < Phase.VERIFY:

@@ -72,7 +72,6 @@ class LaneOptions(PanelOptions):
 
     clock: Clock = "measured"
     block: tuple[int, str, int] | None = None  # `LaneBlock.at` of the block under the cursor; None: the selected node's
-    model_c: float | None = None  # a speed ratio to try on the modelled clock
 
     def moved(self) -> "LaneOptions":
         """The selected node's block again."""
@@ -170,13 +169,11 @@ class Fan:
 
     pos: int
     conf: float | None
-    k: int
     k_text: str  # "k = max(1, ⌊6·(1 − .72)⌋) = 1"
     reason: str
     rule: str
     mass: float | None  # p(B): the target's share of all branch tokens
-    hit: bool | None  # None: the match was not reached
-    token: str | None  # what the target took
+    token: str | None  # what the target took; None: the match was not reached
     branches: tuple[BranchView, ...]
     memory: str
     words: str
@@ -199,7 +196,6 @@ class ClassifierView:
 
     calls: tuple[HradCall, ...]
     confusion: tuple[tuple[int, ...], ...] | None
-    accuracy: float | None
     words: str
 
 

@@ -104,18 +104,15 @@ def fan(run: Run, record: RoundRecord, fates: Fates, judged: bool) -> Fan | None
         return None
     match = next(iter(record.every(Match)), None) if judged else None
     branches = tuple(_branch(run, record, fork, born, match, fates) for born in fork.branches)
-    hit = None if match is None else match.branch is not None
     token = run.word(match.token) if match is not None and match.token is not None else None
     words = _fan_words(fork, match, quoted(token) if token else None, judged)
     return Fan(
         pos=fork.pos,
         conf=fork.conf,
-        k=fork.k,
         k_text=_k_text(fork),
         reason=_REASONS.get(fork.reason, fork.reason),
         rule=match.rule if match else str(record.knobs.get("branch_rule", UNKNOWN)),
         mass=match.mass if match else None,
-        hit=hit,
         token=token,
         branches=branches,
         memory=_memory(fork),
@@ -199,7 +196,7 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> ClassifierView | Non
         if total
         else ("the right answer of a call is known only where the whole list was judged: none so far")
     )
-    return ClassifierView(calls, confusion, right, words)
+    return ClassifierView(calls, confusion, words)
 
 
 def said(shown: Sequence[str], most: int = 6) -> str:
