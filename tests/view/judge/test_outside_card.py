@@ -8,8 +8,8 @@ from specviz.cli.look.stats import measure_file
 from specviz.runlog.fold import fold
 from specviz.trace import Writer, read_events
 from specviz.trace.rules import RULES
+from specviz.view import Cursor, Feed, Options
 from specviz.view.frame.judgement import RunCard
-from specviz.view.panels.overview.build import overview
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head
 from specviz.view.words.palette import TONES
@@ -55,7 +55,9 @@ def test_a_promise_has_one_tone_wherever_it_is_told(tmp_path: Path) -> None:
             writer.round(n_drafted=1)
             writer.committed([3], n_accepted=0)
         run = fold(read_events(writer.path))
-        tones = {overview(run).info.tone, head(FrameBuilder(run), "a").tone, _card(writer.path).tone}
+        builder = FrameBuilder(run)
+        shown = builder.frame(Cursor(), Options(), Feed()).run
+        tones = {shown.tone, head(builder, "a").tone, _card(writer.path).tone}
         assert tones == {{"same law": "kept", "unknown": "open"}.get(rule.promise, "broken")}
         told |= tones
     assert told == set(TONES)
