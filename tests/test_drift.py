@@ -38,6 +38,7 @@ ALLOWED: dict[str, str] = {
     "TreeMap.n_folded": "the map of a terminal; the browser has a camera that shows all of a tree",
     "TreeMap.n_nodes": "the map of a terminal",
     "TreeMap.sizes": "the map of a terminal",
+    "Values.left": "the bar of what siblings left of a row, in the browser; the terminal's Why says it in words",
     "Values.point_mass": "the sentence of Why is made of it",
 }
 # Panels that each front-end still draws by itself: what is read of their models is compared when they are blocks.

@@ -37,6 +37,9 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "ar ngram layerskip specbound",
         "pairs of arms that are worth reading, declared",
     ),
+    "specviz/check/side.py": ("dflash", "an architecture of GGUF files, as llama.cpp calls it"),
+    "specviz/check/known.py": ("dflash", "an architecture of GGUF files, as llama.cpp calls it"),
+    "specviz/engines/texts/kinds/vllm_log.py": ("mtp", "another engine's word for it, in what that engine wrote"),
     "specviz/commands.py": ("ngram", "what decodes when nobody says what"),
     "specviz/cli/measure/compare.py": ("tokenwise blockwise hsd walk", "what is compared when nobody says what"),
     # What a proof is of: expected numbers, closed forms and layouts by verifier, and two that must agree.

@@ -53,12 +53,12 @@ def kind_of_draft(target: ModelSide, draft: ModelSide) -> DraftKind:
 
 
 def _kind(target: ModelSide, draft: ModelSide) -> tuple[DraftKind, str]:
-    names = " ".join(map(str, draft.get("architectures") or ())).lower()
+    names = " ".join(map(str, draft.get("architectures") or ()))
     if draft.same_as(target) and (n := own_mtp_layers(target.config, target.tensors)):
         return MTP, f"{n} of the target's own"
-    if "dflash" in names or draft.config.get("dflash_config") is not None:
+    if "DFlash" in names or draft.config.get("dflash_config") is not None:
         second = draft.tensor("predecessor_codebook") is not None or draft.count("selector_rank") is not None
-        return (DFLASH2, "it has a selector of candidates") if second or "dflash2" in names else (DFLASH, "block_size")
+        return (DFLASH2, "it has a selector of candidates") if second or "DFlash2" in names else (DFLASH, "block_size")
     if draft.count("medusa_num_heads") is not None:
         return MEDUSA, f"medusa_num_heads {draft.count('medusa_num_heads')}"
     if draft.count("backbone_hidden_size") is not None or draft.tensor("pre_projection.weight") is not None:
@@ -84,6 +84,6 @@ def _head(target: ModelSide, draft: ModelSide) -> tuple[DraftKind, str]:
     seen += [f"layers {list(taps)}"] if taps else []
     if draft.get("parallel_drafting", "ptd_token_id") is not None or draft.tensor("mask_hidden") is not None:
         return P_EAGLE, "parallel_drafting"
-    named = "eagle3" in str(draft.get("architectures")).lower()
+    named = "Eagle3" in str(draft.get("architectures"))
     third = n >= 3 or bool(taps) or draft.tensor("d2t") is not None or named
     return (EAGLE3 if third else EAGLE), ", ".join(seen) or "it reads its target's states"

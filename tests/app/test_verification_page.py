@@ -9,28 +9,13 @@ import pytest
 from app.conftest import Open, box
 from specviz.runlog.fold import fold
 from specviz.view import Frame, Options, Player
+from specviz.view.blocks import Plot, twin
+from specviz.view.panels.verification import pictures
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import VerificationModel
 from specviz.view.words.palette import glyph
-from specviz_app.figures.rules import (
-    fig_paired,
-    fig_rules,
-    fig_survival,
-    paired_rows,
-    rule_rows,
-    survival_rows,
-)
-from specviz_app.figures.verification import (
-    branch_rows,
-    closing_rows,
-    fig_branches,
-    fig_closing,
-    fig_scan,
-    fig_stairs,
-    scan_alt,
-    scan_rows,
-    stairs_rows,
-)
+from specviz_app.figures.blocks import fig_heat, fig_plot, heat_rows, table_rows
+from specviz_app.figures.verification import fig_scan, fig_stairs, scan_alt, scan_rows, stairs_rows
 from specviz_app.server.core import Settings
 from support.traces import make_events, write_trace
 from support.worked_trace import worked_events
@@ -112,58 +97,67 @@ def test_the_staircase_marks_a_ratio_of_zero_on_the_floor() -> None:
     assert [row["r"] for row in stairs_rows(stairs)] == ["1", ".820", "1.03", "1.59", "6.12", "0", "0"]
 
 
+def rows_of(block: Plot) -> list[dict[str, Any]]:
+    return table_rows(twin(block))
+
+
 def test_branches_add_up() -> None:
-    branches = found().branches
-    figure = spec(fig_branches(branches))
+    block = pictures.branches_plot(found())
+    figure = spec(fig_plot(block))
     agreed, plus, minus = (t["y"] for t in figure["data"])
     assert [a + m for a, m in zip(agreed, minus, strict=True)] == pytest.approx([1] * 6, abs=1e-5)
     assert plus[1] == pytest.approx(0.02525)
-    assert figure["layout"]["xaxis"]["ticktext"][4] == "4 ■"
-    assert branch_rows(branches)[1]["D-"] == pytest.approx(0.20525)
+    assert figure["data"][0]["x"][4] == "4 ■"
+    assert rows_of(block)[1]["D- draft mass in excess"] == pytest.approx(0.20525)
 
 
 def test_the_closing_row_stands_against_p_and_q() -> None:
-    row = found().closing
-    figure = spec(fig_closing(row))
+    block = pictures.closing_plot(found().closing)
+    figure = spec(fig_plot(block))
     assert {t["name"]: t["y"] for t in figure["data"]} == {
         "c·p": pytest.approx([0.75, 0.25]),
         "q": pytest.approx([0.5, 0.2]),
         "left": pytest.approx([0.25, 0.05]),
     }
-    assert [r["drawn"] for r in closing_rows(row)] == [True, False]
+    assert [row["token"] for row in rows_of(block)] == ["▁hours", "▁h"]
+    assert [cells[0].value for cells in twin(block).rows] == [True, False]  # which one was drawn
 
 
 def test_the_rules_stand_one_below_the_other() -> None:
     comparison = found().comparison
-    figure = spec(fig_rules(comparison))
-    assert len(figure["data"]) == 3
-    assert figure["layout"]["yaxis"]["ticktext"][1] == "▶ blockwise = hsd<br>keeps 4 of 6"
-    token, capped, _ = figure["data"]
-    assert token["marker"]["symbol"][:2] == ["x", "circle-open-dot"]
-    assert capped["marker"]["symbol"] == ["circle"] * 4 + ["x"] * 2
-    assert [row["kept"] for row in rule_rows(comparison)] == [0, 4, 4]
+    heat = pictures.rules_heat(comparison)
+    bad, good, never = glyph("rejected"), glyph("accepted"), glyph("untested")
+    assert heat.rows[1] == "▶ blockwise = hsd"
+    assert [square.text for square in heat.squares[0]] == [bad, *[never] * 5]
+    assert [square.text for square in heat.squares[1]] == [good] * 4 + [bad] * 2
+    assert [kept for kept, _ in heat.right] == ["0 of 6", "4 of 6", "4 of 6"]
+    assert comparison is not None
+    shares = [square.share for square in heat.squares[1]]
+    assert shares == pytest.approx(list(comparison.rules[1].keep))
+    assert [row["kept"] for row in heat_rows(heat)[:3]] == ["0 of 6", "4 of 6", "4 of 6"]
+    assert spec(fig_heat(heat))["data"]
 
 
 def test_survival_is_drawn_beside_what_every_rule_must_give() -> None:
-    survival = found().survival
-    figure = spec(fig_survival(survival))
+    block = pictures.survival_plot(found().survival)
+    figure = spec(fig_plot(block))
     lines = {t["name"]: t["y"] for t in figure["data"] if t["type"] == "scatter" and "expected" in t["name"]}
     assert set(lines) == {"token-wise, expected", "▶ blockwise = hsd, expected", "hsd_naive, expected"}
     assert lines["▶ blockwise = hsd, expected"] == pytest.approx([1, 1, 1, 1, 0, 0], abs=1e-5)
-    assert survival_rows(survival)[0]["token-wise, expected"] == pytest.approx(0.82, abs=1e-5)
+    assert rows_of(block)[0]["token-wise, expected"] == pytest.approx(0.82, abs=1e-5)
 
 
 def test_the_paired_difference_counts_drafts() -> None:
-    paired = found().paired
-    bars = [t for t in spec(fig_paired(paired))["data"] if t["type"] == "bar"]
+    block = pictures.paired_plot(found().paired)
+    bars = [t for t in spec(fig_plot(block))["data"] if t["type"] == "bar"]
     assert [(t["x"], t["y"]) for t in bars] == [([4], [1]), ([4], [1])]
-    assert paired_rows(paired)[0] == {"rule": "blockwise = hsd", "more tokens": 4, "drafts": 1}
+    assert rows_of(block)[0]["blockwise = hsd"] == 1
 
 
 def test_one_draft_has_a_mean_and_no_interval() -> None:
-    means = [t for t in spec(fig_paired(found().paired))["data"] if t["type"] == "scatter"]
-    assert [(t["x"], len(t["y"]), len(t["marker"]["symbol"])) for t in means] == [([4], 1, 1)] * 2
-    assert all("interval" not in t["hovertext"] for t in means)
+    for paired in found().paired:
+        assert paired.gain.interval is None
+        assert "4 (n 1 too small) tokens kept a draft" in paired.words
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -174,9 +168,9 @@ def test_tokens_are_never_markup(dark: bool) -> None:
     assert last is not None
     figures = (
         fig_scan(all_moments, dark),
-        fig_branches(last.branches, None, dark),
-        fig_closing(last.closing, dark),
-        fig_rules(last.comparison, dark),
+        fig_plot(pictures.branches_plot(last), dark),
+        fig_plot(pictures.closing_plot(last.closing), dark),
+        fig_heat(pictures.rules_heat(last.comparison), dark),
     )
     for figure in figures:
         text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
@@ -184,9 +178,15 @@ def test_tokens_are_never_markup(dark: bool) -> None:
             assert tag not in text
 
 
-@pytest.mark.parametrize("make", [fig_stairs, fig_rules, fig_survival, fig_closing])
-def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
-    assert spec(make(None))["layout"]["annotations"][0]["text"]
+def test_nothing_is_a_reason_not_an_empty_axis() -> None:
+    figures = (
+        fig_stairs(None),
+        fig_heat(pictures.rules_heat(None)),
+        fig_plot(pictures.survival_plot(None)),
+        fig_plot(pictures.closing_plot(None)),
+        fig_plot(pictures.paired_plot(())),
+    )
+    assert all(spec(figure)["layout"]["annotations"][0]["text"] for figure in figures)
 
 
 # The page itself ----------------------------------------------------------------------------------------------------

@@ -48,9 +48,9 @@ async def test_case_d_is_drawn_as_designed(case_d: Path) -> None:
             "Ratio staircase",
             "6.12",
             "Residual max(0, c·p − q), c 1: mass .300",
-            "→ ▁hours",
-            "▶blockwise = hsd  ✓✓✓✓✗✗   4 of 6",
-            "token-wise       ✗·····   0 of 6",
+            "→  ▁hours",
+            "▶ blockwise = hsd  ✓✓✓✓✗✗  4 of 6",
+            "token-wise         ✗·····  0 of 6",
             "[5 HSD]",
         ):
             assert words in text, words

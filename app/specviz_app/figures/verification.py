@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from specviz.runlog.run import Mark
 from specviz.view import Frame
 from specviz.view.panels.verification.build import VerificationPanel
-from specviz.view.panels.verification.model import ClosingRow, PrefixMass, RatioStairs, Scan, ScanColumn
+from specviz.view.panels.verification.model import RatioStairs, Scan, ScanColumn
 from specviz.view.words.numbers import fine, joint
 from specviz.view.words.palette import colour, glyph
 from specviz_app.figures import base
@@ -183,65 +183,3 @@ def stairs_rows(stairs: RatioStairs | None) -> list[dict[str, Any]]:
         {"position": t, "log r": r, "cap": cap, "log c": c, "r": "0" if r is None else joint(r)}
         for t, r, cap, c in zipped
     ]
-
-
-# Branches and the row at the stop -----------------------------------------------------------------------------------
-
-
-def fig_branches(branches: Sequence[PrefixMass], missing: str | None = None, dark: bool = False) -> go.Figure:
-    """Stacked bars, one below every prefix: what both laws give, what the target misses, what the draft has over."""
-    if not branches:
-        return base.empty(missing or "the target has not judged the draft yet")
-    groups: list[base.Group] = [
-        ("both give", [b.agreed for b in branches], "untested", ""),
-        ("D+ target mass missing", [b.d_plus for b in branches], "accepted", "/"),
-        ("D- draft mass in excess", [b.d_minus for b in branches], "rejected", "\\"),
-    ]
-    drawn = base.bars([b.t for b in branches], groups, dark)
-    for bar, (name, values, *_) in zip(drawn, groups, strict=True):
-        about = [f"{safe(b.shown)}<br>{name} {fine(v)}" for b, v in zip(branches, values, strict=True)]
-        bar.update(hovertext=about, hoverinfo="text")
-    names = [f"{b.t}{' ■' if b.stop else ''}" for b in branches]
-    x = {"tickvals": [b.t for b in branches], "ticktext": names, "title": "after so many tokens (■ the stop)"}
-    return base.figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="stack", bargap=0.25)
-
-
-def branch_rows(branches: Sequence[PrefixMass]) -> list[dict[str, Any]]:
-    return [
-        {"after": b.t, "prefix": b.shown, "both give": b.agreed, "D+": b.d_plus, "D-": b.d_minus, "stop": b.stop}
-        for b in branches
-    ]
-
-
-def fig_closing(row: ClosingRow | None, dark: bool = False) -> go.Figure:
-    """p and q as they are weighed, and what is left of p: the row the last token was drawn from."""
-    if row is None or row.missing is not None or not row.entries:
-        return base.empty(row.missing if row is not None and row.missing else "no token has been drawn yet")
-    entries = list(row.entries)
-    columns: list[tuple[str, list[float | None], Mark]] = [
-        (row.p_label, [e.weighed_p for e in entries], "accepted"),
-        (row.q_label, [e.weighed_q for e in entries], "drafted"),
-        ("left", [e.left for e in entries], "exit"),
-    ]
-    if all(e.weighed_q is None for e in entries):
-        columns = [("p", [e.p for e in entries], "accepted")]
-    drawn = [
-        base.bar(
-            sentence(name),
-            list(range(len(entries))),
-            values,
-            [f"{safe(e.shown)}<br>{sentence(name)} {fine(v)}" for e, v in zip(entries, values, strict=True)],
-            marker={"color": colour(mark, dark)},
-        )
-        for name, values, mark in columns
-    ]
-    x = base.ticks([f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown, _TICK)}" for e in entries])
-    return base.figure(drawn, _HEIGHT, x, {"rangemode": "tozero"}, barmode="group", bargap=0.25)
-
-
-def closing_rows(row: ClosingRow | None) -> list[dict[str, Any]]:
-    entries = row.entries if row is not None else ()
-    return base.table(
-        "token | p | q | weighed p | weighed q | left | share of the draw | drawn | drafted",
-        [(e.shown, e.p, e.q, e.weighed_p, e.weighed_q, e.left, e.share, e.drawn, e.drafted) for e in entries],
-    )

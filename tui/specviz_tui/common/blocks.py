@@ -221,7 +221,8 @@ def _stacked(block: Plot, painter: Painter, cells: int) -> list[Text]:
             y = curve.ys[at] or 0.0
             long = max(1, round(y / most * room)) if y else 0  # something above nothing always shows
             line.append(SEGMENTS[k % len(SEGMENTS)] * long, style=painter.tint(curve.mark))
-        line.append(f"  {numbers[at]}", style=FAINT)
+        note = f"  {block.notes[at]}" if block.notes else ""
+        line.append(f"  {numbers[at]}{note}", style=FAINT)
         lines.append(line)
     for line in lines:
         line.truncate(cells, overflow="ellipsis")

@@ -84,7 +84,7 @@ class ScanPane(PanelPane[PanelOptions, VerificationModel]):
             with Vertical(id="beside"):
                 yield RuleBox(VerificationPanel, views.rules, _RULES, "rules").data_bind(PanelPane.frame)
                 yield self.box(views.closing, "The row at the stop", "closing")
-        yield self.box(views.branches, _BRANCHES, "branches")
+        yield self.box(views.branches, "Below each prefix", "branches")
         yield self.box(views.over_run, "Over the run · survival: observed against expected on these drafts", "over-run")
 
     def show(self, frame: Frame, model: VerificationModel) -> None:
@@ -95,8 +95,7 @@ class ScanPane(PanelPane[PanelOptions, VerificationModel]):
         self.post_message(Moved(direction))
 
 
-_RULES = "Same draft, same u · kept, expected · ▶ this run"
-_BRANCHES = "Below each prefix · ░ both agree  █ D+ missing  ▒ D- in excess"
+_RULES = "Same draft, same u · ▶ this run"
 
 
 class ScanTable(FrameWidget):

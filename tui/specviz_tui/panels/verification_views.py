@@ -1,25 +1,18 @@
 """The backward scan as a table, one column a position; beside it the staircase, other rules, the row at the stop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
 from specviz.text import clip, pad
-from specviz.view.panels.verification.model import (
-    RatioStairs,
-    RuleReplay,
-    Scan,
-    ScanColumn,
-    ScanRow,
-    Survival,
-    VerificationModel,
-    WeighedToken,
-)
-from specviz.view.words.numbers import fine, joint, number, percent, prob
-from specviz.view.words.palette import glyph
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, indented, wrapped
+from specviz.view.blocks import twin
+from specviz.view.panels.verification import pictures
+from specviz.view.panels.verification.model import RatioStairs, Scan, ScanColumn, ScanRow, VerificationModel
+from specviz.view.words.numbers import joint
+from specviz_tui.common.blocks import paint, painted
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, indented, wrapped
 
 TOKEN, LEAST, GAP = 12, 5, 1  # widest token, narrowest column, cells between columns
 HELP = 30  # cells below which there is no column that explains the rows
@@ -132,109 +125,40 @@ ENTRIES = 5  # tokens of a row; the dashboard shows more
 
 
 def rules(model: VerificationModel, painter: Painter, width: int) -> Text:
-    """`token-wise  ✗·····  0 of 6  3.28`, a line each, then what it comes to."""
-    found = model.comparison
-    if found is None:
-        return Text(" told when the verdict is on screen", style=FAINT)
-    if found.missing:
-        return Text("\n").join(indented(found.missing, width, FAINT))
-    label = max(len(rule.label) for rule in found.rules) + 2
-    lines = [line for rule in found.rules for line in _rule(rule, painter, width, label)]
-    return Text("\n").join([*lines, *indented(found.words, width)])
-
-
-def _rule(rule: RuleReplay, painter: Painter, width: int, label: int) -> list[Text]:
-    """Marks, tokens kept, tokens expected; the note behind them or, without room, below."""
-    mine = STRONG if rule.own else PLAIN
-    line = Text(no_wrap=True).append(f" {'▶' if rule.own else ' '}{pad(rule.label, label)}", style=mine)
-    for mark in rule.marks:
-        line.append(glyph(mark), style=painter.tint(mark))
-    line.append(f"  {'?' if rule.kept is None else rule.kept:>2} of {len(rule.marks)}", style=STRONG)
-    line.append(f"  {number(rule.expected):>5}", style=FAINT)
-    note = Text(f"  {rule.note}" if rule.note else "", style=FAINT)
-    if line.cell_len + note.cell_len <= width:
-        return [line.append_text(note)]
-    return [line, *indented(f"  {rule.note}", width, FAINT)]
+    """Other rules on the same draft, a line each, then what it comes to."""
+    comparison = model.comparison
+    if comparison is None or comparison.missing:
+        return _faint((comparison.missing if comparison else "") or "told when the verdict is on screen", width)
+    return painted([pictures.rules_table(comparison)], painter, width)
 
 
 def closing(model: VerificationModel, painter: Painter, width: int) -> Text:
-    """The tokens of the row, what p and q give them, what is left, and which was drawn."""
-    found = model.closing
-    if found is None:
-        return Text(" told when the last token is drawn", style=FAINT)
-    if found.missing:
-        return Text("\n").join(indented(found.missing, width, FAINT))
-    token = min(max((cell_len(e.shown) for e in found.entries), default=5), 12)
-    against = any(e.weighed_q is not None for e in found.entries)
-    cells = max(3, min(8, (width - token - 40) // 2)) if against else 12
-    head = f" {'':<{token + 2}}{found.p_label:<{cells + 7}}"
-    head += f"{found.q_label:<{cells + 7}}left   share" if against else "share"
-    lines = [*indented(found.title, width), Text(head, style=FAINT)]
-    drawn_later = (e for e in found.entries[ENTRIES:] if e.drawn)
-    lines += [_weighed(e, painter, (token, cells, width), against) for e in (*found.entries[:ENTRIES], *drawn_later)]
-    return Text("\n").join([*lines, *indented(found.words, width, FAINT)])
-
-
-def _weighed(entry: WeighedToken, painter: Painter, cells: tuple[int, int, int], against: bool) -> Text:
-    token, bars, width = cells
-    mine = STRONG if entry.drawn else PLAIN
-    line = Text(no_wrap=True).append(" → " if entry.drawn else "   ", style=painter.tint("recovered"))
-    line.append(pad(clip(entry.shown, token), token), style=mine)
-    line.append(f" {prob(entry.weighed_p):>4} ").append(bar(entry.weighed_p, bars), style=painter.tint("accepted"))
-    if against:
-        line.append(f"  {prob(entry.weighed_q):>4} ")
-        line.append(bar(entry.weighed_q, bars), style=painter.tint("drafted"))
-        line.append(f" {fine(entry.left):>5} ", style=mine)
-    line.append(f"  {entry.text:>4}", style=mine)
-    line.append(" drafted" if entry.drafted else "", style=FAINT)
-    line.truncate(width, overflow="ellipsis")
-    return line
+    """The likeliest tokens of the row and the drawn one: what p and q give them, and what is left."""
+    row = model.closing
+    if row is None or row.missing:
+        return _faint((row.missing if row else "") or "told when the last token is drawn", width)
+    shown = tuple(e for k, e in enumerate(row.entries) if k < ENTRIES or e.drawn)
+    table = pictures.closing_table(replace(row, entries=shown))
+    return Text("\n").join([*indented(row.title, width), *paint(table, painter, width)])
 
 
 def branches(model: VerificationModel, painter: Painter, width: int) -> Text:
     """One bar a branch: what both laws give, then what the target misses and what the draft has too much of."""
-    found = model.branches
-    if not found:
-        return Text(f" {model.branches_missing or 'the target has not judged the draft yet'}", style=FAINT)
-    token = min(max(cell_len(b.shown) for b in found), 16)
-    cells = max(6, width - token - 24)
-    lines = []
-    for branch in found:
-        line = Text(no_wrap=True)
-        line.append(f" {branch.t:>2} {pad(clip(branch.shown, token), token)} ", style=STRONG if branch.stop else PLAIN)
-        total = max(1.0, branch.agreed + max(branch.d_plus, branch.d_minus))
-        for share, mark in ((branch.agreed, "untested"), (branch.d_plus, "accepted"), (branch.d_minus, "rejected")):
-            char = {"untested": "░", "accepted": "█", "rejected": "▒"}[mark]
-            tint = painter.tint("accepted" if mark == "accepted" else "rejected" if mark == "rejected" else "untested")
-            line.append(char * round(share / total * cells / 2), style=tint)
-        line.append(f" {fine(branch.d_plus)}│{fine(branch.d_minus)}", style=FAINT)
-        line.truncate(width, overflow="ellipsis")
-        lines.append(line)
-    return Text("\n").join(lines)
+    return painted([pictures.branches_plot(model)], painter, width)
 
 
-def over_run(found: VerificationModel, painter: Painter, width: int) -> Text:
+def over_run(model: VerificationModel, painter: Painter, width: int) -> Text:
     """The paired difference to token-wise, then survival: observed beside what is expected of these drafts."""
-    lines = [line for p in found.paired for line in indented(p.words or p.missing or "", width)]
-    if found.survival is not None:
-        lines += _survival(found.survival, painter)
-    return Text("\n").join(lines) if lines else Text(" nothing to compare yet", style=FAINT)
+    table = (
+        [twin(pictures.survival_plot(model.survival))]
+        if model.survival is not None and model.survival.observed.xs
+        else []
+    )
+    return painted([*pictures.paired_words(model.paired), *table], painter, width)
 
 
-def _survival(found: Survival, painter: Painter) -> list[Text]:
-    if not found.observed.xs:
-        return [Text(f" {found.missing}", style=FAINT)] if found.missing else []
-    titles = "".join(f"{('▶' if c.own else '') + c.label:>17}" for c in found.curves)
-    lines = [Text(""), Text(f" {'kept ≥':>7}  {'observed':<18}{titles}", style=FAINT)]
-    seen = found.observed
-    for t, value, low, high in zip(seen.xs, seen.values, seen.lows, seen.highs, strict=True):
-        line = Text(f" {t:>7}  ").append(f"{percent(value):>6}", style=STRONG)
-        line.append(f" {prob(low)}..{prob(high):<6}" if low is not None else " " * 12, style=FAINT)
-        for curve in found.curves:
-            style = painter.tint("accepted") + STRONG if curve.own else PLAIN
-            line.append(f"{percent(dict(zip(curve.xs, curve.values, strict=True)).get(t)):>17}", style=style)
-        lines.append(line)
-    return lines if found.curves else [*lines, Text(f" {found.words}", style=FAINT)]
+def _faint(words: str, width: int) -> Text:
+    return Text("\n").join(indented(words, width, FAINT))
 
 
 LABEL = 8  # cells of the ratios on the left
