@@ -31,7 +31,8 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
     if text.lstrip()[:1] in ("{", "["):
         if "specDecodingStats" in text or "iterLatencyMS" in text:
             raise SpecvizError(
-                f"{where} answers with TensorRT-LLM's JSON, which is not read: give its /prometheus/metrics, where on"
+                f"{where} answers with TensorRT-LLM's JSON: specviz import reads it once; to watch it give its "
+                "/prometheus/metrics, where on"
             )
         raise SpecvizError(f"{where} answers with JSON, not with counters: give the engine's address without a path")
     found = []
