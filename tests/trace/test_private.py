@@ -37,6 +37,11 @@ _OURS = {
     "of",  # an engine
     "models",  # as a server names them
     "engine",
+    "parts_of",
+    "gauges",
+    "span",
+    "settings",  # of an engine, as its own log or report names them; of paths the last part alone
+    "notes",
     "sha256",
     "level",
     "mode",

@@ -85,7 +85,7 @@ def text_kinds() -> tuple[TextKind, ...]:
     """Every kind there is, by name of its module."""
     names = sorted(found.name for found in iter_modules(kinds.__path__))
     modules = [import_module(f"{kinds.__name__}.{name}") for name in names]
-    return tuple(kind for module in modules for kind in getattr(module, "KINDS", ()))
+    return tuple(kind for module in modules for kind in module.KINDS)
 
 
 def read_text(file: IO[str], more: Sequence[TextKind] = ()) -> ReadText:
