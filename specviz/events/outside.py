@@ -87,8 +87,9 @@ class Counted(Event, tag="counted", kw_only=True):
     span: str = ""  # what the totals cover, where that is not the time since the server began
     settings: dict[str, str] = {}  # how the engine ran, as far as the source tells
     notes: list[str] = []  # what the source tells beside counts
+    drafts: bool | None = None  # whether it drafts at all, where only that is told
 
     @property
     def speculates(self) -> bool:
-        """Whether anything of speculation is told."""
+        """Whether anything of speculation is counted."""
         return any(n is not None for n in (self.n_rounds, self.n_drafted, self.accept_length))

@@ -249,6 +249,42 @@ def test_a_history_opens_again_and_says_the_same(
     assert json.loads(capsys.readouterr().out) == told[-1]
 
 
+def slot(task: int, n_decoded: int, busy: bool = True, **more: object) -> dict[str, object]:
+    return {"id": 0, "id_task": task, "is_processing": busy, "next_token": [{"n_decoded": n_decoded}], **more}
+
+
+def test_llama_cpps_slots_are_read_where_its_counters_are_off(
+    served: Callable[[list[Answer]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Answers that ended stay in the sum; what slots do not tell is nowhere a number, and is said."""
+    kinds = {"params": {"speculative.types": "draft-simple"}, "speculative": True}
+    looks = [[slot(3, 6, **kinds)], [slot(3, 10, **kinds)], [slot(3, 0, busy=False, **kinds)], [slot(7, 4, **kinds)]]
+    watcher = ServerWatcher(served([(501, ""), *((200, json.dumps(look)) for look in looks)]))
+    seen = [watcher.look() for _ in looks]
+    assert [look.n_generated for look in seen] == [6, 10, 10, 14]
+    assert [look.gauges["running"] for look in seen] == [1, 1, 0, 1]
+    assert watcher.address.endswith("/slots")
+    picture = watcher.picture
+    assert picture is not None
+    assert (picture.n_rounds, picture.n_drafted, picture.length, picture.acceptance) == (None, None, None, None)
+    assert picture.headline.startswith("llama.cpp drafts, but")
+    assert any("/slots does not tell" in words for words in picture.notes)
+    assert picture.settings == (("drafters", "draft-simple"),)
+    plain = served([(404, ""), (200, json.dumps([slot(0, 1, speculative=False)]))])
+    assert main(["watch", plain, "--looks", "1"]) == 0
+    assert "shows no speculation: start it with --spec-type" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "body", ["no", "{}", "[]", "[1]", '[{"is_processing": true}]', '[{"id": 0, "state": 1}]', "[" * 9]
+)
+def test_what_is_no_list_of_slots_is_a_server_without_counters(
+    body: str, served: Callable[[list[Answer]], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", served([(501, ""), (200, body)]), "--looks", "1"]) == 2
+    assert "has no counters (501)" in capsys.readouterr().err
+
+
 def test_a_server_that_is_away_keeps_what_was_seen(served: Callable[[list[Answer]], str]) -> None:
     watcher = ServerWatcher(served([(200, vllm(10, [8, 5], 23)), (503, ""), (200, vllm(12, [9, 5], 27))]))
     watcher.look()

@@ -1,7 +1,7 @@
 """llama.cpp's own server in a process of its own: `python llama_server.py TARGET DRAFT [MODE]`.
 
 Prints its address and serves until its input closes. Everything it logs goes to standard error. MODE `plain` drafts
-nothing, `sampled` draws drafted tokens from q, `coin` keeps them by a coin.
+nothing, `sampled` draws drafted tokens from q, `coin` keeps them by a coin, `uncounted` shows no counters.
 """
 
 import sys
@@ -38,7 +38,7 @@ def settings(target: str, draft: str, mode: str) -> Any:
     params.model.path = target
     params.n_ctx, params.n_predict, params.n_parallel = 512, 64, 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.warmup, params.endpoint_metrics, params.no_mmproj = False, True, True
+    params.warmup, params.endpoint_metrics, params.no_mmproj = False, mode != "uncounted", True
     params.hostnames, params.port = ["127.0.0.1"], 0
     params.verbosity = 10
     params.speculative.draft.probabilistic = mode == "sampled"

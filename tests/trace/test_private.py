@@ -42,6 +42,7 @@ _OURS = {
     "span",
     "settings",  # of an engine, as its own log or report names them; of paths the last part alone
     "notes",
+    "drafts",
     "sha256",
     "level",
     "mode",

@@ -391,6 +391,8 @@ def _headline(
     engines: Sequence[EngineShare],
 ) -> str:
     """The server in one line: how it is now, beside the mean."""
+    if not last.speculates and last.drafts:
+        return f"{last.engine} drafts, but what is kept is not told here: start it with --metrics"
     if not last.speculates:
         return f"{last.engine} shows no speculation: {kind_of(last.engine).turn_on or 'it is off'}"
     if length is None and last.n_drafted:

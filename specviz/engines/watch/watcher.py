@@ -8,9 +8,10 @@ from pathlib import Path
 from specviz.engines.asking import signed_in
 from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
-from specviz.engines.watch.fetch import fetch, metrics_address
+from specviz.engines.watch.fetch import NoCounters, fetch, metrics_address
 from specviz.engines.watch.history import begin_history
 from specviz.engines.watch.picture import WatchPicture, began_again, picture_of
+from specviz.engines.watch.slots import SlotReader
 from specviz.errors import SpecvizError
 from specviz.events import Counted
 from specviz.trace import Recorder
@@ -43,12 +44,12 @@ class ServerWatcher:
         self._recorder: Recorder | None = None
         self._looks: list[Counted] = []
         self._lock = threading.Lock()
+        self._slots: SlotReader | None = None  # where the server has no counters
 
     def look(self) -> Counted:
         """One look. Raises SpecvizError, which stands in `problem` until one succeeds; what was seen stays."""
         try:
-            text = fetch(self.address, self._key)
-            seen = read_counters(read_samples(text, self.address), time.time(), self.address)
+            seen = self._read()
             if self._looks and seen.engine != self._looks[-1].engine:
                 raise SpecvizError(
                     f"{self.address} is {seen.engine} now and was {self._looks[-1].engine}: watch it anew"
@@ -61,6 +62,23 @@ class ServerWatcher:
             self._keep(seen)
         self.problem = None
         return seen
+
+    def _read(self) -> Counted:
+        if self._slots is not None:
+            return self._slots.read(fetch(self._slots.address, self._key), time.time())
+        try:
+            text = fetch(self.address, self._key)
+        except NoCounters:
+            slots = SlotReader(self.address.removesuffix("metrics") + "slots")
+            try:
+                seen = slots.read(fetch(slots.address, self._key), time.time())
+            except SpecvizError:
+                seen = None
+            if seen is None:
+                raise
+            self._slots, self.address = slots, slots.address
+            return seen
+        return read_counters(read_samples(text, self.address), time.time(), self.address)
 
     def _keep(self, seen: Counted) -> None:
         self._looks.append(seen)
