@@ -55,6 +55,9 @@ SAMPLES: dict[str, tuple[tuple[int | None, ...], list[int]]] = {
     "spec-bench": ((6, None, 6, 12), [3, 2, 1]),
     "tensorrt": ((6, 18, 6, 12), []),
     "scrape": ((100, 300, 150, None), []),
+    "aiperf": ((None, None, None, None), []),
+    "sglang-printed": ((None, None, None, 20000), []),
+    "spec-bench-table": ((None, None, None, None), []),
 }
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.iterdir())}
 VLLM, SGLANG, OLD_LLAMA, SPECULATIVE = (TEXTS[name] for name in ("vllm", "sglang", "old-llama", "speculative"))
@@ -94,6 +97,121 @@ def test_means_without_counts_are_averaged_over_their_windows() -> None:
     assert seen.length_ends is not None
     assert seen.length_ends[0] < 3.2 < seen.length_ends[1]
     assert seen.n_rounds is None
+
+
+def test_a_table_of_means_is_read_by_its_columns() -> None:
+    """AIPerf's pooled numbers are taken before those of its requests; rows of a benchmark count alike."""
+    pooled = picture(TEXTS["aiperf"])
+    assert (pooled.length, pooled.acceptance) == (2.25, pytest.approx(0.417))
+    assert pooled.notes[:2] == (
+        "steps by kept tokens: 35 % 0, 25 % 1, 20 % 2, 20 % 3",
+        "the mean of its requests is 2.10",
+    )
+    tasks = picture(TEXTS["spec-bench-table"])
+    assert tasks.length == pytest.approx((3.7 + 3.73 + 2.38) / 3)
+    assert tasks.acceptance == pytest.approx((0.9 + 0.91 + 0.46) / 3)
+    assert tasks.length_ends is None
+    assert "story, mtp: 2.38 tokens a round, 46.00% kept, 18.00 tok/s" in tasks.notes
+    printed = picture(TEXTS["sglang-printed"])
+    assert (printed.length, printed.tokens_per_s) == (2.4, pytest.approx(20_000 / 60))
+
+
+@pytest.mark.parametrize("width", [0, 60, 90])
+def test_vllms_line_of_2025_says_the_rate_first(width: int) -> None:
+    """And the first one of the new engine two counts alone: rounds are then not known, no number stands for them."""
+    line = (
+        "INFO 09-09 11:51:35 [metrics.py:96] SpecDecoding metrics: Draft acceptance rate: 60.0%, Mean acceptance "
+        "length: 2.80, Accepted throughput: 4.00 tokens/s, Drafted throughput: 5.00 tokens/s, Accepted: 180 tokens, "
+        "Drafted: 300 tokens, Per-position acceptance rate: 0.900, 0.600, 0.300\n"
+    )
+    text = line if not width else "".join(line[k : k + width] + "\n" for k in range(0, len(line) - 1, width))
+    (look,) = looks_of(text)[-1:]
+    assert (look.n_rounds, look.n_drafted, look.n_accepted, look.per_position) == (100, 300, 180, [90, 60, 30])
+    for words in (
+        "SpecDecoding metrics: Draft acceptance rate: 50.0%, Accepted: 40 tokens, Drafted: 80 tokens\n",
+        "Speculative metrics: Draft acceptance rate: 0.500, Number of accepted tokens: 40, "
+        "Number of draft tokens: 80, \n",
+    ):
+        (first,) = looks_of(f"INFO 04-01 10:00:15 [metrics.py:41] {words}")[-1:]
+        assert (first.n_rounds, first.n_drafted, first.n_accepted) == (None, 80, 40)
+        assert "rounds are not counted there" in picture_of([first]).headline
+
+
+def test_the_old_engine_named_its_counts_in_two_ways() -> None:
+    once = TEXTS["old-vllm"].replace("tokens tokens:", "tokens:")
+    assert looks_of(once) == looks_of(TEXTS["old-vllm"])
+
+
+def test_a_rank_that_keeps_less_is_named() -> None:
+    """SGLang tells means by data parallel rank: no counts, so they stand in a note."""
+
+    def lines(ill: float) -> str:
+        batch = (
+            "Decode batch. #running-req: 8, #token: 9, token usage: 0.21, accept len: {}, gen throughput (token/s): 6"
+        )
+        ranks = ((k, ill if k == 2 else 2.0) for _ in range(3) for k in range(4))
+        return "".join(f"2025-10-20 03:02:22 INFO 7 [DP{k} TP{k} EP{k} x.py:2] {batch.format(n)}\n" for k, n in ranks)
+
+    assert (
+        "tokens a round by data parallel rank, 4 of them: rank 2 at 1.10, the middle one at 2.00"
+        in picture(lines(1.1)).notes
+    )
+    assert any("from 1.80 to 2.00" in words for words in picture(lines(1.8)).notes)
+
+
+def test_rates_without_counts_are_averaged_as_lengths_are() -> None:
+    line = "[2026-01-02 03:04:0{}] Decode batch, accept len: 2.00, accept rate: {}, gen throughput (token/s): 6.0\n"
+    assert picture(line.format(5, 0.4) + line.format(9, 0.6)).acceptance == pytest.approx(0.5)
+
+
+def test_sglangs_log_of_requests_holds_its_answers() -> None:
+    """As Python writes it, with a text in it that quotes another count."""
+    line = (
+        "[2026-02-06 23:42:16] Finish: obj=GenerateReqInput(rid='a1'), out={'text': \"'spec_verify_ct': 9\""
+        ", 'meta_info': {'id': 'a1', 'completion_tokens': 64, 'spec_accept_rate': 0.4, 'spec_verify_ct': 30, "
+        "'spec_accept_token_num': 34, 'spec_draft_token_num': 90, 'spec_accept_histogram': [10, 8, 10, 2], "
+        "'e2e_latency': 1.5}}\n"
+    )
+    (look,) = looks_of(line)[-1:]
+    assert (look.n_rounds, look.n_drafted, look.n_accepted, look.n_generated) == (30, 90, 34, 64)
+    assert look.per_position == [20, 12, 2]
+
+
+def test_rounds_that_an_answer_tells_are_not_counted_from_its_tokens() -> None:
+    timings = {"predicted_n": 101, "predicted_ms": 2000.0, "draft_n": 90, "draft_n_accepted": 71}
+    told = looks_of(json.dumps({"timings": {**timings, "draft_rounds": 31}}))[-1]
+    counted = looks_of(json.dumps({"timings": timings}))[-1]
+    assert (told.engine, told.n_rounds, told.notes) == ("mlx-vlm", 31, [])
+    assert (counted.engine, counted.n_rounds, len(counted.notes)) == ("llama.cpp", 101 - 71, 1)
+
+
+def test_rounds_of_a_verbose_llama_log_are_added_up() -> None:
+    """Builds that logged no drafted tokens said 0: then none are told."""
+    line = "slot update_slots: id  3 | task 0 | accepted {}/{} draft tokens, new n_tokens = 661\n"
+    counts = [(1, 4), (3, 4), (0, 2)]
+    look = looks_of("".join(line.format(*pair) for pair in counts))[-1]
+    assert (look.n_rounds, look.n_drafted, look.n_accepted, look.per_position) == (3, 10, 4, [2, 1, 1])
+    broken = looks_of("".join(line.format(n, 0) for n, _ in counts))[-1]
+    assert (broken.n_rounds, broken.n_drafted, broken.n_accepted) == (3, None, 4)
+    assert "logs no drafted tokens" in broken.notes[0]
+
+
+def test_answers_for_which_nothing_was_drafted_are_said() -> None:
+    time = "       eval time =    4000.00 ms /   200 tokens (   20.00 ms per token,    50.00 tokens per second)\n"
+    kept = "draft acceptance rate = 0.75000 (   48 accepted /    64 generated)\n"
+    assert "in 2 of 3 answers nothing was drafted" in looks_of(time + kept + time + time)[-1].notes
+    assert looks_of(time + kept)[-1].notes == []
+
+
+def test_long_drafts_that_keep_little_are_said_where_no_positions_are_told() -> None:
+    line = "draft acceptance = 0.07 (   {} accepted /  1400 generated)\n"
+    time = "eval time =    3000.00 ms /   {} tokens (   25.00 ms per token,    40.00 tokens per second)\n"
+    assert "63.6 tokens are drafted a round to keep 4.5" in picture(time.format(120) + line.format(98)).finding
+    assert picture(time.format(820) + line.format(798)).finding == ""
+
+
+def test_the_first_summary_of_llama_speculative_says_generated() -> None:
+    assert looks_of(SPECULATIVE.replace("decoded", "generated")) == looks_of(SPECULATIVE)
 
 
 def test_engines_are_told_apart_by_their_process() -> None:

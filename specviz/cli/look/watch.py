@@ -195,7 +195,7 @@ def _now(picture: "WatchPicture") -> list[str]:
         f"{point.tokens_per_s:.1f} tok/s" if point.tokens_per_s is not None else "",
         "server began again" if point.wall in picture.restarts else "",
     ]
-    if point.length is None and point.acceptance is None:
+    if point.length is None and point.acceptance is None and picture.n_rounds is not None:
         said.insert(0, "nothing drafted")
     return [f"{_clock(point.wall)}  " + " · ".join(filter(None, said))]
 

@@ -14,6 +14,7 @@ from specviz.metrics.estimate import Z
 
 _LITTLE = 0.02  # of the tokens of a round
 _DEAD = 0.05  # of rounds at most keep the first position: nothing works
+_LONG, _SMALL = 8, 0.15  # tokens of a draft, and the share of it that is kept: what does not go together
 _DIGITS = 0.05  # of the accepted tokens, that shares by position in two or three digits may miss
 _FEW_ROUNDS = 30  # below it nothing is said of one engine, or of a position
 CLOSED = (
@@ -167,7 +168,8 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     counted = bool(rounds and accepted is not None)
     means = [look.accept_length for look in looks if look.accept_length is not None] if last.span else []
     length = 1 + (accepted or 0) / rounds if rounds and counted else fmean(means) if means else last.accept_length
-    acceptance = _share_kept(accepted, drafted, last.accept_rate)
+    rates = [look.accept_rate for look in looks if look.accept_rate is not None] if last.span else []
+    acceptance = _share_kept(accepted, drafted, fmean(rates) if rates else last.accept_rate)
     points = tuple(_point(step) for step in steps)
     found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
     changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
@@ -196,7 +198,9 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         notes=tuple(_notes(last, rounds, drafted, accepted, kept)),
         rule=f"rule in force: not told by counters; {kind_of(last.engine).rule}",
         headline=_headline(last, length, now, changes, engines),
-        finding=_finding(_positions(rounds, kept), length) if rounds and length and kept else _dead(length, drafted),
+        finding=_finding(_positions(rounds, kept), length)
+        if rounds and length and kept
+        else _without_positions(length, rounds, drafted),
         settings=tuple(last.settings.items()),
         now=now,
         gauges=tuple((name, _gauge(name, value)) for name, value in last.gauges.items()),
@@ -279,10 +283,19 @@ def _finding(positions: Sequence[PositionShare], length: float) -> str:
     )
 
 
-def _dead(length: float | None, drafted: int | None) -> str:
-    """Where no positions are told: a round keeps at its first position no more than it keeps at all."""
-    if length is None or length - 1 >= _DEAD or (drafted is not None and drafted < _FEW_ROUNDS):
+def _without_positions(length: float | None, rounds: int | None, drafted: int | None) -> str:
+    """Where no positions are told: a round keeps at its first position no more than it keeps at all; and drafts that
+    are long for what they bring."""
+    if length is None or (drafted is not None and drafted < _FEW_ROUNDS):
         return ""
+    if length - 1 >= _DEAD:
+        a_round = drafted / rounds if drafted and rounds else 0.0
+        if a_round < _LONG or length - 1 > _SMALL * a_round:
+            return ""
+        return (
+            f"{a_round:.1f} tokens are drafted a round to keep {length - 1:.1f}: draft fewer, or end drafts that are "
+            "unsure"
+        )
     return (
         f"next to nothing is kept at position 1 (at most {max(0.0, length - 1):.1%} of the rounds): a drafter that "
         "does not read its target, or was not loaded (faults 1 and 3); no draft length mends that"

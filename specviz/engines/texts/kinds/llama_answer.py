@@ -1,5 +1,6 @@
 """Answers of llama.cpp's server: `timings` with `draft_n` and `draft_n_accepted`. Rounds are not told there; every one
-writes what it accepts and one token more."""
+writes what it accepts and one token more. mlx-vlm answers alike, and tells `draft_rounds` too.
+"""
 
 from typing import Any
 
@@ -16,6 +17,7 @@ class LlamaAnswer:
     def __init__(self) -> None:
         self._windows: list[CountWindow] = []
         self._models: list[str] = []
+        self._engine, self._notes = "mlx-vlm", dict[str, None]()
         self._streams = False
         self._seconds = 0.0
 
@@ -38,14 +40,18 @@ class LlamaAnswer:
         if chunk and self._streams and self._windows and n > (self._windows[-1].n_generated or 0):
             self._windows.pop()  # the chunks of an answer count up
         self._streams = chunk
-        self._windows.append(CountWindow(ms, max(0, n - accepted), drafted, accepted, n))
+        rounds = count(timings.get("draft_rounds"))
+        if rounds is None:
+            self._engine, rounds = "llama.cpp", max(0, n - accepted)
+            self._notes[_ABOUT] = None
+        self._windows.append(CountWindow(ms, rounds, drafted, accepted, n))
         return True
 
     def histories(self) -> list[CountHistory]:
         """One over all answers."""
         n = len(self._windows)
-        history = CountHistory("llama.cpp", f"over {n} answers" if n > 1 else "over one answer", self._models)
-        history.notes.append(_ABOUT)
+        history = CountHistory(self._engine, f"over {n} answers" if n > 1 else "over one answer", self._models)
+        history.notes += self._notes
         seconds = 0.0
         history.began = 0.0 if self._windows and all(window.wall for window in self._windows) else None
         for window in self._windows:
@@ -55,4 +61,4 @@ class LlamaAnswer:
         return [history]
 
 
-KINDS = (LineKind("answers of llama.cpp's server", ('"draft_n"',), LlamaAnswer),)
+KINDS = (LineKind("answers of llama.cpp's server, or mlx-vlm's", ('"draft_n"',), LlamaAnswer),)

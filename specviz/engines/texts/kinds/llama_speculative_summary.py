@@ -1,5 +1,5 @@
 """What llama-speculative and llama-speculative-simple print at their end: `n_drafted = 912`, `n_accept = 313`, `decoded
-371 tokens in 34.412 seconds`, and the times of draft and target."""
+371 tokens in 34.412 seconds` (`generated` in the first ones), and the times of draft and target."""
 
 import re
 
@@ -7,10 +7,20 @@ from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.numbers import count_after
 
-_DECODED = re.compile(r"decoded\s+(\d+) tokens in\s+([\d.]+) seconds")
+_DECODED = re.compile(r"(?:decoded|generated)\s+(\d+) tokens in\s+([\d.]+) seconds")
 _EVAL = re.compile(r"\beval time =\s*([\d.]+) ms /\s*(\d+) (runs|tokens)")
 _NAMES = ("n_draft", "n_predict", "n_drafted", "n_accept")
-_SIGNS = ("n_draft ", "n_predict ", "n_drafted ", "n_accept ", "decoded ", "eval time =", "draft:", "target:")
+_SIGNS = (
+    "n_draft ",
+    "n_predict ",
+    "n_drafted ",
+    "n_accept ",
+    "decoded ",
+    "generated ",
+    "eval time =",
+    "draft:",
+    "target:",
+)
 
 
 class LlamaSpeculativeSummary:

@@ -1,6 +1,10 @@
 """Saved answers of SGLang: `meta_info` with `spec_verify_ct`, correct and proposed drafts and the histogram of rounds
-by correct drafts; names of 2026, and older ones."""
+by correct drafts; names of 2026, and older ones. Its log of requests (`Finish: obj=..`) holds the same, as Python
+writes it.
+"""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +12,7 @@ from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.values import count, counts, decoded, kept_of, objects_with, real
 
+_LOGGED = re.compile(r"'(spec_\w{1,40}|completion_tokens|e2e_latency)': (\[[\d, ]{0,4000}\]|[\d.]{1,30})(?=[,}])")
 _NAMES = {
     "accepted": ("spec_num_correct_drafts", "spec_accept_token_num"),
     "drafted": ("spec_num_proposed_drafts", "spec_draft_token_num"),
@@ -25,6 +30,8 @@ class SglangAnswers:
 
     def take(self, line: str) -> bool | None:
         """One line."""
+        if "'spec_verify_ct'" in line:
+            return self._answer(_logged(line))
         taken = False
         for meta in objects_with(decoded(line), "spec_verify_ct"):
             taken = self._answer(meta) or taken
@@ -61,4 +68,15 @@ class SglangAnswers:
         return [self._history]
 
 
-KINDS = (LineKind("answers of SGLang", ('"spec_verify_ct"',), SglangAnswers),)
+def _logged(line: str) -> dict[str, Any]:
+    """The fields of an answer in the log of requests; a text may hold anything, and the last of a name counts."""
+    out: dict[str, Any] = {}
+    for name, words in _LOGGED.findall(line):
+        try:
+            out[name] = json.loads(words)
+        except ValueError:
+            continue
+    return out
+
+
+KINDS = (LineKind("answers of SGLang", ('"spec_verify_ct"', "'spec_verify_ct'"), SglangAnswers),)

@@ -1,7 +1,8 @@
 """SGLang's log: `Decode batch, #running-req: 1, .., accept len: 1.05, accept rate: 0.21, .., gen throughput (token/s):
-42.05`, means over the batches since the line before."""
+42.05`, means over the batches since the line before; with data parallel attention by rank (`[.. DP3 TP3 ..]`)."""
 
 import re
+from statistics import fmean, median
 
 from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
@@ -12,6 +13,7 @@ _SETTING = re.compile(
     r"\b(speculative_algorithm|speculative_num_steps|speculative_eagle_topk|speculative_num_draft_tokens)="
 )
 _VALUE = re.compile(r"['\"]?([\w.-]{1,60})")
+_RANK = re.compile(r"\bDP(\d{1,4})\b")
 _MODEL = re.compile(r"model_path=['\"]([^'\"]{1,400})['\"]")
 
 
@@ -20,6 +22,7 @@ class SglangLog:
 
     def __init__(self) -> None:
         self._history = CountHistory("SGLang", "over the log")
+        self._by_rank: dict[str, list[float]] = {}
 
     def take(self, line: str) -> bool | None:
         """One line."""
@@ -36,6 +39,9 @@ class SglangLog:
         rate = number_after(line, "accept rate:")
         window = CountWindow(wall_of(line), length=length, rate=rate if rate is not None and 0 <= rate <= 1 else None)
         self._history.add(window)
+        rank = _RANK.search(line[:120])
+        if rank is not None:
+            self._by_rank.setdefault(rank[1], []).append(length)
         return True
 
     def _settings(self, line: str) -> None:
@@ -48,7 +54,14 @@ class SglangLog:
             self._history.models.append(model[1].rstrip("/").rpartition("/")[2])
 
     def histories(self) -> list[CountHistory]:
-        """One."""
+        """One, with what data parallel ranks have apart."""
+        means = {rank: fmean(lengths) for rank, lengths in self._by_rank.items()}
+        if len(means) > 2:
+            middle = median(means.values())
+            ill = [f"rank {rank} at {mean:.2f}" for rank, mean in means.items() if mean - 1 < (middle - 1) / 2]
+            ends = f"from {min(means.values()):.2f} to {max(means.values()):.2f}"
+            words = f"{', '.join(ill)}, the middle one at {middle:.2f}" if ill else ends
+            self._history.notes.append(f"tokens a round by data parallel rank, {len(means)} of them: {words}")
         return [self._history]
 
 

@@ -1,5 +1,7 @@
 """vLLM's log: `SpecDecoding metrics: Mean acceptance length: 2.87, .., Accepted: 282 tokens, Drafted: 453 tokens,
-Per-position acceptance rate: 0.821, 0.609, 0.437, Avg Draft acceptance rate: 62.3%`, one a window and engine."""
+Per-position acceptance rate: 0.821, 0.609, 0.437, Avg Draft acceptance rate: 62.3%`, one a window and engine. Releases
+of 2025 said the acceptance rate first, and the first of them nothing but the two counts.
+"""
 
 import re
 
@@ -9,7 +11,9 @@ from specviz.engines.texts.numbers import count_after, number_after, shares, wal
 
 _METRICS = "SpecDecoding metrics:"
 _LAYERS = 3  # of MTP in what is published; more tokens are drafted by the last one again
-_RATES = "Per-position acceptance rate:"
+_LENGTH, _RATES = "Mean acceptance length:", "Per-position acceptance rate:"
+_WHOLE_RATE = re.compile(r"\.\d{3}\s*$")
+_COUNTS_ALONE = re.compile(r"metrics: Draft acceptance rate: [\d.]+%, Accepted: \d+ tokens, Drafted: \d+ tokens\s*$")
 _ENGINE = re.compile(r"\bEngine (\d{1,4}):")
 _PID = re.compile(r"\bpid=(\d{1,9})\)")
 _SETTING = re.compile(r"['\"](method|num_speculative_tokens)['\"]: ['\"]?([\w.-]{1,60})")
@@ -27,13 +31,13 @@ class VllmLog:
         """One line."""
         if _METRICS not in line:
             return self._aside(line)
-        if _RATES not in line or not line.rstrip().endswith("%"):
-            return None  # a terminal wrapped it
         accepted, drafted = count_after(line, "Accepted:"), count_after(line, "Drafted:")
-        length = number_after(line, "Mean acceptance length:")
+        length = number_after(line, _LENGTH)
+        rates = shares(line.partition(_RATES)[2])
+        if not _is_whole(line, drafted, rates, rounds_of(accepted or 0, drafted or 0, length, rates)):
+            return None  # a terminal wrapped it
         if accepted is None or drafted is None:
             return False
-        rates = shares(line.partition(_RATES)[2])
         rounds = rounds_of(accepted, drafted, length, rates)
         window = CountWindow(
             wall_of(line),
@@ -77,6 +81,16 @@ class VllmLog:
 def _pid(line: str) -> str:
     match = _PID.search(line[:80])
     return match[1] if match is not None else ""
+
+
+def _is_whole(line: str, drafted: int | None, rates: list[float], rounds: int | None) -> bool:
+    """Whether nothing of the line is missing: it ends as its release ends it."""
+    if _COUNTS_ALONE.search(line):
+        return True
+    if _RATES not in line or line.rstrip().endswith("%"):
+        return _RATES in line
+    few = bool(drafted and rounds) and len(rates) < (drafted or 0) / (rounds or 1) - 0.5
+    return "Avg Draft" not in line and "metrics: Draft" in line and bool(_WHOLE_RATE.search(line)) and not few
 
 
 def rounds_of(accepted: int, drafted: int, length: float | None, rates: list[float]) -> int | None:
