@@ -28,7 +28,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 # A worker more than cores (tests/conftest.py), four at most (each loads torch), with one thread of torch each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo test audit check sanitize docs screenshots format clean
+.PHONY: help demo test audit check gpu sanitize docs screenshots format clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
@@ -58,6 +58,9 @@ audit: $(VENV)/.dev  ## every page and phase in a browser: accessibility, golden
 
 sanitize: $(VENV)/.dev  ## the kernel's tests with its C under sanitizers, by gcc and clang where they are here
 	PYTHON=$(BIN)/python tools/sanitize.sh
+
+gpu: $(VENV)/.dev  ## where there is a CUDA device: the tests marked cuda, and a short bench
+	@PYTHON=$(BIN)/python tools/gpu.sh
 
 check: $(VENV)/.dev docs sanitize  ## format, lint, types, import contracts, documents, sanitizers, all tests, audit
 	$(BIN)/ruff format --check .

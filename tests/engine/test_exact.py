@@ -72,8 +72,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, **changes: Any) -> ModelAdapter:
-    adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, **{"max_position_embeddings": 640, **changes}))
+def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, device: str = "cpu", **changes: Any) -> ModelAdapter:
+    adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, **{"max_position_embeddings": 640, **changes}).to(device))
     run_directly(adapter)  # as loaded models are
     said = make_exact(adapter)
     assert (said == BITWISE) == (adapter.widths is not None)

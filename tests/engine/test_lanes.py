@@ -14,15 +14,18 @@ from specviz.engine.decode.overlap_choice import choose, possible, probed, threa
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import SpecvizError
+from support.cards import on_cuda
 from support.driver import session
 from support.models import blurred, build
 
 PROMPT = [5, 77, 12, 5, 77, 12, 200, 31, 5]
-CUDA = torch.cuda.is_available()
-PLACES = [("cpu", "cpu"), *([("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")] if CUDA else [])]
+PLACES = [
+    pytest.param(("cpu", "cpu"), id="cpu-cpu"),
+    *(on_cuda(pair, id="-".join(pair)) for pair in (("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda"))),
+]
 
 
-@pytest.fixture(scope="module", params=PLACES, ids="-".join)
+@pytest.fixture(scope="module", params=PLACES)
 def models(request: pytest.FixtureRequest) -> FactoryModels:
     """A pair in float64 on every combination of places there is."""
     target, draft = request.param

@@ -17,6 +17,7 @@ from specviz.methods import get_method
 from specviz.methods.draft_model.drafter import WIDEST
 from specviz.probability.draft import ROOT
 from specviz.verifiers import get_verifier
+from support.cards import PLACES
 from support.driver import greedy, session
 from support.models import VOCAB, blurred, build, planted, save
 
@@ -42,7 +43,7 @@ def fitting(layout: str, temperature: float) -> list[str]:
     return [name for name in METHOD.fitting(knobs.values) if get_verifier(name).lossless]
 
 
-@pytest.fixture(scope="module", params=["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+@pytest.fixture(scope="module", params=PLACES)
 def pair(request: pytest.FixtureRequest) -> tuple[ModelAdapter, ModelAdapter]:
     """A target and a noisy copy of it, in float64 so that no rounding decides; on every device there is."""
     target = build("llama", seed=1, dtype=torch.float64).to(request.param)

@@ -9,6 +9,7 @@ from specviz.engine.decode.session import Session
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import KnobError, SpecvizError
+from support.cards import PLACES
 from support.driver import greedy, session
 from support.models import VOCAB, blurred, build, planted, tokenizer
 
@@ -29,7 +30,7 @@ DRAFTERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+@pytest.fixture(scope="module", params=PLACES)
 def pair(request: pytest.FixtureRequest) -> tuple[ModelAdapter, ModelAdapter]:
     """A target and a noisy copy of it, in float64 so that no rounding decides; on every device there is."""
     target = build("llama", seed=1, dtype=torch.float64).to(request.param)

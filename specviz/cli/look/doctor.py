@@ -213,7 +213,7 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
             *_device_words(report["devices"]),
             ("lanes", ", ".join(report["lanes"])),
             *_kernel_words(report["kernel"]),
-            ("CUDA graphs", f"written, tested against a stand-in, not yet run on a card; {GRAPHS}=on turns them on"),
+            ("CUDA", f"written, tested against a stand-in, not yet run (make gpu does); graphs off unless {GRAPHS}=on"),
         ],
         "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
         "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
