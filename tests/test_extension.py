@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from streamlit.util import calc_hash
 
 import toy
 from app.conftest import Open, open_page, packages_are_asked_once, server
@@ -29,7 +28,7 @@ from specviz.trace import recorder as record_module
 from specviz.view import Options, Player
 from specviz.view.panels import all_panels
 from specviz_app.server.core import Settings
-from specviz_app.ui.pages import all_pages
+from specviz_app.ui.pages import all_below
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common import pane
 from specviz_tui.common.paint import Painter
@@ -286,20 +285,15 @@ async def test_a_run_without_such_records_gets_the_panels_reason() -> None:
         assert "This method guesses nothing." in shown(app)
 
 
-def test_the_browser_paints_it_on_a_page_of_its_own(recorded: Path, events: list[Event], open_page: Open) -> None:
-    at = open_page(Settings(replay=recorded), at=f"r{len(pairs(events))}")
-    assert at.session_state["pages"]["guess"].title == "Guess"
-    at._page_hash = calc_hash("guess")
-    at.run()
+def test_the_browser_paints_it_below_the_stage(recorded: Path, events: list[Event], open_page: Open) -> None:
+    at = open_page(Settings(replay=recorded), "stage", at=f"r{len(pairs(events))}", panel="guess")
     assert not at.exception
     assert [(row["guessed"], row["kept"]) for row in at.dataframe[0].value.to_dict("records")] == pairs(events)
 
 
 @pytest.mark.usefixtures("brought")
 def test_the_browser_says_why_there_is_nothing(tmp_path: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=write_trace(tmp_path / "run", make_events(new_tokens=8))))
-    at._page_hash = calc_hash("guess")
-    at.run()
+    at = open_page(Settings(replay=write_trace(tmp_path / "run", make_events(new_tokens=8))), "stage", panel="guess")
     assert not at.exception
     assert [info.value for info in at.info] == ["This method guesses nothing\\."]
 
@@ -311,7 +305,7 @@ def test_what_was_brought_is_gone_afterwards(recorded: Path, capsys: pytest.Capt
     """Its file is read as ever; the record that nobody knows any more is passed over."""
     assert GuessPanel not in all_panels()
     assert GuessPane not in pane.all_panes()
-    assert "guess" not in [page.path for page in all_pages()]
+    assert "guess" not in [panel.id for panel in all_below()]
     assert "echo" not in all_methods()
     assert "most" not in options.knob_specs()
     assert "guess" not in NAMES

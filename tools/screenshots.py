@@ -3,8 +3,8 @@
     python -m tools.screenshots [--out DIR] [--trace CHAIN --tree TREE --scan CHAIN --exits RUN --lanes RUN]
                                 [--ranks RUN --stream RUN] [--target FOLDER --draft FOLDER]
 
-Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live page answers a message with
-SmolLM2, which must be here, or with the chat model that is named.
+Needs chromium for the dashboard. Bundled traces are shown unless others are named; the live stage answers a message
+with SmolLM2, which must be here, or with the chat model that is named.
 """
 
 import asyncio
@@ -55,8 +55,8 @@ _FILE = click.Path(exists=True, path_type=Path)
 @click.option("--lanes", type=_FILE, help="a run of specbranch")
 @click.option("--ranks", type=_FILE, help="a run of specblock")
 @click.option("--stream", type=_FILE, help="a stream of prompts through specblock that learns")
-@click.option("--target", default="smollm2", show_default=True, help="a chat model, for the live page")
-@click.option("--draft", help="for the live page [default: what comes with the target]")
+@click.option("--target", default="smollm2", show_default=True, help="a chat model, for the live stage")
+@click.option("--draft", help="for the live stage [default: what comes with the target]")
 def main(out: Path, target: str, draft: str | None, **named: Path | None) -> None:
     """Take all pictures."""
     out.mkdir(parents=True, exist_ok=True)
@@ -90,10 +90,8 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
     with chromium() as browser:
         with served(["--replay", str(traces.trace)]) as url:
             _page(browser, out / "web-overview.png", f"{url}/overview", DESK)
-            _page(browser, out / "web-rounds.png", f"{url}/rounds?at=r3", (1280, 1180), find="next rejection")
-            _page(browser, out / "web-phone.png", f"{url}/rounds?at=r3", PHONE, dark=True, scroll=".st-key-round-tree")
+            _stage(browser, out / "web-phone.png", url, dark=True, size=PHONE)
         with served(["--replay", str(traces.tree)]) as url:
-            _page(browser, out / "web-tree.png", f"{url}/rounds?at=r3", DESK, dark=True)
             _stage(browser, out / "web-stage.png", url)
             _stage(browser, out / "web-stage-dark.png", url, dark=True)
         with served(["--replay", str(traces.scan)]) as url:
@@ -102,13 +100,11 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
             _page(browser, out / "web-verification.png", f"{url}/verification?at=r2", (1280, 1500))
         _methods(browser, out, traces)
         with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
-            _live(browser, out / "web-live.png", url)
-        with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
             _stage_live(browser, out / "web-stage-live.png", url)
 
 
 def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
-    """The pages about early exits, lanes and ranks."""
+    """The panels about early exits, lanes and ranks, large."""
     with served(["--replay", str(traces.exits)]) as url:
         _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
         _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
@@ -118,7 +114,7 @@ def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
         _page(browser, out / "web-ranks.png", f"{url}/ranks?at=r4", (1280, 1980))
         _page(browser, out / "web-ranks-run.png", f"{url}/ranks?show=the+run", (1280, 1700))
     with served(["--replay", str(traces.stream)]) as url:
-        _page(browser, out / "web-ranks-bandit.png", f"{url}/ranks?show=learning", (1280, 1640))
+        _page(browser, out / "web-ranks-bandit.png", f"{url}/learning", (1280, 1640))
 
 
 def _bundled(name: str) -> Path:
@@ -168,23 +164,17 @@ def _open(browser: Any, url: str, size: tuple[int, int], dark: bool) -> Any:
     return page
 
 
-def _page(
-    browser: Any, path: Path, url: str, size: tuple[int, int], *, dark: bool = False, find: str = "", scroll: str = ""
-) -> None:
-    page = _open(browser, url, size, dark)
+def _page(browser: Any, path: Path, url: str, size: tuple[int, int]) -> None:
+    """A panel that has the window for itself, by its own address."""
+    page = _open(browser, url, size, dark=False)
     page.locator(".js-plotly-plot").first.wait_for()
-    if find:
-        page.get_by_role("button", name="rejection ▶").click()
     page.wait_for_timeout(2500)
-    if scroll:
-        page.locator(scroll).first.scroll_into_view_if_needed()
-        page.wait_for_timeout(300)
     _save(page, path)
 
 
-def _stage(browser: Any, path: Path, url: str, dark: bool = False) -> None:
+def _stage(browser: Any, path: Path, url: str, dark: bool = False, size: tuple[int, int] = (1440, 900)) -> None:
     """The first test that failed in the third round or later; on a dark ground the end of its round."""
-    page = _open(browser, f"{url}/stage?at=r2", (1440, 900), dark)
+    page = _open(browser, f"{url}/stage?at=r2", size, dark)
     page.locator(".stage .node").first.wait_for()
     page.wait_for_timeout(800)  # the place goes into the address
     page.keyboard.press("}")
@@ -234,17 +224,6 @@ def _stage_live(browser: Any, path: Path, url: str) -> None:
     page.wait_for_timeout(12_000)
     page.locator(".livebar .hold").click()
     page.wait_for_timeout(1000)
-    _save(page, path)
-
-
-def _live(browser: Any, path: Path, url: str) -> None:
-    page = _open(browser, f"{url}/live", DESK, False)
-    example = page.get_by_role("button", name="explain")
-    example.wait_for(timeout=60_000)
-    page.wait_for_timeout(1500)
-    example.click()
-    page.locator(".stage .time .place", has_text="r4 ").wait_for(timeout=60_000)
-    page.locator(".stage[data-phase='6']").wait_for(timeout=60_000)
     _save(page, path)
 
 

@@ -1,12 +1,18 @@
 """The script of the dashboard: navigation, the bar with the run, and the chosen page. Nothing else happens here."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import streamlit as st
 
 from specviz_app.server.server import current
 from specviz_app.ui import guard, owner, state
-from specviz_app.ui.pages import all_pages
+from specviz_app.ui.pages import all_pages, moved
 from specviz_app.ui.parts import style
 from specviz_app.ui.run_bar import run_bar, unknown
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
 
 
 def main() -> None:
@@ -24,15 +30,13 @@ def main() -> None:
         for page in all_pages()
     }
     st.session_state["pages"] = pages  # for links to them
-    first = pages["live" if server.settings.live else "stage"]
-
-    def home() -> None:
-        """The address without a path: on to the first page, which has one of its own like all others."""
-        st.switch_page(first, query_params=dict(state.asked()))
-
-    begin = st.Page(home, title="specviz", url_path="home", default=True, visibility="hidden")
-    chosen = st.navigation([begin, *pages.values()], position="top")
-    if chosen is begin:
+    begin = st.Page(_lead(pages["stage"], {}), title="specviz", url_path="home", default=True, visibility="hidden")
+    ways = [begin] + [
+        st.Page(_lead(pages[page], more, path), title=path, url_path=path, visibility="hidden")
+        for path, (page, more) in moved().items()
+    ]
+    chosen = st.navigation([*ways, *pages.values()], position="top")
+    if chosen in ways:
         chosen.run()
     if shown := unknown(server):  # the address names what is shown, so that it can be handed on
         st.switch_page(chosen, query_params={**state.asked(), state.SRC: shown})
@@ -40,6 +44,24 @@ def main() -> None:
     guard.guarded(run_bar)(server)
     guard.tell()
     chosen.run()
+
+
+def _lead(page: "StreamlitPage", more: dict[str, str], path: str = "") -> Callable[[], None]:
+    """What the address without a path, or one of a page that has moved, leads to; with all that was asked there.
+
+    On the browser's way back the widgets of this tab are there already: Streamlit lets nobody else write what
+    they hold.
+    """
+
+    def lead() -> None:
+        asked = {f"{path}.show" if path and name == "show" else name: values for name, values in state.asked().items()}
+        asked |= {name: [value] for name, value in more.items()}
+        if state.SRC in asked and state.SRC in st.session_state:
+            st.session_state[state.SRC] = asked[state.SRC][0]
+        free = {name: values for name, values in asked.items() if name not in st.session_state}
+        st.switch_page(page, query_params=free)
+
+    return lead
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Spoken:
 class Conversation:
     """What was said, oldest first; what is being answered; what waits to be said.
 
-    `unsent`: a message that came to nothing, to be offered again (`give_back`); whoever takes it empties it.
+    `unsent`: a message that came to nothing, to be offered again (`give_back`).
     `n_given_back` tells one from the next, which may be the same words.
     """
 

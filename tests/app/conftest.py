@@ -95,13 +95,18 @@ def core(server: "Callable[[Settings], Server]") -> "ServedRun":
 
 @pytest.fixture
 def open_page(server: "Callable[[Settings], Server]") -> Open:
-    """A page by name under the bar with the run, or, without a name, the whole application at its first page."""
+    """What stands at an address, under the bar with the run: a page, a panel below the stage, or what a former page has
+    become; without one, the whole application at its first page."""
     from streamlit.testing.v1 import AppTest
 
     from specviz_app.launcher import SCRIPT
+    from specviz_app.ui.pages import moved
 
     def opened(settings: "Settings", page: str = "", **query: str) -> "AppTest":
         server(settings)
+        if page in moved():
+            query = {f"{page}.show" if name == "show" else name: value for name, value in query.items()}
+            page, query = moved()[page][0], {**moved()[page][1], **query}
         at = AppTest.from_file(str(SCRIPT)) if not page else AppTest.from_string(PAGE.format(page=page))
         at.default_timeout = 60
         for name, value in query.items():

@@ -16,6 +16,8 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import ButtonGroup, Selectbox, Widget, get_widget_state
 from streamlit.util import calc_hash
 
+from app.onstage import told
+
 _MOST_POINTS = 400  # of a plot's spec that are looked through for one to click
 
 
@@ -38,6 +40,21 @@ class Tab:
         runs = self.app.selectbox(key="src").id  # the widgets of the page that is left are forgotten, these stay
         self._kept = {name: state for name, state in self._kept.items() if name == runs}
         self._send(self._states())
+
+    def below(self, panel: str) -> None:
+        """The tab of a panel below the stage; "" closes the one that is open."""
+        self.tell("panel", {"id": panel})
+
+    def go(self, place: str) -> None:
+        """The picture comes to rest there."""
+        self.tell("place", place)
+
+    def tell(self, name: str, value: object, times: int = 1) -> None:
+        """What the stage tells; more than once: before the first answer comes."""
+        self.steps.append(f"{name}: {value}" + (f" x{times}" if times > 1 else ""))
+        states = self._states()
+        states.widgets.append(told(self.app, name, value))
+        self._send(states, times)
 
     def look_at(self, source: str) -> None:
         """Another recording."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from app.conftest import Open, box
+from specviz import events as ev
 from specviz.cost.exit_replay import ExitKnobs
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
@@ -308,23 +309,23 @@ def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("show", "charts"), [("this round", 6), ("the run", 4), ("other settings", 5)])
+@pytest.mark.parametrize(("show", "charts"), [("this round", 5), ("the run", 3), ("other settings", 4)])
 def test_every_part_of_the_page_opens(show: str, charts: int, exit_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=exit_trace), "exits", at="r7", show=show)
+    at = open_page(Settings(replay=exit_trace), "early-exit", at="r7", show=show)
     assert not at.exception
-    assert len(at.get("plotly_chart")) == charts  # the time line among them
+    assert len(at.get("plotly_chart")) == charts
     assert all(chart.proto.alt for chart in at.get("plotly_chart"))
 
 
 def test_choosing_a_layer_moves_the_cell(exit_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=exit_trace), "exits", at="r7")
+    at = open_page(Settings(replay=exit_trace), "early-exit", at="r7")
     box(at, "layers-layer").set_value(2).run()
     assert not at.exception
     assert any("<h4>L2 × " in str(h.value) for h in at.get("html"))
 
 
 def test_a_slider_recomputes_the_rounds(exit_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=exit_trace), "exits", show="other settings")
+    at = open_page(Settings(replay=exit_trace), "early-exit", show="other settings")
     assert at.slider(key="try.tau").value == 0.75
     at.slider(key="try.tau").set_value(1.01).run()
     assert not at.exception
@@ -335,14 +336,14 @@ def test_a_slider_recomputes_the_rounds(exit_trace: Path, open_page: Open) -> No
 
 
 def test_the_address_sets_the_sliders(exit_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=exit_trace), "exits", **{"show": "other settings", "try.tau": "0.5"})
+    at = open_page(Settings(replay=exit_trace), "early-exit", **{"show": "other settings", "try.tau": "0.5"})
     assert not at.exception
     assert at.slider(key="try.tau").value == 0.5
     assert at.slider(key="try.alpha").value == 0.5
 
 
 def test_without_the_heads_answers_the_page_gives_the_command(unswept_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=unswept_trace), "exits", show="other settings")
+    at = open_page(Settings(replay=unswept_trace), "early-exit", show="other settings")
     assert not at.exception
     assert f"specviz whatif {unswept_trace} --sweep specbound --write" in at.code[0].value
     assert at.button(key="sweep").label == "Ask the heads now"
@@ -351,7 +352,7 @@ def test_without_the_heads_answers_the_page_gives_the_command(unswept_trace: Pat
 def test_a_run_without_exits_gives_the_reason(tmp_path: Path, open_page: Open) -> None:
     path = write_trace(tmp_path / "chain", make_events())
     for show in ("this round", "the run"):
-        at = open_page(Settings(replay=path), "exits", show=show)
+        at = open_page(Settings(replay=path), "early-exit", show=show)
         assert not at.exception
         assert "does not draft with the target's own layers" in at.info[0].value.replace("\\", "")
 
@@ -394,8 +395,12 @@ def test_a_sweep_that_fails_says_why_and_one_that_ends_gives_its_trace(tmp_path:
     assert len(read_events(good.result)) == len(read_events(exit_trace))
 
 
-def test_a_text_that_depends_on_the_draft_is_refused_with_the_reason(chain_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=chain_trace), "exits", show="other settings")
+def test_a_text_that_depends_on_the_draft_is_refused_with_the_reason(tmp_path: Path, open_page: Open) -> None:
+    header, *rest = exit_events()
+    assert isinstance(header, ev.Header)
+    header.keeps_tokens, header.sampling = False, {**header.sampling, "temperature": 0.7}
+    path = write_trace(tmp_path / "sampled", [header, *rest])
+    at = open_page(Settings(replay=path), "early-exit", show="other settings")
     assert not at.exception
     assert "the text depends on what was drafted" in at.info[0].value.replace("\\", "")
     assert not [b for b in at.button if b.key == "sweep"]

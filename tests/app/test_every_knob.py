@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app import onstage
 from app.conftest import Open
 from app.fakes import fake_settings, until
 from specviz.commands import Start
@@ -77,7 +78,7 @@ def test_every_knob_of_a_method_is_moved_and_handed_over(
         widget.set_value("7" if spec.kind == "texts" else moved[spec.name])
     asked: list[Start] = []
     monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
-    at.button(key="start").click().run()
+    onstage.tell(at, "say", "def f(")
     assert not at.exception
     assert [error.value for error in at.error] == []
     (start,) = asked

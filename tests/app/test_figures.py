@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from specviz.runlog.fold import fold
-from specviz.runlog.rounds import RoundPoint
 from specviz.trace import read_events
 from specviz.view import Frame, Player
 from specviz.view.blocks import series_plot
@@ -19,10 +18,9 @@ from specviz.view.stage import page as painted
 from specviz.view.words.numbers import number
 from specviz.view.words.palette import STYLES, glyph
 from specviz_app.figures.blocks import fig_plot
-from specviz_app.figures.timeline import MOST_BARS, fig_stretches, fig_timeline, stretch, window
 from specviz_app.figures.tree import fig_pq, fig_residual, fig_tests, tree_rows
 from specviz_app.launcher import GROUNDS
-from specviz_app.ui.viewer import FILTERS, Viewer
+from specviz_app.ui.viewer import Viewer
 from support.traces import make_events
 
 
@@ -65,7 +63,7 @@ def _json(figure: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def moments() -> list[Frame]:
     viewer = _viewer(shape="tree", temperature=0.7)
-    viewer.rejection(1)
+    assert viewer.player.next_rejection()
     return viewer.moments()
 
 
@@ -85,7 +83,7 @@ def test_tokens_are_never_markup() -> None:
 
 def test_the_band_of_a_test_is_where_u_keeps_the_token() -> None:
     viewer = _viewer(temperature=0.8, new_tokens=20)
-    viewer.rejection(1)
+    assert viewer.player.next_rejection()
     tested = [n for n in viewer.frame.tree.nodes if n.values.u is not None and n.values.thr is not None]
     spec = _json(fig_tests(viewer.frame.tree.nodes))
     bands, marks = spec["data"][:-1], spec["data"][-1]
@@ -135,16 +133,6 @@ def test_stages_and_marks_say_their_words() -> None:
     assert [name[0] for name in names] == [glyph(curve.mark) for curve in found.marks.curves]
 
 
-def test_the_time_line_marks_rejections_and_fades_what_the_filter_leaves_out() -> None:
-    viewer = _viewer(temperature=0.8, new_tokens=40)
-    points = viewer.frame.timeline.points
-    matching = viewer.matching(FILTERS[1])
-    drawn = _json(fig_timeline(points, 0, matching))["data"][0]
-    assert drawn["y"] == [p.n_emitted for p in points]
-    assert [o == 1.0 for o in drawn["marker"]["opacity"]] == [p.rejected for p in points]
-    assert drawn["marker"]["line"]["width"][0] > 0
-
-
 def test_the_residual_shows_what_was_drawn() -> None:
     entries = (ResidualEntry("▁rug", 0.8, ".80", True, False), ResidualEntry("▁sofa", 0.2, ".20", False, True))
     drawn = _json(fig_residual(Residual("Residual", entries)))
@@ -156,10 +144,7 @@ def test_figures_know_no_streamlit(tmp_path: Path) -> None:
     import subprocess
     import sys
 
-    code = (
-        "import sys, specviz_app.figures.timeline, specviz_app.figures.tree, specviz_app.figures.tree;"
-        "sys.exit('streamlit' in sys.modules)"
-    )
+    code = "import sys, specviz_app.figures.blocks, specviz_app.figures.tree;sys.exit('streamlit' in sys.modules)"
     roots = [str(Path(__file__).parents[2] / name) for name in ("", "app")]
     words = [sys.executable, "-c", f"import sys; sys.path[:0]={roots}\n{code}"]
     done = subprocess.run(words, cwd=tmp_path, check=False)
@@ -202,22 +187,3 @@ def _through(ink: str, under: str, share: float) -> str:
     """A colour that covers so much of what is under it."""
     mixed = (round(share * int(ink[k : k + 2], 16) + (1 - share) * int(under[k : k + 2], 16)) for k in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in mixed)
-
-
-def test_a_long_run_is_drawn_around_the_cursor_and_as_a_whole_in_stretches() -> None:
-    points = [
-        RoundPoint(i, 0, i + 1, n_emitted=1 + i % 3, n_accepted=i % 3, n_drafted=4, rejected=i % 2 == 0)
-        for i in range(MOST_BARS + 600)
-    ]
-    near = window(len(points), 700)
-    assert 700 in near
-    assert len(near) <= MOST_BARS
-    assert window(MOST_BARS, 7) == range(MOST_BARS), "what can be seen one by one is"
-    assert [window(len(points), at)[0] for at in (0, len(points) - 1)] == [0, len(points) - len(near)]
-    each, passing = stretch(len(points)), {701, 702}
-    bar = _json(fig_stretches(points, 700, passing))["data"][0]
-    framed = [k for k, width in enumerate(bar["marker"]["line"]["width"]) if width]
-    assert framed == [700 // each]
-    assert [k for k, shade in enumerate(bar["marker"]["opacity"]) if shade == 1] == sorted({i // each for i in passing})
-    assert sum(y * n for y, n in zip(bar["y"], bar["width"], strict=True)) == sum(p.n_emitted or 0 for p in points)
-    assert bar["customdata"] == list(range(0, len(points), each))

@@ -33,46 +33,50 @@ def _one_line(app: AppTest) -> str:
 
 @pytest.fixture
 def tab(open_page: Open) -> Tab:
-    found = Tab(open_page(Settings()))
-    found.open("rounds")
-    found.look_at("code-tree")
-    return found
+    opened = Tab(open_page(Settings(), at="r1"))
+    opened.look_at("code-tree")
+    opened.below("overview")
+    return opened
 
 
-def test_a_page_that_breaks_says_so_and_its_buttons_stay(
+def test_a_panel_that_breaks_says_so_and_the_picture_stays(
     tab: Tab, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("specviz_app.screens.rounds.explorer", _broken)
-        tab.press("go-round ▶")
+        patched.setattr("specviz_app.screens.overview.show", _broken)
+        tab.go("r2")
         assert "ValueError: a *bug* of ours" in _one_line(tab.app)
         said = capfd.readouterr().err
         assert "Traceback" in said
-        assert "specviz_app.screens.rounds.page" in said
-    tab.press("go-round ▶")
+        assert "specviz_app.screens.overview._body" in said
+        assert tab.app.get("bidi_component")
+    tab.go("r3")
     assert not tab.app.error
     assert str(tab.app.query_params["at"]).strip("[]'").startswith("r3")
 
 
-def test_a_button_that_breaks_is_told_once_and_the_page_is_made(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_breaks_says_so_and_the_runs_stay(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(Viewer, "move", _broken)
-        tab.press("go-round ▶")
+        patched.setattr("specviz_app.screens.compare.state.known", _broken)
+        tab.open("compare")
         assert "ValueError: a *bug* of ours" in _one_line(tab.app)
-        assert tab.app.get("plotly_chart")
-    tab.press("go-round ▶")
+    tab.open("stage")
     assert not tab.app.error
 
 
-def test_a_part_that_is_made_by_itself_breaks_alone(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specviz_app.screens.overview.show", _broken)
-    tab.open("overview")
-    assert "ValueError" in _one_line(tab.app)
+def test_a_move_that_breaks_is_told_once_and_the_page_is_made(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Viewer, "go", _broken)
+        tab.go("r2")
+        assert "ValueError: a *bug* of ours" in _one_line(tab.app)
+        assert tab.app.get("plotly_chart")
+    tab.go("r3")
+    assert not tab.app.error
 
 
 def test_the_list_of_runs_may_break_and_the_page_is_there(tab: Tab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("specviz_app.ui.run_bar.take_wanted", _broken)
-    tab.open("lanes")
+    tab.below("lanes")
     assert not tab.app.exception
     assert tab.app.get("plotly_chart")
 

@@ -1,10 +1,11 @@
-"""The page Live before and between models: what is offered, what a choice leaves alone, what a switch keeps."""
+"""The live stage before and between models: what is offered, what a choice leaves alone, what a switch keeps."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from app import onstage
 from app.conftest import Open
 from app.fakes import fake_settings, until
 from specviz.commands import Start
@@ -42,10 +43,11 @@ def test_what_is_here_is_offered_first_and_choosing_loads_nothing(
     assert at.selectbox(key="target").value == "mine"
     assert "embedded pair" in at.selectbox(key="target").options
     assert at.selectbox(key="draft of mine").options[0] == "small"
-    assert at.chat_input(key="message").placeholder == "Message to mine"
+    manner = onstage.handed(at)["manner"]
+    assert (manner["talks"], manner["able"], manner["placeholder"]) == (True, True, "Message to mine")
     at.selectbox(key="target").select("").run()
     assert not at.exception
-    assert not at.chat_input, "the pair that comes along goes on with texts"
+    assert not onstage.handed(at)["manner"]["talks"], "the pair that comes along goes on with texts"
     assert not core.has_core
     at.button(key="load").click().run()
     assert core.models == ModelNames()
@@ -61,7 +63,7 @@ def test_a_known_model_that_is_not_here_comes_with_the_command_that_gets_it(open
     assert "is not here yet" in _plain(at)
     assert at.code[0].value == f"specviz models get {name}"
     assert at.button(key="load").disabled
-    assert at.chat_input(key="message").disabled
+    assert not onstage.handed(at)["manner"]["able"]
 
 
 def test_a_folder_that_was_named_goes_to_the_core_as_it_is(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

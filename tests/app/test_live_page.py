@@ -1,4 +1,4 @@
-"""The page Live over a scripted core: loading, failing, starting, holding, and knobs that are requested and applied."""
+"""The live stage over a scripted core: loading, failing, starting, holding, knobs requested and applied."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from app import onstage
 from app.conftest import Open
 from app.fakes import fake_settings, until
 from specviz import events as ev
@@ -46,11 +47,10 @@ def test_the_switch_for_messages_begins_as_the_model_is(manner: str, on: bool, o
     until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert at.toggle(key="chat").value is on
-    assert bool(at.chat_input) is on
-    assert bool([box for box in at.text_area if box.key == "prompt"]) is not on
+    assert onstage.handed(at)["manner"]["talks"] is on
     at.toggle(key="chat").set_value(not on).run()
     assert not at.exception
-    assert bool(at.chat_input) is not on
+    assert onstage.handed(at)["manner"]["talks"] is not on
 
 
 def test_there_is_no_chat_switch_without_a_template(open_page: Open) -> None:
@@ -77,12 +77,11 @@ def test_start_hands_over_prompt_method_and_knobs(open_page: Open, monkeypatch: 
     until(lambda: core.catalogue, "no catalogue")
     at.run()
     assert not at.exception
-    at.text_area(key="prompt").set_value("def f(")
     at.slider(key="draft.gamma").set_value(7)
     at.selectbox(key="pace").set_value("held: step by hand")
     asked: list[Start] = []
     monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
-    at.button(key="start").click().run()
+    onstage.tell(at, "say", "def f(")
     assert not at.exception
     assert not at.error
     assert [(s.prompt, s.method, s.verifier, s.knobs, s.paused) for s in asked] == [
@@ -90,15 +89,14 @@ def test_start_hands_over_prompt_method_and_knobs(open_page: Open, monkeypatch: 
     ]
 
 
-def test_an_empty_prompt_is_refused_in_words(open_page: Open) -> None:
+def test_a_text_of_spaces_begins_nothing(open_page: Open) -> None:
     at = open_page(fake_settings(live=True))
     core = current().core
     core.load()
     until(lambda: core.catalogue, "no catalogue")
     at.run()
-    at.text_area(key="prompt").set_value("")
-    at.button(key="start").click().run()
-    assert "prompt is empty" in at.error[0].value
+    onstage.tell(at, "say", "  ")
+    assert not at.exception
     assert not core.has_run
 
 
@@ -262,7 +260,7 @@ def test_another_prompt_ends_the_run_in_hand_first(core: ServedRun) -> None:
 
 
 def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(open_page: Open) -> None:
-    """The list has it last, the page says what is missing; pressing Start leaves the run in hand alone."""
+    """The list has it last, the page says what is missing; a text leaves the run in hand alone."""
     page = open_page(fake_settings(live=True))
     core = current().core
     core.load()
@@ -276,8 +274,11 @@ def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(op
     page.run()
     assert page.selectbox(key="method").options[-1] == "medusa (not here)"
     page.selectbox(key="method").select("medusa").run()
-    assert any("specviz train medusa" in each.value for each in page.caption)
-    page.button(key="start").click().run()
+    manner = onstage.handed(page)["manner"]
+    assert "specviz train medusa" in manner["command"]
+    assert "medusa cannot run here" in manner["why"]
+    assert not manner["able"]
+    onstage.tell(page, "say", "a tab that knew no better")
     assert not page.exception
     assert any("medusa cannot run here" in each.value for each in page.error)
     assert core.running

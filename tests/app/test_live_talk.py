@@ -1,23 +1,25 @@
-"""The page Live as a conversation over a scripted core: asked, answered, asked again, stopped, refused, lost."""
+"""The live stage as a conversation over a scripted core: asked, answered, asked again, stopped, refused, lost."""
 
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
+from app import onstage
 from app.conftest import Open
 from app.fakes import FAKE, fake_settings, until
 from specviz.commands import Stop
 from specviz.local_models.found import LocalModel
 from specviz.sources import Worker
 from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz.text import running
 from specviz_app.screens import live_models
 from specviz_app.server.core import ServedRun, Settings
-from specviz_app.server.live_rounds import LiveRounds, run_key
+from specviz_app.server.live_rounds import LiveRounds, conversation, run_key
 from specviz_app.server.server import current
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def _opened(open_page: Open, *manner: str, pause: str = "0.01") -> "tuple[AppTes
 
 
 def _send(at: "AppTest", message: str) -> None:
-    at.chat_input(key="message").set_value(message).run()
+    onstage.tell(at, "say", message)
     assert not at.exception
 
 
@@ -47,42 +49,43 @@ def _answered(core: ServedRun, n: int) -> None:
     until(lambda: len(core.talk.spoken) == 2 * n and not core.running, f"no answer {n}")
 
 
-def _said(at: "AppTest") -> list[tuple[str, str]]:
-    """Who said what above the newest answer, as the page shows it."""
-    turns = [(turn.name, each.body) for turn in at.chat_message for each in turn.get("html")]
-    return [(name, body.split(">", 1)[1].removesuffix("</div>")) for name, body in turns if "sv-turn" in body]
+def _said(core: ServedRun) -> list[tuple[str, str]]:
+    """Who said what above the newest answer, then what waits below it, as the stage fetches it."""
+    talk = msgspec.json.decode(conversation(core))
+    below = [("user", talk["below"])] if talk["below"] else []
+    return [(turn["role"], turn["text"]) for turn in talk["above"]] + below
 
 
-def _frame() -> dict[str, object]:
-    found: dict[str, object] = msgspec.json.decode(current().frame()[1])
+def _frame() -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(current().frame()[1])
     return found
 
 
 def test_a_conversation_goes_on_with_what_was_said(open_page: Open) -> None:
     at, core = _opened(open_page)
     _send(at, "why?")
-    assert _said(at) == [("user", "why?")]
+    assert _said(core) == [("user", "why?")]
     _answered(core, 1)
     assert _frame()["answers"] is True
     first = core.talk.spoken[1].text
     at.run()
-    assert _said(at) == [("user", "why?")], "the newest answer stands in the tree, not above it"
+    assert _said(core) == [("user", "why?")], "the newest answer stands in the tree, not above it"
     _send(at, "and then?")
-    assert [role for role, _ in _said(at)] == ["user", "assistant", "user"]
+    assert [role for role, _ in _said(core)] == ["user", "assistant", "user"]
     _answered(core, 2)
     assert core.started is not None
     assert [said.text for said in core.started.history] == ["why?", first]
     assert core.started.chat is True
 
 
-def test_an_example_is_one_press_away_and_goes_when_something_was_said(open_page: Open) -> None:
+def test_an_example_is_one_press_away(open_page: Open) -> None:
     at, core = _opened(open_page)
-    name, message = next(iter(CHAT_EXAMPLES.items()))
-    at.button(key=f"example-{name}").click().run()
+    examples = onstage.handed(at)["manner"]["examples"]
+    assert examples == CHAT_EXAMPLES
+    message = next(iter(examples.values()))
+    _send(at, message)
     _answered(core, 1)
-    at.run()
-    assert [body for _, body in _said(at)] == [message]
-    assert not [button for button in at.button if button.key == f"example-{name}"]
+    assert [body for _, body in _said(core)] == [message], "the stage offers examples while nothing was said"
 
 
 def test_stop_ends_the_answer_and_not_the_conversation(open_page: Open) -> None:
@@ -104,11 +107,11 @@ def test_a_message_in_the_middle_of_an_answer_ends_it(open_page: Open) -> None:
     at, core = _opened(open_page, pause="0.1")
     _send(at, "why?")
     until(lambda: core.talk.run and len(core.run.rounds) > 2, "no rounds")
-    before = _frame()["page"]
+    before = _frame()["said"]
     _send(at, "and then?")
     until(lambda: core.started and core.started.prompt == "and then?", "the second message is not handed over")
     assert core.talk.spoken[1].stopped
-    until(lambda: _frame()["page"] != before, "nobody tells the page")
+    until(lambda: _frame()["said"] != before, "nobody tells the page")
 
 
 def test_a_refused_message_is_told_in_a_line_and_goes_back_into_the_box(open_page: Open) -> None:
@@ -116,13 +119,10 @@ def test_a_refused_message_is_told_in_a_line_and_goes_back_into_the_box(open_pag
     _send(at, "why?")
     _answered(core, 1)
     _send(at, "this is too long")
-    if not at.error:
-        until(lambda: core.talk.unsent, "it is not refused")
-        at.run()
-    assert not at.exception
-    assert "no space is left" in at.error[0].value
-    assert at.chat_input(key="message").proto.value == "this is too long"
-    assert _said(at) == [("user", "why?")]
+    until(lambda: core.talk.unsent, "it is not refused")
+    assert any("no space is left" in words for words in _frame()["refusals"])
+    assert msgspec.json.decode(conversation(core))["unsent"] == "this is too long"
+    assert _said(core) == [("user", "why?")]
     _send(at, "shorter")
     _answered(core, 2)
 
@@ -142,7 +142,7 @@ def test_a_core_that_dies_loses_neither_conversation_nor_message(open_page: Open
     assert not at.exception
     assert any("is kept" in error.value for error in at.error)
     assert "SIGKILL" in at.code[0].value
-    assert ("user", "why?") in _said(at)
+    assert ("user", "why?") in _said(core)
     at.button(key="load").click().run()
     until(lambda: core.catalogue, "it does not come back")
     at.run()
@@ -157,10 +157,10 @@ def test_a_new_conversation_begins_with_nothing(open_page: Open) -> None:
     _send(at, "why?")
     _answered(core, 1)
     at.run()
-    at.button(key="new").click().run()
+    onstage.tell(at, "anew", True)
     assert not at.exception
-    assert _said(at) == []
-    assert [button for button in at.button if str(button.key).startswith("example-")]
+    assert _said(core) == []
+    assert not msgspec.json.decode(conversation(core))["shown"], "the examples are offered again"
     _send(at, "hello")
     _answered(core, 1)
     assert core.started is not None
@@ -196,14 +196,14 @@ def test_another_model_is_spoken_to_as_it_is_whatever_the_one_before_was(
     _answered(core, 1)
     at.run()
     at.toggle(key="chat").set_value(False).run()
-    assert not at.chat_input
+    assert not onstage.handed(at)["manner"]["talks"]
     at.selectbox(key="target").select("mine").run()
     at.button(key="load").click().run()
     until(lambda: core.catalogue, "no second catalogue")
     at.run()
     assert not at.exception
     assert at.toggle(key="chat").value is True
-    assert ("user", "why?") in _said(at)
+    assert ("user", "why?") in _said(core)
     _send(at, "and then?")
     _answered(core, 2)
     assert core.started is not None
@@ -218,7 +218,9 @@ def test_an_earlier_answer_leads_to_its_rounds(open_page: Open) -> None:
         _answered(core, n)
     at.run()
     run = core.talk.spoken[1].run
-    at.button(key=f"rounds-{run}").click().run()
+    names = [turn["run"] for turn in msgspec.json.decode(conversation(core))["above"]]
+    assert core.name_of(run) in names
+    onstage.tell(at, "look", core.name_of(run))
     assert not at.exception
     assert at.selectbox(key="src").value == core.name_of(run)
     assert core.name_of(run) in core.past
@@ -242,6 +244,6 @@ def test_what_was_said_is_text_and_nothing_else(text: str, open_page: Open) -> N
     _send(at, text)
     _answered(core, 1)
     at.run()
-    (shown,) = [body for _, body in _said(at)]
-    assert "<b>" not in shown
+    (shown,) = [body for _, body in _said(core)]
+    assert shown == running(text), "the stage sets it as text alone: a test in the browser sees no element made of it"
     assert "\x1b" not in shown

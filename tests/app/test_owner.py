@@ -16,6 +16,7 @@ from specviz_app.ui.parts import plain
 def test_where_only_this_machine_reaches_it_every_page_may(open_page: Open) -> None:
     at = open_page(fake_settings(), "live")
     at.button(key="load").click().run()
+    assert not at.exception
     assert current().core.loaded
 
 

@@ -6,17 +6,22 @@ import json
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
-from app.conftest import Open, box
+from app import onstage
+from app.conftest import Open
 from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.sources.bundled import FIRST, bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.panels.overview.build import overview
+from specviz_app.launcher import SCRIPT
 from specviz_app.server.core import Settings
-from specviz_app.ui.pages import Page, all_pages, register_page, unregister_page
+from specviz_app.server.server import current
+from specviz_app.ui.pages import Below, all_below, all_pages, moved, register_below, unregister_below
 from support.traces import make_events, write_trace
 
 
@@ -46,14 +51,16 @@ def test_every_plot_says_in_words_what_it_shows(chain_trace: Path, open_page: Op
         assert all(chart.proto.alt for chart in charts)
 
 
-def test_the_round_explorer_opens_at_the_first_round_and_steps(chain_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=chain_trace), "rounds")
+def test_the_panel_of_a_round_opens_at_the_first_and_goes_with_the_picture(chain_trace: Path, open_page: Open) -> None:
+    at = open_page(Settings(replay=chain_trace), "rounds", at="r1")
     assert not at.exception
-    assert _at(at) == "r1"
-    at.button(key="go-round ▶").click().run()
-    assert _at(at) == "r2"
-    at.button(key="go-◀ round").click().run()
-    assert _at(at) == "r1"
+    for place in ("r2", "r1"):
+        onstage.go(at, place)
+        assert _at(at) == place
+        player = Player(fold(read_events(chain_trace)), animate=False)
+        player.seek(place)
+        tested = [node for node in player.frame().tree.nodes if node.id >= 0 and node.values.u is not None]
+        assert at.get("plotly_chart")[0].proto.alt.startswith(f"{len(tested)} tests")
 
 
 def test_the_address_names_round_and_node(chain_trace: Path, open_page: Open) -> None:
@@ -62,8 +69,7 @@ def test_the_address_names_round_and_node(chain_trace: Path, open_page: Open) ->
     node = next(n for n in player.frame().tree.nodes if n.id >= 0)
     at = open_page(Settings(replay=chain_trace), "rounds", at=f"r3/n{node.id}")
     assert not at.exception
-    assert box(at, "round-node").value == node.id
-    assert any(f"n{node.id}" in str(h.value) for h in at.get("html"))
+    assert onstage.handed(at)["at"] == _at(at) == f"r3/n{node.id}"
 
 
 @pytest.mark.parametrize(
@@ -74,32 +80,6 @@ def test_a_bad_place_is_told_and_the_page_lives(place: str, words: str, chain_tr
     assert not at.exception
     assert words in at.warning[0].value.replace("\\", "")
     assert at.get("plotly_chart")
-
-
-def test_going_to_the_next_rejection_shows_a_rejected_node(chain_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=chain_trace), "rounds")
-    at.button(key="go-rejection ▶").click().run()
-    assert any("REJECTED" in str(h.value) for h in at.get("html"))
-    assert "/n" in _at(at)
-
-
-def test_the_filter_narrows_the_walk(chain_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=chain_trace), "rounds", rounds="with a rejection")
-    run = fold(read_events(chain_trace))
-    wanted = [record.r for record in run.rounds if record.rejected and record.index > 0]
-    at.button(key="go-round ▶").click().run()
-    assert _at(at).startswith(f"r{wanted[0]}")
-
-
-@pytest.mark.parametrize(("shown", "view"), [("everything", "none"), ("tested part", "losers"), ("as fits", "")])
-def test_the_tree_of_a_round_is_the_stage_s(shown: str, view: str, tree_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=tree_trace), "rounds", at="r2", tree=shown)
-    assert not at.exception
-    (picture,) = at.get("bidi_component")
-    assert picture.proto.component_name == "specviz_stage"
-    told = str(picture.proto).replace("\\", "")
-    assert '"at": "r2"' in told
-    assert f'"view": "{view}"' in told
 
 
 def test_the_trace_page_filters_records_by_kind_and_round(chain_trace: Path, open_page: Open) -> None:
@@ -116,7 +96,8 @@ def test_an_uploaded_trace_becomes_the_run_to_look_at(chain_trace: Path, tree_tr
     at.run()
     assert not at.exception
     assert at.selectbox(key="src").value == "mine.sv.jsonl.gz (upload)"
-    assert "draft · tree" in str(at.get("html")[0].value)
+    head = json.loads(current().stages.run(onstage.handed(at)["run"]).head())
+    assert "draft · tree" in head["title"]
 
 
 def test_a_broken_upload_is_told_with_line_and_reason(chain_trace: Path, open_page: Open) -> None:
@@ -154,7 +135,8 @@ def test_without_any_run_the_pages_say_what_to_do(open_page: Open, monkeypatch: 
     for page in ("overview", "rounds", "trace"):
         at = open_page(Settings(), page)
         assert not at.exception
-        assert "page Live" in at.info[0].value
+        assert not at.error
+        assert "view=stage" in onstage.handed(at)["events"], "the stage, to write to, is where a first run begins"
 
 
 def test_a_trace_that_went_away_is_told_and_the_app_lives(tmp_path: Path, chain_trace: Path, open_page: Open) -> None:
@@ -171,7 +153,7 @@ def test_a_link_to_a_run_that_is_not_here_says_so_until_another_is_chosen(name: 
     assert any(f"no run '{name}'" in words for words in said)
     assert any("upload" in words for words in said) is name.endswith("(upload)")
     assert not at.exception
-    at.button(key="go-round ▶").click().run()
+    onstage.go(at, "r2")
     assert at.warning
     at.selectbox(key="src").set_value("sums-draft").run()
     assert not at.warning
@@ -210,7 +192,7 @@ def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_pa
         if isinstance(event, ev.Node):
             event.text = "w" * 100_000
     path = write_trace(tmp_path / "long", events)
-    for page in ("rounds", "verification", "lanes", "ranks"):
+    for page in [panel.id for panel in all_below()]:
         at = open_page(Settings(replay=path), page, at="r2")
         assert not at.exception
         shown = [str(h.value) for h in at.get("html")] + [o for b in at.selectbox for o in b.options]
@@ -218,15 +200,46 @@ def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_pa
         assert not any("w" * 300 in words for words in shown), page
 
 
-def test_a_page_from_elsewhere_is_found_and_stands_in_its_place(open_page: Open) -> None:
-    toy = Page("toy", "Toy", "toys", 35, "a page of a test", lambda: None)
-    register_page(toy)
+def test_a_panel_from_elsewhere_is_found_and_stands_in_its_place(open_page: Open) -> None:
+    toy = Below("toy", "Toy", 35, lambda held, dark: st.caption("of a test"))
+    register_below(toy)
     try:
-        paths = [page.path for page in all_pages()]
-        assert paths[paths.index("rounds") + 1] == "toy"
-        at = open_page(Settings())
+        panels = [panel.id for panel in all_below()]
+        assert panels[panels.index("rounds") + 1] == "toy"
+        at = open_page(Settings(), "toy")
         assert not at.exception
-        assert "toy" in at.session_state["pages"]
+        assert "of a test" in [each.value for each in at.caption]
+        assert ["toy", "Toy", ""] in onstage.handed(at)["panels"]
     finally:
-        unregister_page("toy")
-    assert "toy" not in [page.path for page in all_pages()]
+        unregister_below("toy")
+    assert "toy" not in [panel.id for panel in all_below()]
+
+
+def test_there_are_three_pages_and_none_opens_empty(open_page: Open) -> None:
+    assert [page.title for page in all_pages()] == ["Stage", "Compare", "Servers"]
+
+
+@pytest.mark.parametrize("path", list(moved()))
+def test_a_former_address_leads_to_what_it_showed_with_all_that_was_asked(path: str, open_page: Open) -> None:
+    page, more = moved()[path]
+    open_page(Settings())
+    at = AppTest.from_file(str(SCRIPT))  # a tab that begins at this address
+    at.default_timeout = 60
+    at._page_hash = calc_hash(path)
+    for name, value in (("src", "code-specblock"), ("at", "r3"), ("show", "the run")):
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception
+    assert not at.error
+    asked = {name: value if isinstance(value, str) else value[0] for name, value in at.query_params.items()}
+    assert more.items() <= asked.items()
+    assert at.session_state["pages"][page]
+    assert asked["src"] == more.get("src", "code-specblock")
+    assert asked["at"] == "r3"
+    assert (asked.get("ranks.show") == "the run") is (path == "ranks")
+    if "panel" in more:
+        assert onstage.handed(at)["panel"] == more["panel"]
+    at._page_hash = calc_hash(path)  # the browser's way back
+    at.run()
+    assert not at.exception
+    assert not at.error

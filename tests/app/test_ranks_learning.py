@@ -72,14 +72,14 @@ def test_names_of_domains_are_never_markup() -> None:
 
 
 def test_the_page_shows_the_decision_after_the_query_on_screen(stream_trace: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=stream_trace), "ranks", at="q4/r1", show="learning")
+    at = open_page(Settings(replay=stream_trace), "learning", at="q4/r1")
     assert not at.exception
-    assert len(at.get("plotly_chart")) == 3  # the time line among them
+    assert len(at.get("plotly_chart")) == 2
     assert all(chart.proto.alt for chart in at.get("plotly_chart"))
     assert any("After query 4:" in str(h.value) for h in at.get("html"))
 
 
 def test_a_run_that_learns_nothing_says_how_one_would(tmp_path: Path, open_page: Open) -> None:
-    at = open_page(Settings(replay=write_trace(tmp_path / "still", rank_events())), "ranks", show="learning")
+    at = open_page(Settings(replay=write_trace(tmp_path / "still", rank_events())), "learning")
     assert not at.exception
     assert "specviz run --stream" in at.info[0].value.replace("\\", "")

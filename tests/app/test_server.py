@@ -51,7 +51,7 @@ def _frames(live: Served, n: int, last: str | None = None) -> list[tuple[int, di
 def test_a_stream_begins_with_a_whole_frame_and_numbers_grow(live: Served) -> None:
     (first, frame), *_ = _frames(live, 1)
     assert frame["seq"] == first
-    assert {"state", "now", "core", "page", "refusals", "notices"} <= set(frame)
+    assert {"state", "now", "core", "refusals", "notices"} <= set(frame)
     assert {"run", "points", "metrics", "knobs", "facts"} <= set(frame["now"])
 
 

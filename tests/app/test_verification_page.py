@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from app import onstage
 from app.conftest import Open, box
 from specviz.runlog.fold import fold
 from specviz.view import Frame, Options, Player
@@ -17,6 +19,7 @@ from specviz.view.words.palette import glyph
 from specviz_app.figures.blocks import fig_heat, fig_plot, heat_rows, table_rows
 from specviz_app.figures.verification import fig_scan, fig_stairs, scan_alt, scan_rows, stairs_rows
 from specviz_app.server.core import Settings
+from specviz_app.server.server import current
 from support.traces import make_events, write_trace
 from support.worked_trace import worked_events
 
@@ -196,7 +199,7 @@ def test_the_page_shows_the_scan_of_the_round_in_the_address(hsd_trace: Path, op
     at = open_page(Settings(replay=hsd_trace), "verification", at="r2")
     assert not at.exception
     assert any("Round 2 · γ=6 · rule hsd" in str(h.value) for h in at.get("html"))
-    assert len(at.get("plotly_chart")) == 8  # the time line and seven of its own
+    assert len(at.get("plotly_chart")) == 7
     assert all(chart.proto.alt for chart in at.get("plotly_chart"))
     assert list(at.dataframe[0].value[""])[:3] == ["r  joint p/q", "c  capped", "D+ │ D-"]
 
@@ -210,12 +213,13 @@ def test_choosing_a_position_moves_the_sentence_and_the_address(case_d: Path, op
     assert (place if isinstance(place, str) else place[0]) == "r37/n0"
 
 
-def test_rounds_are_walked_as_in_the_explorer(hsd_trace: Path, open_page: Open) -> None:
+def test_the_scan_goes_with_the_picture_above_it(hsd_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=hsd_trace), "verification")
-    at.button(key="go-round ▶").click().run()
+    onstage.go(at, "r2")
     assert not at.exception
     place = at.query_params["at"]
     assert (place if isinstance(place, str) else place[0]).startswith("r2")
+    assert any("Round 2 · " in str(h.value) for h in at.get("html"))
 
 
 @pytest.mark.parametrize(("name", "words"), [("tree_trace", "no sampled chain"), ("greedy", "nothing is drawn")])
@@ -235,6 +239,6 @@ def test_not_lossless_is_told_in_red_on_every_page(page: str, tmp_path: Path, op
     path = write_trace(tmp_path / "ref", worked_events("hsd_ref"))
     at = open_page(Settings(replay=path), page)
     assert not at.exception
-    badges = [str(h.value) for h in at.get("html") if "sv-badge" in str(h.value)]
-    assert badges
-    assert 'sv-badge broken">NOT LOSSLESS · TV 1/9 on the toy' in badges[0]
+    head = msgspec.json.decode(current().stages.run(onstage.handed(at)["run"]).head())
+    assert head["tone"] == "broken"
+    assert head["badge"].startswith("NOT LOSSLESS · TV 1/9 on the toy")

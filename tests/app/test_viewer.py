@@ -42,7 +42,7 @@ def test_who_looks_at_the_newest_round_goes_on_with_the_run() -> None:
         held.refresh()
     assert len(held.player.run.rounds) == 4
     assert held.player.cursor.index == held.newest == 3
-    held.move(-1)
+    held.seek(held.player.cursor.index - 1)
     held.refresh()
     assert held.player.cursor.index == 2
     held.seek(held.newest)

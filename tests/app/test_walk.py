@@ -1,7 +1,7 @@
-"""A walk over every page and every bundled trace: whatever is pressed, chosen, moved or clicked, no page falls over.
+"""A walk over every panel and every bundled trace: whatever is pressed, chosen, moved or clicked, none falls over.
 
-The steps are drawn, the same ones every time. Set SPECVIZ_WALK=N for N steps on each page of each trace in place of
-two, and SPECVIZ_WALK=all to walk every trace to its end on every page as well (half an hour).
+The steps are drawn, the same ones every time. Set SPECVIZ_WALK=N for N steps in each panel of each trace in place of
+two, and SPECVIZ_WALK=all to walk every trace to its end in every panel as well (half an hour).
 """
 
 import os
@@ -13,16 +13,17 @@ import pytest
 
 from app.conftest import Open
 from app.tab import Tab, a_point
-from specviz_app.server.core import Settings
+from specviz_app.server.core import Settings, place_name
 from specviz_app.ui import guard
+from specviz_app.ui.pages import all_below
+from specviz_app.ui.viewer import Viewer
 from support.recordings import RECORDINGS
 
-PAGES = ("overview", "rounds", "verification", "early-exit", "lanes", "ranks", "trace")
+PANELS = tuple(panel.id for panel in all_below())
 TRACES = tuple(RECORDINGS)
 _ASKED = os.environ.get("SPECVIZ_WALK", "")
 _TO_THE_END = _ASKED == "all"
 _STEPS = int(_ASKED) if _ASKED.isdecimal() else 2
-_FORWARD = "go-round ▶"
 _NOT_PRESSED = {"sweep"}  # starts a process that loads a model
 
 
@@ -44,7 +45,7 @@ def _fine(tab: Tab) -> None:
 
 
 def _something(tab: Tab, chance: random.Random) -> None:
-    """One thing that can be done on this page."""
+    """One thing that can be done in this panel."""
     chance.choice(_choices(tab, chance))()
     _fine(tab)
 
@@ -67,7 +68,7 @@ def _choices(tab: Tab, chance: random.Random) -> list[Callable[[], None]]:
     for element in tab.clickable:
         if point := a_point(element, chance):
             found.append(lambda element=element, point=point: tab.point(element, point))  # type: ignore[misc]
-    return found or [lambda: tab.open("rounds")]
+    return [*found, lambda: tab.tell("place", chance.choice(_rounds(tab)), chance.choice((1, 1, 2)))]
 
 
 def _value(widget: Any, chance: random.Random) -> Any:
@@ -79,18 +80,17 @@ def _value(widget: Any, chance: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("trace", TRACES)
-def test_every_page_of_every_bundled_trace_takes_whatever_is_done(trace: str, tab: Tab) -> None:
+def test_every_panel_of_every_bundled_trace_takes_whatever_is_done(trace: str, tab: Tab) -> None:
     chance = random.Random(f"walk {trace}")
-    tab.open("rounds")
     tab.look_at(trace)
     _fine(tab)
-    for page in chance.sample(PAGES, len(PAGES)):
-        tab.open(page)
+    for panel in chance.sample(PANELS, len(PANELS)):
+        tab.below(panel)
         _fine(tab)
         for _ in range(_STEPS):
             _something(tab, chance)
         if _TO_THE_END:
-            _to_the_end(tab, page)
+            _to_the_end(tab)
     other = chance.choice(TRACES)  # at whatever round and node the walk has come to
     tab.look_at(other)
     _fine(tab)
@@ -98,39 +98,42 @@ def test_every_page_of_every_bundled_trace_takes_whatever_is_done(trace: str, ta
     _fine(tab)
 
 
-def _to_the_end(tab: Tab, page: str) -> None:
-    if not any(button.key == _FORWARD for button in tab.app.button):
-        return
-    before = None
-    while (at := tab.app.query_params.get("at")) != before:
-        before = at
-        tab.press(_FORWARD)
+def _rounds(tab: Tab) -> list[str]:
+    """The places of all rounds, in their order."""
+    held: Viewer = tab.app.session_state["viewer"]
+    run = held.player.run
+    return [place_name(run, index, None) for index in range(len(run.rounds))]
+
+
+def _to_the_end(tab: Tab) -> None:
+    for place in _rounds(tab):
+        tab.go(place)
         _fine(tab)
 
 
-@pytest.mark.parametrize("page", ["rounds", "ranks"])
+@pytest.mark.parametrize("panel", ["rounds", "ranks"])
 @pytest.mark.parametrize("trace", ["code-draft", "code-specblock"])
-def test_a_recording_is_walked_to_its_end(trace: str, page: str, tab: Tab) -> None:
+def test_a_recording_is_walked_to_its_end(trace: str, panel: str, tab: Tab) -> None:
     """Where it fell first: the browser sent back the name of a node of the round before."""
-    tab.open(page)
     tab.look_at(trace)
-    _to_the_end(tab, page)
+    tab.below(panel)
+    _to_the_end(tab)
     assert len(tab.steps) > 10
 
 
-def test_two_presses_before_the_first_answer_are_two_rounds(tab: Tab) -> None:
-    tab.open("rounds")
+def test_a_place_that_is_told_thrice_before_the_first_answer_is_one_place(tab: Tab) -> None:
     tab.look_at("code-tree")
-    tab.press(_FORWARD, 3)
+    tab.below("rounds")
+    tab.tell("place", "r4", 3)
     _fine(tab)
     assert str(tab.app.query_params["at"]).strip("[]'").startswith("r4")
 
 
 def test_another_recording_in_the_middle_of_one(tab: Tab) -> None:
-    tab.open("rounds")
+    tab.below("rounds")
     for source in ("code-tree", "sums-draft", "code-specblock", "code-tree"):
         tab.look_at(source)
         _fine(tab)
-        for _ in range(3):
-            tab.press(_FORWARD)
+        for place in _rounds(tab)[1:4]:
+            tab.go(place)
             _fine(tab)

@@ -1,19 +1,26 @@
-"""The page Watch: a server by its counters, what is said where there is none, and a history that was kept."""
+"""The page Servers: one by its counters, a history that was kept, what was pasted, and the example until then."""
 
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.conftest import Open
 from app.fakes import until
 from specviz.cli import main
-from specviz.engines.watch.history import begin_history
+from specviz.engines.watch.history import begin_history, read_history
 from specviz.events import Counted
+from specviz.trace.bundled import assets
 from specviz_app.server.core import Settings
 from specviz_app.server.watching import WatchedServer
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
+
+SAMPLES = Path(__file__).parents[1] / "engines" / "samples"
 
 
 def _counted(k: int) -> Counted:
@@ -57,7 +64,7 @@ def address() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("page", ["watch", "stage", "overview"])
+@pytest.mark.parametrize("page", ["servers", "watch", "stage", "overview"])
 def test_a_history_is_shown_where_there_are_no_rounds(open_page: Open, history: Path, page: str) -> None:
     at = open_page(Settings(replay=history), page)
     assert not at.exception
@@ -76,7 +83,7 @@ def test_a_history_opens_in_the_terminal_with_the_same_numbers(
 
 
 def test_a_wrong_address_is_said_and_the_form_stays(open_page: Open, history: Path) -> None:
-    at = open_page(Settings(replay=history), "watch")
+    at = open_page(Settings(replay=history), "servers")
     at.text_input(key="watch-url").set_value("ftp://x")
     next(each for each in at.button if each.label == "Watch").click().run()
     assert not at.exception
@@ -92,3 +99,51 @@ def test_a_server_is_looked_at_beside_the_page_until_it_is_closed(address: str) 
     until(lambda: nobody.problem is not None, "nothing is said")
     assert nobody.picture is None
     nobody.close()
+
+
+def test_an_example_plays_until_something_is_given(open_page: Open) -> None:
+    at = open_page(Settings(), "servers")
+    assert not at.exception
+    first = {metric.label: metric.value for metric in at.metric}
+    assert int(first["rounds"].replace(",", "")) > 0
+    assert at.get("plotly_chart")
+    at.session_state["example-began"] -= 1000.0
+    at.run()
+    last = {metric.label: metric.value for metric in at.metric}
+    whole = read_history(assets("histories") / "example.sv.jsonl.gz")[-1]
+    assert last["rounds"] == f"{whole.n_rounds:,}"
+
+
+def _paste(at: "AppTest", text: str) -> None:
+    at.text_area(key="pasted").set_value(text)
+    at.button(key="read-pasted").click().run()
+    assert not at.exception
+
+
+def test_a_pasted_log_is_read_and_what_was_read_is_said(open_page: Open) -> None:
+    at = open_page(Settings(), "servers")
+    log = (SAMPLES / "vllm.txt").read_text("utf-8")
+    _paste(at, f"It is slow, see below:\n```\n{log}```\n")
+    assert at.selectbox(key="src").value.startswith("pasted")
+    assert any("vLLM" in each.value and "read" in each.value for each in at.caption)
+    shown = {metric.label: metric.value for metric in at.metric}
+    assert shown["drafted"] != "—"
+    at.selectbox(key="src").set_value("code-draft").run()
+    assert not any("vLLM" in each.value and "read" in each.value for each in at.caption)
+
+
+def test_a_text_that_holds_nothing_is_refused_in_a_line_and_stays(open_page: Open) -> None:
+    at = open_page(Settings(), "servers")
+    _paste(at, "it is slow")
+    assert ["pasted is none of the files that are read" in each.value for each in at.error] == [True]
+    assert at.text_area(key="pasted").value == "it is slow"
+    assert at.selectbox(key="src").value == "code-draft"
+
+
+def test_a_log_may_be_dropped_where_traces_are(open_page: Open) -> None:
+    at = open_page(Settings(), "stage")
+    at.file_uploader(key="upload").upload("server.log", (SAMPLES / "vllm.txt").read_bytes())
+    at.run()
+    assert not at.exception
+    assert at.selectbox(key="src").value.startswith("server")
+    assert at.metric, "the stage shows the counts"

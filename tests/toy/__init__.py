@@ -1,4 +1,4 @@
-"""An extension as its author would write it: method, record, metric, panel, pane and page, in a folder of its own.
+"""A method of another package, as `specviz.methods` would load it: its knobs, drafter and page.
 
 `bring` makes them known, `take_back` forgets them. Only `drafter` needs torch, and nothing imports it here.
 """
@@ -8,7 +8,7 @@ from specviz.view import panels
 from specviz_app.ui import pages
 from specviz_tui.common import pane as panes
 from toy.metric import declare
-from toy.page import PAGE
+from toy.page import PANEL
 from toy.pane import GuessPane
 from toy.panel import GuessPanel
 from toy.record import Guess
@@ -22,7 +22,7 @@ def bring() -> None:
     declare()
     panels.register(GuessPanel)
     panes.register(GuessPane)
-    pages.register_page(PAGE)
+    pages.register_below(PANEL)
 
 
 def take_back() -> None:
@@ -32,4 +32,4 @@ def take_back() -> None:
     metrics.unregister("guessed_right")
     panels.unregister(GuessPanel.id)
     panes.unregister(GuessPane.PANEL.id)
-    pages.unregister_page(PAGE.path)
+    pages.unregister_below(PANEL.id)

@@ -1,20 +1,17 @@
-"""The page: the same panel in the browser."""
+"""The panel in the browser, below the stage."""
 
 import streamlit as st
 
-from specviz_app.ui import around, parts
-from specviz_app.ui.pages import Page
+from specviz_app.ui.pages import Below, lacks
 from specviz_app.ui.viewer import Viewer
 from toy.panel import GuessPanel
 
 
 def body(held: Viewer, dark: bool) -> None:
     """A line a round, as far as the cursor stands."""
-    found = GuessPanel.of(held.moments()[-1])
-    if found is not None:
-        if found.missing is not None:
-            st.info(parts.plain(found.missing))
-        st.dataframe([{"guessed": n, "kept": kept} for n, kept in found.pairs])
+    model = GuessPanel.of(held.moments()[-1])
+    if model is not None:
+        st.dataframe([{"guessed": n, "kept": kept} for n, kept in model.pairs])
 
 
-PAGE = Page("guess", "Guess", "casino", 35, "what was thought beforehand", around.about_a_run(body, "guess"))
+PANEL = Below("guess", "Guess", 35, body, ("guess",), lacks(GuessPanel), GuessPanel)

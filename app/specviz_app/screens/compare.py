@@ -373,5 +373,5 @@ PAGE = Page(
     65,
     "several recorded runs side by side",
     page,
-    below=(Below("compare", "Compare", _below),),
 )
+PANELS = (Below("compare", "Compare", 65, _below),)

@@ -15,7 +15,7 @@ from specviz_app.figures import exits_run as of_run
 from specviz_app.figures import lanes as of_lanes
 from specviz_app.screens import exits_replay
 from specviz_app.ui import around, closed, parts, state
-from specviz_app.ui.pages import Below, Page, lacks
+from specviz_app.ui.pages import Below, lacks
 from specviz_app.ui.viewer import Viewer
 
 _CROWDED = 25  # columns of the map for which a phone is too narrow
@@ -24,7 +24,6 @@ _PARTS = ("this round", "the run", "other settings")
 
 def _body(held: Viewer, dark: bool) -> None:
     frame = held.frame
-    parts.run_header(frame.run, len(held.player.run.rounds))
     shown = around.part(_PARTS)
     if shown == _PARTS[2]:
         exits_replay.section(held)
@@ -244,12 +243,4 @@ def _lacks(frame: Frame) -> str:
     return "" if _looked(frame) else lacks(ExitsPanel)(frame)
 
 
-PAGE = Page(
-    "early-exit",
-    "Early exit",
-    "exit_to_app",
-    50,
-    "where rows stopped in the layers, what it cost, and other settings on the same text",
-    around.about_a_run(_body, "exits", "lanes"),
-    below=(Below("early-exit", "Early exit", _body, ("exits", "lanes"), _lacks, ExitsPanel),),
-)
+PANELS = (Below("early-exit", "Early exit", 50, _body, ("exits", "lanes"), _lacks, ExitsPanel),)

@@ -10,7 +10,7 @@ from specviz.view.words.numbers import percent
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import lanes as draw
 from specviz_app.ui import around, blocks, closed, parts, state
-from specviz_app.ui.pages import Below, Page, lacks
+from specviz_app.ui.pages import Below, lacks
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("lanes", "the round", "draft length")
@@ -36,7 +36,6 @@ def _body(held: Viewer, dark: bool) -> None:
     clock = _CLOCKS[named]
     held.options = LanesPanel.choose(held.options, clock=clock)
     frame = held.frame
-    parts.run_header(frame.run, len(held.player.run.rounds))
     found = LanesPanel.of(frame)
     if found is None:
         return
@@ -148,12 +147,4 @@ def _pay(found: LanesModel, dark: bool) -> None:
     blocks.show(found.pay, dark)
 
 
-PAGE = Page(
-    "lanes",
-    "Lanes",
-    "view_timeline",
-    60,
-    "who worked when, who waited, what was drafted for nothing, and which length would pay",
-    around.about_a_run(_body, "lanes"),
-    below=(Below("lanes", "Lanes", _body, ("lanes",), lacks(LanesPanel), LanesPanel),),
-)
+PANELS = (Below("lanes", "Lanes", 60, _body, ("lanes",), lacks(LanesPanel), LanesPanel),)

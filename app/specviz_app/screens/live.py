@@ -1,4 +1,4 @@
-"""Live: decode a prompt in the worker, with every setting it takes, and watch it on the stage."""
+"""The drawer of the live stage: models, method, pace, every setting of the next run, and many prompts in a row."""
 
 from collections import Counter
 from typing import Any
@@ -10,50 +10,35 @@ from specviz.commands import Prompt, Start
 from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz.names import LANES
-from specviz.sources.bundled import bundled_prompts
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.sources.talking_run import proposed
 from specviz_app.screens import live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
-from specviz_app.server.server import Server, current
+from specviz_app.server.server import Server
 from specviz_app.ui import ab, guard, knob_widgets, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own
-from specviz_app.ui.pages import Page
-from specviz_app.ui.tree import follow, whole_width
 
 PACES = ("watch every round", "full speed", "held: step by hand")
 _DEFAULT = "the method's own"
-_SOURCES = ("the prompt below", "all bundled prompts", "a file")
+_SOURCES = ("all bundled prompts", "a file")
 _PROMPTS_MB = 4
 
 
-def page() -> None:
-    whole_width()
-    server = current()
-    core = server.core
-    if not server.streams:
-        st.info("Live runs need the server's own routes: start the dashboard with `specviz web`.")
-        return
-    with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
-        picked = live_models.boxes(server)
-        method = method_box(core) if core.loaded and core.catalogue is not None else None
+def drawer(core: ServedRun, server: Server) -> tuple[PickedModels, MethodInfo | None]:
+    """The models and the method that are chosen; None until a core is there that says which methods it has."""
+    with st.popover("Model and settings", icon=":material/tune:", help="models, method, knobs of the next run"):
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            picked = live_models.boxes(server)
+            method = method_box(core) if core.loaded and core.catalogue is not None else None
+            if method is not None:
+                st.selectbox("Pace", PACES, key="pace", bind="query-params", width=178)
         if method is not None:
-            st.selectbox("Pace", PACES, key="pace", bind="query-params", width=178)
-        live_models.load_button(core, picked)
-        live_talk.new_button(core)
-    if core.loaded and core.catalogue is None:
-        guard.fragment(_wait, 0.5)(core)
-    if said := talks(core, picked):
-        live_talk.conversation(server, picked, making(core, method))
-    tell(core, picked, method)
-    if core.has_core and not said:
-        follow(server, core.dialogue().key)
-        if method is not None:
-            _start_form(server, core, method)
-    if method is not None:
-        _knobs(core, method, open=not said)
+            _settings(core, method)
+            _many(core, method)
+            _knobs(core, method)
+    return picked, method
 
 
 def tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> None:
@@ -63,12 +48,6 @@ def tell(core: ServedRun, picked: PickedModels, method: MethodInfo | None) -> No
         st.caption(f"{method.name} cannot run here. {parts.plain(method.missing.text)}")
     live_models.tell(core, picked)
     state.tell()
-
-
-def _wait(core: ServedRun) -> None:
-    """Until the worker's catalogue is there, or it has gone."""
-    if core.catalogue is not None or core.failed is not None:
-        st.rerun()
 
 
 def method_box(core: ServedRun) -> MethodInfo:
@@ -121,40 +100,8 @@ def making(core: ServedRun, method: MethodInfo | None) -> live_talk.Making:
     return live_talk.start_before_loading if method is None else lambda: _asked(core, method)
 
 
-def _start_form(server: Server, core: ServedRun, method: MethodInfo) -> None:
-    """The prompt and the button, for texts that are gone on with."""
-    start = server.settings.start
-    _example()
-    if "prompt" not in st.session_state:
-        st.session_state["prompt"] = (start.prompt if start else "") or next(iter(bundled_prompts().values()), "")
-    many = _many()
-    st.text_area("Prompt", key="prompt", height=110, on_change="ignore", disabled=bool(many))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.button("Start", type="primary", on_click=guard.obeyed(_start), args=(core, method, many), key="start")
-        if core.has_run:
-            st.page_link(
-                st.session_state["pages"]["rounds"],
-                label="Open in the round explorer",
-                icon=":material/account_tree:",
-                query_params={state.SRC: LIVE},
-            )
-
-
-def _example() -> None:
-    def taken() -> None:
-        name = st.session_state.get("example")
-        if name in bundled_prompts():
-            st.session_state["prompt"] = bundled_prompts()[name]
-
-    names = list(bundled_prompts())
-    if names:
-        st.selectbox(
-            "Example", names, index=None, key="example", placeholder="a bundled prompt", on_change=guard.obeyed(taken)
-        )
-
-
-def _many() -> list[Prompt]:
-    """The prompts of a stream; none for the one prompt of the form. What is wrong with a file is said."""
+def _many(core: ServedRun, method: MethodInfo) -> None:
+    """The prompts of a stream, and the button that decodes them. What is wrong with a file is said."""
     with st.expander("Many prompts, one after another", key="many", on_change="rerun"):
         source = st.selectbox(
             "Decode",
@@ -168,37 +115,36 @@ def _many() -> list[Prompt]:
             type=["jsonl"],
             key="stream-file",
             max_upload_size=_PROMPTS_MB,
-            disabled=source != _SOURCES[2],
+            disabled=source != _SOURCES[1],
             help="one JSON object a line: prompt, and domain if you like",
         )
         try:
-            found = load_prompts(None) if source == _SOURCES[1] else None
-            if source == _SOURCES[2] and given is not None:
-                found = parse_prompts(given.getvalue(), given.name, given.name.removesuffix(".jsonl"))
+            prompts = load_prompts(None) if source == _SOURCES[0] else None
+            if source == _SOURCES[1] and given is not None:
+                prompts = parse_prompts(given.getvalue(), given.name, given.name.removesuffix(".jsonl"))
         except SpecvizError as error:
             st.error(parts.plain(str(error)))
-            return []
-        if found is None:
-            return []
-        kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(found.domains).items())
-        parts.say(f"{len(found.texts)} prompts: {kinds}.")
-    return list(found.stream)
+            return
+        if prompts is None:
+            return
+        kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(prompts.domains).items())
+        parts.say(f"{len(prompts.texts)} prompts: {kinds}.")
+        stream = list(prompts.stream)
+        st.button(
+            "Decode them", type="primary", on_click=guard.obeyed(_start), args=(core, method, stream), key="start"
+        )
 
 
-def _start(core: ServedRun, method: MethodInfo, many: list[Prompt]) -> None:
-    """Hand the prompt over, or all of a stream, with every knob as it is set."""
-    held = st.session_state
-    prompt = held.get("prompt") or ""
+def _start(core: ServedRun, method: MethodInfo, stream: list[Prompt]) -> None:
+    """Hand all prompts of a stream over, with every knob as it is set."""
     try:
         must_own()
-        if not prompt and not many:
-            raise SpecvizError("The prompt is empty; decoding needs at least one token to start from.")
         start, paced = _asked(core, method)
-        core.start(replace(start, prompt="" if many else prompt, stream=many), paced=paced)
-        held[state.SRC] = LIVE
+        core.start(replace(start, stream=stream), paced=paced)
+        st.session_state[state.SRC] = LIVE
         st.query_params.pop(state.AT, None)
     except SpecvizError as error:
-        held[live_models.PROBLEM] = str(error)
+        st.session_state[live_models.PROBLEM] = str(error)
 
 
 def _asked(core: ServedRun, method: MethodInfo) -> tuple[Start, bool]:
@@ -225,15 +171,14 @@ def _given(method: MethodInfo) -> dict[str, Any]:
     return {name: value for name, value in knob_widgets.chosen(method).items() if value != plain[name]}
 
 
-def _knobs(core: ServedRun, method: MethodInfo, open: bool) -> None:
+def _knobs(core: ServedRun, method: MethodInfo) -> None:
     """Every knob of the method, and the button that asks a running run for those that were moved."""
     start = core.settings.start
     given = start.knobs if start is not None and start.method == method.name else {}
     running, asked = core.asked()
     if running == method.name:
         knob_widgets.follow(method, asked)
-    with st.expander(f"Knobs of {method.name}", expanded=open):
-        _settings(core, method)
+    with st.expander(f"Knobs of {method.name}"):
         knob_widgets.knob_widgets(method, given)
         st.button(
             "Apply at the next round",
@@ -286,6 +231,3 @@ def _apply(core: ServedRun, method: MethodInfo) -> None:
         st.session_state["apply_said"] = f"Requested: {', '.join(moved)}." if moved else "Nothing was moved."
     except SpecvizError as error:
         st.session_state["apply_said"] = str(error)
-
-
-PAGE = Page("live", "Live", "play_circle", 10, "decode a prompt and watch it happen", page)

@@ -1,4 +1,4 @@
-"""On the page Live: which models. Choosing loads nothing; the button does, and so does a message."""
+"""In the drawer of the live stage: which models. Choosing loads nothing; the button does, and so does a message."""
 
 from dataclasses import dataclass
 

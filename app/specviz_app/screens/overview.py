@@ -9,44 +9,26 @@ from specviz.errors import SpecvizError
 from specviz.view.find.fields import HINT, NAMES
 from specviz.view.find.search import filter_for, first_matches
 from specviz.view.frame.judgement import RunJudgement
-from specviz.view.frame.run_header import of_whole_run, warning_groups
+from specviz.view.frame.run_header import warning_groups
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.overview.model import Overview
 from specviz.view.words.numbers import plural
 from specviz_app.server.core import place_name
-from specviz_app.server.server import current
-from specviz_app.ui import around, below, blocks, guard, parts, state
-from specviz_app.ui.library import LIVE
-from specviz_app.ui.pages import Below, Page, all_below
+from specviz_app.ui import below, blocks, guard, parts, state
+from specviz_app.ui.pages import Below, all_below
 from specviz_app.ui.viewer import Viewer
 
 _MOST_PLACES = 12  # rounds of one finding, or of one search, that are led to
 _FIND_S = 2.0  # that a search takes at most
 
 
-def page() -> None:
-    server = current()
-    growing = server.core.loaded and state.source_name(server) == LIVE
-    guard.fragment(_body, 1.0 if growing else None)()
-
-
-def _below(held: Viewer, dark: bool) -> None:
+def _body(held: Viewer, dark: bool) -> None:
     run = held.player.run
     show(held, state.once("overview", held, lambda: overview(run, held.player.builder.meter)), dark)
 
 
-def _body() -> None:
-    held = around.opened(PAGE.nothing)
-    if held is None:
-        return
-    _below(held, state.dark())
-    if held.reading:
-        around.watch(held)
-
-
 def show(held: Viewer, found: Overview, dark: bool) -> None:
-    run, frame = held.player.run, held.frame
-    parts.run_header(of_whole_run(frame.run, run), len(run.rounds))
+    frame = held.frame
     if found.judgement.card is not None:
         parts.run_card(found.judgement.card)
     _judgement(held, found.judgement)
@@ -108,13 +90,4 @@ def _places(held: Viewer, places: Sequence[tuple[str, str]], panel: str, key: st
             st.button(f"→ {label}", key=name, help="to this round", type="tertiary", on_click=guard.obeyed(lead))
 
 
-PAGE = Page(
-    "overview",
-    "Overview",
-    "bar_chart",
-    20,
-    "a run in numbers",
-    page,
-    nothing="Nothing to count yet. Choose a run at the top, or start one on the page Live.",
-    below=(Below("overview", "Overview", _below),),
-)
+PANELS = (Below("overview", "Overview", 20, _body),)

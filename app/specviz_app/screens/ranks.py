@@ -15,11 +15,11 @@ from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import ranks_run
 from specviz_app.ui import around, blocks, closed, parts
-from specviz_app.ui.pages import Below, Page, lacks
+from specviz_app.ui.pages import Below, lacks
 from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
 
-_PARTS = ("this round", "the run", "learning")
+_PARTS = ("this round", "the run")
 _SIGNS = (
     "b: the block that offered the node, s: its slot, #: its rank there, 1 the slot's best token; +: merged offers; "
     "◎: a block starts there."
@@ -27,23 +27,17 @@ _SIGNS = (
 _PLAIN_SIGNS = "#: rank among its parent's tokens, at this level or from that head."
 
 
-def _body(held: Viewer, dark: bool) -> None:
+def _ranks(held: Viewer, dark: bool) -> None:
     _shown(held, dark, around.part(_PARTS))
 
 
-def _ranks(held: Viewer, dark: bool) -> None:
-    """Below the stage, where learning has a tab of its own."""
-    _shown(held, dark, around.part(_PARTS[:-1]))
-
-
 def _learning(held: Viewer, dark: bool) -> None:
-    _shown(held, dark, _PARTS[-1])
+    _shown(held, dark, "learning")
 
 
 def _shown(held: Viewer, dark: bool, shown: str) -> None:
     held.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
     frame = held.frame
-    parts.run_header(frame.run, len(held.player.run.rounds))
     found = RanksPanel.of(frame)
     if found is None:
         return
@@ -55,7 +49,7 @@ def _shown(held: Viewer, dark: bool, shown: str) -> None:
     sections: dict[str, Callable[[Viewer, RanksModel, bool], None]] = {
         _PARTS[0]: _round,
         _PARTS[1]: ranks_run.section,
-        _PARTS[2]: learning_section,
+        "learning": learning_section,
     }
     sections[shown](held, found, dark)
 
@@ -180,17 +174,9 @@ def _line(e: ExpansionView) -> dict[str, object]:
     }
 
 
-PAGE = Page(
-    "ranks",
-    "Ranks",
-    "stairs",
-    70,
-    "why a drafted tree has its shape: predicted ranks, widths, blocks; learning while serving",
-    around.about_a_run(_body, "ranks", "learning"),
-    below=(
-        Below("ranks", "Ranks", _ranks, ("ranks",), lacks(RanksPanel), RanksPanel),
-        Below("learning", "Learning", _learning, ("ranks", "learning"), lacks(LearningPanel), LearningPanel),
-    ),
+PANELS = (
+    Below("ranks", "Ranks", 70, _ranks, ("ranks",), lacks(RanksPanel), RanksPanel),
+    Below("learning", "Learning", 75, _learning, ("ranks", "learning"), lacks(LearningPanel), LearningPanel),
 )
 
 

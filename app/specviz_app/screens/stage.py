@@ -97,6 +97,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
         "welcome": [] if named or together.mode() else first_minute.welcome(server, held.name),
         "panels": below.row(held),
         "panel": below.opened(),
+        "large": below.large(),
         **together.data(server, held.name),
     }
     on = {

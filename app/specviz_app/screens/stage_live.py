@@ -24,15 +24,14 @@ from specviz_app.ui.viewer import Viewer
 
 
 def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Callable[[], None]]) -> None:
-    """The row of choices, and the picture below it, which follows the core by itself.
+    """The drawer, and the picture, which follows the core by itself.
 
     `held`: this tab's view of the run, where a panel shows it; `moved`: what is due when somebody stayed at a place, or
     opened a panel.
     """
     core = server.core
-    with st.container(horizontal=True, vertical_alignment="bottom", key="beginning"):
-        picked = live_models.boxes(server)
-        method = live.method_box(core) if core.loaded and core.catalogue is not None else None
+    with st.container(horizontal=True, vertical_alignment="center", key="beginning"):
+        picked, method = live.drawer(core, server)
         live_models.load_button(core, picked)
     live.tell(core, picked, method)
     talks = live.talks(core, picked)
@@ -45,6 +44,7 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
         "manner": _manner(picked, method, talks, owns(server)),
         "panels": _panels(core, held),
         "panel": below.opened(),
+        "large": below.large(),
         **together.data(server, LIVE),
     }
     say = guard.obeyed(lambda: _said(key, core, picked, making, talks))

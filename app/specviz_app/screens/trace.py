@@ -7,13 +7,11 @@ import msgspec
 import pyarrow as pa
 import streamlit as st
 
-from specviz.errors import SpecvizError
 from specviz.events import NAMES, WIRE_RECORDS, Event, encode
 from specviz.sources.base import TraceFile
 from specviz.trace.line_index import LineIndex, line_of
 from specviz_app.server.server import Server, current
-from specviz_app.ui import around, parts, state
-from specviz_app.ui.pages import Below, Page
+from specviz_app.ui.pages import Below
 from specviz_app.ui.viewer import Viewer
 
 KIND, ROUND, FROM = "ev", "r", "from"
@@ -49,21 +47,11 @@ class KeptRecords:
 Records = LineIndex | KeptRecords
 
 
-def page() -> None:
-    try:
-        held = state.viewer(current())
-        _body(held, state.dark())
-        around.watch(held)
-    except (SpecvizError, OSError) as error:
-        st.error(parts.plain(str(error)))
-
-
 def _body(held: Viewer, dark: bool) -> None:
     found = _records_of(held, current())
     if not len(found):
-        st.info(PAGE.nothing)
+        st.info("No records yet.")
         return
-    parts.run_header(held.frame.run, len(held.player.run.rounds))
     records, schema, about = st.tabs(["Records", "Schema", "About"], key="trace-tabs", on_change="rerun")
     with records:
         if records.open:
@@ -181,13 +169,4 @@ def _about(held: Viewer) -> None:
         st.json(msgspec.to_builtins(end))
 
 
-PAGE = Page(
-    "trace",
-    "Trace",
-    "list_alt",
-    80,
-    "the records, their schema, the file",
-    page,
-    nothing="No records yet. Choose a run at the top, or start one on the page Live.",
-    below=(Below("trace", "Trace", _body),),
-)
+PANELS = (Below("trace", "Trace", 80, _body),)

@@ -8,14 +8,13 @@ from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, VerificationModel
 from specviz_app.figures import verification as draw
 from specviz_app.ui import around, blocks, closed, parts
-from specviz_app.ui.pages import Below, Page, lacks
+from specviz_app.ui.pages import Below, lacks
 from specviz_app.ui.viewer import Viewer
 
 
 def _body(held: Viewer, dark: bool) -> None:
     moments = held.moments()
     frame = moments[-1]
-    parts.run_header(frame.run, len(held.player.run.rounds))
     found = VerificationPanel.of(frame)
     if found is not None:
         _round(held, moments, found, dark)
@@ -59,14 +58,6 @@ def _stairs(found: VerificationModel, dark: bool) -> None:
     parts.plot(draw.fig_stairs(found.stairs, dark), "stairs", words or "No ratios yet.", draw.stairs_rows(found.stairs))
 
 
-PAGE = Page(
-    "verification",
-    "Verification",
-    "rule",
-    40,
-    "the verdict on a draft, scanned backward, and other rules on it",
-    around.about_a_run(_body, "verification"),
-    below=(
-        Below("verification", "Verification", _body, ("verification",), lacks(VerificationPanel), VerificationPanel),
-    ),
+PANELS = (
+    Below("verification", "Verification", 40, _body, ("verification",), lacks(VerificationPanel), VerificationPanel),
 )

@@ -212,18 +212,6 @@ class ServedRun(TalkingRun):
             newest = header is not None and header.run == run
             return self._own_name(header) if kept is None and newest and header is not None else kept
 
-    def take_unsent(self) -> tuple[str, str]:
-        """A message that came to nothing, and why; told once. Two empty texts: there is none."""
-        with self.lock:
-            message, self.talk.unsent = self.talk.unsent, ""
-            if not message:
-                return "", ""
-            end = self.run.end
-            why = self.refusals[-1] if self.refusals else (end.message if end is not None else None) or ""
-            self.refusals = []
-            self.version += 1
-            return message, why or "the run ended before anything was said"
-
     def events_of(self, name: str) -> list[Event]:
         """Everything of a run that others followed. Raises SpecvizError when it is gone."""
         with self.lock:

@@ -133,7 +133,6 @@ def now(frame: Frame, core: ServedRun) -> bytes:
         # Another one: the conversation has changed.
         "ab": _two_settings(core),
         "said": f"{core.generation} {dialogue.key} {core.talk.n_given_back if core.talk.unsent else 0}",
-        "page": dialogue.key,
         "answers": dialogue.shown,
         "blank": dialogue.blank,
         "refusals": core.refusals,

@@ -30,7 +30,7 @@ class PastSource:
         return events
 
     def send(self, command: Command) -> None:
-        raise SpecvizError("this run is over: start another on the page Live")
+        raise SpecvizError("this run is over: start another on the live stage")
 
     def close(self) -> None:
         """It holds nothing."""

@@ -1,71 +1,24 @@
-"""What pages about a run share: the way from round to round, the time line, things of a round to choose or click."""
+"""What panels about a run share: their parts, things of a round to choose or click, and how they follow the run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app.figures.timeline import fig_stretches, fig_timeline, stretch, window
 from specviz_app.server.server import current
-from specviz_app.ui import below, counters, guard, parts, state
+from specviz_app.ui import below, guard, parts, state
 from specviz_app.ui.library import LIVE
-from specviz_app.ui.pages import NOTHING
-from specviz_app.ui.viewer import FILTERS, Viewer
+from specviz_app.ui.viewer import Viewer
 
-if TYPE_CHECKING:
-    from streamlit.delta_generator import DeltaGenerator
-
-FILTER, _SHOW = "rounds", "show"
 Thing = TypeVar("Thing")
 WATCH_S = 2.0
 READ_S = 0.2  # between two parts of a long file
 
 
-def opened(nothing: str = NOTHING) -> Viewer | None:
-    """The tab's run, at the place of the address; None, with the reason on the page, when there is nothing to show."""
-    try:
-        held = state.viewer(current())
-    except SpecvizError as error:
-        st.error(parts.plain(str(error)))
-        return None
-    if not held.player.run.rounds:
-        if not counters.show_history():
-            st.info(nothing)
-        return None
-    return held
-
-
-def about_a_run(body: Callable[[Viewer, bool], None], *panels: str) -> Callable[[], None]:
-    """A page about a run: the way through its rounds, then `body` with the viewer and whether the ground is dark.
-
-    `panels`: those whose models the page shows; what else `body` asks of the frames (`Viewer.asks`) is asked there
-    alone.
-    """
-
-    @wraps(body)
-    def show() -> None:
-        held = opened()
-        if held is None:
-            return
-        dark = state.dark()
-        moves(held)
-        timeline(held, dark)
-        held.asks(*panels)
-        try:
-            body(held, dark)
-        finally:
-            held.asks()
-        state.put_place(held)
-        watch(held)
-
-    return show
-
-
 def part(parts_of_page: Sequence[str]) -> str:
-    """Which part of the page is shown; it stands in the address, below the stage by the panel's name."""
-    key = f"{panel}.{_SHOW}" if (panel := below.opened()) else _SHOW
+    """Which part of the panel is shown; it stands in the address by the panel's name."""
+    key = f"{below.opened()}.show"
     if wanted := st.session_state.pop("part-wanted", None):
         st.session_state[key] = wanted
     state.known(key, parts_of_page)
@@ -86,68 +39,6 @@ def go_to_part(name: str) -> None:
     """Make the page again, at another part of it."""
     st.session_state["part-wanted"] = name
     st.rerun()
-
-
-def moves(held: Viewer) -> "DeltaGenerator":
-    """Buttons and keys that go from round to round, and the filter they obey; the row, for what a page adds."""
-    if problem := state.bad_place():
-        st.warning(parts.plain(problem))
-    state.known(FILTER, FILTERS)
-    state.tell()
-    row = st.container(horizontal=True, vertical_alignment="bottom")
-    with row:
-        _button("◀ round", "ArrowLeft", lambda: held.move(-1, _only()), held)
-        _button("round ▶", "ArrowRight", lambda: held.move(1, _only()), held)
-        _button("◀ rejection", "J", lambda: held.rejection(-1), held)
-        _button("rejection ▶", "K", lambda: held.rejection(1), held)
-        st.selectbox("Rounds", FILTERS, key=FILTER, bind="query-params", width=165)
-    return row
-
-
-def _only() -> str:
-    """The filter; known once its widget was placed."""
-    return str(st.session_state.get(FILTER) or FILTERS[0])
-
-
-def _button(label: str, shortcut: str, move: Callable[[], bool], held: Viewer) -> None:
-    def clicked() -> None:
-        if not move():
-            st.toast("no further round like that")
-
-    st.button(label, key=f"go-{label}", shortcut=shortcut, on_click=guard.obeyed(clicked))
-
-
-def timeline(held: Viewer, dark: bool) -> None:
-    """All rounds; a click goes there. Of a long run those around the cursor, below the whole of it in stretches."""
-    only = _only()
-    matching = held.matching(only)
-    frame = held.frame
-    points, here = frame.timeline.points, frame.cursor.index
-    passing = None if only == FILTERS[0] else frozenset(matching)
-    near = window(len(points), here)
-    filtered = f"{len(matching):,} pass the filter '{only}'"
-    if len(near) < len(points):
-        each = f"{len(points):,} rounds, {stretch(len(points))} to a bar"
-        whole = fig_stretches(points, here, passing, dark)
-        event = parts.plot(whole, "stretches", f"Tokens a round of {each}; {filtered}.", pick=True)
-        _clicked_round(held, event, "stretches")
-        parts.dim(f"Above all {each}; below them {near[0] + 1:,} to {near[-1] + 1:,}, one to a bar.")
-    alt = f"Tokens of {len(near):,} rounds; {filtered}."
-    figure = fig_timeline(points[near.start : near.stop], here, passing, dark)
-    _clicked_round(held, parts.plot(figure, "timeline", alt, pick=True), "timeline")
-
-
-def _clicked_round(held: Viewer, event: Any, key: str) -> None:
-    """A bar was clicked just now: to its round, of a stretch to the first that passes the filter."""
-    found = click(event, key)
-    if not found or not isinstance(found[0], int | float):
-        return
-    first = int(found[0])
-    last = first + (stretch(len(held.player.run.rounds)) if key == "stretches" else 1)
-    index = next((index for index in held.matching(_only()) if first <= index < last), first)
-    if index != held.player.cursor.index:
-        held.seek(index)
-        st.rerun()
 
 
 def watch(held: Viewer) -> None:
@@ -225,16 +116,20 @@ def choice(
     take: Callable[[Thing], object],
     **more: Any,
 ) -> None:
-    """Things of this round by name, the keyboard's way to what a click does: `here` is chosen, another is taken."""
+    """Things of this round by name, the keyboard's way to what a click does: `here` is chosen, another is taken.
+
+    A browser goes on telling what stood in the list of a round that the same message leaves: nothing of it is taken.
+    """
+    round = held.player.cursor.index
     labels = dict(zip(named, parts.unlike(list(named.values())), strict=True))
-    name = parts.key_of(key, f"{held.name} {held.player.cursor.index}", list(labels.values()))
+    name = parts.key_of(key, f"{held.name} {round}", list(labels.values()))
     put = here if here in labels else None
     if name not in st.session_state or st.session_state[name] != put:
         st.session_state[name] = put
 
     def changed() -> None:
         wanted = st.session_state[name]
-        if wanted in labels and wanted != put:
+        if wanted in labels and wanted != put and held.player.cursor.index == round:
             take(wanted)
 
     st.selectbox(

@@ -1,6 +1,6 @@
 """What stands below the stage: a row of tabs that says which panels have something of this run, and the open one.
 
-The panels are the bodies of the other pages, about the same round and node as the picture above them.
+The panels are about the same round and node as the picture above them.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from specviz_app.ui import closed, guard, state
 from specviz_app.ui.pages import Below, all_below
 from specviz_app.ui.viewer import Viewer
 
-PANEL = "panel"
+PANEL, LARGE = "panel", "large"
 _KEPT = "below-of"
 MANY = 256  # rounds of a run above which the row is told by some of them
 
@@ -23,6 +23,11 @@ def opened() -> str:
     """The id of the panel that the address opens; "" for none."""
     wanted = st.query_params.get(PANEL, "")
     return wanted if any(each.id == wanted for each in all_below()) else ""
+
+
+def large() -> bool:
+    """Whether the panel that is open has the window for itself, but for what plays."""
+    return bool(opened() and st.query_params.get(LARGE))
 
 
 def row(held: Viewer) -> list[tuple[str, str, str]]:
@@ -63,13 +68,16 @@ def _nothing(each: Below, frames: Sequence[Frame]) -> str:
 
 
 def switch(held: Viewer, told: object, go: Callable[[str], None]) -> None:
-    """A tab was pressed: the panel and the place that the picture had come to, in one step of the browser's history."""
+    """A tab was pressed, or the panel made large: this and the place that the picture had come to are one step of the
+    browser's history.
+    """
     if not isinstance(told, dict):
         return
     if place := str(told.get("place") or ""):
         go(place)
-    wanted = {PANEL: str(told.get("id") or "") or None} | ({state.AT: held.place} if place else {})
-    state.put_address(wanted)
+    panel = str(told.get("id") or "") or None
+    wanted = {PANEL: panel, LARGE: "1" if panel and told.get("large") else None}
+    state.put_address(wanted | ({state.AT: held.place} if place else {}))
 
 
 def show(held: Viewer, dark: bool) -> None:

@@ -8,13 +8,16 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from specviz.engines.texts.door import import_source, name_of
 from specviz.errors import SpecvizError, TraceError
 from specviz.sources import Source, TraceFile
 from specviz.sources.bundled import bundled_traces, trace_name
 from specviz.trace import Trace
+from specviz.trace.files import PLAIN
 from specviz_app.server.core import INFLATED_MB, UPLOAD_MB, LiveSource
 from specviz_app.server.past import PastSource
 from specviz_app.server.server import Server
@@ -44,6 +47,34 @@ def opened(name: str, server: Server, uploads: Mapping[str, Path]) -> Source:
     if path is not None:
         return TraceFile(path, at_a_time=AT_A_TIME)
     return LiveSource(server.core) if name == LIVE else PastSource(server.core.events_of(name))
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """Traces that came of a file or a text, by their names. `words`: what was read there, a line each."""
+
+    traces: dict[str, Path]
+    words: tuple[str, ...] = ()
+
+
+def bring(name: str, data: bytes, folder: Path | None = None) -> Brought:
+    """Take what somebody has: a trace as it is, anything else through the door of `specviz import`. Raises SpecvizError
+    with the reason, by its own name."""
+    if name.removesuffix(".gz").endswith(PLAIN) or data[:2] == _GZIP or data.startswith(b'{"ev":'):
+        path = accept(name, data, folder)
+        return Brought({name: path})
+    safe = Path(name.replace("\\", "/")).name or "pasted"
+    _check_size(safe, data)
+    place = Path(tempfile.mkdtemp(dir=folder or scratch()))
+    source = place / safe
+    source.write_bytes(data)
+    try:
+        imported = import_source(str(source), place / (name_of(safe) + PLAIN), None)
+    except SpecvizError as error:
+        shutil.rmtree(place)
+        raise TraceError(str(error).replace(str(source), safe)) from None
+    words = [line for each in imported for line in (f"{safe}: {each.words}", *each.warnings)]
+    return Brought({trace_name(each.path): each.path for each in imported}, tuple(words))
 
 
 _CHUNK = 1 << 20

@@ -1,5 +1,5 @@
-"""The pages of the dashboard, found where they are: a module of `screens` with a `PAGE`, or one handed to
-`register_page`. Nothing else lists them.
+"""The pages of the dashboard and the panels below the stage, found where they are: a module of `screens` with a `PAGE`,
+with `PANELS`, or both; and panels handed to `register_below`. Nothing else lists them.
 
 A page binds and places; figures are made in `figures`, numbers in `specviz.view`. The folder is not named `pages`:
 Streamlit would take every file in such a folder for a page of its own.
@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from specviz.view import Frame
@@ -18,19 +19,26 @@ if TYPE_CHECKING:
     from specviz_app.ui.viewer import Viewer
 
 HOME = "specviz_app.screens"
-NOTHING = "No round yet. Choose a run at the top, or start one on the page Live."
+# Addresses of pages that are panels now, or part of another page: the page, and what of it is opened.
+MOVED: dict[str, tuple[str, dict[str, str]]] = {
+    "live": ("stage", {"src": "live run"}),
+    "rounds": ("stage", {"panel": "rounds"}),
+    "watch": ("servers", {}),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """What stands below the stage when its tab is open: the body of a page, about the round under the cursor.
+    """A panel below the stage, about the round under the cursor.
 
-    `id` in the address; `asks`: the panels whose models `show` wants in its frames; `lacks`: why a run has nothing of
-    it, "" where it has, by a frame with all panels; `panel`: whose recording is offered then.
+    `id` in the address; `order` in the row of panels; `asks`: the panels whose models `show` wants in its frames;
+    `lacks`: why a run has nothing of it, "" where it has, by a frame with all panels; `panel`: whose recording is
+    offered then.
     """
 
     id: str
     title: str
+    order: int
     show: Callable[["Viewer", bool], object]
     asks: tuple[str, ...] = ()
     lacks: Callable[[Frame], str] = lambda frame: ""
@@ -41,18 +49,15 @@ def lacks(panel: AnyPanel) -> Callable[[Frame], str]:
     """What a panel says where it has nothing."""
 
     def missing(frame: Frame) -> str:
-        found = panel.of(frame)
-        return (found.missing or "") if found is not None else ""
+        model = panel.of(frame)
+        return (model.missing or "") if model is not None else ""
 
     return missing
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`path` in the address, `icon` by its Material name, `order` in the navigation, `help` when it is pointed at.
-
-    `nothing`: what the page says while there is no run to show. `below`: what of it stands below the stage.
-    """
+    """`path` in the address, `icon` by its Material name, `order` in the navigation, `help` when it is pointed at."""
 
     path: str
     title: str
@@ -60,31 +65,40 @@ class Page:
     order: int
     help: str
     show: Callable[[], None]
-    nothing: str = NOTHING
-    below: tuple[Below, ...] = ()
 
 
-_brought: dict[str, Page] = {}
+_brought: dict[str, Below] = {}
 
 
-def register_page(page: Page) -> Page:
-    """Add a page that does not lie in `screens`, or put another in place of one."""
-    _brought[page.path] = page
-    return page
+def register_below(panel: Below) -> Below:
+    """Add a panel that does not lie in `screens`, or put another in place of one."""
+    _brought[panel.id] = panel
+    return panel
 
 
-def unregister_page(path: str) -> None:
-    _brought.pop(path, None)
+def unregister_below(id: str) -> None:
+    _brought.pop(id, None)
+
+
+def _screens() -> list[ModuleType]:
+    names = [module.name for module in pkgutil.iter_modules(importlib.import_module(HOME).__path__)]
+    return [importlib.import_module(f"{HOME}.{name}") for name in names]
 
 
 def all_below() -> list[Below]:
-    """Every panel below the stage, in the order of their pages."""
-    return [below for page in all_pages() for below in page.below]
+    """Every panel below the stage, in the order of their row."""
+    panels = {panel.id: panel for module in _screens() for panel in vars(module).get("PANELS", ())}
+    return sorted({**panels, **_brought}.values(), key=lambda panel: panel.order)
 
 
 def all_pages() -> list[Page]:
     """Every page, in the order of the navigation."""
-    names = [found.name for found in pkgutil.iter_modules(importlib.import_module(HOME).__path__)]
-    modules = [importlib.import_module(f"{HOME}.{name}") for name in names]
-    found = {page.path: page for module in modules if isinstance(page := vars(module).get("PAGE"), Page)}
-    return sorted({**found, **_brought}.values(), key=lambda page: page.order)
+    pages = [page for module in _screens() if isinstance(page := vars(module).get("PAGE"), Page)]
+    return sorted(pages, key=lambda page: page.order)
+
+
+def moved() -> dict[str, tuple[str, dict[str, str]]]:
+    """Addresses that lead on: every panel has one of its own, where it has the window for itself."""
+    own = {panel.id: ("stage", {"panel": panel.id, "large": "1"}) for panel in all_below()}
+    pages = {page.path for page in all_pages()}
+    return {path: to for path, to in {**own, **MOVED}.items() if path not in pages}

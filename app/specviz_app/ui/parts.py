@@ -9,14 +9,11 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.runlog.run import Mark, TextToken
-from specviz.view import Frame
-from specviz.view.frame.frame import RunInfo
+from specviz.runlog.run import Mark
 from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.parts import Why, WhyRow
 from specviz.view.stage import page as painted
-from specviz.view.words.numbers import UNKNOWN
-from specviz.view.words.palette import STYLES, Tone, colour
+from specviz.view.words.palette import Tone, colour
 from specviz_app.figures.tree import fig_residual
 
 _CSS = (Path(__file__).parents[1] / "static" / "page.css").read_text(encoding="utf-8")
@@ -96,17 +93,6 @@ def dim(words: str) -> None:
     st.html(f'<p class="sv-dim">{escape(words)}</p>')
 
 
-def run_header(info: RunInfo, n_rounds: int) -> None:
-    """What ran, and what is promised about the text."""
-    seed = f"seed {info.seed}" if info.seed is not None else ""
-    probe = f"probe {info.overhead}" if info.overhead != UNKNOWN else ""  # what recording cost
-    rest = [info.exact, seed, f"{n_rounds} rounds", f"level {info.level}", probe]
-    st.html(
-        f'<div class="sv-run"><b>{escape(info.title)}</b> {_badge(info.tone, info.badge)} '
-        f'<span class="sv-dim">{escape(" · ".join(filter(None, rest)))}</span></div>'
-    )
-
-
 def _badge(tone: Tone, words: str) -> str:
     """HTML of a promise, in its colour."""
     return f'<span class="sv-badge {tone}">{escape(words)}</span>'
@@ -128,25 +114,6 @@ def _card(title: str, rows: Iterable[tuple[str, str]], below: str = "") -> None:
     """Label, and HTML of what is said; `below`: HTML."""
     told = "".join(f"<tr><th scope=row>{escape(label)}</th><td>{said}</td></tr>" for label, said in rows)
     st.html(f'<div class="sv-why sv-card"><h4>{escape(title)}</h4><table>{told}</table>{below}</div>')
-
-
-def legend(dark: bool) -> None:
-    """The glyphs and what they say."""
-    shown: tuple[Mark, ...] = ("accepted", "rejected", "untested", "recovered", "bonus", "plain")
-    marks = (f'<span style="color:{colour(m, dark)}">{STYLES[m].glyph} {escape(STYLES[m].word)}</span>' for m in shown)
-    st.html(f'<div class="sv-legend">{" ".join(marks)}</div>')
-
-
-def strip(frame: Frame, dark: bool) -> None:
-    """The text up to this round, token by token."""
-    st.html(f'<div class="sv-strip">{"".join(_token(t, dark) for t in frame.strip.tokens)}</div>')
-
-
-def _token(token: TextToken, dark: bool) -> str:
-    style = "" if token.mark == "prompt" else f' style="color:{colour(token.mark, dark)}"'
-    kind = "fresh" if token.fresh else ""
-    hint = escape(f"round {token.round}: {STYLES[token.mark].word}", quote=True)
-    return f'<span class="{kind}"{style} title="{hint}">{escape(token.running)}</span>'
 
 
 def why_panel(why: Why | None, dark: bool, key: str) -> None:

@@ -5,12 +5,15 @@ address.
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.text import running
 from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Server
-from specviz_app.ui.library import accept, choices
+from specviz_app.ui import gallery
+from specviz_app.ui.library import bring, choices
 from specviz_app.ui.parts import plain
 from specviz_app.ui.state import SRC, source_name, take_wanted, uploads
 
+_READ = "what-was-read"  # in the session's state: of what was brought, by its name
 UPLOADED = " (upload)"  # ends the name of an uploaded run
 
 
@@ -38,15 +41,19 @@ def run_bar(server: Server) -> None:
             bind="query-params",
             label_visibility="collapsed",
         )
-        with st.popover("", icon=":material/folder_open:", help="Open a trace of yours"):
+        gallery.button()
+        with st.popover("", icon=":material/folder_open:", help="Open a trace or a log of yours"):
             st.file_uploader(
-                "A trace",
-                type=["jsonl", "gz"],
+                "A trace, or a log, table, answer or scrape of an engine",
+                type=["jsonl", "gz", "log", "txt", "json", "md", "csv", "out"],
                 key="upload",
                 max_upload_size=UPLOAD_MB,
-                help="written by specviz run --record FILE; .sv.jsonl or .sv.jsonl.gz",
+                help="a trace is what specviz run --record FILE writes; the rest is read as specviz import does",
             )
+    gallery.show(choices(server, uploads()))
     _say_unknown(server)
+    for words in st.session_state.get(_READ, {}).get(source_name(server), ()):
+        st.caption(plain(running(words)))
     if problem:
         st.error(f"Not opened: {plain(problem)}")
 
@@ -73,6 +80,15 @@ def _say_unknown(server: Server) -> None:
     st.warning(plain(said[0]))
 
 
+def take(name: str, data: bytes) -> None:
+    """Bring a file or a text; the first run of it becomes the chosen one. Raises SpecvizError."""
+    brought = bring(name, data)
+    named = {f"{trace}{UPLOADED}": path for trace, path in brought.traces.items()}
+    uploads().update(named)
+    st.session_state[SRC] = next(iter(named))
+    st.session_state.setdefault(_READ, {}).update(dict.fromkeys(named, brought.words))
+
+
 def _take_upload() -> str | None:
     """Check a newly uploaded file once; it becomes the chosen source, or the answer says what is wrong with it."""
     given = st.session_state.get("upload")
@@ -83,10 +99,7 @@ def _take_upload() -> str | None:
     if seen is None or seen[0] != given.file_id:
         problem = None
         try:
-            path = accept(given.name, given.getvalue())
-            name = f"{given.name}{UPLOADED}"
-            uploads()[name] = path
-            st.session_state[SRC] = name
+            take(given.name, given.getvalue())
         except SpecvizError as error:
             problem = str(error)
         seen = (given.file_id, problem)

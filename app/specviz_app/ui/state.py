@@ -46,12 +46,17 @@ def choose(name: str) -> None:
 def look_back(name: str) -> None:
     """For a button of a page that is not about the run: choose it, and say where it is seen."""
     choose(name)
-    note(f"{name} is chosen at the top: Round explorer and the other pages show it")
+    note(f"{name} is chosen at the top: the stage shows it")
 
 
 def said(component: str, what: str) -> object:
     """What a component says, for its callbacks; None where the page that it stood on was left meanwhile."""
     return st.session_state[component].get(what) if component in st.session_state else None
+
+
+def open_next(name: str) -> None:
+    """Choose a source that is offered, with the next run of the script."""
+    st.session_state[_WANTED] = name
 
 
 def take_wanted() -> None:

@@ -12,16 +12,13 @@ from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.owner import command_token
 from specviz_app.ui.viewer import Viewer
 
-LIVE_STAGE = "live-stage"
 NO_ROUTES = "The tree needs the server's own routes: start the dashboard with `specviz web`."
 
 
 # The picture takes the page; it says itself which run it shows.
 _WIDE = """<style>
 [data-testid=stMainBlockContainer] { padding-bottom: 0; }
-.st-key-panel .sv-run { display: none; }
 .st-key-panel { padding-bottom: 3rem; }
-@media (max-width: 640px) { .st-key-beginning { flex-wrap: nowrap !important; overflow-x: auto; } }
 </style>"""
 
 
@@ -54,28 +51,6 @@ def followed(server: Server) -> dict[str, Any]:
         "went": state.went(),
         "play": False,
     }
-
-
-def follow(server: Server, page: str) -> None:
-    """The newest run, followed without a script run for each of its frames; what is said to it stands around.
-
-    `page`: how the conversation is laid out there, by `Dialogue.key`; when the core has another one, the script runs
-    once.
-    """
-    on = {"place": guard.obeyed(_looked_back), "core": _nothing, "page": _nothing}
-    parts.stage(followed(server) | {"page": page}, LIVE_STAGE, on)
-
-
-def _looked_back() -> None:
-    """Somebody looks back, at a place that goes into the address; "": at the newest round again."""
-    if told := state.said(LIVE_STAGE, "place"):
-        st.query_params[state.AT] = str(told)
-    elif told == "":
-        st.query_params.pop(state.AT, None)
-
-
-def _nothing() -> None:
-    """The script runs; nothing else is due."""
 
 
 def tree(held: Viewer, key: str, view: str = "") -> None:

@@ -3,15 +3,12 @@
 from dataclasses import dataclass, replace
 
 from specviz.errors import SpecvizError
-from specviz.runlog.rounds import RoundPoint
 from specviz.sources import Source
 from specviz.view import Cursor, Feed, Frame, Options, Player
 from specviz.view.frame.frame import Folding, TreeNode
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz_app.server.core import NODE_NAMES, place_name
 from specviz_app.ui.library import AT_A_TIME
-
-FILTERS = ("all rounds", "with a rejection", "nothing kept", "nothing rejected")
 
 
 @dataclass
@@ -137,31 +134,10 @@ class Viewer:
         last = self._moments(self.player.cursor.index)[-1]
         return self.player.builder.frame(last, plain, self._feed).tree.nodes
 
-    def move(self, step: int, only: str = FILTERS[0]) -> bool:
-        """To the next (or, with -1, previous) round that passes the filter; whether there was one."""
-        here = self.player.cursor.index
-        ahead = sorted((i for i in self.matching(only) if (i - here) * step > 0), key=lambda i: abs(i - here))
-        if not ahead:
-            return False
-        self.seek(ahead[0])
-        return True
-
     def seek(self, index: int) -> None:
         """To the end of a round, counted over the run."""
         self.player.seek_index(index)
         self.options = replace(self.options.moved(), selected=None)
-
-    def rejection(self, step: int) -> bool:
-        """To the next or previous test that failed, with its node chosen."""
-        found = self.player.next_rejection() if step > 0 else self.player.prev_rejection()
-        if found:
-            lost = self.player.frame(replace(self.options, selected=None), self._feed).selected
-            self.options = replace(self.options, selected=lost)
-        return found
-
-    def matching(self, only: str) -> list[int]:
-        """Indexes of the rounds that pass a filter."""
-        return [p.index for p in self.frame.timeline.points if _passes(p, only)]
 
     def asks(self, *panels: str, folding: Folding = "pruned") -> None:
         """What this page wants worked out and shown, and nothing that another page wanted."""
@@ -195,13 +171,3 @@ class Viewer:
 
     def _at(self, cursor: Cursor) -> Frame:
         return self.player.builder.frame(cursor, self.options, self._feed)
-
-
-def _passes(point: RoundPoint, only: str) -> bool:
-    if only == FILTERS[1]:
-        return point.rejected
-    if only == FILTERS[2]:
-        return bool(point.n_drafted) and not point.n_accepted
-    if only == FILTERS[3]:
-        return bool(point.n_drafted) and not point.rejected
-    return True

@@ -11,7 +11,8 @@ import { WhatIfStage } from "./whatif.js";
 
 const mounted = new WeakMap();
 const putBy = { done: false }; // the welcome, in this tab
-const SCRIPT_MS = 1500; // within which a script that was begun here has laid out what was said
+// What plays on the page, and trees of one round in panels, which have no bar of their own: they stand where it stands.
+const played = { stage: null, trees: new Set() };
 
 async function answered(data, more, run = data.run) {
   const answer = await fetch(`${data.url}?run=${encodeURIComponent(run)}${more}`, { headers: { "X-Specviz-Token": data.token } });
@@ -77,10 +78,10 @@ function recorded(mount, data, options) {
 
 // The panels below the picture: one that is opened looks at what the picture has come to.
 function panelsOf(held) {
-  const row = new PanelRow((id) => {
+  const row = new PanelRow((id, large) => {
     const { stage } = held;
     stage.stop();
-    held.trigger("panel", { id, place: stage.page && !stage.following ? stage.place : "" });
+    held.trigger("panel", { id, large: Boolean(large), place: stage.page && !stage.following ? stage.place : "" });
   });
   row.place(held.stage);
   return row;
@@ -107,16 +108,6 @@ function togetherOf(data, held) {
   return room;
 }
 
-// Messages came or went that the page around has not laid out: another tab said something, and the script is to run,
-// once. Who spoke in this tab has a script on its way already; a frame may overtake it.
-function compareTalk(held, page) {
-  held.newest = page;
-  if (page === held.page || page === held.toldPage) return;
-  held.toldPage = page;
-  clearTimeout(held.telling);
-  held.telling = setTimeout(() => held.newest !== held.page && held.trigger("page", held.newest), SCRIPT_MS);
-}
-
 // The newest run of the core, and what is said to it.
 function followed(mount, data, held, options) {
   const live = {
@@ -129,21 +120,38 @@ function followed(mount, data, held, options) {
     next: data.manner && data.key ? (run, method) => fetched(data, `&knobs=${encodeURIComponent(method)}`, run) : null,
     told: (told) => held.hears?.(told),
     // Models came or went, here or in another tab: the script is to run, once.
-    compare: ({ core, page }) => {
-      if (data.page !== undefined) compareTalk(held, page);
+    compare: ({ core }) => {
       if (core === held.core || core === held.told) return;
       held.told = core;
       held.trigger("core", core);
     },
   };
   held.talker = new Talker({
-    said: data.page === undefined ? () => fetched(data, "&said=1") : null, // else the page around has the turns
+    said: () => fetched(data, "&said=1"),
     say: (text) => held.trigger("say", text),
     anew: () => held.trigger("anew", true),
     look: (run) => held.trigger("look", run),
   });
   const ab = data.manner && data.key ? () => held.trigger("ab", true) : null;
   return new LiveStage(mount, null, { ...options, ab, live, talker: held.talker, ...files(data, () => held.stage.run) });
+}
+
+// A tree goes to the moment of the picture, while both are in the same round.
+function along(held) {
+  const { stage } = played, tree = held.stage;
+  const placed = (one) => one?.page && one.head.points[one.index]?.place;
+  if (!placed(tree) || placed(stage) !== placed(tree) || tree.k === stage.k) return;
+  tree.speed = stage.speed;
+  tree.chosen = stage.chosen;
+  held.last = tree.place; // it is not told: the picture tells it
+  tree.go(tree.index, stage.k, stage.moving);
+}
+
+// A node of such a tree was chosen: the picture waits there to be led to it.
+function waitThere() {
+  played.stage?.stop();
+  clearTimeout(played.stage?.telling);
+  played.stage?.look();
 }
 
 function mount(component, theme) {
@@ -157,6 +165,7 @@ function mount(component, theme) {
   };
   const onDraw = () => {
     held.room?.moved();
+    if (!data.bare) played.trees.forEach(along);
     if (held.stage?.page) held.welcome?.drew(held.stage.page.moments[held.stage.k].phase);
   };
   const options = { at: data.at, play: data.play, theme, onPlace, onDraw };
@@ -165,11 +174,14 @@ function mount(component, theme) {
   }
   const place = parentElement.querySelector(".mount");
   held.stage = data.events ? followed(place, data, held, options)
-    : data.bare ? new Stage(place, sourceOf(data), { ...options, bare: true }) : recorded(place, data, options);
+    : data.bare ? new Stage(place, sourceOf(data), { ...options, bare: true, onTouched: waitThere }) : recorded(place, data, options);
+  if (data.bare) {
+    played.trees.add(held);
+    held.stage.ready.then(() => along(held));
+  } else played.stage = held.stage;
   if (data.panels) held.panels = panelsOf(held);
   held.panel = data.panel;
   if (data.room) held.room = togetherOf(data, held);
-  if (data.page !== undefined) held.stage.around.classList.add("within");
   const here = () => held.trigger("here", true);
   if (data.here) held.stage.box.querySelector(".start").append(hereButton(data.here, here));
   if (data.welcome?.length && !putBy.done) {
@@ -195,6 +207,8 @@ function leave(held) {
   held.welcome?.end();
   held.room?.end();
   held.roomFeed?.end();
+  played.trees.delete(held);
+  if (played.stage === held.stage) played.stage = null;
   held.stage.end();
 }
 
@@ -215,21 +229,18 @@ export default function (component) {
   held.trigger = (name, value) => performance.now() - away > AWAY_MS && setTriggerValue(name, value);
   held.core = data.core;
   if (data.manner) held.stage.plan(data.method);
-  if (held.page !== data.page) {
-    held.page = data.page;
-    held.toldPage = null;
-    clearTimeout(held.telling);
-  }
   held.stage.setTheme(theme);
   held.room?.ground();
   if (data.manner) held.talker?.setManner(data.manner);
-  held.panels?.set(data.panels, data.panel);
+  held.panels?.set(data.panels, data.panel, data.large);
   if (held.panel !== data.panel) {
     held.panel = data.panel;
+    if (data.panel && !data.large) held.panels?.show();
     held.room?.moved();
   }
   if (data.mode !== held.mode) held.room?.set((held.mode = data.mode));
   if (data.panels) held.stage.around.classList.toggle("open", Boolean(data.panel));
+  held.stage.around.classList.toggle("large", Boolean(data.large));
   if (held.n !== data.n) {
     held.n = data.n;
     held.stage.refresh();
@@ -242,12 +253,11 @@ export default function (component) {
   if (told >= 0) held.pending.splice(0, told + 1);
   else if (data.at && (led || data.at !== held.at)) {
     held.last = data.at;
-    held.stage.visit(data.at);
+    held.stage.visit(data.at).then(() => data.bare && along(held));
   }
   held.at = data.at;
   held.went = data.went;
   return () => {
-    clearTimeout(held.telling);
     leave(held);
     mounted.delete(parentElement);
   };

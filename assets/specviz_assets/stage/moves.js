@@ -49,9 +49,8 @@ export class Moves extends Picture {
     if (hold) this.stop();
     const k = this.k + by;
     if (k >= 0 && k < this.page.moments.length) return this.go(this.index, k, by > 0);
-    const { bare } = this.options;
-    if (by > 0 && (bare || this.index === this.last)) return this.stop();
-    if (by < 0 && (bare || this.index === 0)) return undefined;
+    if (by > 0 && this.index === this.last) return this.stop();
+    if (by < 0 && this.index === 0) return undefined;
     return this.go(this.index + by, by > 0 ? 0 : -1, by > 0);
   }
 

@@ -1,13 +1,14 @@
 // The row of panels below the picture: which have something to say of this run, and the one that is open.
 
-import { el } from "./dom.js";
+import { el, put } from "./dom.js";
 
 export class PanelRow {
-  // `open(id)`: "" closes the one that is open.
+  // `open(id, large)`: "" closes the one that is open; `large`: it has the window for itself, but for what plays.
   constructor(open) {
     this.open = open;
     this.list = el("div", { class: "tabs", role: "tablist", "aria-label": "panels of this run", onkeydown: (event) => this.key(event) });
-    this.box = el("nav", { class: "panelrow", "aria-label": "panels" }, this.list);
+    this.size = el("button", { type: "button", class: "size", hidden: true, onclick: () => this.open(this.chosen, !this.large) });
+    this.box = el("nav", { class: "panelrow", "aria-label": "panels" }, this.list, this.size);
   }
 
   // Below the picture, which takes what the window has left below what stands above it.
@@ -31,13 +32,21 @@ export class PanelRow {
 
   // `panels`: of each its id, its title, and why it has nothing to say ("": it has). Such a one is grey, and opens on the
   // reason and a recording that has it.
-  set(panels, chosen) {
-    this.chosen = chosen;
+  set(panels, chosen, large) {
+    Object.assign(this, { chosen, large });
+    this.size.hidden = !chosen;
+    put(this.size, large ? "⤡ with the picture" : "⤢ large");
+    this.size.title = large ? "show the picture above the panel again" : "give the panel the whole window, but for what plays";
     const held = this.box.contains(this.box.getRootNode().activeElement) ? this.box.getRootNode().activeElement.dataset.panel : null;
     this.list.replaceChildren(...panels.map(([id, title, reason]) => el("button", { type: "button", role: "tab", text: title, "data-panel": id,
       "aria-selected": String(id === chosen), class: reason ? "closed" : "", title: reason || (id === chosen ? "close" : ""),
-      tabindex: id === (chosen || panels[0][0]) ? 0 : -1, onclick: () => this.open(id === this.chosen ? "" : id) })));
+      tabindex: id === (chosen || panels[0][0]) ? 0 : -1, onclick: () => this.open(id === this.chosen ? "" : id, this.large) })));
     if (held) this.list.querySelector(`[data-panel="${CSS.escape(held)}"]`)?.focus();
+  }
+
+  // The row in the middle of the window: below it is what was opened, above it what it is about.
+  show() {
+    requestAnimationFrame(() => this.box.scrollIntoView({ block: "center", behavior: "smooth" }));
   }
 
   key(event) {

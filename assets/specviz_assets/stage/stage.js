@@ -13,7 +13,7 @@ const TAKES_KEYS = "input, textarea, select, dialog, [contenteditable=true], [ro
 const SLIDES = "input[type=range], input[type=checkbox]", SLIDING = /^(Arrow|Home|End|Page| )/; // these of them alone
 
 // `source`: `head()` and `round(index)`, both promises. `options`: `at`, `play`, `theme`, `alone` (nothing else on the
-// page), `bare` (one round, and no keys of its own on the page), `save()` and `share(query)` (promises of files), `onPlace(place)` when a place was come to and stayed at,
+// page), `bare` (one round, without a bar or keys of its own), `save()` and `share(query)` (promises of files), `onPlace(place)` when a place was come to and stayed at,
 // `onDraw()` when a moment was painted, `onTouched()` before what a person does; `room`, for pages that look together.
 export class Stage extends Moves {
   constructor(root, source, options = {}) {
@@ -74,12 +74,11 @@ export class Stage extends Moves {
 
   async start() {
     if (!this.page || this.playing) return;
-    const { bare } = this.options;
-    const over = (bare || this.index === this.last) && this.k === this.page.moments.length - 1;
+    const over = this.index === this.last && this.k === this.page.moments.length - 1;
     this.playing = true;
     clearTimeout(this.telling);
     this.chosen = null;
-    if (over) await this.go(bare ? this.index : 0, this.still ? -1 : 0);
+    if (over) await this.go(0, this.still ? -1 : 0);
     this.since = performance.now();
     this.draw(false, { page: this.page, k: this.k });
     requestAnimationFrame(this.frame);
@@ -104,7 +103,7 @@ export class Stage extends Moves {
     if (time - this.since >= due) {
       this.since = time + 1e7; // until the next moment is there
       if (!this.still) this.step(1, false);
-      else if (this.index < this.last && !this.options.bare) this.go(this.index + 1, -1);
+      else if (this.index < this.last) this.go(this.index + 1, -1);
       else this.stop();
     }
     requestAnimationFrame(this.frame);

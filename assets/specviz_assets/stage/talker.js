@@ -3,8 +3,7 @@
 import { button, el, fill, put } from "./dom.js";
 
 export class Talker {
-  // `said()` fetches the conversation, null: the page around has it, and the box for messages; `say(text)`, `anew()`
-  // and `look(run)` tell that page.
+  // `said()` fetches the conversation; `say(text)`, `anew()` and `look(run)` tell the page around.
   constructor({ said, say, anew, look }) {
     Object.assign(this, { said, say, anew, look });
     this.above = el("div", { class: "above" });
@@ -24,7 +23,6 @@ export class Talker {
     talk.prompt.replaceWith(this.given);
     this.given.append(talk.prompt);
     this.given.open = true;
-    if (!this.said) return;
     talk.scroll.prepend(this.above);
     talk.scroll.append(this.below);
     talk.box.append(this.form);
@@ -53,7 +51,6 @@ export class Talker {
     if (frame.said === this.seen) return;
     this.seen = frame.said;
     this.given.open = !frame.answers;
-    if (!this.said) return;
     let known;
     try {
       known = await this.said();

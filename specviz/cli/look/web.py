@@ -56,7 +56,7 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 def command(**given: Any) -> int:
     """Watch a run live, or look at a trace, in the browser: TRACE is a file, or the name of one that comes with it.
 
-    With nothing named, the bundled traces are shown and models are loaded when asked for on the page Live. With a
+    With nothing named, the bundled traces are shown and models are loaded when asked for on the live stage. With a
     prompt, a method or models, the core starts at once.
 
     \b

@@ -31,6 +31,7 @@ from specviz.view.stage.parts import (
     Token,
 )
 from specviz.view.stage.words import PHASES
+from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import STYLES
 
@@ -76,7 +77,9 @@ def facts(frame: Frame, n: int) -> str:
     rounds = f"{n:,} {'round' if n == 1 else 'rounds'}"
     few = "too few rounds for intervals" if any(_FEW in metric.text for metric in frame.metrics) else ""
     mixed = "numbers over every sampling there was" if frame.knobs.mixed else ""
-    return " · ".join(filter(None, (frame.run.exact, seed, rounds, few, mixed, f"level {frame.run.level}")))
+    probe = f"probe {frame.run.overhead}" if frame.run.overhead != UNKNOWN else ""  # what recording cost
+    words = (frame.run.exact, seed, rounds, few, mixed, f"level {frame.run.level}", probe)
+    return " · ".join(filter(None, words))
 
 
 def metrics(frame: Frame) -> tuple[Metric, ...]:

@@ -12,25 +12,39 @@ COUNT_RUNS = """() => {
     .observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
 }"""
 WAIT_MS = 30_000
+STAGE = ".stage:not(.bare)"  # a panel may show the tree of the round once more
 
 
-def start_run(page: Any, pace: str | None = None) -> None:
-    page.get_by_text("Start", exact=True).wait_for()
-    if pace:
-        option = page.get_by_role("option", name=pace)
+def start_run(page: Any, pace: str) -> None:
+    """Choose the pace in the drawer, and say something on the stage."""
+    box, option = page.get_by_label("Pace", exact=True), page.get_by_role("option", name=pace)
+    page.locator(".composer textarea:enabled").wait_for()
+    settled(page)
+    open_drawer(page)
+    box.wait_for()
 
-        def offered() -> bool:
-            """A list that opens while the script runs is closed again by what it writes."""
-            settled(page)
-            if not option.is_visible():
-                page.get_by_label("Pace", exact=True).click()
-                page.wait_for_timeout(100)
-            return bool(option.is_visible())
-
-        until(offered, "no list of paces")
-        option.click()
+    def offered() -> bool:
+        """A list that opens while the script runs is closed again by what it writes."""
         settled(page)
-    page.get_by_text("Start", exact=True).click()
+        if not option.is_visible():
+            box.click()
+            page.wait_for_timeout(100)
+        return bool(option.is_visible())
+
+    until(offered, "no list of paces")
+    option.click()
+    settled(page)
+    close_drawer(page)
+    say(page, "go on")
+
+
+def open_drawer(page: Any) -> None:
+    page.get_by_role("button", name="Model and settings").click()
+
+
+def close_drawer(page: Any) -> None:
+    page.keyboard.press("Escape")
+    page.get_by_label("Pace", exact=True).wait_for(state="hidden")
 
 
 def settled(page: Any) -> None:
@@ -42,7 +56,7 @@ def address(page: Any) -> str:
 
 
 def stage_round(page: Any) -> int:
-    found = re.search(r"r(\d+) ", page.locator(".stage .time .place").inner_text())
+    found = re.search(r"r(\d+) ", stage_place(page))
     return int(found[1]) if found else 0
 
 
@@ -54,22 +68,31 @@ def until(true: Callable[[], Any], what: str) -> None:
 
 
 def stage_place(page: Any) -> str:
-    return str(page.locator(".stage .time .place").inner_text())
+    return str(page.locator(f"{STAGE} .time .place").inner_text())
 
 
-def tree_of(page: Any, key: str) -> Any:
-    """The stage's painter where a page shows one round."""
-    found = page.locator(f".st-key-{key} .stage")
-    found.locator(".node").first.wait_for()
+def panel_of(page: Any) -> Any:
+    """What is open below the stage, at rest."""
+    found = page.locator(".st-key-panel")
+    found.wait_for()
     settled(page)
     return found
 
 
-def follow_run(page: Any, words: str) -> None:
-    """Say it on the stage, and wait for the first round."""
+def say(page: Any, words: str) -> None:
     box = page.locator(".composer textarea")
     box.wait_for()
     settled(page)
     box.fill(words)
     box.press("Enter")
+
+
+def follow_run(page: Any, words: str) -> None:
+    """Say it on the stage, and wait for the first round."""
+    say(page, words)
     page.locator(".stage .node").first.wait_for()
+
+
+def stop_run(page: Any) -> None:
+    page.locator(".livebar .halt").click()
+    page.locator(".livebar .state", has_text="ENDED").wait_for()

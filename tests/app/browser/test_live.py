@@ -1,4 +1,4 @@
-"""The page Live in a real browser: the stream paints without script runs, clicks arrive, nothing is mounted twice."""
+"""A live run in a real browser: begun by the drawer, steered there, asked why, lost, and followed by a panel."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, WAIT_MS, address, settled, stage_round, start_run, until
+from app.browser.acts import (
+    WAIT_MS,
+    address,
+    close_drawer,
+    open_drawer,
+    panel_of,
+    stage_round,
+    start_run,
+    until,
+)
 from app.served import Served
 from specviz.view.stage.chromium import executable
 
@@ -16,30 +25,28 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_the_stream_paints_round_after_round_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(live.url)
-    start_run(page, "full speed")
-    until(lambda: stage_round(page) >= 1, "nothing is painted")
-    settled(page)
-    page.evaluate(COUNT_RUNS)
-    before = stage_round(page)
-    until(lambda: stage_round(page) >= before + 10, "the stream stands still")
-    assert page.evaluate("window.runs") == 0
+def _first_round(page: Any) -> None:
+    """A run that is held, after one step."""
+    start_run(page, "held")
+    page.locator(".state", has_text="PAUSED").wait_for()
+    page.locator(".buttons [data-do=round]").click()
+    until(lambda: stage_round(page) == 1, "no step")
 
 
 def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
-    start_run(page, "held")  # a run that goes on may end before the knob is there
-    page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator(".buttons [data-do=round]").click()
-    until(lambda: stage_round(page) == 1, "no step")
+    _first_round(page)  # a run that goes on may end before the knob is there
     page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    open_drawer(page)
+    page.get_by_text("Knobs of draft").click()
     slider = page.locator("[data-testid=stSlider]", has_text="γ gamma").get_by_role("slider")
     slider.focus()
     slider.press("ArrowRight")
     slider.press("ArrowRight")
     page.get_by_role("button", name="Apply at the next round").click()
     page.locator(".knob.sent", has_text="requested 6").wait_for()
+    page.get_by_text("Requested: gamma.").wait_for()
+    close_drawer(page)
     page.locator(".buttons [data-do=round]").click()
     page.locator(".buttons [data-do=round]").click()
     page.locator(".knob.moved", has_text=re.compile(r"in force from r\d+")).wait_for()
@@ -56,25 +63,9 @@ def test_tokens_that_look_like_markup_are_text(live: Served, open_at: Callable[.
     assert page.locator(".stage img").count() == 0
 
 
-def test_hold_step_and_stop_work_from_the_component(live: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(live.url)
-    start_run(page, "held")
-    page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator(".buttons [data-do=round]").click()
-    until(lambda: stage_round(page) == 1, "no step")
-    page.locator(".buttons [data-do=round]").click()
-    until(lambda: stage_round(page) == 2, "no second step")
-    page.locator(".buttons .main").click()
-    until(lambda: stage_round(page) > 3, "it does not go on")
-    page.locator(".livebar .halt").click()
-    page.locator(".state", has_text="ENDED").wait_for()
-
-
 def test_a_click_on_a_node_asks_why_and_the_keyboard_does_too(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
-    start_run(page, "held")
-    page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator(".buttons [data-do=round]").click()
+    _first_round(page)
     page.locator(".stage .node[data-mark=accepted], .stage .node[data-mark=rejected]").first.click()
     page.locator(".stage .why .unpin").wait_for()
     assert re.search(r"(ACCEPTED|REJECTED)", page.locator(".stage .why").inner_text())
@@ -94,29 +85,17 @@ def test_the_server_goes_and_the_page_says_so(live: Served, browser: Any) -> Non
     page.close()
 
 
-def test_verification_follows_a_run_that_goes_on(live: Served, open_at: Callable[..., Any]) -> None:
+def test_a_panel_follows_a_run_that_goes_on(live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(live.url)
-    start_run(page, "held")
-    page.locator(".state", has_text="PAUSED").wait_for()
-    page.locator(".buttons [data-do=round]").click()
-    until(lambda: stage_round(page) == 1, "no step")
-    page.get_by_role("link", name="Verification").click()
-    until(lambda: "at=r1" in address(page), "the page does not open")
-    page.evaluate("() => { window.told = location.href }")
+    _first_round(page)
+    page.get_by_role("tab", name="Verification").click()
+    panel = panel_of(page)
+    panel.get_by_text("Round 1 ").first.wait_for()
     command = {"cmd": "resume", "id": 0}
     answer = page.request.post(f"{live.url}/api/command", data=command, headers={"x-specviz-token": live.token})
     assert answer.ok
-    until(lambda: int(re.findall(r"at=r(\d+)", address(page))[0]) > 2, "the page stands still")
-
-
-def test_the_live_page_fits_a_phone(live: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(live.url, 390, 844, True)
-    start_run(page, "full speed")
-    until(lambda: stage_round(page) >= 1, "nothing is painted")
-    main = page.locator("[data-testid=stMain]")
-    assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
-    canvas = page.locator(".stage .canvas")
-    assert canvas.evaluate("element => element.getBoundingClientRect().right") <= 390
+    until(lambda: int((re.findall(r"Round (\d+) ", panel.inner_text()) or "0")[0]) > 2, "the panel stands still")
+    assert "panel=verification" in address(page)
 
 
 def test_who_wants_no_motion_sees_ended_rounds_alone(live: Served, browser: Any) -> None:

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, address, follow_run, settled, stage_place, until
+from app.browser.acts import (
+    COUNT_RUNS,
+    address,
+    follow_run,
+    settled,
+    stage_place,
+    stage_round,
+    start_run,
+    stop_run,
+    until,
+)
 from app.served import Served
 from specviz.view.stage.chromium import executable
 
@@ -21,7 +31,9 @@ def _newest(page: Any) -> int:
     return int(page.locator(".stage .time .track").get_attribute("aria-valuemax") or 0)
 
 
-def test_the_stage_follows_the_core_without_a_script_run(live: Served, open_at: Callable[..., Any]) -> None:
+def test_the_stage_follows_the_core_round_after_round_without_a_script_run(
+    live: Served, open_at: Callable[..., Any]
+) -> None:
     page = open_at(f"{live.url}/stage")
     follow_run(page, "go on")
     settled(page)
@@ -31,15 +43,26 @@ def test_the_stage_follows_the_core_without_a_script_run(live: Served, open_at: 
     assert page.evaluate("window.runs") == 0
     assert page.locator(".stage img").count() == 0
     page.locator(".livebar select").select_option("0")
+    seen = stage_round(page)
     until(lambda: _newest(page) >= before + 12, "it does not go at the core's own pace")
-    page.locator(".livebar .halt").click()
-    page.locator(".livebar .state", has_text="ENDED").wait_for()
+    until(lambda: stage_round(page) >= seen + 10, "the stream stands still")
+    assert page.evaluate("window.runs") == 0
+    stop_run(page)
 
 
-def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: Callable[..., Any]) -> None:
+def test_the_stage_holds_steps_goes_on_looks_back_comes_back_and_stops(
+    live: Served, open_at: Callable[..., Any]
+) -> None:
     page = open_at(f"{live.url}/stage")
-    follow_run(page, "go on")
-    until(lambda: _newest(page) >= 3, "it does not go on")
+    start_run(page, "held")
+    page.locator(".livebar .state", has_text="PAUSED").wait_for()
+    page.locator(".buttons [data-do=round]").click()
+    until(lambda: stage_round(page) == 1, "no step")
+    page.locator(".buttons [data-do=round]").click()
+    until(lambda: stage_round(page) == 2, "no second step")
+    page.locator(".livebar select").select_option("1")
+    page.locator(".buttons .main").click()
+    until(lambda: stage_round(page) > 3, "it does not go on")
     page.locator(".buttons .main").click()
     page.locator(".livebar .state", has_text="PAUSED").wait_for()
     held = _newest(page)
@@ -58,6 +81,7 @@ def test_the_stage_holds_steps_looks_back_and_comes_back(live: Served, open_at: 
     assert page.locator(".livebar .golive").is_hidden()
     assert page.locator(".stage.following").count() == 1
     until(lambda: "at=" not in address(page), "the address stays behind")
+    stop_run(page)
 
 
 def test_a_knob_below_the_tree_is_requested_and_in_force(live: Served, open_at: Callable[..., Any]) -> None:
@@ -92,11 +116,12 @@ def test_viewers_follow_one_run_and_a_hidden_one_gives_up_its_stream(live: Serve
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_live_stage_fits_a_phone(dark: bool, live: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{live.url}/stage", 390, 844, dark)
-    follow_run(page, "go on")
+    start_run(page, "full speed")
+    until(lambda: stage_round(page) >= 1, "nothing is painted")
     assert page.locator(".stage").get_attribute("data-theme") == ("dark" if dark else "light")
     main = page.locator("[data-testid=stMain]")
     assert main.evaluate("element => element.scrollWidth <= element.clientWidth")
-    for part in (".composer", ".livebar", ".steer"):
+    for part in (".composer", ".livebar", ".steer", ".stage .canvas"):
         assert page.locator(part).evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
@@ -115,8 +140,8 @@ def test_the_first_minute_plays_is_walked_and_put_away(opened: Served, open_at: 
     page.locator(".welcome [data-do=away]").click()
     assert page.locator(".welcome").count() == 0
     settled(page)
-    page.get_by_role("link", name="Trace").click()
-    page.locator(".sv-run").wait_for()
+    page.get_by_role("link", name="Servers").click()
+    page.get_by_label("Address").wait_for()
     page.get_by_role("link", name="Stage").click()
     page.locator(".stage .node").first.wait_for()
     assert page.locator(".welcome").count() == 0
@@ -132,10 +157,10 @@ def test_a_link_leads_away_though_the_picture_has_just_come_to_rest(
     for wait_ms in (0, 250, 330):  # it is told after 350
         page.keyboard.press("}")
         page.wait_for_timeout(wait_ms)
-        page.get_by_role("link", name="Trace").click()
-        page.locator(".sv-run").wait_for()
+        page.get_by_role("link", name="Servers").click()
+        page.get_by_label("Address").wait_for()
         page.wait_for_timeout(500)
-        assert page.locator(".sv-run").is_visible()
+        assert page.get_by_label("Address").is_visible()
         page.get_by_role("link", name="Stage").click()
         page.locator(".stage .node").first.wait_for()
         settled(page)

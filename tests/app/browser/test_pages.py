@@ -1,4 +1,4 @@
-"""The other pages in a real browser: trees play, plots answer to clicks, each has an address, a phone shows them."""
+"""Panels below the stage in a real browser: plots answer to clicks, each has an address, a phone shows them."""
 
 import re
 from collections.abc import Callable
@@ -7,29 +7,34 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, address, settled, tree_of, until
+from app.browser.acts import COUNT_RUNS, STAGE, address, panel_of, settled, until
 from app.served import Served
 from specviz.view.stage.chromium import executable
+from specviz_app.ui.pages import all_below
 
 pytestmark = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
 )
 
 
-@pytest.mark.parametrize(("path", "key"), [("rounds", "round-tree"), ("ranks", "ranks-tree")])
-def test_the_tree_of_a_round_plays_without_a_script_run_and_a_node_can_be_clicked(
-    path: str, key: str, trees: Served, open_at: Callable[..., Any]
+def test_the_tree_of_a_panel_goes_along_with_the_stage_and_a_node_can_be_clicked(
+    trees: Served, open_at: Callable[..., Any]
 ) -> None:
-    page = open_at(f"{trees.url}/{path}?at=r2")
-    tree = tree_of(page, key)
-    page.evaluate(COUNT_RUNS)
-    tree.locator("[data-do=play]").click()
-    until(lambda: tree.get_attribute("data-phase") == "2", "it does not begin anew")
-    tree.locator("select").select_option("8")
-    until(lambda: tree.get_attribute("data-phase") == "6", "it does not come to its end")
-    assert page.evaluate("window.runs") == 0
+    page = open_at(f"{trees.url}/stage?panel=ranks&at=r2")
+    tree = page.locator(".st-key-ranks-tree .stage")
+    tree.locator(".node").first.wait_for()
+    settled(page)
+    assert tree.locator("[data-do=play]").is_hidden(), "a second button to play"
+    stage = page.locator(STAGE)
+    phases = {stage.get_attribute("data-phase")}
+    for _ in range(4):
+        stage.locator("[data-do=back]").click()
+        until(lambda: tree.get_attribute("data-phase") == stage.get_attribute("data-phase"), "it stands still")
+        phases.add(tree.get_attribute("data-phase"))
+    assert len(phases) > 1
     tree.locator(".node").nth(2).click()
     until(lambda: "at=r2%2Fn" in address(page), "the click chooses nothing")
+    page.locator(f"{STAGE} .node.chosen").wait_for()
     settled(page)
     page.go_back()
     until(lambda: "at=r2&" in f"{address(page)}&", "there is no way back")
@@ -74,7 +79,6 @@ def test_a_click_on_a_confusion_cell_lists_it_and_a_line_leads_to_its_round(
     page.wait_for_timeout(800)
     box = lines.bounding_box()
     page.mouse.click(box["x"] + 16, box["y"] + 52)
-    page.locator(".st-key-ranks-tree").wait_for()
     until(lambda: re.search(r"at=r([2-9]|1\d)", address(page)), "the line leads nowhere")
 
 
@@ -100,24 +104,41 @@ def _click(page: Any, place: str, across: float, down: float) -> None:
     page.mouse.click(box["x"] + box["width"] * across, box["y"] + box["height"] * down)
 
 
-def test_keys_go_from_round_to_round(recorded: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(f"{recorded.url}/rounds?at=r2")
-    tree_of(page, "round-tree")
-    page.keyboard.press("ArrowRight")
-    until(lambda: "at=r3" in address(page), "the right arrow does nothing")
+def test_a_panel_goes_from_round_to_round_with_the_stage(recorded: Served, open_at: Callable[..., Any]) -> None:
+    """Also where it is large, and only what plays is left of the stage."""
+    page = open_at(f"{recorded.url}/verification?at=r2")
+    panel = panel_of(page)
+    assert page.locator(f"{STAGE} svg.tree").is_hidden(), "it is not large"
+    page.locator(f"{STAGE} [data-do=play]").focus()
+    page.keyboard.press("]")
+    panel.get_by_text("Round 3").first.wait_for()
+    until(lambda: "at=r3" in address(page), "the address does not follow")
     settled(page)
-    page.keyboard.press("ArrowLeft")
-    until(lambda: "at=r2" in address(page), "the left arrow does nothing")
+    page.keyboard.press("[")
+    panel.get_by_text("Round 2").first.wait_for()
 
 
-@pytest.mark.parametrize("name", ["overview", "rounds", "verification", "early-exit", "lanes", "ranks", "trace"])
+def test_a_panel_is_made_large_and_small_again(recorded: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{recorded.url}/stage?at=r2&panel=overview")
+    panel = panel_of(page)
+    low = panel.bounding_box()["y"]
+    page.get_by_role("button", name="⤢ large").click()
+    until(lambda: "large=1" in address(page), "it is not in the address")
+    until(lambda: panel.bounding_box()["y"] < low - 150, "it has no more room")
+    assert page.locator(f"{STAGE} [data-do=play]").is_visible(), "nothing plays any more"
+    settled(page)
+    page.go_back()
+    until(lambda: "large=1" not in address(page), "there is no way back")
+    page.locator(f"{STAGE} svg.tree").wait_for()
+
+
+@pytest.mark.parametrize("name", [below.id for below in all_below()])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_phone_shows_every_page_without_scrolling_sideways(
+def test_a_phone_shows_every_panel_without_scrolling_sideways(
     name: str, dark: bool, recorded: Served, open_at: Callable[..., Any]
 ) -> None:
-    page = open_at(f"{recorded.url}/{name}", 390, 844, dark)
-    page.locator(".sv-run").wait_for()
-    settled(page)
+    page = open_at(f"{recorded.url}/stage?panel={name}&large=1", 390, 844, dark)
+    panel_of(page)
     wide = page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)")
     assert wide <= 390
     main = page.locator("[data-testid=stMain]")
@@ -126,16 +147,16 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(
     assert (sum(map(int, re.findall(r"\d+", ground)[:3])) < 384) is dark
 
 
-def test_every_page_can_be_linked_to_and_the_address_names_the_run(
+def test_every_panel_can_be_linked_to_and_the_address_names_the_run(
     recorded: Served, open_at: Callable[..., Any]
 ) -> None:
     page = open_at(recorded.url)
     page.locator(".stage .node").first.wait_for()
     until(lambda: "/stage?src=" in address(page), "the first page has no address of its own")
     page = open_at(f"{recorded.url}/overview?src=chain")
-    page.locator(".sv-run").wait_for()
+    panel_of(page)
     again = open_at(f"{recorded.url}/overview?src=explain-tree")
-    again.locator(".sv-run", has_text="draft · tree").wait_for()
+    again.locator(STAGE, has_text="draft · tree").wait_for()
     assert again.get_by_text("Page not found").count() == 0
     assert page.get_by_role("combobox", name="Run to look at").input_value() == "chain"
     lost = open_at(f"{recorded.url}/rounds?src=nope")
@@ -151,29 +172,27 @@ def _unbroken(page: Any, what: str) -> None:
     assert page.get_by_label("Run to look at").count() >= 1, what
 
 
-def _forward(page: Any) -> Any:
-    return page.get_by_role("button", name="round ▶")
-
-
 @pytest.mark.parametrize(("name", "trace"), [("rounds", "explain-draft"), ("ranks", "explain-specblock")])
 def test_real_clicks_walk_a_bundled_recording(
     name: str, trace: str, recorded: Served, open_at: Callable[..., Any]
 ) -> None:
-    page = open_at(f"{recorded.url}/{name}?src={trace}")
-    _forward(page).wait_for()
+    page = open_at(f"{recorded.url}/stage?src={trace}&panel={name}&at=r1")
+    panel_of(page)
+    forward = page.locator(f"{STAGE} [data-do=round]")
     for k in range(9):  # slowly: it fell at the second to eighth
         settled(page)
-        _forward(page).click()
+        forward.click()
         until(lambda k=k: f"at=r{k + 2}" in address(page) or "q" in address(page), f"press {k + 1} does nothing")
         _unbroken(page, f"press {k + 1}")
     for _ in range(6):  # quickly
-        _forward(page).click(no_wait_after=True)
+        forward.click(no_wait_after=True)
     settled(page)
     _unbroken(page, "six presses at once")
     page.get_by_role("combobox", name="Run to look at").click()  # in the middle of a round
     page.get_by_role("option", name="summarise-ngram").click()
     until(lambda: "src=summarise-ngram" in address(page), "the recording stays")
+    page.locator(STAGE, has_text="ngram").wait_for()
     settled(page)
-    _forward(page).click()
+    forward.click()
     settled(page)
     _unbroken(page, "another recording")

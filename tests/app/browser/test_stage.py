@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, address, settled, stage_place, tree_of, until
+from app.browser.acts import COUNT_RUNS, address, panel_of, settled, stage_place, until
 from app.served import Served
 from specviz.view.stage.chromium import executable
 
@@ -64,7 +64,7 @@ def test_the_way_back_is_found_however_early_it_is_pressed(
     assert "at=r4" in address(page)
 
 
-def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
+def test_the_stage_opens_at_the_place_of_the_address_and_a_panel_at_its_own(
     recorded: Served, open_at: Callable[..., Any]
 ) -> None:
     page = open_at(f"{recorded.url}/stage?at=r3/closing")
@@ -76,8 +76,8 @@ def test_the_stage_opens_at_the_place_of_the_address_and_other_pages_at_its_own(
     until(lambda: "at=r5" in address(page), "the address does not follow")
     page.go_back()
     until(lambda: stage_place(page).startswith("r4 "), "there is no way back")
-    page.get_by_role("link", name="Round explorer").click()
-    tree_of(page, "round-tree")
+    page.get_by_role("tab", name="Round", exact=True).click()
+    panel_of(page).get_by_text("r4 ").wait_for()
     assert "at=r4" in address(page)
 
 

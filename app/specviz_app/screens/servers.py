@@ -1,20 +1,31 @@
-"""Watch: how a running server speculates, by its own counters, or what was kept of such a watch."""
+"""Servers: how a running server speculates, by its own counters; or a history, a log, a table, an answer of one."""
+
+import time
+from functools import cache
 
 import streamlit as st
 
 from specviz.engines.asking import KEY_VARIABLE, key_of
+from specviz.engines.watch import picture_of, read_history
 from specviz.engines.watch.watcher import MOST_LOOKS
+from specviz.events import Counted
 from specviz.text import running
+from specviz.trace.bundled import assets
 from specviz_app.server.server import current
 from specviz_app.server.watching import WatchedServer
 from specviz_app.ui import counters, guard, owner, parts
 from specviz_app.ui.pages import Page
+from specviz_app.ui.run_bar import take
 
 _HELD = "watched-server"  # in the session's state
+_BEGAN = "example-began"
 _EVERY = 2.0
+_EXAMPLE_S = 0.6  # between two looks of the example
+_MOST_PASTED = 4_000_000  # characters
 _ASK = (
     "vLLM, llama.cpp (started with --metrics) and SGLang (with --enable-metrics) count how speculation goes. Give the "
-    "address of yours; nothing is installed there, and no request of yours goes through here."
+    "address of yours, or paste what you have of one; nothing is installed there, and no request of yours goes through "
+    "here. Until then an example plays: SmolLM2 by its drafter, code first, then stories, its rounds added up."
 )
 
 
@@ -24,14 +35,59 @@ def page() -> None:
     if held is not None:
         (_live if held.over else guard.fragment(_live, _EVERY))()
     elif not counters.show_history():
-        st.info(parts.plain(_ASK))
+        st.caption(parts.plain(_ASK))
+        _example()
+
+
+def _paste() -> None:
+    """A box for what lies in the clipboard."""
+    with st.popover("Paste a log, a table, an answer", icon=":material/content_paste:"):
+        st.text_area(
+            "What you have",
+            key="pasted",
+            height=240,
+            max_chars=_MOST_PASTED,
+            placeholder="INFO SpecDecoding metrics: Mean acceptance length: 2.31, ..  or a whole issue's text",
+        )
+        st.button("Read it", type="primary", key="read-pasted", on_click=guard.obeyed(_read))
+        parts.say("A whole issue may be pasted: the lines that are known are found in it.")
+
+
+def _read() -> None:
+    """What was pasted becomes a run that is chosen."""
+    take("pasted", st.session_state["pasted"].encode())
+    _forget()
+
+
+@cache
+def _looks() -> list[Counted]:
+    return read_history(assets("histories") / "example.sv.jsonl.gz")
+
+
+def _example() -> None:
+    """The example, look by look; at its end it stays."""
+    began = st.session_state.setdefault(_BEGAN, time.monotonic())
+    if time.monotonic() - began < len(_looks()) * _EXAMPLE_S:
+        guard.fragment(_example_so_far, 2 * _EXAMPLE_S)()
+    else:
+        _example_so_far()
+
+
+def _example_so_far() -> None:
+    n = 4 + int((time.monotonic() - st.session_state[_BEGAN]) / _EXAMPLE_S)
+    counters.show(picture_of(_looks()[:n]))
 
 
 def _entry(held: WatchedServer | None) -> None:
-    server = current()
-    if not owner.owns(server):  # it is this machine that asks
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if owner.owns(current()):  # it is this machine that asks
+            _address(held)
+        _paste()
+    if not owner.owns(current()):
         st.caption("Who opened this dashboard with its key can watch a server here.")
-        return
+
+
+def _address(held: WatchedServer | None) -> None:
     with st.form("watch-form", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Address", key="watch-url", placeholder="localhost:8000", max_chars=500)
         st.text_input(
@@ -102,10 +158,10 @@ def _kept(held: WatchedServer) -> None:
 
 
 PAGE = Page(
-    "watch",
-    "Watch",
+    "servers",
+    "Servers",
     "monitor_heart",
     90,
-    "a running server of vLLM, llama.cpp or SGLang, by its counters",
+    "a running server of vLLM, llama.cpp or SGLang by its counters, or a log of one",
     page,
 )
