@@ -57,6 +57,16 @@ CONFIGS: dict[str, Any] = {
 MOE = {"num_local_experts": 4, "num_experts_per_tok": 2}
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 
+ROUTED = {
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 24,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+}
+LATENT = {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 12}
+
 GRANITE = {"logits_scaling": 6.0, "embedding_multiplier": 12.0, "residual_multiplier": 0.2, "attention_multiplier": 0.1}
 
 
@@ -72,6 +82,11 @@ MORE: dict[str, Any] = {
     "qwen2_moe": lambda: hf.Qwen2MoeConfig(**COMMON, **EXPERTS, shared_expert_intermediate_size=24),
     "qwen3_moe": lambda: hf.Qwen3MoeConfig(**COMMON, **EXPERTS, head_dim=8),
     "gemma": lambda: hf.GemmaConfig(**COMMON, head_dim=8),
+    "glm4_moe": lambda: hf.Glm4MoeConfig(**COMMON, **ROUTED, head_dim=8),
+    "deepseek_v3": lambda: hf.DeepseekV3Config(**{**COMMON, "num_key_value_heads": 4}, **ROUTED, **LATENT),
+    "qwen3_next full": lambda: hf.Qwen3NextConfig(
+        **COMMON, **EXPERTS, head_dim=8, shared_expert_intermediate_size=24, layer_types=["full_attention"] * 3
+    ),
     "olmo": lambda: hf.OlmoConfig(**COMMON),
     "olmo2": lambda: hf.Olmo2Config(**COMMON),
     "starcoder2": lambda: hf.Starcoder2Config(**COMMON, sliding_window=16),

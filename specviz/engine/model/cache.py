@@ -17,7 +17,7 @@ from specviz.engine.model.host import sent
 class KVCache:
     """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write.
 
-    They are held in the dtype of the first key. `spare`: slots to read beyond its capacity; the buffer then begins as
+    Where keys are wider than values, or narrower (DeepSeek's latents), both have the room of the wider. They are held in the dtype of the first key. `spare`: slots to read beyond its capacity; the buffer then begins as
     zeros, since what is read beyond the rows meets weights of zero. `places`: the device of each layer, a buffer for
     each device; empty: all lie where the first key does.
     """
@@ -61,8 +61,15 @@ class KVCache:
     def update(self, key: Any, value: Any, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Append rows `[1, heads, n, head_dim]` to a layer; returns all it holds. Called by the library's layers."""
         start, n = self.filled[layer_idx], key.shape[2]
-        self.memory(key)
-        keys, values = self._layers[layer_idx]
+        if key.shape[3] == value.shape[3]:
+            self.memory(key)
+            keys, values = self._layers[layer_idx]
+        else:
+            self.memory(max(key, value, key=lambda rows: rows.shape[3]))
+            keys, values = (
+                held.narrow(3, 0, rows.shape[3])
+                for held, rows in zip(self._layers[layer_idx], (key, value), strict=True)
+            )
         # Narrow views cost half of what subscripts do, and this runs in every layer of every pass.
         keys.narrow(2, start, n).copy_(key)
         values.narrow(2, start, n).copy_(value)

@@ -59,7 +59,7 @@ def packed_attention(
     s_aux: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Scaled dot-product attention with query groups as rows; returns `[B, n, H, D]`.
+    """Scaled dot-product attention with query groups as rows; returns `[B, n, H, D]`, as wide as values are.
 
     A `RowPlan` in place of the mask asks for rows that are exact. `s_aux` `[H]`: attention sinks, one more score of
     every row whose weight goes nowhere (GPT-OSS). Raises ModelError for an argument that nobody here knows: left out in
@@ -86,7 +86,7 @@ def packed_attention(
         out = torch.nn.functional.scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scaling)
     else:
         out = _scored(packed, key, value, mask, dim**-0.5 if scaling is None else scaling, softcap)
-    return out.reshape(batch, heads, n, dim).transpose(1, 2), None
+    return out.reshape(batch, heads, n, value.shape[3]).transpose(1, 2), None
 
 
 def _scored(
