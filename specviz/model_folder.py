@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -350,15 +350,3 @@ def suggested(name: str) -> str:
     """`"; did you mean 'pair/target'?"` of a name that is not there, or nothing."""
     close = nearest_folder(name)
     return f"; did you mean '{close}'?" if close else ""
-
-
-_MTP_FIELDS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "mtp_num_layers")
-
-
-def own_mtp_layers(config: Mapping[str, Any], names: Iterable[str] = ()) -> int:
-    """How many MTP layers a target brings in its own files, by its configuration or else the names of its tensors."""
-    parts = [config, *(part for part in (config.get("text_config"),) if isinstance(part, dict))]
-    told = [n for part in parts for name in _MTP_FIELDS if isinstance(n := part.get(name), int)]
-    if told:
-        return max(0, max(told))
-    return len({name.split("mtp.layers.", 1)[1].split(".", 1)[0] for name in names if "mtp.layers." in name})

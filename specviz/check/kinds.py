@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from specviz import model_folder
 from specviz.check.side import ModelSide, whole_numbers
-from specviz.model_folder import own_mtp_layers
+from specviz.mtp_layers import layout_words, own_mtp, own_mtp_layers
 
 _TAPS = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids", "taps")
 
@@ -55,7 +55,8 @@ def kind_of_draft(target: ModelSide, draft: ModelSide) -> DraftKind:
 def _kind(target: ModelSide, draft: ModelSide) -> tuple[DraftKind, str]:
     names = " ".join(map(str, draft.get("architectures") or ()))
     if draft.same_as(target) and (n := own_mtp_layers(target.config, target.tensors)):
-        return MTP, f"{n} of the target's own"
+        layout = f", {layout_words(own_mtp(target.tensors))}" if target.tensors else ""
+        return MTP, f"{n} of the target's own{layout}"
     if "DFlash" in names or draft.config.get("dflash_config") is not None:
         second = draft.tensor("predecessor_codebook") is not None or draft.count("selector_rank") is not None
         return (DFLASH2, "it has a selector of candidates") if second or "DFlash2" in names else (DFLASH, "block_size")

@@ -7,9 +7,10 @@ from importlib import resources
 from typing import Any
 
 from specviz.check.findings import PairFinding, note
-from specviz.check.kinds import MTP, kind_of_draft
+from specviz.check.kinds import kind_of_draft
 from specviz.check.serve import ServeCommand
 from specviz.check.side import ModelSide
+from specviz.mtp_layers import own_mtp
 
 
 @cache
@@ -35,11 +36,9 @@ def check_known(target: ModelSide, draft: ModelSide, command: ServeCommand | Non
 
 
 def mtp_head_missing(target: ModelSide, draft: ModelSide) -> bool:
-    """Whether the target's own MTP layers come without a head."""
-    names = [name for name in target.tensors if "shared_head" in name or name.startswith("mtp.")]
-    heads = ("shared_head.head.weight", "mtp.lm_head.weight")
-    own = kind_of_draft(target, draft).name == MTP.name and draft.same_as(target)
-    return own and bool(target.tensors) and not any(name.endswith(heads) for name in names)
+    """Whether the target's own MTP layers come without a head, in a layout that has room for one."""
+    own = own_mtp(target.tensors) if draft.same_as(target) else None
+    return own is not None and own.layout.head != "" and f"{own.prefix}{own.layout.head}.weight" not in target.tensors
 
 
 def _mixed(target: ModelSide, draft: ModelSide) -> bool:

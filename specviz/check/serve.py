@@ -10,7 +10,7 @@ from specviz.check.findings import PairFinding, error, note, warning
 from specviz.check.kinds import KINDS, MTP, DraftKind, kind_of_draft
 from specviz.check.side import ModelSide
 from specviz.errors import SpecvizError, suggestion
-from specviz.model_folder import own_mtp_layers
+from specviz.mtp_layers import own_mtp_layers
 from specviz.text import quoted
 
 _OPTIONS = {

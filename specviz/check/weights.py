@@ -6,7 +6,8 @@ from itertools import count
 
 from specviz.check.findings import PairFinding, error, note, warning
 from specviz.check.side import ModelSide
-from specviz.model_folder import INDEX, layer_of, own_mtp_layers, shown
+from specviz.model_folder import INDEX, layer_of, shown
+from specviz.mtp_layers import own_mtp_layers
 
 _DEAR = 0.5  # of the target's bytes: above it a draft model hardly ever pays
 _FEW_BITS = 4

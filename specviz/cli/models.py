@@ -17,6 +17,7 @@ from specviz.errors import ModelError
 from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.found import local_path
 from specviz.local_models.gguf_header import is_gguf, read_header
+from specviz.mtp_layers import layout_words, own_mtp, own_mtp_layers
 
 # Families that the test suite saves, loads back and compares with the library's own generation.
 TRIED = {
@@ -184,8 +185,10 @@ def _model(folder: Path) -> dict[str, Any] | None:
     sizes = {name: next((fields[key] for key in keys if key in fields), None) for name, keys in _SIZES.items()}
     weights = model_folder.weight_files(folder)
     tensors = [tensor for file in weights for tensor in model_folder.tensors(file)]
-    n_mtp = model_folder.own_mtp_layers(fields, (tensor.name for tensor in tensors))
-    mtp = {"own MTP layers": f"{n_mtp}, which engines draft with; not read here yet"} if n_mtp else {}
+    names = [tensor.name for tensor in tensors]
+    n_mtp, own = own_mtp_layers(fields, names), own_mtp(names)
+    how = layout_words(own) + (": --method mtp" if own is not None else "")
+    mtp = {"own MTP layers": f"{n_mtp}, {how}"} if n_mtp else {}
     return {
         "architecture": TRIED.get(kind, model_folder.shown(kind)),
         "tried": kind in TRIED,

@@ -164,7 +164,7 @@ def _part_line(method: Method, part: Part, target: str | None) -> str:
 
 
 def _lacks(part: Part, target: str | None) -> bool:
-    return not any((folder / part.beside / part.file).is_file() for folder in _part_folders(target))
+    return not any(part.lies_in(folder) for folder in _part_folders(target))
 
 
 def _part_folders(target: str | None) -> list[Path | Traversable]:

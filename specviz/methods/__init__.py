@@ -9,6 +9,8 @@ a pair that cannot work is refused before any model is loaded.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -29,6 +31,8 @@ class Part:
 
     `what`: in words; `trainer`: the command that makes one; `beside`: the name of its folder where it lies with its
     target; `file`: what must lie in it; `knob`: names a folder by hand. `on`: the part that its trainer adds to.
+    `own`: whether a target's own folder brings one as it was published; `unread`: what to say of one that it brings in
+    a way that is not read here.
     """
 
     what: str
@@ -37,6 +41,12 @@ class Part:
     file: str = "config.json"
     on: "Part | None" = None
     knob: str = "drafter"
+    own: Callable[[Path], bool] = lambda folder: False
+    unread: Callable[[Path], str] = lambda folder: ""
+
+    def lies_in(self, folder: "Path | Traversable") -> bool:
+        """Whether one lies in a target's folder."""
+        return (folder / self.beside / self.file).is_file() or (isinstance(folder, Path) and self.own(folder))
 
     def command(self, target: str | None = None, folder: bool = True, there: bool = False) -> str:
         """The line that makes one.

@@ -206,12 +206,14 @@ def test_warnings_end_with_0_and_one_folder_is_too_good(cli: Cli, tmp_path: Path
 
 def test_a_target_with_mtp_layers_is_served_with_itself(tmp_path: Path) -> None:
     """By its config, by its part for text, or by the names of its tensors; a drafter in it, nothing too good."""
-    made = {name: Made(2) for name in ("fields", "part", "names", "none")}
+    made = {name: Made(2) for name in ("fields", "part", "names", "none", "headless")}
     made["fields"].config["num_nextn_predict_layers"] = 1
     made["part"].config["text_config"] = {"mtp_num_hidden_layers": 2}
     made["names"].tensors["mtp.fc.weight"] = made["names"].tensors["mtp.layers.0.mlp.weight"] = np.zeros(
         (2, 2), np.float32
     )
+    made["headless"].config["num_nextn_predict_layers"] = 1
+    made["headless"].tensors["model.layers.2.eh_proj.weight"] = np.zeros((2, 4), np.float32)
     found = {}
     for name, model in made.items():
         side = read_side(str(model.write(tmp_path / name)))
@@ -219,7 +221,8 @@ def test_a_target_with_mtp_layers_is_served_with_itself(tmp_path: Path) -> None:
     assert [*found["none"]] == ["same-model"]
     assert "has 1 MTP layer of its own" in found["fields"]["own-mtp"]
     assert "has 2 MTP layers of its own" in found["part"]["own-mtp"]
-    assert [*found["names"]] == ["own-mtp", "known"]  # its layers have no head: what engines once made of that
+    assert [*found["names"]] == ["own-mtp"]  # such layers share the target's head
+    assert [*found["headless"]] == ["own-mtp", "known"]  # these may bring one: what engines once made of its lack
 
 
 def test_pickled_heads_are_told_and_need_no_tokenizer(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def command(ctx: click.Context, target: str, draft: str | None, line: str | None
       specviz check ./target ./head --serve 'vllm serve ./target --speculative-config {"method":"eagle3"}'
     """
     from specviz.check import check_pair, fault_of, kind_of_draft, parse_serve, read_side
-    from specviz.model_folder import own_mtp_layers
+    from specviz.mtp_layers import own_mtp_layers
 
     served = None if line is None else parse_serve(line)
     first = read_side(target)

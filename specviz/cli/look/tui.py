@@ -37,7 +37,7 @@ def methods_for(target: str) -> str:
 
 def _has_part(target: str, method: Method) -> bool:
     part = method.part
-    return part is None or any((folder / part.beside / part.file).is_file() for folder in _places(target))
+    return part is None or any(part.lies_in(folder) for folder in _places(target))
 
 
 def _places(target: str) -> list[Path]:

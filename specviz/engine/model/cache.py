@@ -17,9 +17,10 @@ from specviz.engine.model.host import sent
 class KVCache:
     """Keys and values of one sequence, `[2, L, 1, heads, capacity, head_dim]`, allocated at the first write.
 
-    Where keys are wider than values, or narrower (DeepSeek's latents), both have the room of the wider. They are held in the dtype of the first key. `spare`: slots to read beyond its capacity; the buffer then begins as
-    zeros, since what is read beyond the rows meets weights of zero. `places`: the device of each layer, a buffer for
-    each device; empty: all lie where the first key does.
+    Where keys are wider than values, or narrower (DeepSeek's latents), both have the room of the wider. They are held
+    in the dtype of the first key. `spare`: slots to read beyond its capacity; the buffer then begins as zeros, since
+    what is read beyond the rows meets weights of zero. `places`: the device of each layer, a buffer for each device;
+    empty: all lie where the first key does.
     """
 
     def __init__(self, n_layers: int, capacity: int, spare: int = 0, places: tuple[torch.device, ...] = ()) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.files.hub import snapshot
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.pair import Pair
 from specviz.events import Missing
@@ -22,7 +23,7 @@ def missing(method: Method, pair: Pair) -> Missing | None:
 def missing_part(part: Part, target: ModelAdapter) -> Missing | None:
     """Whether a trained part lies with the target, made for its very weights."""
     folders = [folder for folder in shipped(target, part.beside, part.beside) if _made_for(folder, target)]
-    if any((folder / part.file).is_file() for folder in folders):
+    if any((folder / part.file).is_file() for folder in folders) or own_folder(part, target) is not None:
         return None
     name, folder = named(target), Path(str(named(target))).is_dir()
     return Missing(
@@ -31,6 +32,24 @@ def missing_part(part: Part, target: ModelAdapter) -> Missing | None:
         then="" if (name and folder) or folders else f"--{part.knob} {part.beside}",
         knob=part.knob,
     )
+
+
+def own_folder(part: Part, target: ModelAdapter) -> Path | None:
+    """The target's own folder, where it brings such a part as it was published."""
+    folder = _folder(target)
+    return folder if folder is not None and part.own(folder) else None
+
+
+def unread(part: Part, target: ModelAdapter) -> str:
+    """What to say of such a part in the target's own folder that is not read here, behind its name; "" for none."""
+    folder = _folder(target)
+    words = "" if folder is None else part.unread(folder)
+    return f" ({words})" if words else ""
+
+
+def _folder(target: ModelAdapter) -> Path | None:
+    name = str(getattr(target.model, "name_or_path", "") or "")
+    return Path(name) if Path(name).is_dir() else snapshot(name) if name else None
 
 
 def named(target: ModelAdapter) -> str | None:

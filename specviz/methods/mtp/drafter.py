@@ -31,7 +31,7 @@ class Mtp(PairDrafter):
         self.trained, self.mode = trained, mode
 
     def parts(self) -> dict[str, str]:
-        return {"drafter": KIND.tell(self.trained, f"trained for {self.trained.config.trained_steps} tokens ahead")}
+        return {"drafter": KIND.tell(self.trained, self.trained.config.origin)}
 
     def propose(self, ctx: Context) -> Draft:
         """Token by token, until one is unsure."""

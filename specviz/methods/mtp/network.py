@@ -9,6 +9,8 @@ The head is the target's: its rows of the draft vocabulary are no weights of the
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -102,10 +104,25 @@ class MtpConfig(LayerConfig):
     trained_steps: int = 3
     bits: int = 16
 
+    @property
+    def origin(self) -> str:
+        """Where the layer comes from."""
+        return f"trained for {self.trained_steps} tokens ahead"
+
 
 Trained = AnyTrained[MtpConfig, MtpNetwork]
+
+
+def _native(folder: Path, document: dict[str, Any], adapter: ModelAdapter) -> Trained:
+    """Layers that a target brings itself."""
+    from specviz.methods.mtp.native import read_native
+
+    return read_native(folder, document, adapter)
+
+
 KIND = replace(
     drafter_kind(MTP, "specviz-mtp", MtpConfig, lambda config: MtpNetwork(config.layer)),
     join=MtpNetwork.join,
     small=lambda config: config.bits == 8,
+    native=_native,
 )

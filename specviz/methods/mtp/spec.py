@@ -1,14 +1,16 @@
 """`mtp`: multi-token prediction as models of 2025 and 2026 bring it, one layer for all depths (DeepSeek-AI 2024).
 
 The layer joins the target's last state with the embedding of the token that followed, and its output takes the place of
-that state for the token after. Embedding and head are the target's own, so a part is small.
+that state for the token after. Embedding and head are the target's own, so a part is small. Models that bring such
+layers in their own files draft with those.
 """
 
 from specviz.knobs import real
 from specviz.methods import Method, Part
 from specviz.methods.common.knobs import by_mode, draft_mode, folder, gamma
+from specviz.mtp_layers import has_mtp, unread_mtp
 
-MTP = Part("MTP layer", "specviz train mtp", "mtp")
+MTP = Part("MTP layer", "specviz train mtp", "mtp", own=has_mtp, unread=unread_mtp)
 
 METHOD = Method(
     name="mtp",

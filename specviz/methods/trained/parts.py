@@ -17,7 +17,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import fingerprint as fingerprint
 from specviz.errors import ModelError
 from specviz.methods import Part
-from specviz.methods.common.missing import missing_part
+from specviz.methods.common.missing import missing_part, own_folder, unread
 from specviz.methods.trained.layers import LayerShape, compile_network, reads_four_bits
 from specviz.methods.trained.part_kind import (
     PartKind,
@@ -129,7 +129,8 @@ class Trained(Generic[D, N]):
 
 @dataclass(frozen=True, kw_only=True)
 class DrafterKind(PartKind[D], Generic[D, N]):
-    """`build` makes a network with empty weights; `published` reads a folder whose config names no format of ours.
+    """`build` makes a network with empty weights; `published` reads a folder whose config names no format of ours, and
+    `native` does so where the network is of another kind than `build` makes.
 
     `join` gives a network what it shares with its target: those are no weights of its own. `small`: whether matrices of
     such a drafter are stored in eight bits.
@@ -138,6 +139,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
     build: Callable[[D], N]
     join: Callable[[N, ModelAdapter, Vocabulary], None] | None = None
     published: Callable[[Path, dict[str, Any], ModelAdapter], tuple[D, Tensors]] | None = None
+    native: Callable[[Path, dict[str, Any], ModelAdapter], Trained[D, N]] | None = None
     weights: str = "drafter.safetensors"
     small: Callable[[D], bool] = lambda config: False
 
@@ -166,11 +168,11 @@ class DrafterKind(PartKind[D], Generic[D, N]):
             except (OSError, ValueError) as error:  # too long, or with a zero byte in it
                 raise ModelError(f"{OPTION} {shown(wanted)}: no such folder ({error}); {self.advice}") from None
             return Path(wanted)
-        shipped = next(self.shipped_for(adapter), None)
+        shipped = next(self.shipped_for(adapter), None) or own_folder(self.part, adapter)
         if shipped is None:
             lacks = missing_part(self.part, adapter)
             train = lacks.command if lacks else self.part.trainer
-            what = f"no {self.part.what} for the target {adapter.name}"
+            what = f"no {self.part.what} for the target {adapter.name}{unread(self.part, adapter)}"
             raise ModelError(f"{what}: name a folder with {OPTION}, or run {train}")
         return shipped
 
@@ -186,6 +188,8 @@ class DrafterKind(PartKind[D], Generic[D, N]):
     def read(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:
         """The drafter in a folder, from disk. Shapes are compared before memory is taken."""
         document = self.given(folder)
+        if self.native is not None and "format" not in document and self.part.own(folder):
+            return self.native(folder, document, adapter)
         if self.published is not None and "format" not in document:
             config, tensors = self.published(folder, document, adapter)
             self.refuse_others(folder, config, adapter, owned=False)

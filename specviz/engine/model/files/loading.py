@@ -21,7 +21,7 @@ from specviz.engine.memory import refuse_weights
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.drafts import corrected, shared_ends
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
-from specviz.engine.model.files import gguf_model, hub
+from specviz.engine.model.files import families, gguf_model, hub
 from specviz.engine.model.files.as_stored import read_as_stored
 from specviz.engine.model.files.dtypes import pick_dtype, stored
 from specviz.engine.model.files.quiet import one_line
@@ -231,6 +231,8 @@ def found(name: str, option: str) -> str:
 def _check(path: Path, option: str) -> str:
     try:
         (model_folder.check if path.is_dir() else gguf_model.check)(path)
+        if path.is_dir():
+            families.introduce(path)
     except ModelError as error:
         raise ModelError(f"{option}: {error}") from None
     return str(path)

@@ -10,6 +10,7 @@ from typing import Any
 
 from specviz import model_folder
 from specviz.errors import ModelError
+from specviz.mtp_layers import own_mtp, own_mtp_layers
 
 
 def refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
@@ -69,7 +70,7 @@ def left_out(option: str, model: Any, told: Mapping[str, Any]) -> str | None:
     names = sorted(told.get("unexpected_keys") or ())
     config = model.config.get_text_config()
     n_layers = getattr(config, "num_hidden_layers", 0)
-    own = n_layers + model_folder.own_mtp_layers(config.to_dict())
+    own = n_layers + own_mtp_layers(config.to_dict())
     beyond = [name for name in names if n_layers and (model_folder.layer_of(name) or 0) >= own]
     if beyond:
         layers = len({model_folder.layer_of(name) for name in beyond})
@@ -77,6 +78,8 @@ def left_out(option: str, model: Any, told: Mapping[str, Any]) -> str | None:
             f"{option}: config.json names {n_layers} layers, and the weight files hold {layers} more "
             f"('{beyond[0]}'): mend num_hidden_layers, or save the model again"
         )
+    mtp = own_mtp(names)  # the method mtp has a place for them
+    names = [name for name in names if mtp is None or not name.startswith(mtp.prefix)]
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
