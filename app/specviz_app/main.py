@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from specviz_app.server.server import current
-from specviz_app.ui import guard, owner, state
+from specviz_app.ui import address, guard, owner
 from specviz_app.ui.pages import all_pages, moved
 from specviz_app.ui.parts import style
 from specviz_app.ui.run_bar import run_bar, unknown
@@ -39,7 +39,7 @@ def main() -> None:
     if chosen in ways:
         chosen.run()
     if shown := unknown(server):  # the address names what is shown, so that it can be handed on
-        st.switch_page(chosen, query_params={**state.asked(), state.SRC: shown})
+        st.switch_page(chosen, query_params={**address.everything(), address.SRC: shown})
     style()
     guard.guarded(run_bar)(server)
     guard.tell()
@@ -54,10 +54,12 @@ def _lead(page: "StreamlitPage", more: dict[str, str], path: str = "") -> Callab
     """
 
     def lead() -> None:
-        asked = {f"{path}.show" if path and name == "show" else name: values for name, values in state.asked().items()}
+        asked = {
+            f"{path}.show" if path and name == "show" else name: values for name, values in address.everything().items()
+        }
         asked |= {name: [value] for name, value in more.items()}
-        if state.SRC in asked and state.SRC in st.session_state:
-            st.session_state[state.SRC] = asked[state.SRC][0]
+        if address.SRC in asked and address.SRC in st.session_state:
+            st.session_state[address.SRC] = asked[address.SRC][0]
         free = {name: values for name, values in asked.items() if name not in st.session_state}
         st.switch_page(page, query_params=free)
 

@@ -3,6 +3,8 @@ input.
 """
 
 import json
+import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+import specviz_app
 from app import onstage
 from app.conftest import Open
 from specviz import events as ev
@@ -243,3 +246,20 @@ def test_a_former_address_leads_to_what_it_showed_with_all_that_was_asked(path: 
     at.run()
     assert not at.exception
     assert not at.error
+
+
+_WRITES = re.compile(r"history\.(push|replace)State")
+
+
+def test_the_address_has_one_owner() -> None:
+    """Who reads or writes it beside the module that does so for all would be told of no step, or of one twice."""
+    home = Path(specviz_app.__file__).parent
+    others = [
+        path.relative_to(home).as_posix()
+        for path in home.rglob("*.py")
+        if re.search(r"\bst\.query_params", path.read_text("utf-8"))
+    ]
+    assert others == ["ui/address.py"]
+    scripts = Path(str(files("specviz_assets"))).rglob("*.js")
+    writers = [path.name for path in scripts if _WRITES.search(path.read_text("utf-8"))]
+    assert writers == ["file.js"], "but for a saved page, which has an address without a server"

@@ -29,7 +29,7 @@ from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import CLOSING, word
 from specviz_app.figures import compare as draw
 from specviz_app.server.server import Server, current
-from specviz_app.ui import ab, guard, parts, state
+from specviz_app.ui import ab, address, guard, parts, state
 from specviz_app.ui.library import LIVE, choices, opened
 from specviz_app.ui.pages import Below, Page
 from specviz_app.ui.viewer import Viewer
@@ -80,7 +80,7 @@ def _chosen(server: Server, names: Sequence[str]) -> list[str]:
 def _asked(label: str, key: str, names: Sequence[str], usual: list[str], most: int) -> list[str]:
     """What is chosen of these names; `usual`: before anybody chose."""
     state.known(key, names)
-    if key not in st.session_state and key not in st.query_params:
+    if key not in st.session_state and address.asks(key) is None:
         st.session_state[key] = usual
     elif key in st.session_state:
         st.session_state[key] = [name for name in st.session_state[key] if name in names]
@@ -167,7 +167,7 @@ def _text(
 
 def _position(n: int, usual: int) -> int:
     """The cursor, from 0; it stands in the address counted from 1."""
-    asked = st.query_params.get(state.TOKEN, "")
+    asked = address.asks(address.TOKEN) or ""
     if asked.isdecimal() and asked.isascii() and len(asked) < 9 and 1 <= int(asked) <= n:
         return int(asked) - 1
     return min(usual, n - 1)
@@ -176,7 +176,7 @@ def _position(n: int, usual: int) -> int:
 def _moved() -> None:
     told = st.session_state[_KEY].get("place")
     if isinstance(told, int | float):
-        st.query_params[state.TOKEN] = str(int(told) + 1)
+        address.put({address.TOKEN: str(int(told) + 1)})
 
 
 def _here(lanes: Sequence[RunLane], at: int, builders: Mapping[str, FrameBuilder], chosen: Sequence[str]) -> None:
@@ -199,7 +199,7 @@ def _here(lanes: Sequence[RunLane], at: int, builders: Mapping[str, FrameBuilder
                     pages["stage"],
                     label=f"{lane.letter} {token.place} on the stage",
                     icon=":material/theater_comedy:",
-                    query_params={state.SRC: name, state.AT: place},
+                    query_params={address.SRC: name, address.AT: place},
                 )
 
 
@@ -304,8 +304,8 @@ def _below(held: Viewer, dark: bool) -> None:
     lane = found.text.lanes[0]
     at = _beside(held, lane, found.text.n_positions)
     _text(found, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
-    if st.query_params.get(state.TOKEN, str(at + 1)) != str(at + 1):
-        state.put_address({state.TOKEN: None})  # the stage has gone elsewhere
+    if address.asks(address.TOKEN) not in (None, str(at + 1)):
+        address.put({address.TOKEN: None})  # the stage has gone elsewhere
     _numbers(found, dark)
 
 
@@ -321,7 +321,7 @@ def _prompt_here(held: Viewer, found: SideBySide) -> int:
 def _beside(held: Viewer, lane: RunLane, n: int) -> int:
     """The position that the cursor is at: where somebody went, until the stage is moved; else what the stage shows."""
     here, went = (held.name, held.place), st.session_state.get(_WENT)
-    if went is None and state.TOKEN in st.query_params:  # a link
+    if went is None and address.asks(address.TOKEN) is not None:  # a link
         at = _position(n, 0)
         went = (here, at) if _leads_here(held, lane, at) else None
     st.session_state[_WENT] = went = went or (("", ""), 0)
@@ -363,7 +363,7 @@ def _went(held: Viewer, lane: RunLane) -> None:
         held.choose(None)  # nodes are not on record: its round is
     st.session_state[_WENT] = ((held.name, held.place), int(told))
     apart = int(told) != _shown(held, lane, int(told) + 1)
-    state.put_place(held, {state.TOKEN: str(int(told) + 1) if apart else None})
+    state.put_place(held, {address.TOKEN: str(int(told) + 1) if apart else None})
 
 
 PAGE = Page(

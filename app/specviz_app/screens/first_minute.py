@@ -15,7 +15,7 @@ from specviz.view.words.palette import Phase
 from specviz_app.screens import live_models
 from specviz_app.server.core import ServedRun, lacking
 from specviz_app.server.server import ONLY_OWNER, Server
-from specviz_app.ui import state
+from specviz_app.ui import address
 from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.owner import must_own, owns
 
@@ -95,8 +95,8 @@ def run_here(server: Server, run: Run) -> None:
             target = live_models.proposed_target(chat)
             core.load(target.name, live_models.proposed_draft(target).name)
         _ask(core, _like(run.header, chat), text)
-        st.session_state[state.SRC] = LIVE
-        st.query_params.pop(state.AT, None)
+        st.session_state[address.SRC] = LIVE
+        address.forget(address.AT)
     except SpecvizError as error:
         st.session_state[live_models.PROBLEM] = str(error)
 

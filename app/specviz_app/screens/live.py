@@ -16,7 +16,7 @@ from specviz_app.screens import live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
-from specviz_app.ui import ab, guard, knob_widgets, parts, state
+from specviz_app.ui import ab, address, guard, knob_widgets, parts, state
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own
 
@@ -82,7 +82,7 @@ def talks(core: ServedRun, picked: PickedModels) -> bool:
     if not picked.ready or core.catalogue is None:
         goes_on = core.has_core and picked.models == core.models and (bool(core.talk) or bool(core.talk.unsent))
         return picked.talks or goes_on
-    linked = st.query_params.get(live_models.CHAT)  # the switch itself is placed further down
+    linked = address.asks(live_models.CHAT)  # the switch itself is placed further down
     first = _chat(core) if linked is None else linked.lower() == "true"
     return core.catalogue.chat and bool(st.session_state.get(live_models.CHAT, first))
 
@@ -141,8 +141,8 @@ def _start(core: ServedRun, method: MethodInfo, stream: list[Prompt]) -> None:
         must_own()
         start, paced = _asked(core, method)
         core.start(replace(start, stream=stream), paced=paced)
-        st.session_state[state.SRC] = LIVE
-        st.query_params.pop(state.AT, None)
+        st.session_state[address.SRC] = LIVE
+        address.forget(address.AT)
     except SpecvizError as error:
         st.session_state[live_models.PROBLEM] = str(error)
 

@@ -10,7 +10,7 @@ from specviz.local_models.found import LocalModel, local_models
 from specviz.sources.model_names import ModelNames
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
-from specviz_app.ui import guard, parts
+from specviz_app.ui import address, guard, parts
 from specviz_app.ui.owner import must_own
 
 PROBLEM = "start_problem"  # in the session's state: why nothing came of the last press
@@ -116,7 +116,7 @@ def load(core: ServedRun, models: ModelNames) -> bool:
         must_own()
         core.load(models.target, models.draft)
         st.session_state.pop(CHAT, None)  # whether prompts are messages begins as the new model is
-        st.query_params.pop(CHAT, None)
+        address.forget(CHAT)
         return True
     except SpecvizError as error:
         st.session_state[PROBLEM] = str(error)

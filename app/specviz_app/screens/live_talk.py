@@ -9,7 +9,7 @@ from specviz.errors import SpecvizError
 from specviz.events import MethodInfo
 from specviz_app.screens.live_models import PROBLEM, PickedModels, load
 from specviz_app.server.core import ServedRun
-from specviz_app.ui import state
+from specviz_app.ui import address
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own
 
@@ -31,8 +31,8 @@ def ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> 
             core.talk.give_back(message)
             return
         core.ask(message, start, paced)
-        st.session_state[state.SRC] = LIVE
-        st.query_params.pop(state.AT, None)
+        st.session_state[address.SRC] = LIVE
+        address.forget(address.AT)
     except SpecvizError as error:
         st.session_state[PROBLEM] = str(error)
         core.talk.give_back(message)

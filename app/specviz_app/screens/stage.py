@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.screens import first_minute, live_models, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
-from specviz_app.ui import around, below, counters, guard, parts, state, together
+from specviz_app.ui import address, around, below, counters, guard, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
@@ -51,7 +51,7 @@ def _followed(server: Server) -> None:
         return
     below.show(held, state.dark())
     if held.follows:
-        st.query_params.pop(state.AT, None)
+        address.forget(address.AT)
     else:
         state.put_place(held)
     around.watch(held)
@@ -82,7 +82,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
     if problem := st.session_state.pop(live_models.PROBLEM, None):
         st.error(parts.plain(problem))
     told = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
-    named = state.AT in st.query_params or bool(told.get("place")) or _panel_moved(held)
+    named = address.asks(address.AT) is not None or bool(told.get("place")) or _panel_moved(held)
     run = held.player.run
     data = {
         "url": STAGE,
@@ -127,7 +127,7 @@ def _moved(held: Viewer) -> None:
         state.put_place(held)
     elif told == "" and held.source.live and held.player.run.rounds:
         held.seek(held.newest)
-        st.query_params.pop(state.AT, None)
+        address.forget(address.AT)
 
 
 PAGE = Page("stage", "Stage", "theater_comedy", 5, "a run as one picture that plays", page)

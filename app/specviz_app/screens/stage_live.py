@@ -15,7 +15,7 @@ from specviz_app.screens import live, live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
-from specviz_app.ui import ab, below, guard, parts, state, together
+from specviz_app.ui import ab, address, below, guard, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own, owns
 from specviz_app.ui.pages import all_below
@@ -97,7 +97,7 @@ def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Mak
     text = state.said(key, "say")
     if not isinstance(text, str) or not text.strip():
         return
-    st.query_params.pop(state.AT, None)
+    address.forget(address.AT)
     if talks:
         live_talk.ask(core, picked, lambda: _as_shown(core, making), text)
         return
@@ -108,6 +108,6 @@ def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Mak
         must_own()
         start, paced = _as_shown(core, making)
         core.start(replace(start, prompt=text), paced)
-        st.session_state[state.SRC] = LIVE
+        st.session_state[address.SRC] = LIVE
     except SpecvizError as error:
         st.session_state[live_models.PROBLEM] = str(error)

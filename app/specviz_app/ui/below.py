@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.runlog.excerpt import excerpt
 from specviz.sources import NoSource
 from specviz.view import Frame, Options, Player
-from specviz_app.ui import closed, guard, state
+from specviz_app.ui import address, closed, guard
 from specviz_app.ui.pages import Below, all_below
 from specviz_app.ui.viewer import Viewer
 
@@ -21,13 +21,13 @@ MANY = 256  # rounds of a run above which the row is told by some of them
 
 def opened() -> str:
     """The id of the panel that the address opens; "" for none."""
-    wanted = st.query_params.get(PANEL, "")
+    wanted = address.asks(PANEL) or ""
     return wanted if any(each.id == wanted for each in all_below()) else ""
 
 
 def large() -> bool:
     """Whether the panel that is open has the window for itself, but for what plays."""
-    return bool(opened() and st.query_params.get(LARGE))
+    return bool(opened() and address.asks(LARGE))
 
 
 def row(held: Viewer) -> list[tuple[str, str, str]]:
@@ -77,7 +77,7 @@ def switch(held: Viewer, told: object, go: Callable[[str], None]) -> None:
         go(place)
     panel = str(told.get("id") or "") or None
     wanted = {PANEL: panel, LARGE: "1" if panel and told.get("large") else None}
-    state.put_address(wanted | ({state.AT: held.place} if place else {}))
+    address.put(wanted | ({address.AT: held.place} if place else {}))
 
 
 def show(held: Viewer, dark: bool) -> None:

@@ -14,6 +14,7 @@ from specviz.errors import KnobError
 from specviz.events import MethodInfo
 from specviz.knobs import KnobSpec
 from specviz.view.frame.knob_bar import absent_knobs, slides, step_of
+from specviz_app.ui import address
 
 
 def key(method: str, spec: KnobSpec) -> str:
@@ -30,7 +31,7 @@ def follow(method: MethodInfo, asked: Mapping[str, Any]) -> None:
     for spec in method.knobs:
         name, now = key(method.name, spec), asked.get(spec.name, spec.default)
         first = name not in seen
-        if (first and name not in st.query_params and spec.name in asked) or (not first and seen[name] != now):
+        if (first and address.asks(name) is None and spec.name in asked) or (not first and seen[name] != now):
             st.session_state[name] = _as_widget(spec, now)
         seen[name] = now
 
@@ -45,7 +46,7 @@ def bad_link(method: MethodInfo) -> list[str]:
     """What the address asks of this method's knobs and cannot have: Streamlit drops it without a word."""
     said = []
     for spec in method.knobs:
-        raw = st.query_params.get(key(method.name, spec))
+        raw = address.asks(key(method.name, spec))
         try:
             if raw is not None and spec.kind != "texts":
                 spec.check(raw)
@@ -57,7 +58,7 @@ def bad_link(method: MethodInfo) -> list[str]:
 def _now(method: MethodInfo, spec: KnobSpec, start: Mapping[str, Any]) -> Any:
     """What the widget will show: a widget that was not placed yet has its value in the address."""
     name = key(method.name, spec)
-    return st.session_state.get(name, st.query_params.get(name, start.get(spec.name, spec.default)))
+    return st.session_state.get(name, address.asks(name) or start.get(spec.name, spec.default))
 
 
 def knob_widgets(method: MethodInfo, start: Mapping[str, Any]) -> None:

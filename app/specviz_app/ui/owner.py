@@ -8,6 +8,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz_app.server.server import ONLY_OWNER, Server, current
+from specviz_app.ui import address
 
 _KEY = "key"  # in the address
 _HELD = "owner-key"  # in the session's state, so that the address can be handed on without it
@@ -15,9 +16,9 @@ _HELD = "owner-key"  # in the session's state, so that the address can be handed
 
 def take_key() -> None:
     """Out of the address, before anything else of the page is made."""
-    if key := st.query_params.get(_KEY):
+    if key := address.asks(_KEY):
         st.session_state[_HELD] = key
-        del st.query_params[_KEY]
+        address.forget(_KEY)
 
 
 def owns(server: Server) -> bool:

@@ -8,10 +8,11 @@ from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Server
-from specviz_app.ui import gallery
+from specviz_app.ui import address, gallery
+from specviz_app.ui.address import SRC
 from specviz_app.ui.library import bring, choices
 from specviz_app.ui.parts import plain
-from specviz_app.ui.state import SRC, source_name, take_wanted, uploads
+from specviz_app.ui.state import source_name, take_wanted, uploads
 
 _READ = "what-was-read"  # in the session's state: of what was brought, by its name
 UPLOADED = " (upload)"  # ends the name of an uploaded run
@@ -25,10 +26,11 @@ def run_bar(server: Server) -> None:
     if st.session_state.get(SRC) not in (None, *names):
         st.session_state[SRC] = source_name(server)
     unknown(server)
-    if SRC not in st.session_state and st.query_params.get(SRC) not in names:
+    if SRC not in st.session_state and address.asks(SRC) not in names:
         # In the address, not as the list's default: those are left out of it, and a link would lead elsewhere.
         # And as the value: of an address that is written here the list learns nothing any more.
-        st.session_state[SRC] = st.query_params[SRC] = source_name(server)
+        st.session_state[SRC] = source_name(server)
+        address.put({SRC: source_name(server)})
     elif SRC in st.session_state and st.session_state[SRC] is None:
         st.session_state[SRC] = source_name(server)
     with st.container(key="run-bar", horizontal=True, gap="xsmall"):
@@ -60,7 +62,7 @@ def run_bar(server: Server) -> None:
 
 def unknown(server: Server) -> str | None:
     """The run that is shown in place of one that the address names and that is not here; noted, to be said."""
-    wanted = st.query_params.get(SRC)
+    wanted = address.asks(SRC)
     if wanted is None or SRC in st.session_state or wanted in choices(server, uploads()):
         return None
     lost = "an upload is gone when its tab is; open the file again" if wanted.endswith(UPLOADED) else "a mistyped link?"

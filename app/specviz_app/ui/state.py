@@ -1,8 +1,4 @@
-"""The tab's state and the address: the source and the filters are widgets bound to it, the cursor is kept here.
-
-`?src=explain-tree&at=r37/n14&layer=18&rounds=…`: whoever opens that address sees the same place. `at` means the same as
-`specviz tui --at`; `layer` is the one under the cursor of Early exit, `token` the position in texts side by side.
-"""
+"""The tab's state: the source and the filters are widgets bound to the address, the cursor is kept here."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -12,11 +8,11 @@ import streamlit as st
 
 from specviz.errors import SpecvizError, suggestion
 from specviz_app.server.server import Server
-from specviz_app.ui import parts
+from specviz_app.ui import address, parts
+from specviz_app.ui.address import AT, LAYER, SRC, TOKEN
 from specviz_app.ui.library import choices, opened
 from specviz_app.ui.viewer import Viewer
 
-SRC, AT, LAYER, TOKEN = "src", "at", "layer", "token"
 _NOTES, _WENT = "link-notes", "went"
 _WANTED = "src_wanted"
 Made = TypeVar("Made")
@@ -34,7 +30,7 @@ def look_at(name: str, path: Path, place: str) -> None:
     st.session_state[_WANTED] = name
     st.session_state["place_of"], st.session_state["at_seen"] = name, None
     if place:
-        st.query_params[AT] = place
+        address.put({AT: place})
 
 
 def choose(name: str) -> None:
@@ -80,8 +76,7 @@ def viewer(server: Server) -> Viewer:
         if held is not None:
             held.source.close()
             if st.session_state.get("place_of") == held.name:
-                for part in (AT, LAYER, TOKEN):
-                    st.query_params.pop(part, None)  # a place in another run means nothing here
+                address.forget(AT, LAYER, TOKEN)  # a place in another run means nothing here
             st.session_state["at_seen"] = st.session_state["layer_seen"] = None
         held = Viewer.of(name, opened(name, server, uploads()))
         st.session_state["viewer"] = held
@@ -96,7 +91,7 @@ def _follow_address(held: Viewer) -> None:
     """Go where the address says when somebody changed it; it is written by `put_place` alone, at the end of a run."""
     if not held.player.run.rounds:
         return
-    wanted, layer = st.query_params.get(AT), st.query_params.get(LAYER)
+    wanted, layer = address.asks(AT), address.asks(LAYER)
     if wanted and wanted != st.session_state.get("at_seen"):
         st.session_state["at_seen"], st.session_state["bad_place"] = wanted, None
         st.session_state[_WENT] = went() + 1
@@ -139,7 +134,7 @@ def put(values: Mapping[str, Any]) -> None:
 
 def known(key: str, options: Sequence[str]) -> None:
     """Before a list with that key in the address is placed: note what a link asks of it and it does not offer."""
-    wanted = st.query_params.get(key)
+    wanted = address.asks(key)
     if wanted is not None and key not in st.session_state and wanted not in options:
         note(f"no {key} '{wanted}' here{suggestion(wanted, options)}; the link's value is left out")
 
@@ -152,11 +147,6 @@ def note(words: str) -> None:
 def tell() -> None:
     for words in st.session_state.pop(_NOTES, ()):
         st.warning(parts.plain(words))
-
-
-def asked() -> dict[str, list[str]]:
-    """Everything that stands behind the path of the address."""
-    return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
 def bad_place() -> str | None:
@@ -173,18 +163,9 @@ def went() -> int:
 def put_place(held: Viewer, more: Mapping[str, str | None] | None = None) -> None:
     """Write the cursor into the address, with `more` of it, as one step of the browser's history."""
     layer = None if held.layer is None else str(held.layer)
-    put_address({AT: held.place or st.query_params.get(AT), LAYER: layer, **(more or {})})
+    address.put({AT: held.place or address.asks(AT), LAYER: layer, **(more or {})})
     st.session_state["at_seen"], st.session_state["layer_seen"] = held.place, layer
     st.session_state["bad_place"] = None
-
-
-def put_address(wanted: Mapping[str, str | None]) -> None:
-    """Write some of the address where it says something else. What goes out of it is a step of its own."""
-    other = {name: value for name, value in wanted.items() if st.query_params.get(name) != value}
-    for name in (name for name, value in other.items() if value is None):
-        st.query_params.pop(name, None)
-    if kept := {name: value for name, value in other.items() if value is not None}:
-        st.query_params.update(kept)
 
 
 def dark() -> bool:

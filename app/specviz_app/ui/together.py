@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from specviz_app.server.server import ALONE, EVENTS, ROOM, Server
-from specviz_app.ui import below, state
+from specviz_app.ui import address, below, state
 from specviz_app.ui.library import choices
 from specviz_app.ui.owner import command_token, owns
 from specviz_app.ui.pages import all_below
@@ -28,7 +28,7 @@ def mode() -> str:
     A browser that tells two things in a row sends the second with the address as it was before the first: what the
     picture has told stands against that for a while.
     """
-    asked = st.query_params.get(MODE, "")
+    asked = address.asks(MODE) or ""
     wanted = asked if asked in (PRESENT, FOLLOW) else ""
     now, before, since = st.session_state.get(_TOLD, ("", "", -_STALE_S))
     if wanted != now and wanted == before and time.monotonic() - since < _STALE_S:
@@ -38,10 +38,7 @@ def mode() -> str:
 
 
 def _write(wanted: str) -> None:
-    if wanted:
-        st.query_params[MODE] = wanted
-    else:
-        st.query_params.pop(MODE, None)
+    address.put({MODE: wanted or None})
 
 
 def data(server: Server, name: str) -> dict[str, Any]:
@@ -98,12 +95,9 @@ def _led(server: Server, where: object, looked: Callable[[], Viewer]) -> None:
         state.note(f"the page that is followed shows '{name}', which this server has not here")
         return
     if name and name != state.source_name(server):
-        st.session_state[state.SRC] = name
-        st.query_params.pop(state.AT, None)
+        st.session_state[address.SRC] = name
+        address.forget(address.AT)
         st.session_state["place_of"], st.session_state["at_seen"] = name, None
     else:
         _go(where.get("place"), looked)
-    if any(each.id == panel for each in all_below()):
-        st.query_params[below.PANEL] = panel
-    else:
-        st.query_params.pop(below.PANEL, None)
+    address.put({below.PANEL: panel if any(one.id == panel for one in all_below()) else None})

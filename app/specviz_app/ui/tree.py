@@ -7,7 +7,7 @@ import streamlit as st
 from specviz_app.server.core import place_name
 from specviz_app.server.live_rounds import LIVE_RUN, core_key, run_key
 from specviz_app.server.server import COMMAND, EVENTS, STAGE, Server, current
-from specviz_app.ui import guard, parts, state
+from specviz_app.ui import address, guard, parts, state
 from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.owner import command_token
 from specviz_app.ui.viewer import Viewer
@@ -47,7 +47,7 @@ def followed(server: Server) -> dict[str, Any]:
         "events": f"{EVENTS}?view=stage&token={server.token}",
         "run": LIVE_RUN,
         "core": core_key(server.core),
-        "at": st.query_params.get(state.AT, "") if server.core.has_run else "",
+        "at": (address.asks(address.AT) or "") if server.core.has_run else "",
         "went": state.went(),
         "play": False,
     }

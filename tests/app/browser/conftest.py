@@ -37,7 +37,7 @@ def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme="dark" if dark else "light")
         said: list[str] = []
-        page.on("console", lambda message: said.append(message.text) if _ours(message) else None)
+        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: said.append(str(error)))
         pages.append((page, said))
         page.set_default_timeout(WAIT_MS)
@@ -99,8 +99,3 @@ def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(write_trace(tmp_path_factory.mktemp("trees") / "trees", rank_events())) as found:
         yield found
-
-
-def _ours(message: Any) -> bool:
-    """Errors, but for Streamlit's own question on a page below the root, where its server lives: it answers by 404."""
-    return message.type == "error" and "/_stcore/" not in message.location.get("url", "")
