@@ -64,11 +64,11 @@ def test_the_kernel_works_in_what_was_predicted(pair: Pair, length: int) -> None
     own = adapter.compiled._functions
 
     def working(*given: Any) -> int:
-        taken.append(own.working(*given))
+        taken.append(own.forward_bytes(*given))
         return int(taken[-1])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adapter.compiled, "_functions", replace(own, working=working))
+        patch.setattr(adapter.compiled, "_functions", replace(own, forward_bytes=working))
         fill(adapter, adapter.new_cache(length), [7] * length)
     seen = length * length
     assert max(taken) <= plan_of([adapter], length, length).work + 50_000 <= 2 * max(taken) + 3 * seen + 50_000

@@ -49,8 +49,8 @@ def test_every_row_comes_from_where_it_is_said(dtype: torch.dtype, n: int) -> No
     call = Sketch(dtype)
     one, few, two, out = call.table(16), call.table(16, 2), call.always(noise(2, 16, seed=3)), call.table(80, 2)
     tail, sums = call.table(80, 0, 2), call.table(16, 2)
-    call.copy(one, out, RowChoice.SPREAD, 2)
-    same, before = (few, RowChoice.SAME), (few, RowChoice.BEFORE)
+    call.copy(one, out, RowChoice.REPEAT, 2)
+    same, before = (few, RowChoice.SAME), (few, RowChoice.PREVIOUS)
     for k, (table, rows) in enumerate([same, (two, RowChoice.CYCLE), before, same], 1):
         call.copy(table, out, rows, 2, 16 * k)
     call.copy(out, tail, RowChoice.LAST)
@@ -200,7 +200,7 @@ def test_without_a_compiler_there_is_no_sketch(monkeypatch: pytest.MonkeyPatch) 
 
 def test_paths_of_rows_that_see_all_before_them() -> None:
     seen = row_paths(3, 5, None)
-    assert seen.lines.tolist() == [6, 7, 8]
-    assert seen.counts.tolist() == [0, 0, 0]
+    assert seen.prefix.tolist() == [6, 7, 8]
+    assert seen.n_extra.tolist() == [0, 0, 0]
     whole = np.ones((3, 8), np.bool_)
-    assert row_paths(3, 5, whole).lines.tolist() == [8, 8, 8]
+    assert row_paths(3, 5, whole).prefix.tolist() == [8, 8, 8]

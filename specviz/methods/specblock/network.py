@@ -195,13 +195,13 @@ class BlockNetwork(nn.Module):
         call.normed(embedded, prefix, self.norm_token, width)
         call.through(prefix, fused, self.fuse.weight[:, :split])
         queries = nn.functional.linear(self.norm_query(self.queries).float(), self.fuse.weight[:, split:].float())
-        call.copy(fused, rows, RowChoice.SPREAD, k)
+        call.copy(fused, rows, RowChoice.REPEAT, k)
         call.add(call.always(queries), rows, RowChoice.CYCLE)
         for index, layer in enumerate(self.layers):
             if index:
                 both = call.table(2 * width, k)
                 call.copy(rows, both)
-                call.copy(rows, both, RowChoice.BEFORE, k, width)
+                call.copy(rows, both, RowChoice.PREVIOUS, k, width)
                 call.through(both, rows, self.shifts[index - 1])  # type: ignore[arg-type]
             last = out if index == len(self.layers) - 1 else rows
             call.decoded(rows, layer, index, last)  # type: ignore[arg-type]

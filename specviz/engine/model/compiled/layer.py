@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.model.compiled.library import Functions, KernelLayer, KernelShape, functions
-from specviz.engine.model.compiled.passes import WIDEST, RowPaths, split_at, straight
+from specviz.engine.model.compiled.library import Functions, KernelConfig, KernelLayer, functions
+from specviz.engine.model.compiled.passes import WIDEST, AttnIndex, split_at, straight
 from specviz.engine.model.few_bits.grids import GROUP
 from specviz.engine.model.few_bits.weight_only import Int4Linear
 
@@ -59,7 +59,7 @@ class LayerKernel:
         self._layer = KernelLayer(before, qkv_at, 0, 0, 0, out_at, 0, behind, gate_up_at, 0, down_at, 0)
         bits = 4 if packed else 0
         # In eight bits rows lose a tenth of what a grid of four loses: of a draft that is a token in thousands.
-        self._shape = KernelShape(width, reads, inner, heads, shared, dim, bits, packed, weights.eps, dim**-0.5)
+        self._config = KernelConfig(width, reads, inner, heads, shared, dim, bits, packed, weights.eps, dim**-0.5)
         self._item = dtype.itemsize
         self.filed = shared, dim  # heads of keys and values, and how wide they are
 
@@ -80,18 +80,18 @@ class LayerKernel:
         cos, sin, read = (each.contiguous() for each in (*rope, read))
         stride, threads = keys.shape[2] * keys.shape[3], torch.get_num_threads()
         seen = row_paths(rows.shape[1], start, mask)  # the kernel is told where its numbers lie
-        paths = byref(seen.told(start, stride, 0))
-        room = self._functions.working(byref(self._shape), paths, 1, self._item, threads)
+        paths = byref(seen.for_kernel(start, stride, 0))
+        room = self._functions.forward_bytes(byref(self._config), paths, 1, self._item, threads)
         space = torch.empty(room, dtype=torch.uint8)
         addresses = (each.data_ptr() for each in (out, cos, sin, keys, values))
         more = read.data_ptr(), 0, space.data_ptr(), threads
-        self._functions.through(byref(self._shape), addressof(self._layer), 1, paths, *addresses, None, *more)
+        self._functions.forward(byref(self._config), addressof(self._layer), 1, paths, *addresses, None, *more)
         return out
 
     @property
-    def told(self) -> tuple[KernelShape, KernelLayer]:
+    def told(self) -> tuple[KernelConfig, KernelLayer]:
         """As the source knows it; they last as long as this does."""
-        return self._shape, self._layer
+        return self._config, self._layer
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
@@ -102,7 +102,7 @@ def _packed(parts: Sequence[Tensor]) -> Tensor:
     return Int4Linear(_joined(parts)).packed
 
 
-def row_paths(n: int, start: int, mask: Any) -> RowPaths:
+def row_paths(n: int, start: int, mask: Any) -> AttnIndex:
     """What n rows see whose keys are filed from slot `start` on, by a mask `[n, start + n]`; None: all before them."""
     if mask is None:
         return straight(np.arange(start + 1, start + 1 + n, dtype=np.int32))

@@ -9,16 +9,12 @@ import torch
 
 from specviz.engine.model.compiled.build import Once, built
 
-_SOURCES = tuple(
-    Path(__file__).with_name(name)
-    for name in (
-        "passes.c",
-        "passes_of_type.h",
-        "four_bits_of_type.h",
-        "heads_of_type.h",
-        "programs_of_type.h",
-        "team.h",
-    )
+_HERE = Path(__file__).parent
+VECTORS = _HERE / "vec.h"  # that all sources include
+_SOURCES = (
+    *(_HERE / name for name in ("passes.c", "thread_pool.h")),
+    *(_HERE / f"{name}_of_type.h" for name in ("layers", "int4", "logits", "graph")),
+    VECTORS,
 )
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread")
 _NAMES = {torch.float32: "float", torch.bfloat16: "bf16"}
@@ -26,29 +22,29 @@ _NAMES = {torch.float32: "float", torch.bfloat16: "bf16"}
 _long, _float, _pointer = ctypes.c_long, ctypes.c_float, ctypes.c_void_p
 
 
-class KernelShape(ctypes.Structure):
-    """`shape` of the source."""
+class KernelConfig(ctypes.Structure):
+    """`config` of the source."""
 
     _fields_ = [
-        *((name, _long) for name in ("width", "reads", "inner", "heads", "shared", "dim", "bits", "eighths")),
+        *((name, _long) for name in ("hidden", "qkv_in", "ffn", "n_heads", "n_kv_heads", "head_dim", "bits", "int8")),
         *((name, _float) for name in ("eps", "scale")),
     ]
 
 
 class KernelLayer(ctypes.Structure):
-    """`layer` of the source: addresses of its weights."""
+    """`layer_weights` of the source: their addresses."""
 
     _fields_ = [
         (name, _pointer)
         for name in (
-            *("before", "qkv", "qkv_bias", "of_query", "of_key", "out", "out_bias"),
-            *("behind", "gate_up", "gate_up_bias", "down", "down_bias"),
+            *("attn_norm", "qkv", "qkv_bias", "q_norm", "k_norm", "attn_out", "attn_out_bias"),
+            *("ffn_norm", "gate_up", "gate_up_bias", "down", "down_bias"),
         )
     ]
 
 
 class KernelHead(ctypes.Structure):
-    """`head` of the source."""
+    """`lm_head` of the source."""
 
     _fields_ = [
         *((name, _pointer) for name in ("norm", "w", "packed")),
@@ -57,47 +53,47 @@ class KernelHead(ctypes.Structure):
     ]
 
 
-class KernelPaths(ctypes.Structure):
-    """`paths` of the source."""
+class KernelAttnIndex(ctypes.Structure):
+    """`attn_index` of the source."""
 
     _fields_ = [
-        *((name, _pointer) for name in ("lines", "counts", "tails")),
-        *((name, _long) for name in ("n", "most", "start", "stride", "apart")),
+        *((name, _pointer) for name in ("prefix", "n_extra", "extra")),
+        *((name, _long) for name in ("n", "max_extra", "start", "head_stride", "layer_stride")),
     ]
 
 
-class KernelTable(ctypes.Structure):
-    """`table` of the source."""
+class KernelBuffer(ctypes.Structure):
+    """`buffer` of the source."""
 
-    _fields_ = [(name, _long) for name in ("width", "each", "fixed")]
+    _fields_ = [(name, _long) for name in ("width", "per_row", "fixed")]
 
 
-class KernelDeed(ctypes.Structure):
-    """`deed` of the source."""
+class KernelOp(ctypes.Structure):
+    """`op` of the source."""
 
     _fields_ = [
-        *((name, _long) for name in ("kind", "x", "y", "column", "map", "group", "place", "last")),
-        *((name, _pointer) for name in ("w", "l", "s")),
-        *((name, _long) for name in ("bits", "eighths")),
+        *((name, _long) for name in ("kind", "x", "y", "column", "map", "group", "cache", "last")),
+        *((name, _pointer) for name in ("w", "l", "c")),
+        *((name, _long) for name in ("bits", "int8")),
         ("eps", _float),
     ]
 
 
-class KernelProgram(ctypes.Structure):
-    """`program` of the source."""
+class KernelGraph(ctypes.Structure):
+    """`graph` of the source."""
 
     _fields_ = [
-        *((name, _pointer) for name in ("tables", "deeds")),
-        *((name, _long) for name in ("n_tables", "n_deeds", "dim")),
+        *((name, _pointer) for name in ("buffers", "ops")),
+        *((name, _long) for name in ("n_buffers", "n_ops", "head_dim")),
     ]
 
 
-class KernelOccasion(ctypes.Structure):
-    """`occasion` of the source."""
+class KernelGraphArgs(ctypes.Structure):
+    """`graph_args` of the source."""
 
     _fields_ = [
-        ("count", _long),
-        *((name, _pointer) for name in ("given", "keys", "values", "cos", "sin", "positions", "p")),
+        ("n_rows", _long),
+        *((name, _pointer) for name in ("external", "keys", "values", "cos", "sin", "positions", "index")),
     ]
 
 
@@ -105,42 +101,43 @@ class KernelOccasion(ctypes.Structure):
 class Functions:
     """What the library has for a type of numbers. Calls of it let other threads of Python go on."""
 
-    product: Any  # addresses of rows, weights, results; how many rows, numbers in and out, threads
-    norms: Any  # addresses of rows, weight, results; how many rows, numbers in each; epsilon
-    # shape, layers, how many, paths, addresses of rows, cos, sin, keys, values, copies, what is read; how many of the
-    # first rows are done once their keys are filed; where to work; threads
-    through: Any
-    working: Any  # shape, paths, how many layers, bytes of a number, threads: bytes to work in
-    speak: Any  # head; addresses of rows, logits; how many rows; where to work, threads
-    speaking: Any  # head, how many rows, bytes of a number, threads: bytes to work in
-    # as `product`, the weights in four bits; whether rows are taken in eight bits; where to work, threads
-    product_four: Any
-    fine_bytes: Any  # how many rows, numbers in: bytes that a thread of `product_four` works in
-    perform: Any  # program, occasion, the address of where to work, threads
-    performing: Any  # program, occasion, threads: bytes to work in
+    matmul: Any  # addresses of rows, weights, results; how many rows, numbers in and out, threads
+    rmsnorm: Any  # addresses of rows, weight, results; how many rows, numbers in each; epsilon
+    # config, layers, how many, attention index, addresses of rows, cos, sin, keys, values, copies, `qkv_in`; how many
+    # of the first rows are wanted for their keys and values alone; where to work; threads
+    forward: Any
+    forward_bytes: Any  # config, attention index, how many layers, bytes of a number, threads: bytes to work in
+    logits: Any  # head; addresses of rows, logits; how many rows; where to work, threads
+    logits_bytes: Any  # head, how many rows, bytes of a number, threads: bytes to work in
+    # as `matmul`, the weights in four bits; whether rows are quantized to eight bits; where to work, threads
+    matmul_int4: Any
+    quantized_bytes: Any  # how many rows, numbers in: bytes that a thread of `matmul_int4` works in
+    run_graph: Any  # graph, arguments, the address of where to work, threads
+    graph_bytes: Any  # graph, arguments, threads: bytes to work in
 
 
 @Once
 def functions() -> dict[torch.dtype, Functions]:
     """The library by the dtype of its numbers. Raises NoKernel."""
     library = built("passes", _SOURCES, _FLAGS)
-    shape, paths, head = map(ctypes.POINTER, (KernelShape, KernelPaths, KernelHead))
-    working = typed(library["working"], [shape, paths, *[_long] * 3], ctypes.c_size_t)
-    speaking = typed(library["speaking"], [head, *[_long] * 3], ctypes.c_size_t)
-    fine_bytes = typed(library["fine_bytes"], [_long, _long], ctypes.c_size_t)
-    program, occasion = map(ctypes.POINTER, (KernelProgram, KernelOccasion))
+    forward = [_pointer] * 7 + [_long, _pointer, _long]
+    config, index, head = map(ctypes.POINTER, (KernelConfig, KernelAttnIndex, KernelHead))
+    forward_bytes = typed(library["forward_bytes"], [config, index, *[_long] * 3], ctypes.c_size_t)
+    logits_bytes = typed(library["logits_bytes"], [head, *[_long] * 3], ctypes.c_size_t)
+    quantized_bytes = typed(library["quantized_bytes"], [_long, _long], ctypes.c_size_t)
+    graph, args = map(ctypes.POINTER, (KernelGraph, KernelGraphArgs))
     return {
         dtype: Functions(
-            typed(library[f"product_{name}"], [_pointer] * 3 + [_long] * 4),
-            typed(library[f"norms_{name}"], [_pointer] * 3 + [_long] * 2 + [_float]),
-            typed(library[f"pass_{name}"], [shape, _pointer, _long, paths, *[_pointer] * 7, _long, _pointer, _long]),
-            working,
-            typed(library[f"speak_{name}"], [head, _pointer, _pointer, _long, _pointer, _long]),
-            speaking,
-            typed(library[f"product_four_{name}"], [_pointer] * 3 + [_long] * 4 + [_pointer, _long]),
-            fine_bytes,
-            typed(library[f"perform_{name}"], [program, occasion, _pointer, _long]),
-            typed(library[f"performing_{name}"], [program, occasion, _long], ctypes.c_size_t),
+            typed(library[f"matmul_{name}"], [_pointer] * 3 + [_long] * 4),
+            typed(library[f"rmsnorm_rows_{name}"], [_pointer] * 3 + [_long] * 2 + [_float]),
+            typed(library[f"forward_{name}"], [config, _pointer, _long, index, *forward]),
+            forward_bytes,
+            typed(library[f"logits_{name}"], [head, _pointer, _pointer, _long, _pointer, _long]),
+            logits_bytes,
+            typed(library[f"matmul_int4_{name}"], [_pointer] * 3 + [_long] * 4 + [_pointer, _long]),
+            quantized_bytes,
+            typed(library[f"run_graph_{name}"], [graph, args, _pointer, _long]),
+            typed(library[f"graph_bytes_{name}"], [graph, args, _long], ctypes.c_size_t),
         )
         for dtype, name in _NAMES.items()
     }

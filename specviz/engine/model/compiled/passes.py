@@ -21,10 +21,10 @@ from specviz.engine.model.cache import KVCache
 from specviz.engine.model.compiled.build import NoKernel, NotCompiled
 from specviz.engine.model.compiled.library import (
     Functions,
+    KernelAttnIndex,
+    KernelConfig,
     KernelHead,
     KernelLayer,
-    KernelPaths,
-    KernelShape,
     functions,
 )
 from specviz.engine.model.compiled.products import product_by
@@ -76,35 +76,35 @@ def _functions_for(adapter: ModelAdapter) -> Functions:
 
 
 @dataclass(frozen=True, slots=True)
-class RowPaths:
-    """What rows see, in the order of their positions: the slots `0..lines[r]`, then `tails[r, :counts[r]]`. int32."""
+class AttnIndex:
+    """What rows see, in the order of their positions: the slots `0..prefix[r]`, then `extra[r, :n_extra[r]]`. int32."""
 
-    lines: Any
-    counts: Any
-    tails: Any
+    prefix: Any
+    n_extra: Any
+    extra: Any
 
-    def told(self, start: int, stride: int, apart: int) -> KernelPaths:
+    def for_kernel(self, start: int, head_stride: int, layer_stride: int) -> KernelAttnIndex:
         """The same for the kernel, which writes their keys from slot `start` on."""
-        addresses = (each.ctypes.data for each in (self.lines, self.counts, self.tails))
-        return KernelPaths(*addresses, len(self.lines), self.tails.shape[1], start, stride, apart)
+        addresses = (table.ctypes.data for table in (self.prefix, self.n_extra, self.extra))
+        return KernelAttnIndex(*addresses, len(self.prefix), self.extra.shape[1], start, head_stride, layer_stride)
 
 
-def straight(lines: Any) -> RowPaths:
-    """Of rows `[n]` that see a line of slots and nothing else."""
-    none = np.zeros((len(lines), 1), np.int32)
-    return RowPaths(lines, none[:, 0], none)
+def straight(prefix: Any) -> AttnIndex:
+    """Of rows `[n]` that see the first slots and nothing else."""
+    none = np.zeros((len(prefix), 1), np.int32)
+    return AttnIndex(prefix, none[:, 0], none)
 
 
-def split_at(line: int, visible: Any, lines: Any) -> RowPaths:
-    """Of rows that see `lines` `[n]` of the slots before `line`, and what `visible` `[n, kv]` says of the others."""
+def split_at(line: int, visible: Any, prefix: Any) -> AttnIndex:
+    """Of rows that see `prefix` `[n]` of the slots before `line`, and what `visible` `[n, kv]` says of the others."""
     if line == visible.shape[1]:
-        return straight(lines)
+        return straight(prefix)
     own = visible[:, line:]
-    counts = own.sum(1, dtype=np.int32)
-    tails = np.zeros((len(own), int(counts.max())), np.int32)
+    n_extra = own.sum(1, dtype=np.int32)
+    extra = np.zeros((len(own), int(n_extra.max())), np.int32)
     row, slot = own.nonzero()
-    tails[row, np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)] = line + slot
-    return RowPaths(lines, counts, tails)
+    extra[row, np.arange(len(row)) - np.repeat(np.cumsum(n_extra) - n_extra, n_extra)] = line + slot
+    return AttnIndex(prefix, n_extra, extra)
 
 
 class CompiledPasses:
@@ -114,13 +114,13 @@ class CompiledPasses:
 
     def __init__(self, adapter: ModelAdapter, functions: Functions) -> None:
         self._functions, self._item = functions, adapter.dtype.itemsize
-        self.product = product_by(functions.product)
+        self.product = product_by(functions.matmul)
         layers = [cast(DirectLayer, layer) for layer in adapter.direct or ()]
         norms = [[each and Norm.of(each, adapter.dtype) for each in layer.norms] for layer in layers]
-        shapes = [_shape(*each) for each in zip(layers, norms, strict=True)]
-        if len({bytes(shape) for shape in shapes}) > 1:
+        configs = [_config(*each) for each in zip(layers, norms, strict=True)]
+        if len({bytes(config) for config in configs}) > 1:
             raise ValueError("layers of several kinds")
-        self.shape = shapes[0]
+        self.config = configs[0]
         self._held = [_weights(*each) for each in zip(layers, norms, strict=True)]  # the kernel knows their addresses
         told = ([0 if each is None else each.data_ptr() for each in weights] for weights in self._held)
         self._layers = (KernelLayer * len(layers))(*(KernelLayer(*addresses) for addresses in told))
@@ -134,7 +134,7 @@ class CompiledPasses:
         if not all(each.is_contiguous() and each.dtype in (adapter.dtype, torch.uint8) for each in given):
             raise ValueError("weights of several dtypes or strewn")
 
-    def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> RowPaths:
+    def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> AttnIndex:
         """What rows at some positions see; arguments as in `ModelAdapter.block`."""
         n, kv = len(positions), len(kv_positions)
         where = np.asarray(positions, np.int32)
@@ -153,10 +153,10 @@ class CompiledPasses:
         """Rows `[1, n, width]` through layers from `lo` to the last of `stops`, and their states at each of them."""
         out = hidden.clone(memory_format=torch.contiguous_format)
         cos, sin = (each.contiguous() for each in next(iter(block.rope.values())))
-        held = cache.memory(hidden.new_empty(1, self.shape.shared, 0, self.shape.dim))
+        held = cache.memory(hidden.new_empty(1, self.config.n_kv_heads, 0, self.config.head_dim))
         n, (_, _, _, _, slots, dim) = hidden.shape[1], held.shape
         stride = slots * dim
-        apart, threads = stride * self.shape.shared, torch.get_num_threads()
+        apart, threads = stride * self.config.n_kv_heads, torch.get_num_threads()
         hi = stops[-1]
         kept = {stop: torch.empty_like(out) for stop in stops[:-1]}
         told = [kept[k].data_ptr() if k in kept else None for k in range(lo, hi)] if kept else []
@@ -166,11 +166,11 @@ class CompiledPasses:
             end = lo + 1
             while end < hi and self._places[end] == place + end - lo and cache.filled[self._places[end]] == start:
                 end += 1
-            paths = byref(block.paths.told(start, stride, apart))
-            room = self._functions.working(byref(self.shape), paths, end - lo, self._item, threads)
+            paths = byref(block.paths.for_kernel(start, stride, apart))
+            room = self._functions.forward_bytes(byref(self.config), paths, end - lo, self._item, threads)
             space = torch.empty(room, dtype=torch.uint8)
-            self._functions.through(
-                byref(self.shape),
+            self._functions.forward(
+                byref(self.config),
                 addressof(self._layers) + lo * _ENTRY,
                 end - lo,
                 paths,
@@ -194,10 +194,10 @@ class CompiledPasses:
         threads = torch.get_num_threads()
         for first in range(0, n, _SPOKEN):
             rows = hidden[0, first : first + _SPOKEN].contiguous()
-            room = self._functions.speaking(byref(head), len(rows), self._item, threads)
+            room = self._functions.logits_bytes(byref(head), len(rows), self._item, threads)
             space = torch.empty(room, dtype=torch.uint8)
             addresses = rows.data_ptr(), out[first:].data_ptr()
-            self._functions.speak(byref(head), *addresses, len(rows), space.data_ptr(), threads)
+            self._functions.logits(byref(head), *addresses, len(rows), space.data_ptr(), threads)
         return out
 
     def part(self, attention: Collection[int], mlp: Collection[int]) -> "CompiledPasses":
@@ -209,9 +209,9 @@ class CompiledPasses:
         out._layers = (KernelLayer * len(out._places))(*(self._layers[place] for place in out._places))
         for place, layer in zip(out._places, out._layers, strict=True):
             if place in attention:
-                layer.before = None
+                layer.attn_norm = None
             if place in mlp:
-                layer.behind = None
+                layer.ffn_norm = None
         return out
 
     @torch.inference_mode()
@@ -274,7 +274,7 @@ def _speech(adapter: ModelAdapter) -> _Speech | None:
 _ENTRY = sizeof(KernelLayer)
 
 
-def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
+def _config(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelConfig:
     """Raises ValueError for a layer that the kernel does not know."""
     down = _products(layer)[-1]
     bits, (width, inner) = (0, down.weight.shape) if isinstance(down, Dense) else (down.bits, (down.n_out, down.n_in))
@@ -284,7 +284,7 @@ def _shape(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelShape:
     if layer.dim > WIDEST:
         raise ValueError(f"heads that are more than {WIDEST} wide")
     heads = layer.n_heads, layer.n_turned - layer.n_heads
-    return KernelShape(width, width, inner, *heads, layer.dim, bits, False, eps.pop(), layer.scale)
+    return KernelConfig(width, width, inner, *heads, layer.dim, bits, False, eps.pop(), layer.scale)
 
 
 def _products(layer: DirectLayer) -> "Sequence[Dense] | Sequence[Int4Linear]":

@@ -74,7 +74,7 @@ def normed(rows: Tensor, weight: Tensor, eps: float) -> Tensor:
     out = torch.empty_like(rows)
     width = rows.shape[-1]
     addresses = rows.data_ptr(), weight.data_ptr(), out.data_ptr()
-    functions()[weight.dtype].norms(*addresses, rows.numel() // width, width, eps)
+    functions()[weight.dtype].rmsnorm(*addresses, rows.numel() // width, width, eps)
     return out
 
 
@@ -195,4 +195,4 @@ def _forward(module: nn.Linear, rows: Tensor) -> Tensor:
 
 @cache
 def _product_of(dtype: torch.dtype) -> Product:
-    return product_by(functions()[dtype].product)
+    return product_by(functions()[dtype].matmul)

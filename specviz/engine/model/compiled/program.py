@@ -1,4 +1,4 @@
-"""What a network beside the target does to a few rows, in one call of the kernel (`programs_of_type.h`).
+"""What a network beside the target does to a few rows, in one call of the kernel (`graph_of_type.h`).
 
 A drafter's call is a dozen small products with norms and copies between them, and in Python each of these takes as long
 as a product of so few rows. A `Sketch` names the tables of rows that there are and what is done to them, in order; the
@@ -15,14 +15,14 @@ import torch
 
 from specviz.engine.model.compiled.layer import LayerKernel
 from specviz.engine.model.compiled.library import (
-    KernelDeed,
-    KernelOccasion,
-    KernelPaths,
-    KernelProgram,
-    KernelTable,
+    KernelAttnIndex,
+    KernelBuffer,
+    KernelGraph,
+    KernelGraphArgs,
+    KernelOp,
     functions,
 )
-from specviz.engine.model.compiled.passes import RowPaths
+from specviz.engine.model.compiled.passes import AttnIndex
 from specviz.engine.model.compiled.products import Matrix
 
 Tensor = torch.Tensor
@@ -33,12 +33,12 @@ _MOST = 32  # tables
 class Kind(IntEnum):
     """Of what is done, as the source counts them."""
 
-    PRODUCT = 0
-    NORM = 1
+    MATMUL = 0
+    RMSNORM = 1
     COPY = 2
     ADD = 3
     SILU = 4
-    WIDEN = 5
+    TO_FLOAT = 5
     LAYER = 6
 
 
@@ -47,9 +47,9 @@ class RowChoice(IntEnum):
     again and again; the one before, of a group, and the first itself; the last ones."""
 
     SAME = 0
-    SPREAD = 1
+    REPEAT = 1
     CYCLE = 2
-    BEFORE = 3
+    PREVIOUS = 3
     LAST = 4
 
 
@@ -67,7 +67,7 @@ class Standing:
 
     positions: Tensor
     angles: tuple[Tensor, Tensor]
-    paths: RowPaths
+    paths: AttnIndex
 
 
 class Sketch:
@@ -78,8 +78,8 @@ class Sketch:
         if dtype not in functions():
             raise ValueError("no kernel for its numbers")
         self.dtype = dtype
-        self._tables: list[KernelTable] = []
-        self._deeds: list[KernelDeed] = []
+        self._tables: list[KernelBuffer] = []
+        self._ops: list[KernelOp] = []
         self._fixed: dict[int, Tensor] = {}  # tables that are always the same
         self._floats: set[int] = set()  # tables of float32
         self._held: list[object] = []
@@ -90,7 +90,7 @@ class Sketch:
         """A table with `each` rows for every one that is counted when the program runs, and `fixed` ones."""
         if width % _LANES or len(self._tables) == _MOST:
             raise ValueError(f"rows that are no multiple of {_LANES} wide, or too many tables")
-        self._tables.append(KernelTable(width, each, fixed))
+        self._tables.append(KernelBuffer(width, each, fixed))
         return len(self._tables) - 1
 
     def always(self, rows: Tensor) -> int:
@@ -106,14 +106,14 @@ class Sketch:
         if matrix.bits == 0 and matrix.held.dtype != self.dtype:
             raise ValueError("a matrix of other numbers than the tables")
         packed = int(matrix.bits == 4)
-        self._do(Kind.PRODUCT, x, y, w=self._keep(matrix.held), bits=4 * packed, eighths=packed)
+        self._do(Kind.MATMUL, x, y, w=self._keep(matrix.held), bits=4 * packed, int8=packed)
 
     def norm(self, x: int, y: int, gain: Tensor, eps: float, column: int = 0) -> None:
         """Into table y, from a column on: the rows of x at mean square one, times the gain."""
         if gain.dtype != self.dtype or len(gain) != self.width(x) or gain.device.type != "cpu":
             raise ValueError("a gain of another kind than the rows")
         self._refuse_wide(x, y, column)
-        self._do(Kind.NORM, x, y, w=self._keep(gain), eps=eps, column=column)
+        self._do(Kind.RMSNORM, x, y, w=self._keep(gain), eps=eps, column=column)
 
     def copy(self, x: int, y: int, rows: RowChoice = RowChoice.SAME, group: int = 1, column: int = 0) -> None:
         """Into table y, from a column on: rows of x."""
@@ -135,22 +135,22 @@ class Sketch:
         """Table x in float32, in the memory that is given for y."""
         self._refuse_wide(x, y, 0)
         self._floats.add(y)
-        self._do(Kind.WIDEN, x, y)
+        self._do(Kind.TO_FLOAT, x, y)
 
     def layer(self, x: int, kernel: LayerKernel, place: int, last: int, read: int | None = None) -> None:
         """Table x through a layer, in place; it files keys and values at `place`. `last`: a table with as many rows as
         are wanted behind it, the last ones of x. `read`: what its attention reads instead of the norm of x."""
-        shape, weights = kernel.told
-        if self.width(x) != shape.width or (self.width(x if read is None else read) != shape.reads):
+        config, weights = kernel.told
+        if self.width(x) != config.hidden or (self.width(x if read is None else read) != config.qkv_in):
             raise ValueError("a layer of another width than the rows")
         self._refuse_more(last, x)
-        self._dim, self._filed = shape.dim, kernel.filed
-        self._keep(shape, weights, kernel)
-        known = {"l": addressof(weights), "s": addressof(shape)}
-        self._do(Kind.LAYER, x, x if read is None else read, place=place, last=last, **known)
+        self._dim, self._filed = config.head_dim, kernel.filed
+        self._keep(config, weights, kernel)
+        known = {"l": addressof(weights), "c": addressof(config)}
+        self._do(Kind.LAYER, x, x if read is None else read, cache=place, last=last, **known)
 
     def made(self) -> "Program":
-        made = Program(self.dtype, self._tables, self._deeds, self._dim, self._fixed, self._floats, self._held)
+        made = Program(self.dtype, self._tables, self._ops, self._dim, self._fixed, self._floats, self._held)
         made.filed = self._filed
         return made
 
@@ -165,7 +165,7 @@ class Sketch:
     def _refuse_more(self, few: int, many: int) -> None:
         """Of the one table there must never be more rows than of the other."""
         some, all_ = self._tables[few], self._tables[many]
-        if some.each > all_.each or some.each + some.fixed > all_.each + all_.fixed:
+        if some.per_row > all_.per_row or some.per_row + some.fixed > all_.per_row + all_.fixed:
             raise ValueError("more rows than there are to take them from")
 
     def _keep(self, *held: object) -> int:
@@ -174,7 +174,7 @@ class Sketch:
         return held[0].data_ptr() if isinstance(held[0], Tensor) else 0
 
     def _do(self, kind: Kind, x: int, y: int, **more: float) -> None:
-        self._deeds.append(KernelDeed(kind=kind, x=x, y=y, **more))
+        self._ops.append(KernelOp(kind=kind, x=x, y=y, **more))
 
 
 class Program:
@@ -185,8 +185,8 @@ class Program:
     def __init__(
         self,
         dtype: torch.dtype,
-        tables: Sequence[KernelTable],
-        deeds: Sequence[KernelDeed],
+        tables: Sequence[KernelBuffer],
+        ops: Sequence[KernelOp],
         dim: int,
         fixed: Mapping[int, Tensor],
         floats: Collection[int],
@@ -194,10 +194,10 @@ class Program:
     ) -> None:
         self._functions = functions()[dtype]
         self._dtypes = [torch.float32 if number in floats else dtype for number in range(len(tables))]
-        self._tables, self._deeds = (KernelTable * len(tables))(*tables), (KernelDeed * len(deeds))(*deeds)
+        self._tables, self._ops = (KernelBuffer * len(tables))(*tables), (KernelOp * len(ops))(*ops)
         self._held = [*held, *fixed.values()]
-        places = addressof(self._tables), addressof(self._deeds)
-        self._told = KernelProgram(*places, len(tables), len(deeds), dim)
+        places = addressof(self._tables), addressof(self._ops)
+        self._told = KernelGraph(*places, len(tables), len(ops), dim)
         self._where = [fixed[n].data_ptr() if n in fixed else None for n in range(len(tables))]
 
     def run(
@@ -209,7 +209,7 @@ class Program:
         where: list[int | None] = [*self._where]
         for number, rows in given.items():
             sketched = self._tables[number]
-            n = (sketched.each * count + sketched.fixed) * sketched.width
+            n = (sketched.per_row * count + sketched.fixed) * sketched.width
             is_there = rows.device.type == "cpu" and rows.is_contiguous()
             if rows.numel() != n or rows.dtype != self._dtypes[number] or not is_there:
                 raise ValueError(f"table {number} is {rows.dtype} {list(rows.shape)}, not what was sketched")
@@ -217,17 +217,17 @@ class Program:
         if not count:
             return
         tables = (c_void_p * len(where))(*where)
-        occasion = KernelOccasion(count, addressof(tables))
+        args = KernelGraphArgs(count, addressof(tables))
         if filed is not None and standing is not None:
             keys, values = (
                 (c_void_p * len(filed.buffers))(*(pair[k].data_ptr() for pair in filed.buffers)) for k in (0, 1)
             )
             _, _, slots, dim = filed.buffers[0][0].shape
-            paths: KernelPaths = standing.paths.told(filed.start, slots * dim, 0)
-            occasion.keys, occasion.values, occasion.p = addressof(keys), addressof(values), addressof(paths)
-            occasion.cos, occasion.sin = (each.data_ptr() for each in standing.angles)
-            occasion.positions = standing.positions.data_ptr()
+            paths: KernelAttnIndex = standing.paths.for_kernel(filed.start, slots * dim, 0)
+            args.keys, args.values, args.index = addressof(keys), addressof(values), addressof(paths)
+            args.cos, args.sin = (each.data_ptr() for each in standing.angles)
+            args.positions = standing.positions.data_ptr()
         threads = torch.get_num_threads()
-        room = self._functions.performing(byref(self._told), byref(occasion), threads)
+        room = self._functions.graph_bytes(byref(self._told), byref(args), threads)
         space = torch.empty(room, dtype=torch.uint8, device="cpu")
-        self._functions.perform(byref(self._told), byref(occasion), space.data_ptr(), threads)
+        self._functions.run_graph(byref(self._told), byref(args), space.data_ptr(), threads)

@@ -1,119 +1,51 @@
-/* What is told of rows over a vocabulary, each in one or two passes over it: rows.py says what.
+/* Statistics of rows over a vocabulary, each in one or two passes over it: rows.py says which.
  *
- * Sums of many numbers are taken in double, so that they do not depend on the order to any digit that is shown. Of level
- * entries the lowest places are among the highest, and come first.
+ * Sums of many numbers are taken in double, so that they do not depend on the order to any digit that is shown. Of
+ * equal entries the lowest places are among the highest, and come first.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include "vec.h"
 
-typedef float f8 __attribute__((vector_size(32)));
-typedef float f16 __attribute__((vector_size(64)));
-typedef int i16 __attribute__((vector_size(64)));
-typedef double d8 __attribute__((vector_size(64)));
-typedef long long l8 __attribute__((vector_size(64)));
-
-#define INLINE static inline __attribute__((always_inline))
-#define BLOCK 64         /* entries that are held against the lowest of the highest at once */
-#define SOME 64          /* entries that are added up in float together, or in double */
+#define CHUNK 64         /* entries that are compared at once, and added up in float together, or in double */
 #define FAR 10           /* e to minus that: what is so much less than the second highest is added up in float */
-#define LONG 8192        /* entries of a row from which on that is worth it */
-#define LEAST -700.0     /* e to it is a number still, and nothing beside any other */
-#define ZERO -1e9        /* the log of nothing, in a record */
-#define SMALLEST -103.97 /* log of the smallest probability that a float holds */
-#define LISTED 64        /* highest entries that are kept of a row, at most */
-
-INLINE d8 all(double x) { return (d8){x, x, x, x, x, x, x, x}; }
-INLINE d8 pick(l8 mask, d8 a, d8 b) { return (d8)(((l8)a & mask) | ((l8)b & ~mask)); }
-INLINE d8 wide(f8 x) { return __builtin_convertvector(x, d8); }
-INLINE double sum(d8 x) { return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7])); }
+#define LONG_ROW 8192    /* entries of a row from which on that is worth it */
+#define MIN_EXP -700.0   /* e to it is a number still, and nothing beside any other */
+#define LOG_ZERO -1e9    /* the log of nothing, in a record */
+#define MIN_LOG -103.97  /* log of the smallest probability that a float holds */
+#define MAX_TOP 64       /* highest entries that are kept of a row, at most */
 
 /* Eight numbers of a row from place i on, those behind its end as `none`. */
-INLINE f8 eight(const float *row, long i, long n, float none) {
-    f8 out;
-    if (i + 8 <= n) memcpy(&out, row + i, sizeof out);
-    else for (int k = 0; k < 8; k++) out[k] = i + k < n ? row[i + k] : none;
+INLINE f32x8 load8_or(const float *row, long i, long n, float none) {
+    if (i + 8 <= n) return load8_float(row + i);
+    f32x8 out;
+    for (int k = 0; k < 8; k++) out[k] = i + k < n ? row[i + k] : none;
     return out;
 }
 
-/* e^x of LEAST <= x <= 700, to 1e-12 of it; e^0 is 1. */
-INLINE d8 exp8(d8 x) {
-    const double magic = 6755399441055744.0; /* 1.5 * 2^52: what is added to it is rounded to an integer */
-    d8 shifted = x * 1.4426950408889634 + magic, steps = shifted - magic, r = x - steps * 0.6931471805599453;
-    d8 p = all(2.4732997438893076e-05);
-    p = p * r + 0.0001991466636898359;
-    p = p * r + 0.0013889154924149531;
-    p = p * r + 0.00833326877995679;
-    p = p * r + 0.04166666453751622;
-    p = p * r + 0.16666666873214617;
-    p = p * r + 0.500000000045801;
-    p = p * r + 0.9999999999830725;
-    p = p * r + 1.0;
-    return (d8)((l8)p + ((l8)shifted << 52));
-}
-
-/* e^x of -87 <= x <= 0, to 2e-7 of it. */
-INLINE f16 exp16(f16 x) {
-    const float magic = 12582912.0f; /* 1.5 * 2^23 */
-    f16 shifted = x * 1.44269504f + magic, steps = shifted - magic, r = x - steps * 0.693147182f;
-    f16 p = r * 0.00829765294f + 0.0419153832f;
-    p = p * r + 0.166675746f;
-    p = p * r + 0.499988943f;
-    p = p * r + 0.999999702f;
-    p = p * r + 1.00000012f;
-    return (f16)((i16)p + ((i16)shifted << 23));
-}
-
-/* log x of x > 0 that are no subnormal numbers, to 1e-12 and 1e-7 of it: x = 2^k m, 1/sqrt(2) <= m < sqrt(2). */
-INLINE d8 log8(d8 x) {
-    l8 k = ((l8)x - 0x3fe6a09e667f3bcdLL) >> 52;
-    d8 f = (d8)((l8)x - (k << 52)) - 1.0, s = f / (f + 2.0), z = s * s;
-    d8 p = all(1.0 / 15);
-    p = p * z + 1.0 / 13;
-    p = p * z + 1.0 / 11;
-    p = p * z + 1.0 / 9;
-    p = p * z + 1.0 / 7;
-    p = p * z + 1.0 / 5;
-    p = p * z + 1.0 / 3;
-    return __builtin_convertvector(k, d8) * 0.6931471805599453 + 2.0 * (p * z * s + s);
-}
-
-INLINE f16 log16(f16 x) {
-    i16 k = ((i16)x - 0x3f3504f3) >> 23;
-    f16 f = (f16)((i16)x - (k << 23)) - 1.0f, s = f / (f + 2.0f), z = s * s;
-    f16 p = z * 0.111111111f + 0.142857143f;
-    p = p * z + 0.2f;
-    p = p * z + 0.333333333f;
-    return __builtin_convertvector(k, f16) * 0.693147181f + 2.0f * (p * z * s + s);
-}
-
 /* Sixteen numbers that were added up in float, as eight. */
-INLINE d8 folded(f16 x) {
-    f8 halves[2];
+INLINE f64x8 fold_to_f64(f32x16 x) {
+    f32x8 halves[2];
     memcpy(halves, &x, sizeof x);
-    return wide(halves[0]) + wide(halves[1]);
+    return to_f64(halves[0]) + to_f64(halves[1]);
 }
 
-/* Whether any of SOME numbers is above another. */
+/* Whether any of CHUNK numbers is above another. */
 INLINE int any_above(const float *row, float floor) {
     int any = 0;
-    for (int l = 0; l < SOME; l++) any |= row[l] > floor;
+    for (int l = 0; l < CHUNK; l++) any |= row[l] > floor;
     return any;
 }
 
-/* The highest k entries of a row, best first; of level ones the lowest place first. */
+/* The highest k entries of a row, best first; of equal ones the lowest place first. */
 typedef struct { float value; long place; } entry;
 
-static __attribute__((noinline)) void highest(const float *row, long n, long k, entry *top) {
+static __attribute__((noinline)) void top_k(const float *row, long n, long k, entry *top) {
     long kept = 0;
     for (long i = 0; i < n;) {
-        long end = i + BLOCK < n ? i + BLOCK : n;
-        if (kept == k && end == i + BLOCK) {
-            int any = 0;
-            float floor = top[k - 1].value;
-            for (int l = 0; l < BLOCK; l++) any |= row[i + l] > floor;
-            if (!any) { i = end; continue; }
+        long end = i + CHUNK < n ? i + CHUNK : n;
+        if (kept == k && end == i + CHUNK) {
+            if (!any_above(row + i, top[k - 1].value)) { i = end; continue; }
         }
         for (; i < end; i++) {
             if (kept == k && !(row[i] > top[k - 1].value)) continue;
@@ -125,10 +57,10 @@ static __attribute__((noinline)) void highest(const float *row, long n, long k, 
 }
 
 /* Rounded to six significant digits, as "%.6g" does it. */
-static double six(double x) {
+static double round_6_digits(double x) {
     static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14};
     double size = fabs(x);
-    if (!(size <= 1e300)) return ZERO;
+    if (!(size <= 1e300)) return LOG_ZERO;
     if (size == 0) return x;
     if (size >= 1e-9 && size < 1e6) { /* by a power of ten that is exact; what is all but half way goes the long way */
         double by = tens[5 - (long)floor(log10(size))], whole = x * by, near = rint(whole);
@@ -140,130 +72,128 @@ static double six(double x) {
 }
 
 /* The sum of e^(x - at), and of (x - at) e^(x - at) where `both` are wanted. What is not above `near` is added up in
- * float, SOME at a time. Meanwhile the next row is fetched. */
-INLINE void weighed(const float *row, const float *next, long n, float at, float near, int both, double *mass, double *pull) {
-    d8 masses = all(0), pulls = all(0);
-    for (long i = 0; i < n; i += SOME) {
-        for (int h = 0; h < SOME; h += 16) __builtin_prefetch(next + i + h);
-        if (i + SOME > n || any_above(row + i, near)) {
-            for (int h = 0; h < SOME; h += 8) {
-                d8 x = wide(eight(row, i + h, n, -INFINITY)) - (double)at;
-                l8 some = ~(x <= LEAST);
-                x = pick(some, x, all(LEAST));
-                d8 e = (d8)((l8)exp8(x) & some);
-                masses += e;
-                if (both) pulls += x * e;
+ * float, CHUNK at a time. Meanwhile the next row is fetched. */
+INLINE void sum_exp(const float *row, const float *next, long n, float at, float near, int both, double *sum_e,
+                    double *sum_xe) {
+    f64x8 exps = splat_f64(0), x_exps = splat_f64(0);
+    for (long i = 0; i < n; i += CHUNK) {
+        for (int h = 0; h < CHUNK; h += 16) __builtin_prefetch(next + i + h);
+        if (i + CHUNK > n || any_above(row + i, near)) {
+            for (int h = 0; h < CHUNK; h += 8) {
+                f64x8 x = to_f64(load8_or(row, i + h, n, -INFINITY)) - (double)at;
+                i64x8 counted = ~(x <= MIN_EXP);
+                x = blend_f64(counted, x, splat_f64(MIN_EXP));
+                f64x8 e = (f64x8)((i64x8)exp_f64(x) & counted);
+                exps += e;
+                if (both) x_exps += x * e;
             }
             continue;
         }
-        f16 far_mass = {0}, far_pull = {0};
-        for (int h = 0; h < SOME; h += 16) {
-            f16 x;
-            memcpy(&x, row + i + h, sizeof x);
-            x -= at;
-            i16 some = ~(x <= -87.0f);
-            x = (f16)((i16)x & some);
-            f16 e = (f16)((i16)exp16(x) & some);
-            far_mass += e;
-            if (both) far_pull += x * e;
+        f32x16 far_exp = {0}, far_x_exp = {0};
+        for (int h = 0; h < CHUNK; h += 16) {
+            f32x16 x = load_float(row + i + h) - at;
+            i32x16 counted = ~(x <= -87.0f);
+            x = (f32x16)((i32x16)x & counted);
+            f32x16 e = (f32x16)((i32x16)exp_fast_f32(x) & counted);
+            far_exp += e;
+            if (both) far_x_exp += x * e;
         }
-        masses += folded(far_mass);
-        if (both) pulls += folded(far_pull);
+        exps += fold_to_f64(far_exp);
+        if (both) x_exps += fold_to_f64(far_x_exp);
     }
-    *mass = sum(masses);
-    *pull = sum(pulls);
+    *sum_e = hsum_f64(exps);
+    *sum_xe = hsum_f64(x_exps);
 }
 
 /* The sum of p log p, in the same manner. */
-static double informed(const float *row, const float *next, long n, float near) {
-    d8 out = all(0);
-    for (long i = 0; i < n; i += SOME) {
-        for (int h = 0; h < SOME; h += 16) __builtin_prefetch(next + i + h);
-        if (i + SOME > n || any_above(row + i, near)) {
-            for (int h = 0; h < SOME; h += 8) {
-                d8 p = wide(eight(row, i + h, n, 0));
-                out += (d8)((l8)(p * log8(p)) & (p > 0));
+static double sum_p_log_p(const float *row, const float *next, long n, float near) {
+    f64x8 out = splat_f64(0);
+    for (long i = 0; i < n; i += CHUNK) {
+        for (int h = 0; h < CHUNK; h += 16) __builtin_prefetch(next + i + h);
+        if (i + CHUNK > n || any_above(row + i, near)) {
+            for (int h = 0; h < CHUNK; h += 8) {
+                f64x8 p = to_f64(load8_or(row, i + h, n, 0));
+                out += (f64x8)((i64x8)(p * log_f64(p)) & (p > 0));
             }
             continue;
         }
-        f16 far = {0};
-        for (int h = 0; h < SOME; h += 16) {
-            f16 p;
-            memcpy(&p, row + i + h, sizeof p);
-            far += (f16)((i16)(p * log16(p)) & (p >= 1.2e-38f));
+        f32x16 far = {0};
+        for (int h = 0; h < CHUNK; h += 16) {
+            f32x16 p = load_float(row + i + h);
+            far += (f32x16)((i32x16)(p * log_f32(p)) & (p >= 1.2e-38f));
         }
-        out += folded(far);
+        out += fold_to_f64(far);
     }
-    return sum(out);
+    return hsum_f64(out);
 }
 
-static long above(const float *row, long n, float floor) {
+static long count_above(const float *row, long n, float floor) {
     long count = 0, i = 0;
-    for (; i + BLOCK <= n; i += BLOCK) {
+    for (; i + CHUNK <= n; i += CHUNK) {
         int here = 0;
-        for (int l = 0; l < BLOCK; l++) here += row[i + l] > floor;
+        for (int l = 0; l < CHUNK; l++) here += row[i + l] > floor;
         count += here;
     }
     for (; i < n; i++) count += row[i] > floor;
     return count;
 }
 
-/* Rows of scores, or of probabilities (`shares`). `given`: addresses of rows, then the row of every token, then tokens.
- * `numbers`: of every row its highest entry less the second, its entropy, the logs of its `k` highest probabilities; then
- * the log of every token's. `counts`: of every row how many of the highest are told, and which they are; then every
- * token's rank. Where k is 0 leads and the logs of tokens alone, where it is below 0 leads alone. Returns 0, or 1 where a
- * row has no probabilities. */
-long facts(const long *given, double *numbers, long *counts, long n, long size, long k, long m, long shares) {
-    const long *rows = given, *of = given + n, *tokens = of + m;
-    long told = k > 0 ? k : 0, kept = k > 2 ? k : 2;
-    entry top[LISTED];
-    double *logs = numbers + n * (2 + told);
-    long *ranks = counts + n * (1 + told);
-    for (long r = 0; r < n; r++, numbers += 2 + told, counts += 1 + told) {
+/* Rows [size] of scores, or of probabilities (`probs`). `addresses` [n + 2 m]: of rows, then the row of every token,
+ * then tokens. `numbers` [n][2 + k], [m]: of every row its highest entry less the second, its entropy, the logs of its
+ * k highest probabilities; then the log of every token's. `counts` [n][1 + k], [m]: of every row how many of the
+ * highest there are, and their places; then every token's rank. Where k is 0 leads and the logs of tokens alone, where
+ * it is below 0 leads alone. Returns 0, or 1 where a row has no probabilities. */
+long facts(const long *addresses, double *numbers, long *counts, long n, long size, long k, long m, long probs) {
+    const long *rows = addresses, *of = addresses + n, *tokens = of + m;
+    long n_top = k > 0 ? k : 0, kept = k > 2 ? k : 2;
+    entry top[MAX_TOP];
+    double *logs = numbers + n * (2 + n_top);
+    long *ranks = counts + n * (1 + n_top);
+    for (long r = 0; r < n; r++, numbers += 2 + n_top, counts += 1 + n_top) {
         const float *row = (const float *)rows[r];
         const float *next = (const float *)rows[r + 1 < n ? r + 1 : r];
-        double mass = 1, pull = 0;
-        highest(row, size, kept, top);
+        double sum_e = 1, sum_xe = 0;
+        top_k(row, size, kept, top);
         float at = top[0].value, second = top[1].value;
-        numbers[0] = six((double)(at - second));
+        numbers[0] = round_6_digits((double)(at - second));
         if (k < 0) continue;
         if (!isfinite(at)) return 1;
-        float near = size < LONG ? -INFINITY : shares ? second * (float)exp(-FAR) : second - FAR;
-        if (!shares && k) weighed(row, next, size, at, near, 1, &mass, &pull);
-        else if (!shares) weighed(row, next, size, at, near, 0, &mass, &pull);
-        else if (k) pull = informed(row, next, size, near);
-        if (!(mass >= 1) || isnan(pull)) return 1;
-        double log_mass = log(mass), entropy = log_mass - pull / mass;
-        numbers[1] = six(entropy > 0 ? entropy : 0);
+        float near = size < LONG_ROW ? -INFINITY : probs ? second * (float)exp(-FAR) : second - FAR;
+        if (!probs && k) sum_exp(row, next, size, at, near, 1, &sum_e, &sum_xe);
+        else if (!probs) sum_exp(row, next, size, at, near, 0, &sum_e, &sum_xe);
+        else if (k) sum_xe = sum_p_log_p(row, next, size, near);
+        if (!(sum_e >= 1) || isnan(sum_xe)) return 1;
+        double log_mass = log(sum_e), entropy = log_mass - sum_xe / sum_e;
+        numbers[1] = round_6_digits(entropy > 0 ? entropy : 0);
         for (counts[0] = 0; counts[0] < k; counts[0]++) {
-            entry each = top[counts[0]];
-            double share = shares ? log(each.value) : (double)each.value - at - log_mass;
-            if (!(share > SMALLEST)) break;
-            counts[1 + counts[0]] = each.place;
-            numbers[2 + counts[0]] = six(share);
+            entry best = top[counts[0]];
+            double log_p = probs ? log(best.value) : (double)best.value - at - log_mass;
+            if (!(log_p > MIN_LOG)) break;
+            counts[1 + counts[0]] = best.place;
+            numbers[2 + counts[0]] = round_6_digits(log_p);
         }
         for (long t = 0; t < m; t++) {
             if (of[t] != r) continue;
             float mine = row[tokens[t]];
-            logs[t] = six(shares ? log(mine) : (double)mine - at - log_mass);
+            logs[t] = round_6_digits(probs ? log(mine) : (double)mine - at - log_mass);
             if (!k) continue;
             ranks[t] = 1;
             if (mine >= top[kept - 1].value) while (top[ranks[t] - 1].value > mine) ranks[t]++;
-            else ranks[t] += above(row, size, mine);
+            else ranks[t] += count_above(row, size, mine);
         }
     }
     return 0;
 }
 
-/* Of rows of scores whose k highest were told (`facts`), out of these alone: ten log probabilities, the best score less the
- * second, the third and the fifth, the best probability, the entropy; [n][15]. Returns 1 where fewer were told. */
-long summaries(const long *given, const long *counts, float *out, long n, long k) {
+/* Of rows of scores whose k highest are in `counts` (`facts`), by these alone, out [n][15]: ten log probabilities, the
+ * best score less the second, third and fifth, the best probability, the entropy. Returns 1 for fewer than k. */
+long summaries(const long *addresses, const long *counts, float *out, long n, long k) {
     for (long r = 0; r < n; r++, counts += 1 + k, out += 15) {
-        const float *row = (const float *)given[r];
-        double x[LISTED], mass = 0, entropy = 0;
+        const float *row = (const float *)addresses[r];
+        double x[MAX_TOP], sum_e = 0, entropy = 0;
         if (counts[0] < k || k < 10) return 1;
-        for (long i = 0; i < k; i++) mass += exp(x[i] = (double)row[counts[1 + i]] - row[counts[1]]);
-        for (long i = 0; i < k; i++) x[i] -= log(mass), entropy -= exp(x[i]) * x[i];
+        for (long i = 0; i < k; i++) sum_e += exp(x[i] = (double)row[counts[1 + i]] - row[counts[1]]);
+        for (long i = 0; i < k; i++) x[i] -= log(sum_e), entropy -= exp(x[i]) * x[i];
         for (long i = 0; i < 10; i++) out[i] = (float)x[i];
         out[10] = (float)(x[0] - x[1]), out[11] = (float)(x[0] - x[2]), out[12] = (float)(x[0] - x[4]);
         out[13] = (float)exp(x[0]), out[14] = (float)entropy;
@@ -271,12 +201,12 @@ long summaries(const long *given, const long *counts, float *out, long n, long k
     return 0;
 }
 
-/* The k highest entries of a row, their places, and the sum of all. */
+/* The k highest entries of a row [size], their places [k], and the sum of all. */
 double largest(const float *row, long size, long k, long *places, double *values) {
-    entry top[LISTED];
-    d8 total = all(0);
-    highest(row, size, k, top);
+    entry top[MAX_TOP];
+    f64x8 total = splat_f64(0);
+    top_k(row, size, k, top);
     for (long i = 0; i < k; i++) places[i] = top[i].place, values[i] = top[i].value;
-    for (long i = 0; i < size; i += 8) total += wide(eight(row, i, size, 0));
-    return sum(total);
+    for (long i = 0; i < size; i += 8) total += to_f64(load8_or(row, i, size, 0));
+    return hsum_f64(total);
 }

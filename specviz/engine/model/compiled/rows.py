@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from specviz.engine.model.compiled.build import Once, built
-from specviz.engine.model.compiled.library import typed
+from specviz.engine.model.compiled.library import VECTORS, typed
 from specviz.names import COMPILE
 
 Tensor = torch.Tensor
@@ -136,7 +136,7 @@ def row_kernel() -> RowKernel | None:
 @Once
 def _functions() -> tuple[Any, Any, Any]:
     """Raises NoKernel."""
-    library = built("rows", (_SOURCE,), _FLAGS)
+    library = built("rows", (_SOURCE, VECTORS), _FLAGS)
     return (
         typed(library["facts"], [c_void_p] * 3 + [c_long] * 5, c_long),
         typed(library["summaries"], [c_void_p] * 3 + [c_long] * 2, c_long),

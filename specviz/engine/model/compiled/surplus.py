@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from specviz.engine.model.compiled.build import Once, built
-from specviz.engine.model.compiled.library import typed
+from specviz.engine.model.compiled.library import VECTORS, typed
 from specviz.names import COMPILE
 from specviz.probability.surplus import Masses, SurplusOf
 
@@ -100,7 +100,7 @@ def surplus_kernel() -> CompiledSurplus | None:
 @Once
 def _kernel() -> CompiledSurplus:
     """Raises NoKernel."""
-    library = built("surplus", (_SOURCE,), _FLAGS)
+    library = built("surplus", (_SOURCE, VECTORS), _FLAGS)
     return CompiledSurplus(
         typed(library["left"], [c_void_p, c_void_p, c_long, c_float, c_void_p], c_double),
         typed(library["masses"], [c_void_p] * 2 + [c_long] * 4 + [c_void_p] * 4),

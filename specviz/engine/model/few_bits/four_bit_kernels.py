@@ -41,7 +41,7 @@ def four_bit_kernel(device: torch.device) -> FourBitKernel:
 
 
 def _pack_blocks(grid: WeightGrid) -> tuple[Tensor, ...]:
-    """Bytes `[out / 16, in / 32, 320]`, as four_bits_of_type.h reads them."""
+    """Bytes `[out / 16, in / 32, 320]`, as int4_of_type.h reads them."""
     blocks, groups = grid.levels.shape[0] // TALL, grid.levels.shape[1] // GROUP
     scales = torch.stack([grid.step, grid.middle], -1).bfloat16().view(torch.int32).view(blocks, TALL, groups)
     # Four levels at a time: a level fills half of its byte, so that words can be moved as their bytes would be.
@@ -57,9 +57,9 @@ def _multiply_blocks(rows: Tensor, packed: Tensor) -> Tensor:
     rows = rows.contiguous()
     (n, n_in), n_out = rows.shape, TALL * len(packed)
     out = rows.new_empty(n, n_out)
-    space = torch.empty(threads * kernel.fine_bytes(n, n_in), dtype=torch.uint8)
+    space = torch.empty(threads * kernel.quantized_bytes(n, n_in), dtype=torch.uint8)
     addresses = (each.data_ptr() for each in (rows, packed, out))
-    kernel.product_four(*addresses, n, n_in, n_out, False, space.data_ptr(), threads)
+    kernel.matmul_int4(*addresses, n, n_in, n_out, False, space.data_ptr(), threads)
     return out
 
 

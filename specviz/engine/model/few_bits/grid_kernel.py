@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from specviz.engine.model.compiled.build import Once, built
-from specviz.engine.model.compiled.library import typed
+from specviz.engine.model.compiled.library import VECTORS, typed
 from specviz.names import COMPILE
 
 Tensor = torch.Tensor
@@ -87,7 +87,7 @@ def grid_kernel(weight: Tensor) -> GridKernel | None:
 
 @Once
 def _kernels() -> dict[torch.dtype, GridKernel]:
-    library = built("grids", (_SOURCE,), _FLAGS)
+    library = built("grids", (_SOURCE, VECTORS), _FLAGS)
     return {
         dtype: GridKernel(
             typed(library[f"fit_{name}"], [_pointer, _long, _long, _float, _float, *[_pointer] * 7]),

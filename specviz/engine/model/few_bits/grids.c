@@ -1,23 +1,12 @@
 /* Groups of thirty-two weights, looked at for a grid that they are on, and put on one: what grids.py says, number by
- * number. Nothing here may be contracted or reordered: its results have to be those of torch, to the last bit. Sums that
- * depend on their order are left to torch; the two that are taken here are of numbers that add up without rounding.
+ * number. Nothing here may be contracted or reordered: its results have to be those of torch, to the last bit. Sums
+ * that depend on their order are left to torch; the two taken here are of numbers that add up without rounding.
  */
-#include <math.h>
-#include <string.h>
+#include "../compiled/vec.h"
 
 #define GROUP 32
 #define TOP 15
 #define MIDDLE 8
-
-typedef unsigned short bf16;
-
-static inline float wide_float(float x) { return x; }
-static inline float wide_bf16(bf16 x) {
-    unsigned bits = (unsigned)x << 16;
-    float out;
-    memcpy(&out, &bits, sizeof out);
-    return out;
-}
 
 /* The smallest and the largest of a group: halves are compared until one number is left. */
 static inline void ends(const float *w, float *low, float *high) {
@@ -43,9 +32,9 @@ static inline int is_on(const float *w, float low, float high, int n, float roun
     return !off && (flat * far < step || step == 0);
 }
 
-/* A group: ends; the steps they are on (0: no grid), and then what the line through their weights is made of. */
-static inline void one(const float *w, long g, long most, float rounding, float flat, float *pulls, float *low, float *high, int *steps,
-                       float *centre, float *spread) {
+/* Group g, w [GROUP]: ends; the steps they are on (0: no grid), then what the line through their weights is made of. */
+static inline void fit_group(const float *w, long g, long most, float rounding, float flat, float *pulls, float *low,
+                             float *high, int *steps, float *centre, float *spread) {
     float place[GROUP], sum = 0, squares = 0;
     int n = (int)most;
     ends(w, low + g, high + g);
@@ -61,20 +50,21 @@ static inline void one(const float *w, long g, long most, float rounding, float 
     spread[g] = squares;
 }
 
+/* weights, numbers, pulls, levels [n][GROUP]; all others [n]. */
 #define OF_TYPE(T, NAME)                                                                                               \
     void fit_##NAME(const T *weights, long n, long most, float rounding, float flat, float *numbers, float *pulls,     \
                     float *low, float *high, int *steps, float *centre, float *spread) {                               \
         for (long g = 0; g < n; g++) {                                                                                 \
             float *w = numbers + g * GROUP;                                                                            \
-            for (int k = 0; k < GROUP; k++) w[k] = wide_##NAME(weights[g * GROUP + k]);                                \
-            one(w, g, most, rounding, flat, pulls, low, high, steps, centre, spread);                                  \
+            for (int k = 0; k < GROUP; k++) w[k] = to_float_##NAME(weights[g * GROUP + k]);                            \
+            fit_group(w, g, most, rounding, flat, pulls, low, high, steps, centre, spread);                            \
         }                                                                                                              \
     }                                                                                                                  \
     void put_##NAME(const T *weights, long n, const float *step, const float *middle, unsigned char *levels) {         \
         for (long g = 0; g < n; g++) {                                                                                 \
             float by = step[g] > 0 ? step[g] : 1, at = middle[g];                                                      \
             for (int k = 0; k < GROUP; k++) {                                                                          \
-                float x = rintf((wide_##NAME(weights[g * GROUP + k]) - at) / by) + MIDDLE;                             \
+                float x = rintf((to_float_##NAME(weights[g * GROUP + k]) - at) / by) + MIDDLE;                         \
                 x = x < 0 ? 0 : x > TOP ? TOP : x;                                                                     \
                 levels[g * GROUP + k] = (unsigned char)(int)x;                                                         \
             }                                                                                                          \
