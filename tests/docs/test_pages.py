@@ -60,7 +60,8 @@ def test_lists_stand_apart_from_the_line_above(page: Path) -> None:
 
 
 def test_there_are_few_pages() -> None:
-    assert len([page for page in PAGES if page.is_relative_to(DOCS)]) <= 16
+    # Sixteen, and one for the layout of what the C works on, which no other page has a reader for.
+    assert len([page for page in PAGES if page.is_relative_to(DOCS)]) <= 17
 
 
 def test_the_site_lists_every_page_once() -> None:
