@@ -1,5 +1,6 @@
 """The first minute on the stage: what the picture shows, in four steps, and the same prompt decoded on this machine."""
 
+import time
 from typing import Any
 
 import streamlit as st
@@ -15,11 +16,13 @@ from specviz.view.words.palette import Phase
 from specviz_app.screens import live_models
 from specviz_app.server.core import ServedRun, lacking
 from specviz_app.server.server import ONLY_OWNER, Server
-from specviz_app.ui import address
+from specviz_app.ui import address, guard, parts, state
 from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.owner import must_own, owns
 
 _PUT_BY = "welcome-put-by"  # in the session's state, and nowhere else
+_LOADS = "loads-for-a-run"  # the same: models are loaded for a run that is shown as soon as it begins
+_LOOK_S = 0.5
 # `part` of the picture that a step is about; `phase`: at which it is come to at the latest; one with a `key` goes on
 # when that is pressed.
 STEPS: tuple[dict[str, str | int], ...] = (
@@ -91,14 +94,35 @@ def run_here(server: Server, run: Run) -> None:
     try:
         if not text or run.header is None:
             raise SpecvizError("this recording does not hold its prompt: write one below the text of the live run")
-        if not core.loaded:
+        loaded = core.loaded
+        if not loaded:
             target = live_models.proposed_target(chat)
             core.load(target.name, live_models.proposed_draft(target).name)
         _ask(core, _like(run.header, chat), text)
+        if not loaded:
+            st.session_state[_LOADS] = True
+            return
         st.session_state[address.SRC] = LIVE
         address.forget(address.AT)
     except SpecvizError as error:
         st.session_state[live_models.PROBLEM] = str(error)
+
+
+def loading(server: Server) -> None:
+    """While models are loaded for a run, the recording plays on below a line that says how far they are."""
+    if st.session_state.get(_LOADS):
+        guard.fragment(_wait, _LOOK_S)(server)
+
+
+def _wait(server: Server) -> None:
+    if words := server.core.awaited:
+        seconds = time.monotonic() - server.core.waits_since
+        st.info(parts.plain(f"{words} · {seconds:.0f} s. This recording plays meanwhile."))
+        return
+    del st.session_state[_LOADS]
+    state.open_next(LIVE)
+    address.forget(address.AT)
+    st.rerun()
 
 
 def _ask(core: ServedRun, like: Start, text: str) -> None:

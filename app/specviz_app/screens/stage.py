@@ -81,6 +81,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
         st.warning(parts.plain(problem))
     if problem := st.session_state.pop(live_models.PROBLEM, None):
         st.error(parts.plain(problem))
+    first_minute.loading(server)
     told = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
     named = address.asks(address.AT) is not None or bool(told.get("place")) or _panel_moved(held)
     run = held.player.run
