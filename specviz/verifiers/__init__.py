@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from specviz.errors import SpecvizError
 from specviz.probability.plan import Verifier
 from specviz.registry import discover, pick
 
@@ -14,5 +15,12 @@ def all_verifiers() -> dict[str, Verifier]:
 
 
 def get_verifier(name: str) -> Verifier:
-    """The verifier of that name. Raises SpecvizError with the nearest name."""
+    """The verifier of that name. Raises SpecvizError with the nearest name, or with who runs it."""
+    from specviz.verifiers.lossy import lossy_rules  # which is built on rules of this package
+
+    if (lossy := lossy_rules().get(name)) is not None:
+        raise SpecvizError(
+            f"{name} ({lossy.engine}) is not lossless and not run here: what it would keep says "
+            f"specviz whatif TRACE --verifier {name}"
+        )
     return pick("verifier", name, all_verifiers())

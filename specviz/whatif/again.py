@@ -16,11 +16,13 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.verifiers import all_verifiers
+from specviz.verifiers.lossy import LossyRule
 from specviz.whatif.changes import Change, cut, cutting, deepest_left, fitting, verifier_of
 from specviz.whatif.complete import SmallRound, completions
 from specviz.whatif.decide import DrawsAgain, Recalled, Walked, recall, walk_again
 from specviz.whatif.decision import Decision, RoundAgain, Status, TestAgain
-from specviz.whatif.recorded import CannotTell, RecordedRound, follows
+from specviz.whatif.loosened import loosened
+from specviz.whatif.recorded import CannotTell, RecordedRound, cut_at, follows
 
 
 def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
@@ -40,7 +42,10 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
         of = RecordedRound(run, family)
         draft = cut(header, record, of.draft, change.knobs)
         _refuse(rule, draft, record, change, of.draft)
-        now = _Again(of, draft, rule, header.verifier == rule.name, change).round()
+        if isinstance(rule, LossyRule):
+            now = loosened(of, draft, rule, {**record.knobs, **change.knobs}, change.uniforms, change.seed)
+        else:
+            now = _Again(of, draft, rule, header.verifier == rule.name, change).round()
     except CannotTell as error:
         return replace(base, why=f"{error}{_needs(header)}")
     gone = tuple(i for i in of.draft.ids if i not in draft.ids)
@@ -59,7 +64,13 @@ def _needs(header: Header) -> str:
 
 
 def _in_their_place(
-    run: Run, family: RoundTree, change: Change, rule: Verifier, gone: tuple[int, ...], draft: Draft, now: RoundAgain
+    run: Run,
+    family: RoundTree,
+    change: Change,
+    rule: Verifier | LossyRule,
+    gone: tuple[int, ...],
+    draft: Draft,
+    now: RoundAgain,
 ) -> str:
     """Why a round cannot be told whose drafter would have put others in the place of nodes cut off; "" where it can.
 
@@ -124,7 +135,7 @@ class Unfit(SpecvizError):
     """A draft that the rule does not take."""
 
 
-def _refuse(rule: Verifier, draft: Draft, record: RoundRecord, change: Change, whole: Draft) -> None:
+def _refuse(rule: Verifier | LossyRule, draft: Draft, record: RoundRecord, change: Change, whole: Draft) -> None:
     for node in change.uniforms:
         if node not in draft.ids:
             fate = "is cut off" if node in whole.ids else "was not judged"
@@ -196,7 +207,7 @@ class _Again:
         tokens = [self.draft.tokens[node] for node in outcome.accepted]
         if outcome.closing is not None:
             tokens.append(small.name(outcome.closing))
-        left = _cut_at(self.of.record, tokens)
+        left = cut_at(self.of.record, tokens)
         kept = outcome.accepted[:left]
         return RoundAgain(
             accepted=tuple(ids[node] for node in kept),
@@ -225,17 +236,6 @@ def marks(outcome: Outcome, count: int, n_accepted: int) -> Iterator[Status]:
             if node in tried and node not in kept
             else "untested"
         )
-
-
-def _cut_at(record: RoundRecord, tokens: list[int]) -> int:
-    """How many of the tokens become text: the recorded round may have ended it, at the limit or by what it wrote."""
-    commit = record.commit
-    if commit is None or commit.finish is None:
-        return len(tokens)
-    by_place = commit.finish in ("length", "context")
-    if by_place or tokens[: len(commit.tokens)] == commit.tokens:
-        return min(len(tokens), len(commit.tokens))
-    return len(tokens)
 
 
 def as_recorded(family: RoundTree) -> RoundAgain:

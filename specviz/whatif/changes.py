@@ -17,6 +17,7 @@ from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Verifier
 from specviz.runlog.run import RoundRecord
 from specviz.verifiers import all_verifiers, get_verifier
+from specviz.verifiers.lossy import LossyRule, lossy_rules
 
 NOT_SWEPT = (
     "the trace does not hold what the exit heads say of its text; "
@@ -45,7 +46,7 @@ class Change:
 
 def checked(header: Header, change: Change) -> Change:
     """The change with its values in the knobs' own types. Raises SpecvizError for what the run cannot be asked."""
-    rule = get_verifier(change.verifier) if change.verifier is not None else verifier_of(header, change)
+    rule = verifier_of(header, change)
     known = {spec.name: spec for spec in (*rule.knobs, *cutting(header))}
     for name in change.knobs:
         if name not in known:
@@ -53,7 +54,7 @@ def checked(header: Header, change: Change) -> Change:
     return replace(change, knobs={name: known[name].check(value) for name, value in change.knobs.items()})
 
 
-def _no_such_knob(header: Header, rule: Verifier, name: str, known: Mapping[str, KnobSpec]) -> str:
+def _no_such_knob(header: Header, rule: Verifier | LossyRule, name: str, known: Mapping[str, KnobSpec]) -> str:
     if name in AXES and header.method_traits.replay_depth is not None:
         return f"knob {name} {ALONE}"
     own = name in header.knobs or name in header.sampling
@@ -74,9 +75,11 @@ def cutting(header: Header) -> tuple[KnobSpec, ...]:
     return tuple(spec for spec in own if header.method_traits.tree != "blocks" or spec.cuts != "depth")
 
 
-def verifier_of(header: Header, change: Change) -> Verifier:
+def verifier_of(header: Header, change: Change) -> Verifier | LossyRule:
     """The rule that decides: the one asked for, or the run's own. Raises SpecvizError for one not known here."""
-    name = change.verifier or header.verifier
+    if change.verifier is not None:
+        return lossy_rules().get(change.verifier) or get_verifier(change.verifier)
+    name = header.verifier
     if name not in all_verifiers():
         raise SpecvizError(f"the run's verifier {name} is not known here; name another one with --verifier")
     return get_verifier(name)
@@ -84,13 +87,15 @@ def verifier_of(header: Header, change: Change) -> Verifier:
 
 def known_lossy(verifier: str) -> bool:
     """Whether a rule is known here, and does not keep the target's law."""
-    rule = all_verifiers().get(verifier)
+    rule = all_verifiers().get(verifier) or lossy_rules().get(verifier)
     return rule is not None and not rule.lossless
 
 
 def fitting(draft: Draft) -> tuple[str, ...]:
-    """The verifiers that take a draft."""
-    return tuple(name for name, verifier in all_verifiers().items() if verifier.refuses(draft) is None)
+    """The verifiers that take a draft, those that are read and not run behind the others."""
+    return tuple(
+        name for rules in (all_verifiers(), lossy_rules()) for name in rules if rules[name].refuses(draft) is None
+    )
 
 
 def cut(header: Header, record: RoundRecord, draft: Draft, knobs: Mapping[str, Any]) -> Draft:

@@ -1,10 +1,11 @@
 """What comes of a round that is decided again, beside what it was."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from specviz.probability.draft import ROOT
+from specviz.verifiers.lossy import RowComparison
 from specviz.whatif.recorded import UNKNOWN_TOKEN
 
 Status = Literal["accepted", "rejected", "untested"]
@@ -30,6 +31,9 @@ class RoundAgain:
     committed, UNKNOWN_TOKEN for that one; `other`: it is none that the recorded text goes on with. `kind`: "none" when
     nothing is drawn behind the draft. `carries`: how many rounds the rule then takes to write the rest of its block, a
     token each and nothing drafted.
+
+    Of a rule that is read and not run: `compared`, what decided about a node; `moved`, by how much the laws of its
+    tokens are off the target's, summed (total variation), None where that is not told, for the reason `unmoved`.
     """
 
     accepted: tuple[int, ...]
@@ -39,6 +43,9 @@ class RoundAgain:
     kind: Literal["recovered", "bonus", "none"]
     other: bool = False
     carries: int = 0
+    compared: Mapping[int, RowComparison] = field(default_factory=dict)
+    moved: float | None = None
+    unmoved: str = ""
 
     @property
     def closing(self) -> int | None:

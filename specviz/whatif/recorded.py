@@ -109,14 +109,12 @@ class RecordedRound:
     def likeliest(self, node: int) -> int:
         """The target's choice after `node` at temperature 0; UNKNOWN_TOKEN where it is not on record."""
         for child in self.children(node):
-            verdict = self.verdict(child)
-            if verdict.logp == 0:
+            if self.verdict(child).logp == 0:
                 return self.draft.tokens[child]
-            if verdict.argmax_p is not None:
-                return verdict.argmax_p
         closing = self.record.closing
-        here = closing is not None and closing.token is not None and self.stop == self.place(node)
-        return closing.token if here and closing is not None and closing.token is not None else UNKNOWN_TOKEN
+        if closing is not None and closing.token is not None and self.stop == self.place(node):
+            return closing.token
+        return next((_choice(self.verdict(child)) for child in self.children(node)), UNKNOWN_TOKEN)
 
     @property
     def stop(self) -> int:
@@ -206,6 +204,15 @@ class RecordedRound:
         return sorted({round(w, 12): s for w, s in out if w > 0}.items())
 
 
+def _choice(verdict: Verify) -> int:
+    """The likeliest token of a row; of several that are alike to the last bit (bfloat16) the first by its id."""
+    top = verdict.top or []
+    alike = [token for token, log in top if log == top[0][1]]
+    if len(alike) > 1:
+        return min(alike) if verdict.margin == 0 else UNKNOWN_TOKEN
+    return UNKNOWN_TOKEN if verdict.argmax_p is None else verdict.argmax_p
+
+
 def _draft(of: RecordedRound) -> Draft:
     """The draft of a round. Raises CannotTell where it is not on record."""
     record, family, run = of.record, of.family, of.run
@@ -245,3 +252,14 @@ def follows(record: RoundRecord) -> tuple[int, ...]:
             break
         out += commit.tokens
     return tuple(out)
+
+
+def cut_at(record: RoundRecord, tokens: list[int]) -> int:
+    """How many of the tokens become text: the recorded round may have ended it, at the limit or by what it wrote."""
+    commit = record.commit
+    if commit is None or commit.finish is None:
+        return len(tokens)
+    by_place = commit.finish in ("length", "context")
+    if by_place or tokens[: len(commit.tokens)] == commit.tokens:
+        return min(len(tokens), len(commit.tokens))
+    return len(tokens)

@@ -7,6 +7,7 @@ cannot be told are counted with their reasons, and while there are any it is not
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
 from specviz.errors import SpecvizError
@@ -45,6 +46,8 @@ class RunAgain:
 
     `unfit`: rounds whose draft the rule does not take, which are left out; `reasons`: why rounds cannot be told, and
     how many. `carried`: rounds that the rule would need besides, to write the blocks of told rounds to their end.
+    `moved`: of a rule that is read and not run, by how much the law of a token it writes is off the target's on average
+    (total variation), over the rounds told; None where that is not told of one of them, for the reason `unmoved`.
     """
 
     verifier: str
@@ -54,6 +57,8 @@ class RunAgain:
     unfit: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
     carried: int = 0
+    moved: Estimate | None = None
+    unmoved: str = ""
 
     @property
     def n_told(self) -> int:
@@ -146,13 +151,18 @@ class _Tally:
 
     def __init__(self) -> None:
         self.gains: list[RoundGain] = []
-        self._was, self._difference = Ratio(), Ratio()
+        self._was, self._difference, self._moved = Ratio(), Ratio(), Ratio()
+        self._unmoved = ""
         self._why: Counter[str] = Counter()
 
     def add(self, decision: Decision) -> None:
         was, parting = len(decision.was.accepted), decision.parting
         if decision.why:
             self._why[decision.why] += 1
+        if (now := decision.now) is not None:
+            self._unmoved = self._unmoved or now.unmoved
+            if now.moved is not None:
+                self._moved.add(len(self.gains) + 1, decision.q, Fraction(now.moved), len(now.tokens))
         pos = parting.pos if parting is not None else None
         sure = parting is None or parting.sure
         self.count(RoundGain(decision.q, decision.r, decision.index, was, decision.kept, pos, decision.why, sure))
@@ -175,4 +185,6 @@ class _Tally:
             self._difference.signed(by_query),
             unfit,
             tuple(self._why.most_common()),
+            moved=None if self._unmoved else self._moved.estimate(by_query),
+            unmoved=self._unmoved,
         )

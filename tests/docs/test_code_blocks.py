@@ -53,6 +53,7 @@ GIVEN: dict[str, Callable[[Path], Any]] = {
     "gsm8k_train.jsonl": _questions,
     "own_text.npz": lambda path: path.write_bytes(b""),  # named to a trainer, whose words are only read
     "run.sv.jsonl.gz": _recording,
+    "ngram.sv.jsonl.gz": lambda path: path.write_bytes(RECORDINGS["code-ngram"].read_bytes()),
 }
 
 

@@ -44,19 +44,19 @@ class Numbers:
 
 
 @cache
-def models() -> tuple[ModelAdapter, ModelAdapter]:
+def models(blur: float = 0.3) -> tuple[ModelAdapter, ModelAdapter]:
     """A target and a noisy copy of it, in float64."""
     target = build("llama", seed=1, dtype=torch.float64)
-    return ModelAdapter(target), ModelAdapter(blurred(build("llama", seed=1, dtype=torch.float64), 0.3))
+    return ModelAdapter(target), ModelAdapter(blurred(build("llama", seed=1, dtype=torch.float64), blur))
 
 
-def run_of(verifier: str, level: Level = "full", topk: int = 8, n: int = 8, **knobs: Any) -> Run:
+def run_of(verifier: str, level: Level = "full", topk: int = 8, n: int = 8, blur: float = 0.3, **knobs: Any) -> Run:
     """A recorded run of method draft."""
     events: list[Event] = []
     texts: Any = Numbers()
     sink = Probe(events.append, texts, level, topk)
     chosen = {"temperature": 0.9, "max_new_tokens": n, **knobs}
-    started = session(*models(), PROMPT, verifier=verifier, sink=sink, texts=texts, **chosen)
+    started = session(*models(blur), PROMPT, verifier=verifier, sink=sink, texts=texts, **chosen)
     started.generate()
     header = make_header()
     header.verifier, header.level, header.topk = verifier, level, topk

@@ -19,6 +19,7 @@ from specviz.runlog.run import RoundRecord
 from specviz.text import running
 from specviz.trace import Trace
 from specviz.verifiers import get_verifier
+from specviz.verifiers.lossy import lossy_rules
 from specviz.whatif import (
     Change,
     Decision,
@@ -39,7 +40,7 @@ _PLACE = re.compile(r"(?:q(\d{1,6})\.?)?r(\d{1,9})")
 @click.command("whatif")
 @click.argument("trace", type=click.Path(path_type=Path))
 @text("--at", "rN", "One round, as r37, or q2r5 of another query [default: all rounds].")
-@text("--verifier", "NAME", "Another verifier.")
+@text("--verifier", "NAME", "Another verifier; also typical, relaxed, fly: of engines, not lossless.")
 @text("--knob", "NAME=VALUE", "A knob of the verifier, or one that leaves a part of the draft: gamma=2.", multiple=True)
 @text("--u", "nID=U", "With --at: another uniform for the test or draw of a node, as n14=0.2.", multiple=True)
 @click.option("--seed", type=click.IntRange(0, LAST_SEED), help="The draws of another seed; the draft stays.")
@@ -73,7 +74,7 @@ def command(
     alone = next((name for name, value in exits.items() if value), None)
     if alone is not None:
         raise SpecvizError(f"--{alone.replace('_', '-')} is for --sweep METHOD; one setting is --knob {alone}=..")
-    if verifier is not None:
+    if verifier is not None and verifier not in lossy_rules():
         get_verifier(verifier)
     change = Change(verifier, dict(_pair(word, "--knob", "gamma=2") for word in knob), _uniforms(u), seed)
     if change.nothing and at is None:
@@ -184,12 +185,22 @@ def _json_round(found: Decision, sentence: str) -> dict[str, Any]:
         "verifier": found.verifier,
         "why": found.why or None,
         "was": _json_way(found.was),
-        "now": None if now is None else _json_way(now) | {"tests": now.tests, "carried_rounds": now.carries},
+        "now": None
+        if now is None
+        else _json_way(now) | {"tests": now.tests, "carried_rounds": now.carries} | _json_loosened(now),
         "kept": found.kept,
         "cut": found.gone,
         "parting": None if parting is None else {"pos": parting.pos, "sure": parting.sure},
         "sentence": sentence,
     }
+
+
+def _json_loosened(now: RoundAgain) -> dict[str, Any]:
+    """Of a rule that is read and not run."""
+    if not now.compared:
+        return {}
+    compared = {f"n{node}": test for node, test in now.compared.items()}
+    return {"compared": compared, "law_off": now.moved, "law_off_untold": now.unmoved or None}
 
 
 def _json_way(way: RoundAgain) -> dict[str, Any]:
@@ -232,6 +243,8 @@ def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
         "difference": found.difference,
         "verdict": found.verdict,
         "carried_rounds": found.carried,
+        "law_off": found.moved,
+        "law_off_untold": found.unmoved or None,
         "rounds": [
             {
                 "q": g.q,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
-from specviz.view.words.numbers import apart, fine, knob, plural
+from specviz.view.words.numbers import apart, fine, knob, number, plural
 from specviz.view.words.palette import glyph
 from specviz.whatif import Change, Decision, RoundAgain, TestAgain
 
@@ -35,7 +35,8 @@ class WhatIf:
     """One round. `marks`: by node, for a painter of trees; nodes that a cut leaves out are `pruned`.
 
     `told`: whether it can be told; then it is exact. `kept`: drafted tokens kept. `closing`: the token behind them,
-    None where it is not told. `parting`: where the text would part.
+    None where it is not told. `parting`: where the text would part. `law`: how far off the target's that of a token is,
+    of a rule that is read and not run.
     """
 
     q: int
@@ -51,6 +52,7 @@ class WhatIf:
     closing: str | None
     parting: int | None
     note: str = ""
+    law: str = ""
 
 
 def changed_words(change: Change) -> str:
@@ -85,14 +87,14 @@ def what_if(run: Run, found: Decision, change: Change, ascii: bool = False) -> W
         closing=None if closing is None else run.name(closing),
         parting=parting.pos if parting is not None else None,
         note=_note(found),
+        law="" if found.now is None else _moved(found.now),
     )
 
 
 def _node(run: Run, found: Decision, node: int, was: Mark, now: Mark | None, ascii: bool) -> WhatIfNode:
-    test = _test(found, node)
     shown = run.name(_token(run, found, node))
     after = "?" if now is None else glyph(now, ascii)
-    return WhatIfNode(node, shown, was, now, (glyph(was, ascii), after), "" if test is None else _compared(test))
+    return WhatIfNode(node, shown, was, now, (glyph(was, ascii), after), _reason(found, node))
 
 
 def _token(run: Run, found: Decision, node: int) -> int:
@@ -103,6 +105,18 @@ def _token(run: Run, found: Decision, node: int) -> int:
 
 def _test(found: Decision, node: int) -> TestAgain | None:
     return next((test for test in found.now.tests if test.node == node), None) if found.now is not None else None
+
+
+def _reason(found: Decision, node: int) -> str:
+    """What decides about a node: its test, or what a rule that is read and not run compares; "" for nothing."""
+    test = _test(found, node)
+    if test is not None:
+        return _compared(test)
+    other = found.now.compared.get(node) if found.now is not None else None
+    if other is None:
+        return ""
+    value, bound = (f"{other.value:g}", f"{other.bound:g}") if other.what == "rank" else apart(other.value, other.bound)
+    return f"{other.what} {value} {other.sign} {bound}"
 
 
 def _compared(test: TestAgain) -> str:
@@ -117,7 +131,7 @@ def _compared(test: TestAgain) -> str:
 def _sentence(run: Run, found: Decision, change: str) -> str:
     if found.now is None:
         return f"{change}: cannot be told: {found.why}"
-    parts = [_difference(run, found, found.now), _carried(found.now), _parting(found, found.now)]
+    parts = [_difference(run, found, found.now), _carried(found.now), _parting(found, found.now), _moved(found.now)]
     return f"{change} {'; '.join(filter(None, parts))}"
 
 
@@ -151,6 +165,8 @@ def _fate(run: Run, found: Decision, now: RoundAgain, ours: int | None, theirs: 
             return f"{name} would not have been drafted"
         return f"{name} would have been {_lost(found, now, node)}"
     test = _test(found, node)
+    if now.compared:
+        return f"{name} would have been kept: {_reason(found, node)}"
     if test is None or not test.passed:
         longer = next((t for t in now.tests if t.passed and t.node in now.accepted), None)
         return f"{name} would have been kept" + (f" with n{longer.node}: {_compared(longer)}" if longer else "")
@@ -160,8 +176,8 @@ def _fate(run: Run, found: Decision, now: RoundAgain, ours: int | None, theirs: 
 def _lost(found: Decision, now: RoundAgain, node: int) -> str:
     """How a kept node is lost: by its own test, or because the target draws another token there."""
     test = _test(found, node)
-    if test is not None and not test.passed:
-        return f"rejected: {_compared(test)}"
+    if (test is not None and not test.passed) or node in now.compared:
+        return f"rejected: {_reason(found, node)}"
     if now.marks[node] == "rejected":
         return "rejected: the target draws another token there"
     return "passed over"
@@ -175,6 +191,15 @@ def _parting(found: Decision, now: RoundAgain) -> str:
     if not parting.sure:
         return f"which token closes the round, at position {parting.pos}, is not on record"
     return f"the text would part at position {parting.pos}"
+
+
+def _moved(now: RoundAgain) -> str:
+    """What the tokens cost of a rule that is read and not run."""
+    if now.unmoved:
+        return f"by how much its law is off cannot be told: {now.unmoved}"
+    if now.moved is None or not now.tokens:
+        return ""
+    return f"a token's law is {number(now.moved / len(now.tokens))} off the target's"
 
 
 def _carried(now: RoundAgain) -> str:

@@ -37,8 +37,13 @@ def what_if_run(found: RunAgain, change: Change) -> WhatIfRun:
                 f"{plural(found.carried, 'carried round')} behind their stops, a target call for one token each",
             )
         )
+    if found.moved is not None:
+        off = f"{_law(found)} off the target's a token (total variation)" if found.moved.value else "the target's"
+        rows.append(("law", off))
+    elif found.unmoved:
+        rows.append(("law", f"not the target's; by how much cannot be told: {found.unmoved}"))
     rows += [("not told", f"{plural(n, 'round')}: {why}") for why, n in found.reasons]
-    return WhatIfRun(words, f"{words} {_said(found)}{_parts(found)}", tuple(rows))
+    return WhatIfRun(words, f"{words} {_said(found)}{_moved(found)}{_parts(found)}", tuple(rows))
 
 
 def _said(found: RunAgain) -> str:
@@ -62,6 +67,17 @@ def signed(value: float) -> str:
     """`+.43`, `−.2`, `0`."""
     text = number(abs(value))
     return text if text == "0" else f"{'+' if value > 0 else MINUS}{text}"
+
+
+def _law(found: RunAgain) -> str:
+    assert found.moved is not None
+    return f"{number(found.moved.value)} {uncertainty(found.moved)}".strip()
+
+
+def _moved(found: RunAgain) -> str:
+    if found.moved is not None and not found.moved.value:
+        return "; no token's law is off the target's"
+    return "" if found.moved is None else f"; a token's law is {_law(found)} off the target's"
 
 
 def _parts(found: RunAgain) -> str:

@@ -91,7 +91,8 @@ def _by_rule(run: Run, record: RoundRecord, node: int, name: str, ascii: bool) -
 def _said(found: WhatIf) -> str:
     """In a few words where nothing is another."""
     alike = found.told and found.parting is None
-    return "the same tokens, the same text" if alike else found.sentence
+    same = "; ".join(filter(None, ("the same tokens, the same text", found.law)))
+    return same if alike else found.sentence
 
 
 def least_u(lo: float, hi: float, u: float) -> str:
