@@ -11,7 +11,6 @@ disturb less. Widths of the target are rows one after another, those of the draf
 
 import time
 from collections.abc import Callable, Sequence
-from copy import copy
 from statistics import median
 from weakref import WeakKeyDictionary
 
@@ -40,7 +39,7 @@ _known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -
 
 def is_padded(models: FactoryModels) -> bool:
     """Whether a row of the target, to be exact, is computed beside others that nobody wants."""
-    widths = models.target.widths if isinstance(models.target, ModelAdapter) else None
+    widths = models.target.backend.widths if isinstance(models.target, ModelAdapter) else None
     return widths is not None and widths.padding(1) > 0
 
 
@@ -84,7 +83,7 @@ def _measure(
         passes += [_pass(draft, width, siblings=True) for width in widths]
     padded = is_padded(FactoryModels(target, draft, 0))
     if padded:
-        passes.append(_pass(_unpadded(target), 1, siblings=False))
+        passes.append(_pass(target.with_backend(target.backend.plain), 1, siblings=False))
     times, repeats = _timed(passes, 0.0 if slow else patience_s, 1 if slow else LEAST)
     plain = min(times.pop(), times[0]) if padded else None
     ours, theirs = times[: len(widths)], times[len(widths) :]
@@ -99,13 +98,6 @@ def _measure(
         repeats=repeats,
         plain_ns=plain,
     )
-
-
-def _unpadded(target: ModelAdapter) -> ModelAdapter:
-    """The same model, whose rows may round as they stand, by no other way through its layers than torch's."""
-    found = copy(target)
-    found.widths = found.compiled = None
-    return found
 
 
 def _is_slow(target: ModelAdapter) -> bool:
@@ -164,7 +156,7 @@ class PlainPasses:
         """`costs`: of this target; they say whether rows are faster without the padding of exact ones."""
         self._target: Model = target
         if isinstance(target, ModelAdapter) and costs is not None and costs.plain_ns and costs.target_ns:
-            self._target = _unpadded(target) if costs.plain_ns < costs.target_ns[0] else target
+            self._target = target.with_backend(target.backend.plain) if costs.plain_ns < costs.target_ns[0] else target
         self._began, self._spent = time.perf_counter_ns(), 0
 
     def between(self, cache: KVCache, tokens: Sequence[int]) -> int:

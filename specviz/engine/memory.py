@@ -55,7 +55,7 @@ def _work(model: ModelAdapter, n_prompt: int) -> int:
     """The widest pass of a prompt: its attention or its activations, whichever is more, and its masks."""
     if model.products == "compiled":
         return _compiled_work(model, min(n_prompt, BLOCK), n_prompt)
-    widths, exact = model.widths, model.widths is not None
+    widths, exact = model.backend.widths, model.backend.widths is not None
     n = min(n_prompt, widths.most if widths is not None else BLOCK)
     heads = model.kv_heads * model.groups
     item = model.sums.element_size() if exact else model.dtype.itemsize

@@ -90,22 +90,23 @@ def test_a_slow_target_is_timed_once_at_few_widths(monkeypatch: pytest.MonkeyPat
 
 
 def test_where_exact_rows_are_padded_a_pass_without_padding_is_timed_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    models, rows = pair(), list[tuple[int, int]]()
-    models.target.widths = PassWidths(16)  # type: ignore[attr-defined]
+    plain, rows = pair(), list[tuple[int, int]]()
+    assert isinstance(plain.target, ModelAdapter)
+    target = plain.target.with_backend(plain.target.backend.exact(PassWidths(16)))
     once = cal._once
 
     def noted(model: Any, cache: Any, token: int, width: int, siblings: bool) -> int:
-        rows.append((width, 0 if model.widths is None else model.widths.padding(width)))
+        rows.append((width, 0 if model.backend.widths is None else model.backend.widths.padding(width)))
         return once(model, cache, token, width, siblings)
 
     monkeypatch.setattr(cal, "_once", noted)
-    found = cal.calibrate(FactoryModels(models.target, None, 200), None, 0.0, cal.ENDS)
+    found = cal.calibrate(FactoryModels(target, None, 200), None, 0.0, cal.ENDS)
     assert found is not None
     assert found.widths == list(cal.ENDS)
     assert found.plain_ns is not None
     assert found.plain_ns <= found.target_ns[0]
     assert set(rows) == {(1, 15), (17, 0), (1, 0)}
-    assert models.target.widths == PassWidths(16), "the model itself stays exact"  # type: ignore[attr-defined]
+    assert target.backend.widths == PassWidths(16), "the model itself stays exact"
 
 
 def test_without_padding_there_is_no_other_plain_pass() -> None:

@@ -10,10 +10,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from pathlib import Path
 from random import Random
-from typing import cast
 
 import platformdirs
 import pytest
@@ -21,20 +19,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specviz.engine.model.adapter import ModelAdapter, one_by_one
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import in_steps
 from specviz.engine.model.compiled import library, passes
 from specviz.engine.model.compiled.build import NotCompiled
-from specviz.engine.model.compiled.passes import CompiledPasses, compile_passes
+from specviz.engine.model.compiled.passes import kernel_backend
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.few_bits.sharp_head import SHARP
-from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.layers.direct_layer import direct_layers
 from specviz.engine.model.pair import load_pair
 from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.model.selftest import tolerance
 from specviz.methods.self_skip.model import SkippedModel
 from specviz.methods.self_skip.spec import SkipSet
 from specviz.names import COMPILE
+from support.backends import in_direct_form, in_kernel, kernel_of
 from support.driver import greedy, session
 from support.models import build, save
 
@@ -63,21 +63,12 @@ def _adapter(dtype: torch.dtype = torch.float32, kind: str = "llama", layers: in
         head_dim=32,
         max_position_embeddings=1024,
     )
-    adapter = ModelAdapter(model.to(dtype).requires_grad_(False))
-    run_directly(adapter)
-    return adapter
-
-
-def _compiled(adapter: ModelAdapter) -> CompiledPasses | None:
-    """None where no compiler is at hand; every other reason fails."""
-    lacking = compile_passes(adapter)
-    assert lacking is None or "no C compiler" in lacking.why
-    return cast(CompiledPasses, adapter.compiled) if lacking is None else None
+    return in_direct_form(ModelAdapter(model.to(dtype).requires_grad_(False)))
 
 
 def _kernel(dtype: torch.dtype) -> Callable[..., torch.Tensor] | None:
-    compiled = _compiled(_adapter(dtype))
-    return compiled and compiled.product
+    adapter = in_kernel(_adapter(dtype))
+    return adapter and kernel_of(adapter).product
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -128,9 +119,10 @@ def _fed(adapter: ModelAdapter, text: list[int], widths: list[int]) -> torch.Ten
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @torch.inference_mode()
 def test_a_long_text_has_the_same_bits_in_passes_of_any_width(dtype: torch.dtype, kind: str) -> None:
-    adapter = _adapter(dtype, kind)
-    wanted = _fed(adapter, text := [(7 * k * k + 3 * k + 5) % adapter.vocab for k in range(700)], [700])
-    if _compiled(adapter) is None:
+    plain = _adapter(dtype, kind)
+    wanted = _fed(plain, text := [(7 * k * k + 3 * k + 5) % plain.vocab for k in range(700)], [700])
+    adapter = in_kernel(plain)
+    if adapter is None:
         return
     whole = _fed(adapter, text, [700])
     assert float((whole - wanted).abs().max() / wanted.std()) < tolerance(dtype)
@@ -142,8 +134,8 @@ def test_a_long_text_has_the_same_bits_in_passes_of_any_width(dtype: torch.dtype
 @given(seed=st.integers(0, 999))
 @torch.inference_mode()
 def test_a_path_has_the_bits_of_its_text_in_any_tree(dtype: torch.dtype, seed: int) -> None:
-    adapter, rng = _adapter(dtype), Random(seed)
-    if _compiled(adapter) is None:
+    adapter, rng = in_kernel(_adapter(dtype)), Random(seed)
+    if adapter is None:
         return
     text = [rng.randrange(adapter.vocab) for _ in range(rng.randrange(30, 90))]
     depth = rng.randrange(1, 20)
@@ -164,8 +156,8 @@ def test_a_path_has_the_bits_of_its_text_in_any_tree(dtype: torch.dtype, seed: i
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @torch.inference_mode()
 def test_states_that_are_kept_on_the_way_are_those_of_one_stop_after_another(dtype: torch.dtype) -> None:
-    adapter = _adapter(dtype, layers=5)
-    if _compiled(adapter) is None:
+    adapter = in_kernel(_adapter(dtype, layers=5))
+    if adapter is None:
         return
     both = [ForwardBatch(adapter, adapter.new_cache(8), taps) for taps in ((1, 2, 4), ())]
     for rows in both:
@@ -181,17 +173,16 @@ def test_states_that_are_kept_on_the_way_are_those_of_one_stop_after_another(dty
 @pytest.mark.parametrize("skips", [SkipSet(frozenset({3}), frozenset()), SkipSet(frozenset({3}), frozenset({2, 3}))])
 @torch.inference_mode()
 def test_states_are_kept_before_a_layer_of_which_a_part_is_left_out(skips: SkipSet) -> None:
-    adapter = _adapter(layers=4)
-    if _compiled(adapter) is None:
+    adapter = in_kernel(_adapter(layers=4))
+    if adapter is None:
         return
     model = SkippedModel(adapter, skips)
-    run = model._run
     hidden = model.embed([9, 3, 7], [0, 1, 2])
     visible = torch.ones(3, 3, dtype=torch.bool).tril().numpy()
-    stops = [1, 2, run.n_layers]
-    block = model.block(hidden, [0, 1, 2], visible, [0, 1, 2])
-    found = run.run_to(hidden, block, model.new_cache(4), 0, stops)
-    wanted = one_by_one(run, hidden, block, model.new_cache(4), 0, stops)
+    stops, cache = [1, 2, model.n_layers], model.new_cache(4)
+    inputs = model.inputs(hidden, [0, 1, 2], visible, [0, 1, 2])
+    found = model.forward(hidden, inputs, model.new_cache(4), 0, stops)
+    wanted = in_steps(lambda rows, lo, hi: model.forward(rows, inputs, cache, lo, [hi])[0], hidden, 0, stops)
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
@@ -199,12 +190,11 @@ def test_states_are_kept_before_a_layer_of_which_a_part_is_left_out(skips: SkipS
 @torch.inference_mode()
 def test_a_row_speaks_the_same_among_any_others(dtype: torch.dtype) -> None:
     """Also among more rows than are spoken for at once, and by several threads."""
-    adapter = _adapter(dtype)
     noise = torch.Generator().manual_seed(3)
     hidden = torch.randn(1, 300, 64, generator=noise).to(dtype)
-    plain = adapter.logits(hidden)
-    compiled = _compiled(adapter)
-    if compiled is None:
+    plain = _adapter(dtype).logits(hidden)
+    adapter = in_kernel(_adapter(dtype))
+    if adapter is None:
         return
     whole = adapter.logits(hidden)
     assert whole.dtype == torch.float32
@@ -218,10 +208,9 @@ def test_a_row_speaks_the_same_among_any_others(dtype: torch.dtype) -> None:
 @torch.inference_mode()
 def test_the_best_tokens_of_a_packed_head_have_the_logits_of_the_head_itself() -> None:
     adapter = _adapter(torch.bfloat16)
-    twin, whole = QuantisedAdapter(adapter), copy(adapter)
-    if _compiled(whole) is None:
+    twin, whole = in_kernel(QuantisedAdapter(adapter)), in_kernel(adapter)
+    if twin is None or whole is None:
         return
-    assert not compile_passes(twin)
     noise = torch.Generator().manual_seed(5)
     hidden = torch.randn(1, 9, 64, generator=noise).bfloat16()
     found, exact, rough = twin.logits(hidden), whole.logits(hidden), twin.head.rough(twin.norm(hidden))[0].float()
@@ -234,9 +223,9 @@ def test_the_best_tokens_of_a_packed_head_have_the_logits_of_the_head_itself() -
 
 @torch.inference_mode()
 def test_parts_that_are_left_out_add_nothing() -> None:
-    adapter = _adapter(layers=4)
-    plain = copy(adapter)
-    if _compiled(adapter) is None:
+    plain = _adapter(layers=4)
+    adapter = in_kernel(plain)
+    if adapter is None:
         return
     skips = SkipSet(frozenset({2, 4}), frozenset({3, 4}))
     text = [9, 3, 7, 200, 41]
@@ -253,38 +242,35 @@ def test_a_model_is_exact_with_it_and_its_own_modules_are_left_as_they_are() -> 
     ids = torch.tensor([[5, 80, 33, 7]])
     before = adapter.model(ids).logits
     assert adapter.products == "torch"
-    compiled = _compiled(adapter)
+    compiled = in_kernel(adapter)
     assert torch.equal(adapter.model(ids).logits, before), "the library's own pass is what it is compared with"
     if compiled is not None:
-        assert adapter.products == "compiled"
-        assert make_exact(adapter) == BITWISE
-        assert adapter.widths is not None
-        assert adapter.widths.least == 1
+        assert compiled.products == "compiled"
+        backend, exact = make_exact(compiled)
+        assert exact == BITWISE
+        assert backend.widths is not None
+        assert backend.widths.least == 1
 
 
 @pytest.mark.parametrize("kind", ["mistral", "gpt2", "gemma2"])
 def test_what_it_does_not_know_stays_torchs(kind: str) -> None:
-    adapter = ModelAdapter(build(kind).requires_grad_(False))
-    run_directly(adapter)
-    found = compile_passes(adapter)
-    assert found is not None
+    found = kernel_backend(in_direct_form(ModelAdapter(build(kind).requires_grad_(False))))
+    assert isinstance(found, NotCompiled)
     assert not found.told
-    assert adapter.compiled is None
 
 
 def test_without_a_compiler_torch_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     adapter = _adapter()
-    assert adapter.direct
-    assert compile_passes(adapter) == NotCompiled("no C compiler here", told=True)
-    assert adapter.compiled is None
+    assert direct_layers(adapter.backend.plain)
+    assert kernel_backend(adapter) == NotCompiled("no C compiler here", told=True)
 
 
 def test_a_compiler_that_fails_is_named_and_leaves_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
-    assert compile_passes(_adapter()) == NotCompiled("/bin/false failed: exit code 1", told=True)
+    assert kernel_backend(_adapter()) == NotCompiled("/bin/false failed: exit code 1", told=True)
     assert not [*tmp_path.rglob("*.so")]
 
 
@@ -294,32 +280,29 @@ def test_whatever_it_meets_is_told_and_torch_multiplies(error: Exception, monkey
         raise error
 
     monkeypatch.setattr(passes, "_functions_for", meet)
-    found = compile_passes(adapter := _adapter())
-    assert found is not None
+    found = kernel_backend(_adapter())
+    assert isinstance(found, NotCompiled)
     assert found.told
     assert f"({type(error).__name__}: {error})" in found.why
-    assert adapter.compiled is None
 
 
 def test_norms_without_weights_are_the_librarys(tmp_path: Path) -> None:
     """OLMo has them: `Norm` asks for a weight, and the run went on with a traceback."""
     model = build("olmo", seed=3)
     pair = load_pair(save(model, tmp_path), needs_draft=False, device="cpu", dtype="float32")
-    assert pair.target.adapter.uncompiled is not None
+    assert pair.target.no_kernel is not None
     prompt = [5, 77, 12, 5, 77, 12, 200, 31, 5]
     assert session(pair.target.adapter, None, prompt, method="ngram").generate() == greedy(model, prompt, 40)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
 def test_other_numbers_are_torchs(dtype: torch.dtype) -> None:
-    adapter = _adapter(dtype)
-    assert compile_passes(adapter) is not None
-    assert adapter.compiled is None
+    assert isinstance(kernel_backend(_adapter(dtype)), NotCompiled)
 
 
 def test_it_is_off_where_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMPILE, "off")
-    assert compile_passes(_adapter()) == NotCompiled("--compile off", told=False)
+    assert kernel_backend(_adapter()) == NotCompiled("--compile off", told=False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -327,8 +310,8 @@ def test_it_is_off_where_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_threads_share_the_work_and_change_no_bit(dtype: torch.dtype) -> None:
     """Two, three, and more than there are rows or heads; also from two threads of Python at once, one of which works
     alone, and in a process that was forked from one with threads."""
-    adapter = _adapter(dtype)
-    if _compiled(adapter) is None:
+    adapter = in_kernel(_adapter(dtype))
+    if adapter is None:
         return
     text = [(7 * k * k + 3 * k + 5) % adapter.vocab for k in range(120)]
     whole = _fed(adapter, text, [1, 40, 7])
@@ -346,7 +329,7 @@ def test_threads_share_the_work_and_change_no_bit(dtype: torch.dtype) -> None:
     if hasattr(os, "fork"):
         torch.set_num_threads(2)
         rows, weight = torch.ones(3, 64, dtype=dtype), torch.ones(500, 64, dtype=dtype)
-        multiply = cast(CompiledPasses, adapter.compiled).product
+        multiply = kernel_of(adapter).product
         wanted = multiply(rows, weight)
         assert wanted.eq(64).all()
         child = os.fork()
@@ -358,31 +341,28 @@ def test_threads_share_the_work_and_change_no_bit(dtype: torch.dtype) -> None:
 LITTLE_STACK = """
 import torch
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.compiled.passes import compile_passes
-from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.rows import ForwardBatch
+from support.backends import in_direct_form, in_kernel, kernel_of
 from support.models import build
 
 sizes = dict(hidden_size=960, intermediate_size=1920, num_attention_heads=15, num_key_value_heads=5, head_dim=64)
-adapter = ModelAdapter(build("llama", num_hidden_layers=1, **sizes).requires_grad_(False))
-run_directly(adapter)
+adapter = in_direct_form(ModelAdapter(build("llama", num_hidden_layers=1, **sizes).requires_grad_(False)))
 torch.set_num_threads(2)
-lacking = compile_passes(adapter)
+adapter = in_kernel(adapter)
 with torch.inference_mode():
     rows = ForwardBatch(adapter, adapter.new_cache(128))
     rows.add_line([7 * k % 250 for k in range(128)])
     rows.take()
-    if adapter.compiled is not None:
-        adapter.compiled.product(torch.ones(128, 960), torch.ones(999, 960))
-print("through", lacking and lacking.why)
+    kernel_of(adapter).product(torch.ones(128, 960), torch.ones(999, 960))
+print("through")
 """
 
 
 def test_threads_with_little_stack_are_enough() -> None:
     """Half a megabyte, which is what macOS gives a thread: all large things lie elsewhere."""
-    if _compiled(_adapter()) is None:
+    if in_kernel(_adapter()) is None:
         return
     paths = {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])}
     line = ["sh", "-c", 'ulimit -s 512; exec "$0" -c "$1"', sys.executable, LITTLE_STACK]
     done = subprocess.run(line, env={**os.environ, **paths}, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "through None\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "through\n"), done.stderr

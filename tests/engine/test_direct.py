@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.layers import direct_layer
-from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.layers.direct_layer import direct_backend, direct_layers
 from specviz.engine.model.pair import load_pair
 from specviz.engine.model.rows import ForwardBatch
 from support.models import build
@@ -41,8 +41,9 @@ def logits(adapter: ModelAdapter) -> torch.Tensor:
 def test_it_gives_the_library_s_numbers_to_the_last_bit(arch: str, dtype: torch.dtype) -> None:
     adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, intermediate_size=WHOLE))
     before, said = logits(adapter), {name: each.clone() for name, each in adapter.model.state_dict().items()}
-    assert run_directly(adapter)
-    assert torch.equal(logits(adapter), before)
+    backend = direct_backend(adapter)
+    assert backend is not None
+    assert torch.equal(logits(adapter.with_backend(backend)), before)
     assert all(torch.equal(each, said[name]) for name, each in adapter.model.state_dict().items())
 
 
@@ -50,16 +51,16 @@ def test_it_gives_the_library_s_numbers_to_the_last_bit(arch: str, dtype: torch.
 def test_a_layer_of_another_kind_stays_the_library_s(arch: str) -> None:
     adapter = ModelAdapter(build(arch, seed=1, dtype=torch.float32))
     before = logits(adapter)
-    assert not run_directly(adapter)
-    assert adapter.direct is None
+    assert direct_backend(adapter) is None
     assert torch.equal(logits(adapter), before)
 
 
 def test_weights_lie_in_memory_once_and_are_saved_as_they_were(tmp_path: Path) -> None:
     adapter = ModelAdapter(build("llama", seed=1, dtype=torch.float32, intermediate_size=WHOLE))
     wanted = {name: each.clone() for name, each in adapter.model.state_dict().items()}
-    assert run_directly(adapter)
-    direct, attention = (adapter.direct or ())[0], adapter.layers[0].self_attn
+    backend = direct_backend(adapter)
+    assert backend is not None
+    direct, attention = direct_layers(backend)[0], adapter.layers[0].self_attn
     joined = direct.dense[0].weight.untyped_storage().data_ptr()
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
     assert {part.weight.untyped_storage().data_ptr() for part in parts} == {joined}
@@ -79,12 +80,11 @@ class _Sloppy(direct_layer.DirectLayer):
 def test_one_bit_of_difference_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     adapter = ModelAdapter(build("llama", seed=1, dtype=torch.float32, intermediate_size=WHOLE))
     monkeypatch.setattr(direct_layer, "DirectLayer", _Sloppy)
-    assert not run_directly(adapter)
-    assert adapter.direct is None
+    assert direct_backend(adapter) is None
 
 
 def test_a_loaded_pair_runs_so() -> None:
     pair = load_pair(threads=1)
     assert pair.draft is not None
-    assert pair.target.adapter.direct is not None
-    assert pair.draft.adapter.direct is not None
+    for adapter in (pair.target.adapter, pair.draft.adapter):
+        assert len(direct_layers(adapter.backend.plain)) == adapter.n_layers

@@ -8,7 +8,6 @@ are compared, and elsewhere rows must be near.
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +25,7 @@ from specviz.engine.model.exact.plan import PassWidths
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.exact.trials import Attention, Products
 from specviz.engine.model.layers import attention as packed
-from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.layers.direct_layer import direct_layers
 from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.model.selftest import tolerance
 from specviz.methods import get_method
@@ -36,6 +35,7 @@ from specviz.verifiers import get_verifier
 from specviz_lab.bench.identity import Decided, MethodIdentity, _steered
 from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import medusa as training
+from support.backends import in_direct_form
 from support.driver import session
 from support.models import VOCAB, blurred, build
 
@@ -73,18 +73,23 @@ def one_thread() -> Iterator[None]:
 
 
 def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, device: str = "cpu", **changes: Any) -> ModelAdapter:
-    adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, **{"max_position_embeddings": 640, **changes}).to(device))
-    run_directly(adapter)  # as loaded models are
-    said = make_exact(adapter)
-    assert (said == BITWISE) == (adapter.widths is not None)
+    model = build(arch, seed=1, dtype=dtype, **{"max_position_embeddings": 640, **changes}).to(device)
+    adapter = in_direct_form(ModelAdapter(model))
+    backend, said = make_exact(adapter)
+    assert (said == BITWISE) == (backend.widths is not None)
     assert said == BITWISE or said in {f"up to rounding ({why})" for why in proof._WHY}
-    return adapter
+    return adapter.with_backend(backend)
+
+
+def padded(adapter: ModelAdapter) -> ModelAdapter:
+    """In padded passes, also where this machine's rows are not exact in them."""
+    return adapter.with_backend(adapter.backend.exact(adapter.backend.widths or PassWidths(16)))
 
 
 @torch.no_grad()
 def as_promised(adapter: ModelAdapter, found: torch.Tensor, wanted: torch.Tensor) -> bool:
     """Whether two results `[n, ..]` for the same rows are as the header says: of equal bits, or near."""
-    if adapter.widths is not None:
+    if adapter.backend.widths is not None:
         return torch.equal(found, wanted)
     spread = tolerance(adapter.dtype) * float(wanted.float().std())
     return found.shape == wanted.shape and float((found - wanted).float().abs().max()) <= spread
@@ -94,7 +99,7 @@ def assert_decided(adapter: ModelAdapter, mine: Decided, theirs: Decided) -> Non
     """Two runs decide the same; where bits are not promised, by near logits as long as their texts are the same."""
     tokens = list(zip(mine.tokens, theirs.tokens, strict=False))
     n = next((k + 1 for k, (ours, its) in enumerate(tokens) if ours != its), len(tokens))
-    if adapter.widths is not None:
+    if adapter.backend.widths is not None:
         assert mine.tokens == theirs.tokens
         assert len(mine.rows) == len(theirs.rows) == n
         assert all(all(map(torch.equal, ours, its)) for ours, its in zip(mine.rows, theirs.rows, strict=True))
@@ -171,7 +176,7 @@ def test_a_row_has_the_same_bits_in_every_pass(arch: str, dtype: torch.dtype) ->
 def test_a_path_in_a_tree_has_the_bits_of_the_line(dtype: torch.dtype) -> None:
     """Trees of all sizes at all lengths, over the borders of pieces; what is kept serves the next round."""
     adapter = exact(dtype=dtype, intermediate_size=64)
-    assert adapter.direct is not None
+    assert direct_layers(adapter.backend.plain)
     text = [(7 * k * k + 5) % 250 for k in range(560)]
     line, _ = fed(adapter, text, [560])
     for n_nodes in (6, 40, 90, 257):
@@ -229,8 +234,7 @@ def parts(adapter: ModelAdapter) -> int:
 
 def test_a_cache_of_16_bits_adds_up_what_one_of_32_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Widening keeps every bit, in one go or by pieces; the control holds fewer digits than the rows were given."""
-    adapter, seen = copy(tried(torch.bfloat16)), []
-    adapter.widths = adapter.widths or PassWidths(16)
+    adapter, seen = padded(tried(torch.bfloat16)), []
     real = attention.exact_attention
 
     def both(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> torch.Tensor:
@@ -251,11 +255,8 @@ def test_a_cache_of_16_bits_adds_up_what_one_of_32_does(monkeypatch: pytest.Monk
 
 def test_the_bits_of_a_line_are_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
     """Controls: the passes there were before, and a softmax that goes by slots, give trees other bits."""
-    adapter = exact()
-    widths, way = adapter.widths or PassWidths(16), plan._ways
-    adapter.widths = None
-    assert parts(adapter) > 0
-    adapter.widths = widths
+    adapter, way = padded(exact()), plan._ways
+    assert parts(adapter.with_backend(adapter.backend.plain)) > 0
 
     def in_slot_order(visible: Any, at: Any, padding: int, width: int) -> tuple[Any, Any]:
         places, slots = way(visible, at, padding, width)
@@ -295,7 +296,7 @@ def test_attention_that_rounds_otherwise_is_found_out(
     for module in (packed, trials):
         monkeypatch.setattr(module, "exact_attention", wrong)
     adapter = exact(dtype=dtype, max_position_embeddings=2500)
-    if (widths := adapter.widths) is not None:
+    if (widths := adapter.backend.widths) is not None:
         rows = {n + widths.padding(n) for n in range(1, widths.most + 1)}
         assert len({rounds_otherwise(n, wide) for n in rows for wide in (64, 640, 2000)}) == 1
         assert parts(adapter) == 0
@@ -327,7 +328,7 @@ def test_a_product_that_rounds_otherwise_is_found_out(dtype: torch.dtype, monkey
         return out
 
     monkeypatch.setattr(torch.nn.functional, "linear", wrong)
-    if (widths := exact(dtype=dtype).widths) is not None:
+    if (widths := exact(dtype=dtype).backend.widths) is not None:
         assert max(n + widths.padding(n) for n in range(1, widths.most + 1)) <= 32
 
 
@@ -338,15 +339,15 @@ def test_the_proof_names_why_rows_are_not_exact(failing: int, monkeypatch: pytes
     for k, (owner, name) in enumerate(owners):
         monkeypatch.setattr(owner, name, lambda *given, holds=k != failing: holds)
     adapter = exact()
-    assert adapter.widths is None
+    assert adapter.backend.widths is None
     words = ("products", "attention", "sums over keys", "whole rows")[failing]
-    assert make_exact(adapter).startswith(f"up to rounding ({words}")
+    assert make_exact(adapter)[1].startswith(f"up to rounding ({words}")
 
 
 def test_what_no_plan_is_tried_for_is_named() -> None:
     dynamic = ModelAdapter(build("llama dynamic"))
-    assert make_exact(dynamic) == "up to rounding (its rotary angles depend on the longest position of a pass)"
-    assert dynamic.widths is None
+    why = "up to rounding (its rotary angles depend on the longest position of a pass)"
+    assert make_exact(dynamic) == (dynamic.backend, why)
 
 
 def test_a_padded_row_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import Backend
 from specviz.engine.model.exact import known, proof
 from specviz.engine.model.exact.plan import PassWidths
 from specviz.engine.model.exact.proof import BITWISE, exact_here
@@ -15,7 +16,7 @@ from support.models import build
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(proof, "_FOUND", {})
+    monkeypatch.setattr(proof, "_TRIED", {})
     return tmp_path / "cache" / "specviz"
 
 
@@ -24,10 +25,9 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[ModelAdapter]:
     """The models that were tried, with an answer at once."""
     found: list[ModelAdapter] = []
 
-    def trial(adapter: ModelAdapter) -> str:
+    def trial(adapter: ModelAdapter) -> tuple[Backend, str]:
         found.append(adapter)
-        adapter.widths = PassWidths(4, threads=1)
-        return BITWISE
+        return adapter.backend.exact(PassWidths(4, threads=1)), BITWISE
 
     monkeypatch.setattr(proof, "make_exact", trial)
     monkeypatch.setattr(proof, "rows_hold", lambda adapter: True)
@@ -40,15 +40,14 @@ def model(seed: int = 0, dtype: torch.dtype = torch.float32, width: int = 64) ->
 
 def again() -> None:
     """As a new process would."""
-    proof._FOUND.clear()
+    proof._TRIED.clear()
 
 
 def test_the_same_model_is_not_tried_again(tried: list[ModelAdapter]) -> None:
-    assert exact_here(model()) == BITWISE
+    assert exact_here(model())[1] == BITWISE
     again()
-    other = model(seed=3)
-    assert exact_here(other) == BITWISE
-    assert other.widths == PassWidths(4, threads=1)
+    backend, exact = exact_here(model(seed=3))
+    assert (backend.widths, exact) == (PassWidths(4, threads=1), BITWISE)
     assert len(tried) == 1
 
 
@@ -70,11 +69,11 @@ def test_anything_that_kernels_go_by_is_tried_anew(tried: list[ModelAdapter], mo
 def test_that_rows_are_not_exact_is_tried_again(tried: list[ModelAdapter], monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been a passing want of memory."""
     trial = proof.make_exact
-    monkeypatch.setattr(proof, "make_exact", lambda adapter: "up to rounding (why)")
-    assert exact_here(model()) == "up to rounding (why)"
+    monkeypatch.setattr(proof, "make_exact", lambda adapter: (adapter.backend, "up to rounding (why)"))
+    assert exact_here(model())[1] == "up to rounding (why)"
     again()
     monkeypatch.setattr(proof, "make_exact", trial)
-    assert exact_here(model()) == BITWISE
+    assert exact_here(model())[1] == BITWISE
     assert len(tried) == 1
 
 
@@ -92,7 +91,7 @@ def test_what_was_found_is_confirmed_on_the_loaded_model(
 def test_a_file_of_something_else_is_nothing(text: str, folder: Path, tried: list[ModelAdapter]) -> None:
     folder.mkdir(parents=True)
     (folder / "exact.json").write_text(text)
-    assert exact_here(model()) == BITWISE
+    assert exact_here(model())[1] == BITWISE
     assert len(tried) == 1
     again()
     exact_here(model())

@@ -15,15 +15,17 @@ import torch
 
 from engine.test_exact import METHODS, PROMPT, as_promised, exact
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.exact.backend import ExactBackend
 from specviz.engine.model.exact.plan import LONG, PassWidths
 from specviz.engine.model.graphs import passes
 from specviz.engine.model.graphs.capture import Capture
-from specviz.engine.model.graphs.passes import GraphedPasses, graph_passes
+from specviz.engine.model.graphs.passes import GraphBackend, graph_backend
 from specviz.engine.model.graphs.rows import PassSizes, RowInputs
-from specviz.engine.model.layers.direct_layer import run_directly
 from specviz.engine.model.rows import ForwardBatch
 from specviz.names import COMPILE, GRAPHS
+from support.backends import in_direct_form
 from support.driver import session
 from support.fx_capture import FailingCapture, FxCapture, RunAgain
 from support.models import VOCAB, blurred, build
@@ -48,15 +50,14 @@ def whatever_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rounded(arch: str = "llama") -> ModelAdapter:
     """An adapter whose rows may round as they stand."""
-    adapter = ModelAdapter(build(arch, seed=1, max_position_embeddings=640))
-    run_directly(adapter)
-    return adapter
+    return in_direct_form(ModelAdapter(build(arch, seed=1, max_position_embeddings=640)))
 
 
-def graphed(adapter: ModelAdapter, capture: Capture | None = None) -> GraphedPasses:
-    assert graph_passes(adapter, capture or RunAgain()) == ""
-    assert isinstance(adapter.compiled, GraphedPasses)
-    return adapter.compiled
+def graphed(adapter: ModelAdapter, capture: Capture | None = None) -> tuple[ModelAdapter, GraphBackend]:
+    """The model, its layers recorded, and the recordings."""
+    backend = graph_backend(adapter, capture or RunAgain())
+    assert isinstance(backend, GraphBackend), backend
+    return adapter.with_backend(backend), backend
 
 
 @torch.inference_mode()
@@ -111,7 +112,10 @@ def test_nothing_of_the_python_that_was_recorded_is_needed() -> None:
     """The same by a trace, behind a window: what differs from pass to pass stands in the buffers."""
     adapter = exact("mistral")
     wanted, trees = fed(adapter, [1] * 40)[0], on_trees(adapter, 9, 72)
-    adapter.compiled = made = GraphedPasses(adapter, capture := FxCapture())
+    below = adapter.backend
+    assert isinstance(below, TorchBackend | ExactBackend)
+    made = GraphBackend(adapter, below, capture := FxCapture())
+    adapter = adapter.with_backend(made)
     for widths in ([1] * 40, [7, 8, 5, 20]):
         assert as_promised(adapter, fed(adapter, widths)[0], wanted)
     assert as_promised(adapter, on_trees(adapter, 9, 72), trees)
@@ -122,7 +126,7 @@ def test_nothing_of_the_python_that_was_recorded_is_needed() -> None:
 def _as_ordinary(adapter: ModelAdapter, capture: RunAgain) -> None:
     wanted, held, _ = fed(adapter, [1] * 110)
     trees = on_trees(adapter, 23, 110)
-    made = graphed(adapter, capture)
+    adapter, made = graphed(adapter, capture)
     for widths in ([3, 5, 2, 40, 60], [7] * 15 + [5], [1] * 110):
         logits, cache, _ = fed(adapter, widths)
         assert as_promised(adapter, logits, wanted)
@@ -135,11 +139,10 @@ def _as_ordinary(adapter: ModelAdapter, capture: RunAgain) -> None:
 
 def test_long_texts_and_wide_trees() -> None:
     """Over the borders of pieces, at all lengths; what is too wide for a recording goes the ordinary way."""
-    adapter = exact()
+    plain = exact()
     for n_nodes in (6, 40, 90):
-        adapter.compiled = None
-        wanted = on_trees(adapter, n_nodes, 600)
-        made = graphed(adapter)
+        wanted = on_trees(plain, n_nodes, 600)
+        adapter, made = graphed(plain)
         assert as_promised(adapter, on_trees(adapter, n_nodes, 600), wanted), n_nodes
         assert made.failed == ""
 
@@ -148,7 +151,7 @@ def test_without_exact_rows_they_are_near() -> None:
     for arch in ("llama", "mistral"):
         adapter = rounded(arch)
         wanted, trees = fed(adapter, [5] * 12)[0], on_trees(adapter, 12, 90)
-        graphed(adapter)
+        adapter, _ = graphed(adapter)
         assert (fed(adapter, [5] * 12)[0] - wanted).abs().max() < 1e-3 * wanted.std()
         assert (on_trees(adapter, 12, 90) - trees).abs().max() < 1e-3 * trees.std()
 
@@ -156,12 +159,12 @@ def test_without_exact_rows_they_are_near() -> None:
 def test_a_size_is_recorded_once() -> None:
     """Text grows by single rows: a recording for each length of context and number of long pieces, not for each row."""
     adapter = exact()
-    long = LONG * adapter.widths.piece if adapter.widths is not None else 640
-    graphed(adapter, capture := RunAgain())
+    long = LONG * adapter.backend.widths.piece if adapter.backend.widths is not None else 640
+    adapter, _ = graphed(adapter, capture := RunAgain())
     for n in (100, 600):
         before = capture.n_recorded
         fed(adapter, [1] * n)
-        sizes = {PassSizes.of(1, kv, kv, kv - 1, adapter.widths) for kv in range(1, n + 1)}
+        sizes = {PassSizes.of(1, kv, kv, kv - 1, adapter.backend.widths) for kv in range(1, n + 1)}
         assert capture.n_recorded - before <= len(sizes) <= 4 + n // long
     assert capture.n_replayed >= 700
 
@@ -170,11 +173,11 @@ def test_recordings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest go; they are made again, with the same bits. How many there are, the widths of exact passes say."""
     adapter = exact()
     wanted = fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0]
-    all_sizes = graphed(other := exact())
+    other, all_sizes = graphed(exact())
     fed(other, [1, 2, 3, 5, 9, 17, 33] * 4)
     most = min(3, len(all_sizes) - 1)
     monkeypatch.setattr(passes, "MOST", most)
-    made = graphed(adapter)
+    adapter, made = graphed(adapter)
     assert as_promised(adapter, fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0], wanted)
     assert len(made) == most
 
@@ -182,8 +185,7 @@ def test_recordings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("exactly", [True, False])
 def test_what_a_caller_keeps_stays(exactly: bool) -> None:
     """States of a pass are the caller's: the next pass of the same recording writes elsewhere."""
-    adapter = exact() if exactly else rounded()
-    graphed(adapter)
+    adapter, _ = graphed(exact() if exactly else rounded())
     with torch.inference_mode():
         cache = adapter.new_cache(64)
         kept = []
@@ -201,7 +203,7 @@ def test_two_caches_do_not_meet() -> None:
     """Passes over one and the other in turn: each has its own recordings."""
     adapter = exact()
     wanted = fed(adapter, [1] * 40)[0]
-    graphed(adapter)
+    adapter, _ = graphed(adapter)
     with torch.inference_mode():
         caches, out = [adapter.new_cache(64), adapter.new_cache(64)], []
         for k in range(40):
@@ -218,42 +220,39 @@ def test_states_on_the_way_are_the_same() -> None:
     """A drafter that looks at layers: the pass is recorded in parts."""
     adapter = exact()
     wanted = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
-    graphed(adapter)
+    adapter, _ = graphed(adapter)
     found = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
     assert as_promised(adapter, found[0], wanted[0])
     assert all(as_promised(adapter, mine, its) for mine, its in zip(found[2], wanted[2], strict=True))
 
 
 @cache
-def recorded() -> tuple[list[ModelAdapter], list[GraphedPasses]]:
-    """Target and draft model, and their passes."""
-    models = [exact(), ModelAdapter(blurred(build("llama", seed=1, max_position_embeddings=640), 0.3))]
-    return models, [graphed(each) for each in models]
+def recorded() -> tuple[list[ModelAdapter], list[ModelAdapter], list[GraphBackend]]:
+    """Target and draft model as they are and recorded, and the recordings."""
+    plain = [exact(), ModelAdapter(blurred(build("llama", seed=1, max_position_embeddings=640), 0.3))]
+    models, recordings = zip(*(graphed(model) for model in plain), strict=True)
+    return plain, list(models), list(recordings)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_says_the_same(name: str, temperature: float) -> None:
     """Target and draft model recorded, beside the same models that are not; texts where bits are promised."""
-    models, made = recorded()
+    plain, models, recordings = recorded()
     knobs = {"temperature": temperature, "max_new_tokens": 24, "seed": 7, **METHODS[name]}
-    texts = []
-    for ways in ([None] * len(made), made):
-        for model, way in zip(models, ways, strict=True):
-            model.compiled = way
-        made[0].forget()
-        texts.append(session(models[0], models[1], PROMPT, **knobs).generate())
-    assert models[0].widths is None or texts[0] == texts[1]
+    recordings[0].forget()
+    texts = [session(*pair, PROMPT, **knobs).generate() for pair in (plain, models)]
+    assert plain[0].backend.widths is None or texts[0] == texts[1]
     assert len(texts[0]) == len(texts[1]) == 24
-    assert len(made[0])
-    assert all(each.failed == "" for each in made)
+    assert len(recordings[0])
+    assert all(backend.failed == "" for backend in recordings)
 
 
 def test_where_recording_fails_layers_run_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     """In the middle of a text: nothing is lost, and one line says so."""
     adapter = exact()
     wanted = fed(adapter, [1, 3] * 10)[0]
-    made = graphed(adapter)
+    adapter, made = graphed(adapter)
     made._capture = FailingCapture()
     assert as_promised(adapter, fed(adapter, [1, 3] * 10)[0], wanted)
     said = capsys.readouterr().err
@@ -266,7 +265,7 @@ def test_a_cache_without_a_spare_slot_is_not_written_beyond() -> None:
     """Rows of padding would stand where a token does."""
     adapter = rounded()
     wanted = fed(adapter, [3, 1])[0]
-    made = graphed(adapter)
+    adapter, made = graphed(adapter)
     with torch.inference_mode():
         rows = ForwardBatch(adapter, KVCache(adapter.n_layers, 200))
         rows.add_line(TEXT[:3])
@@ -276,14 +275,14 @@ def test_a_cache_without_a_spare_slot_is_not_written_beyond() -> None:
 
 def test_what_is_not_taken() -> None:
     adapter = exact()
-    assert graph_passes(adapter) == "it is for CUDA"
-    assert "not permitted" in graph_passes(adapter, FailingCapture())
-    assert adapter.compiled is None
-    graphed(adapter)
-    assert graph_passes(adapter, RunAgain()) == "its layers go another way"
+    assert graph_backend(adapter) == "it is for CUDA"
+    failed = graph_backend(adapter, FailingCapture())
+    assert isinstance(failed, str)
+    assert "not permitted" in failed
+    assert graph_backend(graphed(adapter)[0], RunAgain()) == "its layers go another way"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(COMPILE, "off")
-        assert graph_passes(exact(), RunAgain()) == "it is turned off"
+        assert graph_backend(exact(), RunAgain()) == "it is turned off"
 
 
 def test_what_looks_at_numbers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +294,7 @@ def test_what_looks_at_numbers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> 
         return right(self, windows)
 
     monkeypatch.setattr(RowInputs, "masks", masks)
-    assert graph_passes(exact(), FxCapture()) != ""
+    assert isinstance(graph_backend(exact(), FxCapture()), str)
 
 
 @pytest.mark.parametrize("widths", [None, PassWidths(4), PassWidths(16, 16, 64, 32, 96)])
@@ -326,7 +325,9 @@ def test_on_a_card_they_are_for_who_asks(monkeypatch: pytest.MonkeyPatch) -> Non
     """None has run them yet."""
     adapter: Any = SimpleNamespace(device=torch.device("cuda"))
     monkeypatch.delenv(GRAPHS, raising=False)
-    assert "SPECVIZ_CUDA_GRAPHS=on" in graph_passes(adapter)
+    why = graph_backend(adapter)
+    assert isinstance(why, str)
+    assert "SPECVIZ_CUDA_GRAPHS=on" in why
     monkeypatch.setenv(GRAPHS, "on")
-    with pytest.raises(AttributeError, match="compiled"):  # it is looked at further
-        graph_passes(adapter)
+    with pytest.raises(AttributeError, match="backend"):  # it is looked at further
+        graph_backend(adapter)

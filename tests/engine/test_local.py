@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from copy import copy
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 
 from specviz.commands import Start
 from specviz.engine.model.compiled.build import NotCompiled
-from specviz.engine.model.compiled.passes import compile_passes
+from specviz.engine.model.compiled.passes import kernel_backend
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError, ModelError, SpecvizError
 from specviz.events import (
@@ -221,7 +221,7 @@ def test_whatever_breaks_leaves_a_trace_that_ends(
     events: list[Event] = []
     run = LocalRun(pair, Start(prompt="ab ab ab", knobs={"max_new_tokens": 24}), events.append)
     adapter = pair.target.adapter
-    monkeypatch.setattr(adapter, "run_to", failing(at, error, adapter.run_to))  # whatever its layers are run by
+    monkeypatch.setattr(adapter, "forward", failing(at, error, adapter.forward))  # whatever its layers are run by
     with pytest.raises(type(error)):
         for _ in run.rounds():
             pass
@@ -366,16 +366,16 @@ def test_a_compiler_that_is_all_that_lacks_is_told(
     why: NotCompiled | None, told: str | None, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has none would take a third of the speed for what there is."""
-    monkeypatch.setattr(pair.target.adapter, "uncompiled", why)
-    warned = [each.message for each in of(events_of(pair, method="ar")[1], Warn) if each.code == "kernel"]
-    assert [each[: len(told or "")] for each in warned] == ([told] if told else [])
+    pair = replace(pair, target=replace(pair.target, no_kernel=why))
+    warned = [event.message for event in of(events_of(pair, method="ar")[1], Warn) if event.code == "kernel"]
+    assert [message[: len(told or "")] for message in warned] == ([told] if told else [])
 
 
 def test_why_there_is_no_kernel_is_kept_from_loading(pair: Pair) -> None:
     """There is none for float64; which of the things it lacks is met first is the machine's."""
-    adapter = pair.target.adapter
-    assert adapter.compiled is None
-    assert adapter.uncompiled is not None
-    assert adapter.uncompiled == compile_passes(copy(adapter))
+    lacking, adapter = pair.target.no_kernel, pair.target.adapter
+    assert adapter.products == "torch"
+    assert lacking is not None
+    assert lacking == kernel_backend(adapter)
     (header,) = of(events_of(pair, method="ar")[1], Header)
-    assert header.env["no_kernel"] == adapter.uncompiled.why
+    assert header.env["no_kernel"] == lacking.why

@@ -15,13 +15,13 @@ from specviz.engine import memory
 from specviz.engine.memory import free_bytes, plan_of, refuse_run, refuse_weights
 from specviz.engine.model import rows
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.compiled.passes import CompiledPasses
 from specviz.engine.model.exact.proof import make_exact
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.engine.model.rows import ForwardBatch, PromptChunk, fill
 from specviz.engine.run.local import LocalRun
 from specviz.errors import ModelError, SpecvizError
 from specviz.events import End, Event, Header, Warn
+from support.backends import kernel_of
 from support.models import build
 
 CPU = torch.device("cpu")
@@ -38,7 +38,7 @@ def test_caches_take_what_was_predicted(arch: str, exact: bool) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         adapter = ModelAdapter(build(arch, dtype=dtype))
         if exact:
-            make_exact(adapter)
+            adapter = adapter.with_backend(make_exact(adapter)[0])
         plan = plan_of([adapter], 77, 3)
         cache = adapter.new_cache(77)
         fed = ForwardBatch(adapter, cache)
@@ -58,17 +58,16 @@ def test_the_kernel_works_in_what_was_predicted(pair: Pair, length: int) -> None
     """No scores of a whole prompt: a long one would be refused for memory that nobody takes."""
     adapter, taken = pair.target.adapter, []
     if adapter.products == "torch":  # no compiler here
-        assert adapter.compiled is None
         return
-    assert isinstance(adapter.compiled, CompiledPasses)
-    own = adapter.compiled._functions
+    kernel = kernel_of(adapter)
+    own = kernel._functions
 
     def working(*given: Any) -> int:
         taken.append(own.forward_bytes(*given))
         return int(taken[-1])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adapter.compiled, "_functions", replace(own, forward_bytes=working))
+        patch.setattr(kernel, "_functions", replace(own, forward_bytes=working))
         fill(adapter, adapter.new_cache(length), [7] * length)
     seen = length * length
     assert max(taken) <= plan_of([adapter], length, length).work + 50_000 <= 2 * max(taken) + 3 * seen + 50_000

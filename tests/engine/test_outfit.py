@@ -1,6 +1,7 @@
 """What a drafter brings to a run: parts and fitted knobs in the header, costs after it, times that are not its own."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,11 +131,11 @@ def test_costs_come_behind_the_text_of_other_chains_but_not_for_who_stops_them(p
         assert places == ([] if stopped else [len(events) - 2])
 
 
-def test_where_exact_rows_are_padded_their_price_is_known_before_the_text(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_exact_rows_are_padded_their_price_is_known_before_the_text(pair: Pair) -> None:
     """Of every method that drafts: its speed-up is over plain decoding without the padding."""
-    monkeypatch.setattr(pair.target.adapter, "widths", PassWidths(16))
+    adapter = pair.target.adapter
+    padded = adapter.with_backend(adapter.backend.exact(PassWidths(16)))
+    pair = replace(pair, target=replace(pair.target, adapter=padded))
     for method, told in (("ngram", True), ("ar", False)):
         _, events = run_of(pair, method)
         costs = [event for event in events[:3] if isinstance(event, Calibration)]

@@ -104,7 +104,7 @@ class _Prompted:
     def __init__(self, adapter: ModelAdapter) -> None:
         self.__dict__.update(adapter.__dict__)
         self.prompt = (0, 1, 0)
-        for name in ("new_cache", "embed", "block", "run", "run_to", "normed", "logits"):
+        for name in ("new_cache", "embed", "inputs", "forward", "normed", "logits"):
             setattr(self, name, getattr(adapter, name))
 
 

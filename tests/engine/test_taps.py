@@ -174,12 +174,12 @@ def test_without_taps_nothing_is_kept_or_shown_of_the_prefill(pair: Any) -> None
     run, drafter = watched(pair, ())
     run.prefill()
     assert drafter.seen == []
-    calls: list[tuple[int, int]] = []
-    inner = pair[0].run
+    calls: list[tuple[int, list[int]]] = []
+    inner = pair[0].forward
     try:
-        pair[0].run = lambda h, b, c, lo, hi: calls.append((lo, hi)) or inner(h, b, c, lo, hi)
+        pair[0].forward = lambda h, i, c, lo, stops: calls.append((lo, stops)) or inner(h, i, c, lo, stops)
         next(run.rounds())
     finally:
-        del pair[0].run
-    assert calls == [(0, N_LAYERS)]
+        del pair[0].forward
+    assert calls == [(0, [N_LAYERS])]
     assert drafter.seen[0].features == {}

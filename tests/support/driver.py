@@ -27,7 +27,7 @@ def session(
     **knobs: Any,
 ) -> Session:
     """A session over adapters or bare library models."""
-    first, second = (m if m is None or hasattr(m, "run") else ModelAdapter(m) for m in (target, draft))
+    first, second = (m if m is None or hasattr(m, "new_cache") else ModelAdapter(m) for m in (target, draft))
     chosen = get_method(method)
     snapshot = chosen.table.knobs({"max_new_tokens": 40, **knobs})
     models = FactoryModels(first, second, 640)

@@ -16,7 +16,8 @@ import torch
 
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session, SessionConfig
-from specviz.engine.model.adapter import FactoryModels, one_by_one
+from specviz.engine.model.adapter import FactoryModels
+from specviz.engine.model.backend import in_steps
 from specviz.engine.model.cache import KVCache
 from specviz.engine.run.local import make_drafter
 from specviz.methods import get_method
@@ -45,7 +46,7 @@ class TableModel:
     def embed(self, tokens: list[int], positions: list[int]) -> torch.Tensor:
         return torch.tensor([list(zip(tokens, positions, strict=True))], dtype=torch.float64)
 
-    def block(self, hidden: torch.Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
+    def inputs(self, hidden: torch.Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
         return visible
 
     def run(self, hidden: torch.Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> torch.Tensor:
@@ -58,8 +59,8 @@ class TableModel:
         assert ends == [tuple(h) for h in hidden[0].tolist()], "a row does not see itself last"
         return torch.tensor([[[self._number(text)] for text in texts]], dtype=torch.float64)
 
-    def run_to(self, hidden: torch.Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> Any:
-        return one_by_one(self, hidden, block, cache, lo, stops)
+    def forward(self, hidden: torch.Tensor, inputs: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> Any:
+        return in_steps(lambda rows, first, last: self.run(rows, inputs, cache, first, last), hidden, lo, stops)
 
     def _text(self, tokens: list[float], places: list[float], slots: Any) -> tuple[int, ...]:
         order = sorted(slots, key=places.__getitem__)

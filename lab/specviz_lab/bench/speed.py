@@ -19,7 +19,7 @@ from specviz.comparison.measured import machine_of, models_of
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import Loaded, embedded, pick_device
-from specviz.engine.model.pair import suit_threads
+from specviz.engine.model.pair import with_threads
 from specviz.engine.run.local import Pair, load_pair
 from specviz.engine.run.prepare import encode_prompt, wants_chat
 from specviz.errors import ModelError, SpecvizError
@@ -60,7 +60,11 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
             tell(line)
         absent += refused
         probed = _threads(settings, arms, ids, tell)
-        suit_threads(pair)
+        pair = with_threads(pair)
+        arms = [
+            _arm(spec, settings, pair, peers, servers) if isinstance(arm, OurArm) else arm
+            for arm, spec in zip(arms, settings.arms, strict=True)
+        ]
         seconds = settings.minutes * 60 if settings.minutes else None
         measured = measure(arms, ids, MeasuringPlan(settings.max_new_tokens, settings.repeats, seconds), tell)
         _leave_out_clocks(arms, measured)
@@ -75,7 +79,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     ratios = ratios_of(settings.arms, measured.samples)
     # The bars are set for the embedded pair in float32 on a processor.
     own = settings.target is None and settings.draft is None and settings.shape is None
-    whole = pair.target.adapter.device.type == "cpu" and not pair.target.adapter.mapped
+    whole = pair.target.adapter.device.type == "cpu" and not pair.target.adapter.backend.note
     applies = own and pair.target.info.dtype == "float32" and whole
     return Report(
         wall=datetime.now(UTC).isoformat(timespec="seconds"),

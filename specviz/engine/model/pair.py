@@ -7,9 +7,8 @@ import torch
 
 from specviz import lean
 from specviz.engine.freed_memory import keep_freed_memory
-from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.compiled.build import find_compiler
-from specviz.engine.model.compiled.passes import compile_passes
+from specviz.engine.model.compiled.build import NotCompiled, find_compiler
+from specviz.engine.model.compiled.passes import kernel_backend
 from specviz.engine.model.compiled.surplus import surplus_kernel
 from specviz.engine.model.drafts.shared_ends import ends_of
 from specviz.engine.model.exact.proof import BITWISE, exact_here
@@ -17,8 +16,8 @@ from specviz.engine.model.files.device_map import AUTO, load_mapped
 from specviz.engine.model.files.dtypes import SMALL_PARAMS
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
-from specviz.engine.model.graphs.passes import graph_passes
-from specviz.engine.model.layers.direct_layer import run_directly
+from specviz.engine.model.graphs.passes import GraphBackend, graph_backend
+from specviz.engine.model.layers.direct_layer import direct_backend, direct_layers
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import usual_draft
@@ -28,10 +27,14 @@ from specviz.self_drafts import NEEDS_ONE, is_self
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A target and, when one was loaded, a draft model of the same tokenizer."""
+    """A target and, when one was loaded, a draft model of the same tokenizer.
+
+    `threads`: of torch, that their backends were chosen with; None: those that the process has.
+    """
 
     target: Loaded
     draft: Loaded | None
+    threads: int | None = None
 
     @property
     def infos(self) -> ModelsInfo:
@@ -69,9 +72,7 @@ def load_pair(
     try:
         with lean.as_found():
             pair = _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, told)
-        if not lean.own_process:
-            pair.target.adapter.threads = torch.get_num_threads()
-        return pair
+        return pair if lean.own_process else replace(pair, threads=torch.get_num_threads())
     finally:
         if not lean.own_process:
             torch.set_num_threads(before)
@@ -109,55 +110,51 @@ def _loaded(
         told("draft")
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
-    for one in (first, second):
-        if one is not None and not one.adapter.mapped:
-            run_directly(one.adapter)
-            one.adapter.uncompiled = compile_passes(one.adapter)
     SURPLUS.kernel = surplus_kernel()
-    pair = Pair(replace(first, exact=_exact(first.adapter)), second)
-    _record(pair)
-    return pair
+    return _with_backends(Pair(first, second))
+
+
+def with_threads(pair: Pair) -> Pair:
+    """The pair with backends chosen anew for as many threads as are in force now."""
+    return replace(_with_backends(pair), threads=None)
+
+
+def _with_backends(pair: Pair) -> Pair:
+    """Each model behind the one backend that serves it best here; what the target's rows are, once that was tried."""
+    return replace(pair, target=_with_backend(pair.target, True), draft=pair.draft and _with_backend(pair.draft, False))
+
+
+def _with_backend(loaded: Loaded, exactly: bool) -> Loaded:
+    """`exactly`: its rows are to be exact, where that can be had; a kernel whose rows are not is not used then."""
+    plain = loaded.adapter.backend.plain
+    if not plain.note and not direct_layers(plain):
+        plain = direct_backend(loaded.adapter) or plain
+    adapter, exact = loaded.adapter.with_backend(plain), None
+    kernel = kernel_backend(adapter)
+    if not isinstance(kernel, NotCompiled):
+        adapter = adapter.with_backend(kernel)
+    if exactly:
+        backend, exact = exact_here(adapter)
+        if exact != BITWISE and backend is kernel:
+            backend, exact = exact_here(adapter.with_backend(plain))
+        adapter = adapter.with_backend(backend)
+    recorded = graph_backend(adapter)
+    if isinstance(recorded, GraphBackend):
+        adapter = adapter.with_backend(recorded)
+    return replace(loaded, adapter=adapter, exact=exact, no_kernel=kernel if isinstance(kernel, NotCompiled) else None)
 
 
 def kernel_warning(pair: Pair) -> str | None:
     """What is to be said of the kernel: why there is none where there could be one, or what is wrong with `$CC`."""
-    adapter = pair.target.adapter
-    if adapter.uncompiled is None:
-        return None if adapter.compiled is None or adapter.device.type != "cpu" else find_compiler().remark or None
-    if not adapter.uncompiled.told:
+    lacking, adapter = pair.target.no_kernel, pair.target.adapter
+    if lacking is None:
+        return find_compiler().remark or None if adapter.products == "compiled" else None
+    if not lacking.told:
         return None
     return (
-        f"{adapter.uncompiled.why}: passes are torch's, two to five times as slow as those of a kernel that gcc or "
+        f"{lacking.why}: passes are torch's, two to five times as slow as those of a kernel that gcc or "
         "clang builds once"
     )
-
-
-def suit_threads(pair: Pair) -> str:
-    """Choose products, and try rows, for as many threads as are in force now; what to say of the target's rows."""
-    for one in (pair.target, pair.draft):
-        if one is not None:
-            one.adapter.uncompiled = compile_passes(one.adapter)
-            one.adapter.threads = None
-    said = _exact(pair.target.adapter)
-    _record(pair)
-    return said
-
-
-def _record(pair: Pair) -> None:
-    """On CUDA, where somebody asks for it, take rows through layers by recordings; once it is known how many rows are
-    exact together."""
-    for one in (pair.target, pair.draft):
-        if one is not None:
-            graph_passes(one.adapter)
-
-
-def _exact(adapter: ModelAdapter) -> str:
-    """What is to be said of its rows; a kernel of ours whose rows are not exact is not used."""
-    said = exact_here(adapter)
-    if said == BITWISE or adapter.compiled is None:
-        return said
-    adapter.compiled = None
-    return exact_here(adapter)
 
 
 def _target(name: str | None, device: str | None, dtype: str | None) -> Loaded:

@@ -164,9 +164,10 @@ class ForwardBatch:
         assert hidden is not None
         began = time.perf_counter_ns()
         rows = range(start, end)
-        block = self.model.block(hidden, [self.position(r) for r in rows], self._visible(rows), self._kv_positions(end))
+        positions, kv_positions = [self.position(r) for r in rows], self._kv_positions(end)
+        inputs = self.model.inputs(hidden, positions, self._visible(rows), kv_positions)
         stops = [*(tap for tap in self._kept if lo < tap < hi), hi]
-        for stop, out in zip(stops, self.model.run_to(hidden, block, self.cache, lo, stops), strict=True):
+        for stop, out in zip(stops, self.model.forward(hidden, inputs, self.cache, lo, stops), strict=True):
             self._keep(stop, out)
         self.ledger.append(Call(lo + 1, hi, end - start, began, time.perf_counter_ns() - began))
         self.waiting[lo] = None

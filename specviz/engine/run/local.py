@@ -190,8 +190,8 @@ class LocalRun:
             verifier_traits=self.verifier.traits,
             env=environment()
             | {"exact": target.exact, "products": target.adapter.products, "memory": asdict(self.memory)}
-            | ({"no_kernel": lacking.why} if (lacking := target.adapter.uncompiled) else {})
-            | ({"layers": told} if (told := target.adapter.layers_told) else {})
+            | ({"no_kernel": target.no_kernel.why} if target.no_kernel else {})
+            | ({"layers": note} if (note := target.adapter.backend.note) else {})
             | ({"lanes_ms": probed} if probed else {})
             | stream,
         )
@@ -209,7 +209,7 @@ class LocalRun:
             return
         self._begun = True
         self._n_threads = torch.get_num_threads()
-        _use_threads(threads_of(self.start.lanes, self.pair.target.adapter.threads or self._n_threads))
+        _use_threads(threads_of(self.start.lanes, self.pair.threads or self._n_threads))
         self.probe.emit(self.header(), 0)
         with self._ending():
             self._preface()

@@ -48,7 +48,7 @@ class DraftModelRunner:
         does): nothing of the text is fed to it, and it sees what the target saw.
         """
         text = ctx.tokens[:-1]
-        if isinstance(self.model, ModelAdapter) and self.model.twin_of is ctx.rows.model:
+        if isinstance(self.model, ModelAdapter) and self.model.reads_cache_of(ctx.rows.model):
             self.cache.borrow(ctx.rows.cache, text, self.model.dtype)
         missing = fill(self.model, self.cache, text, leave=BLOCK)
         self.rows = ForwardBatch(self.model, self.cache)

@@ -23,7 +23,7 @@ from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRMSNorm, LlamaRotaryEmbedding
 
-from specviz.engine.model.adapter import Model, ModelAdapter, one_by_one
+from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.layers.attention import NAME, RopeTable
 from specviz.engine.model.rows import BLOCK, ForwardBatch, Tensor
@@ -141,7 +141,7 @@ class AdapterModel:
         """Refused with NotImplementedError: its rows begin as states `[n, width]` of the target (`StateRows.hand`)."""
         raise NotImplementedError("an adapter reads states of the target, not tokens")
 
-    def block(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
+    def inputs(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
         """Rotary tables `[1, n, head_dim]` and mask `[1, 1, n, kv]` (None: causal) of rows `[1, n, d]`."""
         where = torch.tensor([positions], device=hidden.device)
         mask = None
@@ -149,14 +149,10 @@ class AdapterModel:
             mask = torch.from_numpy(np.ascontiguousarray(visible)).to(hidden.device)[None, None]
         return self._rope.at(hidden, positions, where), mask
 
-    def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows `[1, n, d]` through the adapter, which writes their keys and values to its cache."""
-        rope, mask = block
-        return self.adapter(hidden, rope, mask, cache)  # type: ignore[no-any-return]
-
-    def run_to(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> list[Tensor]:
-        """The same, its one layer being the one stop."""
-        return one_by_one(self, hidden, block, cache, lo, stops)
+    def forward(self, hidden: Tensor, inputs: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> list[Tensor]:
+        """Rows `[1, n, d]` through the adapter, its one layer, which writes their keys and values to its cache."""
+        rope, mask = inputs
+        return [self.adapter(hidden, rope, mask, cache)]
 
     def normed(self, hidden: Tensor) -> Tensor:
         """States `[1, n, d]` behind the adapter's last norm."""

@@ -24,7 +24,7 @@ from specviz.engine.model.adapter import Model, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.layers.hooked import unhooked
 from specviz.engine.model.layers.silent import Silent
-from specviz.engine.model.rows import ForwardBatch, Tensor
+from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.model.selftest import furthest, passing, tolerance
 from specviz.errors import ModelError
 from specviz.methods import Part
@@ -149,15 +149,12 @@ class SkippedModel:
         if beyond > target.n_layers:
             raise ModelError(f"skip set: layer {beyond} is not there, the target has {target.n_layers} layers")
         self.vocab, self.context, self.device = target.vocab, target.context, target.device
-        self._run = copy.copy(target)  # the same modules and tables, over fewer layers
         self._places = kept = [k for k in range(target.n_layers) if not {k + 1} <= skips.attention & skips.mlp]
-        self._run.layers, self._run.direct = tuple(self._twin(k) for k in kept), None
-        self._run.types = [target.types[k] for k in kept]
-        if target.compiled is not None:
-            without = ({number - 1 for number in left_out} for left_out in (skips.attention, skips.mlp))
-            self._run.compiled = target.compiled.part(*without)
-        self.n_layers = self._run.n_layers = len(kept)
-        self.embed, self.block, self.normed, self.logits = target.embed, target.block, target.normed, target.logits
+        without = ({number - 1 for number in left_out} for left_out in (skips.attention, skips.mlp))
+        backend = target.backend.part([self._twin(k) for k in kept], kept, *without)
+        self.n_layers = len(kept)
+        self.inputs, self.forward = backend.inputs, backend.forward  # layers numbered without gaps
+        self.embed, self.normed, self.logits = target.embed, target.normed, target.logits
         self._prove()
 
     def _twin(self, index: int) -> Any:
@@ -175,14 +172,6 @@ class SkippedModel:
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache; one slot for every layer of the target, those left out stay empty."""
         return self.target.new_cache(capacity)
-
-    def run(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows `[1, n, d]` through the layers that are left, numbered without gaps."""
-        return self._run.run(hidden, block, cache, lo, hi)
-
-    def run_to(self, hidden: Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> list[Tensor]:
-        """The same through layers to the last of `stops`, and the states at each."""
-        return self._run.run_to(hidden, block, cache, lo, stops)
 
     @torch.inference_mode()
     def _prove(self) -> None:

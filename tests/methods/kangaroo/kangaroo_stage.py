@@ -8,7 +8,8 @@ import torch
 
 from methods.early_exit.layered import LayeredTable
 from specviz.engine.decode.session import Session
-from specviz.engine.model.adapter import FactoryModels, ModelAdapter, one_by_one
+from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.engine.model.backend import in_steps
 from specviz.engine.model.cache import KVCache
 from specviz.methods.kangaroo import drafter as kangaroo
 from specviz.methods.kangaroo.adapter import Adapter, AdapterModel, AdapterShape
@@ -40,7 +41,7 @@ def uncached(target: ModelAdapter, adapter: AdapterModel, text: Sequence[int]) -
     """What the adapter says after `text`, from the library's forward of all of it: logits `[V]`."""
     out = target.model(torch.tensor([list(text)]), output_hidden_states=True)
     states = out.hidden_states[adapter.layer]
-    rope, _ = adapter.block(states, list(range(len(text))), None, None)
+    rope, _ = adapter.inputs(states, list(range(len(text))), None, None)
     return adapter.logits(adapter.adapter(states, rope)[:, -1:])[0]
 
 
@@ -56,7 +57,7 @@ class TableAdapter:
     def new_cache(self, capacity: int) -> KVCache:
         return KVCache(1, capacity)
 
-    def block(self, hidden: torch.Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
+    def inputs(self, hidden: torch.Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
         assert positions == [int(state[1]) for state in hidden[0]], "a state of another position"
         return visible
 
@@ -69,8 +70,8 @@ class TableAdapter:
         assert [self.target.numbers[text] for text in texts] == own, "the cache shows another text than the state's"
         return hidden
 
-    def run_to(self, hidden: torch.Tensor, block: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> Any:
-        return one_by_one(self, hidden, block, cache, lo, stops)
+    def forward(self, hidden: torch.Tensor, inputs: Any, cache: KVCache, lo: int, stops: Sequence[int]) -> Any:
+        return in_steps(lambda rows, first, last: self.run(rows, inputs, cache, first, last), hidden, lo, stops)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         rows = [self.table.row(self.target.text(state)).astype(np.float64) for state in hidden[0]]

@@ -89,7 +89,7 @@ def test_an_adapter_begins_as_the_lens(name: str) -> None:
     target = ModelAdapter(build(name, seed=3, dtype=torch.float64))
     adapter = adapter_for(target, 1, noise=0.0)
     states = torch.randn(1, 5, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    rope, _ = adapter.block(states, list(range(5)), None, None)
+    rope, _ = adapter.inputs(states, list(range(5)), None, None)
     assert torch.allclose(adapter.logits(adapter.adapter(states, rope)), target.logits(states), atol=1e-9)
     shape = AdapterShape.of(target)
     assert Adapter(shape).n_params == 4 * shape.width**2 + 2 * shape.width
@@ -265,7 +265,7 @@ def test_the_adapters_cache_is_that_of_a_fresh_reading() -> None:
         assert kept >= done.n  # root and all drafts but the last are read in the round itself
         with torch.inference_mode():
             states = target.model(torch.tensor([run.tokens[:kept]]), output_hidden_states=True).hidden_states[2]
-            rope, _ = adapter.block(states, list(range(kept)), None, None)
+            rope, _ = adapter.inputs(states, list(range(kept)), None, None)
             cache = adapter.new_cache(kept)
             adapter.adapter(states, rope, None, cache)
         for mine, fresh in zip(reader.cache._layers[0], cache._layers[0], strict=True):

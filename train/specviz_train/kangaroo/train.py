@@ -235,7 +235,7 @@ def heads_of(target: ModelAdapter, model: AdapterModel, length: int) -> dict[tup
 
     def adapted(states: Tensor) -> Tensor:
         rows = states.reshape(-1, length, states.shape[-1])
-        out = model.adapter(rows, model.block(rows, list(range(length)), None, None)[0]).flatten(0, 1)
+        out = model.adapter(rows, model.inputs(rows, list(range(length)), None, None)[0]).flatten(0, 1)
         return model.logits(out[None])
 
     return {("adapter", model.layer): adapted, ("lens", model.layer): partial(LogitLens(target).logits, model.layer)}

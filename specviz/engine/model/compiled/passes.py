@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from ctypes import addressof, byref, c_void_p, sizeof
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from specviz.engine.model.adapter import ForwardInputs, ModelAdapter
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.compiled.build import NoKernel, NotCompiled
 from specviz.engine.model.compiled.library import (
@@ -28,10 +28,10 @@ from specviz.engine.model.compiled.library import (
     functions,
 )
 from specviz.engine.model.compiled.products import product_by
-from specviz.engine.model.exact.plan import line_of
+from specviz.engine.model.exact.plan import PassWidths, line_of
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.few_bits.weight_only import Int4Linear
-from specviz.engine.model.layers.direct_layer import Dense, DirectLayer, Norm
+from specviz.engine.model.layers.direct_layer import Dense, DirectLayer, Norm, direct_layers
 from specviz.engine.model.selftest import tolerance
 
 Tensor = torch.Tensor
@@ -41,27 +41,24 @@ WIDEST = 256  # numbers of a head, at most
 _SPOKEN = 128  # rows whose logits are computed at once, at most
 
 
-def compile_passes(adapter: ModelAdapter) -> NotCompiled | None:
-    """Take rows through an adapter's layers and its head in the compiled kernel; None, or why it does not."""
-    adapter.compiled = None
+def kernel_backend(adapter: ModelAdapter) -> "KernelBackend | NotCompiled":
+    """The compiled kernel for an adapter's layers, in their direct form, and its head; or why there is none."""
     try:
-        compiled = CompiledPasses(adapter, _functions_for(adapter))
-        near = compiled.is_near(adapter)
+        backend = KernelBackend(adapter, _layers_of(adapter), _functions_for(adapter))
+        near = backend.is_near()
     except NoKernel as error:
         return NotCompiled(str(error), not error.asked)
     except ValueError as error:
         return NotCompiled(str(error), False)
     except Exception as error:  # layers that nobody thought of: the library's own run them
         return NotCompiled(f"the kernel cannot take these layers ({type(error).__name__}: {error})", True)
-    if not near:
-        return NotCompiled("its numbers are not those of the library's layers", True)
-    adapter.compiled = compiled
-    return None
+    return backend if near else NotCompiled("its numbers are not those of the library's layers", True)
 
 
-def _functions_for(adapter: ModelAdapter) -> Functions:
-    """Raises ValueError for an adapter of a kind that the kernel is not for, NoKernel where there is none."""
-    if adapter.direct is None:
+def _layers_of(adapter: ModelAdapter) -> list[DirectLayer]:
+    """Raises ValueError for an adapter of a kind that the kernel is not for."""
+    layers = direct_layers(adapter.backend.plain)
+    if not layers:
         raise ValueError("its layers have no direct form")
     if adapter.device.type != "cpu":
         raise ValueError("it is for a CPU")
@@ -69,10 +66,15 @@ def _functions_for(adapter: ModelAdapter) -> Functions:
         raise ValueError("its layers see a window")
     if type(adapter.head) not in (nn.Linear, SharpHead):
         raise ValueError(f"its head is a {type(adapter.head).__name__}")
-    found = functions().get(adapter.dtype)
-    if found is None:
+    return layers
+
+
+def _functions_for(adapter: ModelAdapter) -> Functions:
+    """Raises ValueError for numbers that the kernel is not for, NoKernel where there is none."""
+    known = functions()
+    if adapter.dtype not in known:
         raise ValueError(f"no kernel for {str(adapter.dtype).removeprefix('torch.')}")
-    return found
+    return known[adapter.dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,35 +109,51 @@ def split_at(line: int, visible: Any, prefix: Any) -> AttnIndex:
     return AttnIndex(prefix, n_extra, extra)
 
 
-class CompiledPasses:
+@dataclass(frozen=True, slots=True)
+class KernelInputs:
+    """What the kernel needs of some rows: what each sees, and cosines and sines `[1, n, dim]`."""
+
+    attn: AttnIndex
+    rope: tuple[Tensor, Tensor]
+
+
+class KernelBackend:
     """The layers and the head of an adapter in the kernel. Raises ValueError for what it does not know."""
 
-    spare = 0
+    products, spare, note = "compiled", 0, ""
+    widths: PassWidths | None = None
 
-    def __init__(self, adapter: ModelAdapter, functions: Functions) -> None:
+    def __init__(self, adapter: ModelAdapter, layers: Sequence[DirectLayer], functions: Functions) -> None:
+        self._adapter, self.plain = adapter, adapter.backend.plain
         self._functions, self._item = functions, adapter.dtype.itemsize
         self.product = product_by(functions.matmul)
-        layers = [cast(DirectLayer, layer) for layer in adapter.direct or ()]
-        norms = [[each and Norm.of(each, adapter.dtype) for each in layer.norms] for layer in layers]
-        configs = [_config(*each) for each in zip(layers, norms, strict=True)]
+        norms = [[norm and Norm.of(norm, adapter.dtype) for norm in layer.norms] for layer in layers]
+        configs = [_config(layer, its) for layer, its in zip(layers, norms, strict=True)]
         if len({bytes(config) for config in configs}) > 1:
             raise ValueError("layers of several kinds")
         self.config = configs[0]
-        self._held = [_weights(*each) for each in zip(layers, norms, strict=True)]  # the kernel knows their addresses
-        told = ([0 if each is None else each.data_ptr() for each in weights] for weights in self._held)
-        self._layers = (KernelLayer * len(layers))(*(KernelLayer(*addresses) for addresses in told))
+        self._held = [
+            _weights(layer, its) for layer, its in zip(layers, norms, strict=True)
+        ]  # known by their addresses
+        addresses = ([0 if weight is None else weight.data_ptr() for weight in weights] for weights in self._held)
+        self._layers = (KernelLayer * len(layers))(*(KernelLayer(*of_layer) for of_layer in addresses))
         self._places: Sequence[int] = range(len(layers))  # of the layers in a cache
-        given = [each for weights in self._held for each in weights if each is not None]
+        tensors = [weight for weights in self._held for weight in weights if weight is not None]
         self.head = adapter.head
         if isinstance(adapter.head, nn.Linear):
             self.head = Dense(adapter.head.weight, adapter.head.bias, self.product)
-            given.append(self.head.weight)
+            tensors.append(self.head.weight)
         self._speech = _speech(adapter)
-        if not all(each.is_contiguous() and each.dtype in (adapter.dtype, torch.uint8) for each in given):
+        if not all(it.is_contiguous() and it.dtype in (adapter.dtype, torch.uint8) for it in tensors):
             raise ValueError("weights of several dtypes or strewn")
 
-    def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> AttnIndex:
-        """What rows at some positions see; arguments as in `ModelAdapter.block`."""
+    def inputs(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> KernelInputs:
+        """What rows at some positions see; arguments as in `Backend.inputs`."""
+        _, rope = self._adapter.position_tables(hidden, positions)
+        cos, sin = next(iter(rope.values()))
+        return KernelInputs(self._attn_index(positions, visible, kv_positions), (cos.contiguous(), sin.contiguous()))
+
+    def _attn_index(self, positions: list[int], visible: Any, kv_positions: Any) -> AttnIndex:
         n, kv = len(positions), len(kv_positions)
         where = np.asarray(positions, np.int32)
         if visible is None:
@@ -143,30 +161,26 @@ class CompiledPasses:
         line = line_of(visible, where, np.asarray(kv_positions))
         return split_at(line, visible, np.minimum(line, where + 1).astype(np.int32))
 
-    def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows `[1, n, width]` through layers `lo..hi`; keys and values go to the cache."""
-        return self.run_to(hidden, block, cache, lo, [hi])[0]
-
-    def run_to(
-        self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, stops: Sequence[int]
+    def forward(
+        self, hidden: Tensor, inputs: KernelInputs, cache: KVCache, lo: int, stops: Sequence[int]
     ) -> list[Tensor]:
         """Rows `[1, n, width]` through layers from `lo` to the last of `stops`, and their states at each of them."""
         out = hidden.clone(memory_format=torch.contiguous_format)
-        cos, sin = (each.contiguous() for each in next(iter(block.rope.values())))
+        cos, sin = inputs.rope
         held = cache.memory(hidden.new_empty(1, self.config.n_kv_heads, 0, self.config.head_dim))
         n, (_, _, _, _, slots, dim) = hidden.shape[1], held.shape
         stride = slots * dim
         apart, threads = stride * self.config.n_kv_heads, torch.get_num_threads()
         hi = stops[-1]
         kept = {stop: torch.empty_like(out) for stop in stops[:-1]}
-        told = [kept[k].data_ptr() if k in kept else None for k in range(lo, hi)] if kept else []
-        copies, first = (c_void_p * len(told))(*told), lo
+        targets = [kept[k].data_ptr() if k in kept else None for k in range(lo, hi)] if kept else []
+        copies, first = (c_void_p * len(targets))(*targets), lo
         while lo < hi:
             place, start = self._places[lo], cache.filled[self._places[lo]]
             end = lo + 1
             while end < hi and self._places[end] == place + end - lo and cache.filled[self._places[end]] == start:
                 end += 1
-            paths = byref(block.paths.for_kernel(start, stride, apart))
+            paths = byref(inputs.attn.for_kernel(start, stride, apart))
             room = self._functions.forward_bytes(byref(self.config), paths, end - lo, self._item, threads)
             space = torch.empty(room, dtype=torch.uint8)
             self._functions.forward(
@@ -174,7 +188,7 @@ class CompiledPasses:
                 addressof(self._layers) + lo * _ENTRY,
                 end - lo,
                 paths,
-                *(each.data_ptr() for each in (out, cos, sin, held[0, place], held[1, place])),
+                *(numbers.data_ptr() for numbers in (out, cos, sin, held[0, place], held[1, place])),
                 addressof(copies) + (lo - first) * sizeof(c_void_p) if kept else None,
                 None,
                 0,
@@ -185,10 +199,10 @@ class CompiledPasses:
             lo = end
         return [*kept.values(), out]
 
-    def logits(self, hidden: Tensor) -> Tensor | None:
-        """Final norm and head of `[1, n, width]`: `[n, vocab]` in float32; None where they are not the kernel's."""
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Final norm and head, `[n, vocab]` in float32; by torch's modules where they are not the kernel's."""
         if self._speech is None:
-            return None
+            return self._adapter.logits_of(self.head(self._adapter.norm(hidden)))
         head, n = self._speech.head, hidden.shape[1]
         out = hidden.new_empty(n, head.vocab, dtype=torch.float32)
         threads = torch.get_num_threads()
@@ -200,48 +214,52 @@ class CompiledPasses:
             self._functions.logits(byref(head), *addresses, len(rows), space.data_ptr(), threads)
         return out
 
-    def part(self, attention: Collection[int], mlp: Collection[int]) -> "CompiledPasses":
+    def exact(self, widths: PassWidths) -> "KernelBackend":
+        """The same, said to be exact: the kernel adds up every row alone."""
+        out = copy(self)
+        out.widths = widths
+        return out
+
+    def part(
+        self, layers: Sequence[Any], kept: Sequence[int], attention: Collection[int], mlp: Collection[int]
+    ) -> "KernelBackend":
         """The same without the attention of some layers and the MLP of some, counted from 0; a layer without either is
         not there."""
         out = copy(self)
-        both = {*attention} & {*mlp}
-        out._places = [place for place in self._places if place not in both]
-        out._layers = (KernelLayer * len(out._places))(*(self._layers[place] for place in out._places))
-        for place, layer in zip(out._places, out._layers, strict=True):
-            if place in attention:
+        out._places = [self._places[index] for index in kept]
+        out._layers = (KernelLayer * len(kept))(*(self._layers[index] for index in kept))
+        for index, layer in zip(kept, out._layers, strict=True):
+            if index in attention:
                 layer.attn_norm = None
-            if place in mlp:
+            if index in mlp:
                 layer.ffn_norm = None
         return out
 
     @torch.inference_mode()
-    def is_near(self, adapter: ModelAdapter) -> bool:
+    def is_near(self) -> bool:
         """Whether every layer adds to a few rows, the last two of them a branch, what the library's layer adds."""
-        plain, compiled = copy(adapter), copy(adapter)
-        plain.widths = plain.compiled = None
-        compiled.compiled = self
-        positions = [0, 1, 2, 3, 2, 3]
-        n = len(positions)
+        adapter, n = self._adapter, len(_TRIED)
         visible = np.tri(n, dtype=np.bool_)
         visible[4:, 2:4] = False
-        hidden = plain.embed([(7 * k + 3) % plain.vocab for k in range(n)], positions)
-        blocks = [(each, each.block(hidden, positions, visible, positions)) for each in (plain, compiled)]
-        for layer in range(plain.n_layers):
-            wanted, found = (
-                (each.run(hidden, block, KVCache(plain.n_layers, n), layer, layer + 1) - hidden).double()
-                for each, block in blocks
+        hidden = adapter.embed([(7 * k + 3) % adapter.vocab for k in range(n)], _TRIED)
+        passes: list[tuple[Any, Any]] = [
+            (way, way.inputs(hidden, _TRIED, visible, _TRIED)) for way in (self.plain, self)
+        ]
+        for layer in range(adapter.n_layers):
+            library, kernel = (
+                (way.forward(hidden, inputs, KVCache(adapter.n_layers, n), layer, [layer + 1])[0] - hidden).double()
+                for way, inputs in passes
             )
-            if not (found - wanted).norm() / wanted.norm().clamp(min=1e-6) < tolerance(plain.dtype) / 3:
+            if not _is_near(kernel, library, adapter.dtype):
                 return False
-        return self._speaks_as(plain, hidden)
+        return self._speech is None or _is_near(self.logits(hidden), self.plain.logits(hidden), adapter.dtype)
 
-    def _speaks_as(self, plain: ModelAdapter, hidden: Tensor) -> bool:
-        """Whether its logits of some rows are near those of the library's modules; true where these are used."""
-        found = self.logits(hidden)
-        if found is None:
-            return True
-        wanted = plain.logits(hidden)
-        return bool((found - wanted).norm() / wanted.norm().clamp(min=1e-6) < tolerance(plain.dtype) / 3)
+
+_TRIED = [0, 1, 2, 3, 2, 3]  # positions of the rows that are tried
+
+
+def _is_near(rows: Tensor, library: Tensor, dtype: torch.dtype) -> bool:
+    return bool((rows - library).norm() / library.norm().clamp(min=1e-6) < tolerance(dtype) / 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +282,10 @@ def _speech(adapter: ModelAdapter) -> _Speech | None:
     except AttributeError:
         return None
     weight = head.weight
-    known = all(each.is_contiguous() and each.dtype == adapter.dtype for each in (norm.weight, weight))
+    known = all(it.is_contiguous() and it.dtype == adapter.dtype for it in (norm.weight, weight))
     if not known or head.bias is not None or not adapter.bare_head or weight.shape[1] % _LANES:
         return None
-    addresses = (None if each is None else each.data_ptr() for each in (norm.weight, weight, packed))
+    addresses = (None if it is None else it.data_ptr() for it in (norm.weight, weight, packed))
     return _Speech(KernelHead(*addresses, weight.shape[1], adapter.vocab, norm.eps), (norm.weight, weight, packed))
 
 
@@ -278,7 +296,7 @@ def _config(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelConfig:
     """Raises ValueError for a layer that the kernel does not know."""
     down = _products(layer)[-1]
     bits, (width, inner) = (0, down.weight.shape) if isinstance(down, Dense) else (down.bits, (down.n_out, down.n_in))
-    eps = {each.eps for each in norms if each is not None}
+    eps = {norm.eps for norm in norms if norm is not None}
     if len(eps) > 1 or layer.dim % _LANES or width % _LANES or inner % _LANES:
         raise ValueError(f"rows or heads that are no multiple of {_LANES} wide")
     if layer.dim > WIDEST:
@@ -290,18 +308,18 @@ def _config(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelConfig:
 def _products(layer: DirectLayer) -> "Sequence[Dense] | Sequence[Int4Linear]":
     """Of queries, keys and values, what follows attention, gate and up, and down. Raises ValueError for others."""
     all_four = (layer.qkv, layer.out, layer.gate_up, layer.down)
-    dense = [each for each in all_four if isinstance(each, Dense)]
-    packed = [each for each in all_four if isinstance(each, Int4Linear) and each.is_ours]
-    found = dense if len(dense) == len(all_four) else packed
-    if len(found) != len(all_four):
+    dense = [product for product in all_four if isinstance(product, Dense)]
+    packed = [product for product in all_four if isinstance(product, Int4Linear) and product.is_ours]
+    products = dense if len(dense) == len(all_four) else packed
+    if len(products) != len(all_four):
         raise ValueError("products of another kind")
-    return found
+    return products
 
 
 def _weights(layer: DirectLayer, norms: Sequence[Norm | None]) -> list[Tensor | None]:
     """What the kernel is told of a layer, in its order."""
-    before, behind, of_query, of_key = (None if each is None else each.weight for each in norms)
+    before, behind, of_query, of_key = (None if norm is None else norm.weight for norm in norms)
     qkv, out, gate_up, down = (
-        (each.weight if isinstance(each, Dense) else each.packed, each.bias) for each in _products(layer)
+        (product.weight if isinstance(product, Dense) else product.packed, product.bias) for product in _products(layer)
     )
     return [before, *qkv, of_query, of_key, *out, behind, *gate_up, *down]

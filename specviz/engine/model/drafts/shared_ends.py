@@ -7,6 +7,7 @@ head is read in four bits with the best tokens scored again (`sharp_head`): a dr
 """
 
 import json
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch import nn
 
 from specviz import model_folder
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.few_bits.weight_only import DTYPE
@@ -90,6 +92,6 @@ def lightened(adapter: ModelAdapter, ends: Ends) -> ModelAdapter:
         light = QuantisedAdapter(adapter)
         light.name = adapter.name
         return light
-    bias = adapter.head.bias
-    adapter.head = SharpHead(adapter.head.weight.detach(), None if bias is None else bias.detach())
-    return adapter
+    bias, drafting = adapter.head.bias, copy(adapter)
+    drafting.head = SharpHead(adapter.head.weight.detach(), None if bias is None else bias.detach())
+    return drafting.with_backend(TorchBackend(drafting))

@@ -25,6 +25,7 @@ _MOST = 200  # entries that are kept, the newest
 _SETTINGS = ("MKL_", "DNNL_", "ONEDNN_", "ATEN_", "OMP_", "KMP_", "TORCH_", "CC")  # how names of variables begin
 _SOURCES = (
     "adapter.py",
+    "backend.py",
     "cache.py",
     "rows.py",
     "layers/attention.py",

@@ -7,7 +7,6 @@ alone, at all depths and numbers of rows that a run can meet (`exact.trials`).
 
 import json
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -16,10 +15,13 @@ from typing import Any
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import Backend
 from specviz.engine.model.cache import KVCache
+from specviz.engine.model.compiled.passes import KernelBackend
 from specviz.engine.model.exact import known
 from specviz.engine.model.exact.plan import PassWidths
 from specviz.engine.model.exact.trials import WIDE, Attention, Products
+from specviz.engine.model.layers.direct_layer import direct_layers
 from specviz.engine.model.rows import BLOCK, ForwardBatch
 
 Tensor = torch.Tensor
@@ -40,35 +42,37 @@ _OF_PIECES = (1, 2)  # those that other pieces may mend
 _UNIFORM = {"least": 16, "step": 16, "most": 16}  # every pass has as many rows: what it does not mend, no plan does
 
 
-_FOUND: dict[Any, tuple[PassWidths | None, str]] = {}  # what was found in this process, by all that kernels go by
+_TRIED: dict[
+    Any, tuple[PassWidths | None, str]
+] = {}  # in this process, by all that kernels go by: widths, and what to say
 
 
-def exact_here(adapter: ModelAdapter) -> str:
+def exact_here(adapter: ModelAdapter) -> tuple[Backend, str]:
     """As `make_exact`; a model of the same shapes, dtype and threads is not tried again: not in the same process, and
     not on the same machine with the same versions, where it was tried before (`exact.known`)."""
-    layer = adapter.layers[0]
+    layer, backend = adapter.layers[0], adapter.backend
     facts = (
         type(adapter.model).__qualname__,
-        tuple((name, tuple(each.shape)) for name, each in layer.named_parameters()),
+        tuple((name, tuple(weight.shape)) for name, weight in layer.named_parameters()),
         tuple(adapter.head.weight.shape),
         json.dumps(adapter.model.config.to_dict(), sort_keys=True, default=str),
         str(adapter.dtype),
         str(adapter.devices),
-        adapter.direct is not None,
-        adapter.compiled is not None,
+        bool(direct_layers(backend.plain)),
+        backend.products,
         torch.get_num_threads(),
     )
-    if facts not in _FOUND:
+    if facts not in _TRIED:
         key = known.key_of(adapter.device, facts)
-        adapter.widths = known.find(key)
-        said = BITWISE
-        if adapter.widths is None or not _confirmed(adapter):
-            said = make_exact(adapter)
-            if adapter.widths is not None:  # why rows are not exact may have been a passing want of memory
-                known.keep(key, adapter.widths)
-        _FOUND[facts] = adapter.widths, said
-    adapter.widths, said = _FOUND[facts]
-    return said
+        widths, exactness = known.find(key), BITWISE
+        if widths is None or not _confirmed(adapter.with_backend(backend.exact(widths))):
+            exact, exactness = make_exact(adapter)
+            widths = exact.widths
+            if widths is not None:  # why rows are not exact may have been a passing want of memory
+                known.keep(key, widths)
+        _TRIED[facts] = widths, exactness
+    widths, exactness = _TRIED[facts]
+    return (backend if widths is None else backend.exact(widths)), exactness
 
 
 @torch.inference_mode()
@@ -81,72 +85,76 @@ def _confirmed(adapter: ModelAdapter) -> bool:
 
 
 @torch.inference_mode()
-def make_exact(adapter: ModelAdapter) -> str:
-    """Give an adapter the widths of exact passes, where this machine has some; what is to be said of its rows.
+def make_exact(adapter: ModelAdapter) -> tuple[Backend, str]:
+    """An adapter's backend with the widths of exact passes, where this machine has some; what to say of its rows.
 
-    `"bitwise"`, or `"up to rounding (why)"`.
+    `"bitwise"`, or `"up to rounding (why)"` and the backend as it is.
     """
-    adapter.widths = None
+    widths, why = _widths(adapter)
+    if widths is None:
+        return adapter.backend, f"up to rounding ({why})"
+    return adapter.backend.exact(widths), BITWISE
+
+
+def _widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
+    """The widths of exact passes; None and why there are none."""
     if adapter.dtype == torch.float64:
-        return _not("of float64, which no draw has met yet")
+        return None, "of float64, which no draw has met yet"
     if len(adapter.devices) > 1:
-        return _not(f"its layers compute on {len(adapter.devices)} devices")
+        return None, f"its layers compute on {len(adapter.devices)} devices"
     if not adapter.static:
-        return _not("its rotary angles depend on the longest position of a pass")
+        return None, "its rotary angles depend on the longest position of a pass"
     if adapter.context < _TEXT:
-        return _not(f"its context of {adapter.context} tokens is too short to be tried")
-    if adapter.compiled is not None:
-        return _compiled_exact(adapter)
-    tried, inner, threads = copy(adapter), adapter.inner, torch.get_num_threads()
+        return None, f"its context of {adapter.context} tokens is too short to be tried"
+    if isinstance(adapter.backend, KernelBackend):
+        return _kernel_widths(adapter)
     try:
-        products, furthest = Products(adapter), 0
-        for piece, longest in _SUMS:
-            sums, is_mended = PassWidths(1, piece=piece, longest=longest, inner=inner, threads=threads), False
-            for (least, step), most in product(_LEAST, _MOST):
-                tried.widths = replace(sums, least=least, step=step, most=most)
-                n_held = _n_held(tried, products)
-                if n_held == len(_WHY):
-                    adapter.widths = tried.widths
-                    return BITWISE
-                furthest = max(furthest, n_held)
-                if n_held > 0 and not is_mended:  # products are tried once for all plans; the rest is for each
-                    tried.widths = replace(sums, **_UNIFORM)
-                    furthest = max(furthest, n_held := _n_held(tried, products))
-                    if n_held < len(_WHY):
-                        break
-                    is_mended = True
-            if furthest not in _OF_PIECES:
-                break
+        return _planned_widths(adapter)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
-        return _not(f"its layers take no plan of a pass: {type(error).__name__}")
-    return _not(_WHY[min(furthest, len(_WHY) - 1)])
+        return None, f"its layers take no plan of a pass: {type(error).__name__}"
 
 
-def _n_held(adapter: ModelAdapter, products: Products) -> int:
-    """How many trials rows hold with the widths of an adapter, before one that they do not; why is in `_WHY`."""
-    assert adapter.widths is not None
-    attention = Attention(adapter, adapter.widths)
+def _planned_widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
+    """Of torch's layers: the first plan under which rows hold, or what did not hold under the best."""
+    inner, threads = adapter.inner, torch.get_num_threads()
+    products, furthest = Products(adapter), 0
+    for piece, longest in _SUMS:
+        sums, is_mended = PassWidths(1, piece=piece, longest=longest, inner=inner, threads=threads), False
+        for (least, step), most in product(_LEAST, _MOST):
+            widths = replace(sums, least=least, step=step, most=most)
+            n_held = _n_held(adapter, widths, products)
+            if n_held == len(_WHY):
+                return widths, ""
+            furthest = max(furthest, n_held)
+            if n_held > 0 and not is_mended:  # products are tried once for all plans; the rest is for each
+                furthest = max(furthest, n_held := _n_held(adapter, replace(sums, **_UNIFORM), products))
+                if n_held < len(_WHY):
+                    break
+                is_mended = True
+        if furthest not in _OF_PIECES:
+            break
+    return None, _WHY[min(furthest, len(_WHY) - 1)]
+
+
+def _n_held(adapter: ModelAdapter, widths: PassWidths, products: Products) -> int:
+    """How many trials rows hold in passes of some widths, before one that they do not; why is in `_WHY`."""
+    attention, exact = Attention(adapter, widths), adapter.with_backend(adapter.backend.exact(widths))
     trials: tuple[Callable[[], bool], ...] = (
-        lambda: products.hold(attention.widths),
+        lambda: products.hold(widths),
         attention.lines_hold,
         attention.paths_hold,
-        lambda: rows_hold(adapter) and _many_hold(adapter, WIDE),
+        lambda: rows_hold(exact) and _many_hold(exact, WIDE),
     )
     return next((k for k, holds in enumerate(trials) if not holds()), len(trials))
 
 
-def _compiled_exact(adapter: ModelAdapter) -> str:
-    """As `make_exact`, of a kernel that needs no rows beside one."""
-    tried = copy(adapter)
-    tried.widths = widths = PassWidths(1, most=BLOCK)
-    if not (Products(tried).hold(widths) and rows_hold(tried) and _many_hold(tried, BLOCK)):
-        return _not("the compiled kernel rounds otherwise with other rows beside")
-    adapter.widths = tried.widths
-    return BITWISE
-
-
-def _not(why: str) -> str:
-    return f"up to rounding ({why})"
+def _kernel_widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
+    """Of a kernel that needs no rows beside one."""
+    widths = PassWidths(1, most=BLOCK)
+    exact = adapter.with_backend(adapter.backend.exact(widths))
+    if not (Products(exact).hold(widths) and rows_hold(exact) and _many_hold(exact, BLOCK)):
+        return None, "the compiled kernel rounds otherwise with other rows beside"
+    return widths, ""
 
 
 def rows_hold(adapter: ModelAdapter) -> bool:
@@ -211,8 +219,7 @@ def _on_trees(adapter: ModelAdapter, text: list[int], seed: int) -> Tensor:
 
 def _cache(adapter: ModelAdapter, capacity: int) -> KVCache:
     """A cache of the first layer alone."""
-    made = adapter.new_cache(capacity)
-    return KVCache(1, capacity, made.spare)
+    return KVCache(1, capacity, adapter.backend.spare)
 
 
 def _keep(cache: KVCache, text: list[int]) -> None:

@@ -16,9 +16,11 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import Backend
+from specviz.engine.model.compiled.passes import KernelBackend
 from specviz.engine.model.exact.attention import exact_attention
 from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
-from specviz.engine.model.layers.direct_layer import Dense
+from specviz.engine.model.layers.direct_layer import Dense, direct_layers
 from specviz.engine.model.layers.hooked import unhooked
 
 Tensor = torch.Tensor
@@ -40,27 +42,29 @@ class Products:
     """
 
     def __init__(self, adapter: ModelAdapter) -> None:
-        parts = (*_joined(adapter), *(() if adapter.compiled else (*adapter.layers[0].modules(), adapter.head)))
-        found = {_shape(module): module for module in parts if isinstance(module, nn.Linear | Conv1D)}
-        self._made = [_cancelling(adapter, module) for module in found.values()]
+        modules = [_Product(dense) for dense in _joined(adapter.backend)]
+        if not isinstance(adapter.backend, KernelBackend):
+            modules += [*adapter.layers[0].modules(), adapter.head]
+        by_shape = {_shape(module): module for module in modules if isinstance(module, nn.Linear | Conv1D)}
+        self._cancelling = [_cancelling(adapter, module) for module in by_shape.values()]
         self._results: dict[tuple[int, int], Tensor] = {}
 
     def hold(self, widths: PassWidths) -> bool:
         """Whether all do for the numbers of rows of such passes, `most` included."""
-        for k, (module, _) in enumerate(self._made):
+        for k, (module, _) in enumerate(self._cancelling):
             heights, most = _FEW if module.weight.numel() > _LARGE else _HEIGHTS, min(widths.most, _HEIGHTS[-1])
             padded = sorted({n + widths.padding(n) for n in (*heights, most) if n <= most})
             wanted = self._result(k, padded[-1])
             for n in padded:
-                found = self._result(k, n)
-                if not torch.equal(found, wanted[: len(found)]):
+                rows = self._result(k, n)
+                if not torch.equal(rows, wanted[: len(rows)]):
                     return False
         return True
 
     def _result(self, k: int, n: int) -> Tensor:
         """The rows `[n or _ROWS, n_out]` of a product of `n` rows; none where equal rows differ by their place."""
         if (k, n) not in self._results:
-            module, rows = self._made[k]
+            module, rows = self._cancelling[k]
             out = module(rows[None, torch.arange(n) % _ROWS])[0]
             first = out[:_ROWS]
             same = torch.equal(out, first[torch.arange(n) % _ROWS])
@@ -83,12 +87,12 @@ class _Product(nn.Linear):
         return self.multiply(rows, self.weight, self.bias)
 
 
-def _joined(adapter: ModelAdapter) -> list[nn.Linear]:
-    """The products of a layer that no module of the library makes so, and the head where it is compiled."""
-    dense = list(adapter.direct[0].dense) if adapter.direct is not None else []
-    if (compiled := adapter.compiled) is not None:
-        dense = [*(replace(each, multiply=compiled.head.multiply) for each in dense), compiled.head]
-    return [_Product(each) for each in dense]
+def _joined(backend: Backend) -> list[Dense]:
+    """The products of a layer that no module of the library makes so, and the head where it is the kernel's."""
+    dense = [product for layer in direct_layers(backend.plain)[:1] for product in layer.dense]
+    if isinstance(backend, KernelBackend):
+        dense = [*(replace(product, multiply=backend.head.multiply) for product in dense), backend.head]
+    return dense
 
 
 def _shape(module: Any) -> tuple[type, int, int]:

@@ -15,6 +15,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction
 from specviz.engine.model.few_bits.sharp_head import SharpHead
 from specviz.engine.model.few_bits.weight_only import DTYPE, Int4Linear, Int8Linear
@@ -62,23 +63,24 @@ class QuantisedAdapter(ModelAdapter):
             raise ModelError(f"--draft self:int4: a head of type {type(target.head).__name__} cannot be packed")
         self.__dict__.update(target.__dict__)  # the same modules and settings; what differs follows
         self.name, self.dtype = f"{target.name}:int4", DTYPE
-        self.twin_of = target
-        self.widths = self.direct = self.compiled = None  # drafts may round as they like
         self.packed: list[Int4Linear] = []
         self._rope = self._rotary()  # tables of its own: they are made in the dtype of the rows
         with torch.inference_mode():
             self.layers = tuple(self._layer(target, index) for index in range(target.n_layers))
             self._refuse_few(target)
-            if all(isinstance(layer, DirectLayer) for layer in self.layers):
-                self.direct = self.layers
             self.norm = self._twin(target.norm)
             fuse_norms(self.norm)
             weight, bias = target.head.weight.detach(), target.head.bias
             self.head = SharpHead(weight, None if bias is None else bias.detach())
+        self.backend = TorchBackend(self)  # drafts may round as they like
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:
         """Rows of the target's own table, in bfloat16."""
         return super().embed(tokens, positions).to(DTYPE)
+
+    def reads_cache_of(self, other: Any) -> bool:
+        """Keys and values of the same model, in more bits."""
+        return isinstance(other, ModelAdapter) and other.model is self.model
 
     @property
     def own_grid(self) -> float:
@@ -100,9 +102,9 @@ class QuantisedAdapter(ModelAdapter):
         return hashlib.sha256(f"{target} int4".encode()).hexdigest()[:32]
 
     def _linear(self, weight: Tensor, bias: Tensor | None) -> Int4Linear:
-        made = Int4Linear(weight.detach(), bias)
-        self.packed.append(made)
-        return made
+        linear = Int4Linear(weight.detach(), bias)
+        self.packed.append(linear)
+        return linear
 
     def _layer(self, target: ModelAdapter, index: int) -> Any:
         direct = has_direct_form(target, index)

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from specviz.engine.model.adapter import ForwardInputs, ModelAdapter, decoder
+from specviz.engine.model.adapter import ModelAdapter, decoder
+from specviz.engine.model.backend import ForwardInputs, TorchBackend
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import Loaded, embedded, found, load, plain_model, plain_tokenizer, proved
@@ -32,20 +33,12 @@ class MappedAdapter(ModelAdapter):
     pass.
     """
 
-    mapped = True
-
     def __init__(self, model: Any, name: str = "model", vocab: int | None = None) -> None:
         super().__init__(model, name, vocab)
         self.places = tuple(_place(layer, self.device) for layer in self.layers)
         names = {id(module): name for name, module in model.named_modules()}
         self.n_on_disk = sum(model.hf_device_map.get(names[id(layer)]) == "disk" for layer in self.layers)
-
-    @property
-    def layers_told(self) -> str:  # type: ignore[override]
-        """Where its layers lie, for a header."""
-        places = [str(place) for place in dict.fromkeys(self.places)]
-        places += [f"disk: {self.n_on_disk} of {self.n_layers} read for every pass"] if self.n_on_disk else []
-        return f"the library's own (spread over {', '.join(places)})"
+        self.backend = MappedBackend(self)
 
     @property
     def devices(self) -> tuple[torch.device, ...]:
@@ -63,11 +56,26 @@ class MappedAdapter(ModelAdapter):
         spare = super().new_cache(0).spare
         return KVCache(self.n_layers, capacity, spare, self.places if len(set(self.places)) > 1 else ())
 
-    def _layers(self, hidden: torch.Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> torch.Tensor:
+
+class MappedBackend(TorchBackend):
+    """The library's own layers, each where its hooks let it compute."""
+
+    adapter: MappedAdapter
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        """Where the layers lie, for a header."""
+        adapter = self.adapter
+        places = [str(place) for place in dict.fromkeys(adapter.places)]
+        places += [f"disk: {adapter.n_on_disk} of {adapter.n_layers} read for every pass"] if adapter.n_on_disk else []
+        return f"the library's own (spread over {', '.join(places)})"
+
+    def through(self, hidden: torch.Tensor, inputs: ForwardInputs, cache: KVCache, lo: int, hi: int) -> torch.Tensor:
+        """Rows through layers `lo..hi`, from device to device."""
+        first = self.adapter.device
         for index in range(lo, hi):  # a layer that is left out in part has lost the hook that would move its rows
-            place = _place(self.layers[index], self.device)
-            hidden = super()._layers(hidden.to(place), block, cache, index, index + 1)
-        return hidden.to(self.device)
+            hidden = super().through(hidden.to(_place(self.layers[index], first)), inputs, cache, index, index + 1)
+        return hidden.to(first)
 
 
 def load_mapped(source: str | None, dtype: str | None) -> Loaded:

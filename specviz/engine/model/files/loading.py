@@ -19,6 +19,7 @@ import torch
 from specviz import model_folder
 from specviz.engine.memory import refuse_weights
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.compiled.build import NotCompiled
 from specviz.engine.model.drafts import corrected, shared_ends
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.files import families, gguf_model, hub
@@ -41,7 +42,8 @@ EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 class Loaded:
     """A model that passed its self-test, with its tokenizer. `exact`: what its rows are, once that was tried.
 
-    `left_out`: what to say of tensors in its files that it has no place for.
+    `left_out`: what to say of tensors in its files that it has no place for. `no_kernel`: why its layers do not run in
+    the compiled kernel, once that was tried.
     """
 
     adapter: ModelAdapter
@@ -49,6 +51,7 @@ class Loaded:
     info: ModelInfo
     exact: str | None = None
     left_out: str | None = None
+    no_kernel: NotCompiled | None = None
 
 
 def embedded(role: str) -> Path:

@@ -1,4 +1,4 @@
-"""Work recorded once and done again in one call: what stands between `GraphedPasses` and CUDA's graphs.
+"""Work recorded once and done again in one call: what stands between `GraphBackend` and CUDA's graphs.
 
 A graph does again, on the same memory, what was launched while it was recorded: whatever Python decided then stays
 decided. So what differs from pass to pass must stand in tensors that are there before the recording.

@@ -12,17 +12,19 @@ different depths, trees too wide for their plan. If recording itself fails, all 
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
-from copy import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from specviz.engine.model.adapter import ForwardInputs, ModelAdapter, one_by_one
+from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import ForwardInputs, TorchBackend, in_steps
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.exact.plan import SPARE, line_of, together
+from specviz.engine.model.exact.backend import ExactBackend
+from specviz.engine.model.exact.plan import SPARE, PassWidths, line_of, together
 from specviz.engine.model.exact.proof import rows_hold
 from specviz.engine.model.graphs.capture import Capture, CudaCapture, Replay
 from specviz.engine.model.graphs.rows import PassSizes, RowInputs
@@ -36,12 +38,14 @@ WIDEST = 256  # rows of a pass that is recorded; more have enough to compute
 
 
 @dataclass(frozen=True, slots=True)
-class SeenRows:
-    """What is asked of a pass; arguments of `ModelAdapter.block`."""
+class GraphInputs:
+    """What a recording is filled with; arguments of `Backend.inputs`. `below`: those of the layers one by one."""
 
     positions: list[int]
     visible: Any  # bool [n, kv]
     own: Any  # int [kv]
+    rope: dict[str, Any]
+    below: Callable[[], Any]
 
 
 @dataclass(slots=True)
@@ -54,118 +58,122 @@ class _Recording:
     replay: Replay | None = None
 
 
-class GraphedPasses:
-    """The layers of an adapter, recorded. `capture` records; `say` is told, once, that it cannot."""
+class GraphBackend:
+    """Another backend's layers, recorded. `capture` records; `say` is told, once, that it cannot."""
 
-    head = None  # that of the adapter: its rows are cut out of what a recording gives, and are as many as are judged
+    products, note = "torch", ""
     spare = SPARE  # slots of a cache beyond its capacity: the last is written by rows of padding
 
-    def __init__(self, adapter: ModelAdapter, capture: Capture, say: "Callable[[str], None] | None" = None) -> None:
-        self._adapter = copy(adapter)
-        self._adapter.compiled = None
+    def __init__(
+        self,
+        adapter: ModelAdapter,
+        below: TorchBackend | ExactBackend,
+        capture: Capture,
+        say: "Callable[[str], None] | None" = None,
+    ) -> None:
+        self._adapter, self._below, self.plain = adapter, below, below.plain
         self._capture, self._say = capture, say or _print
-        self._windows = {kind: adapter.window if kind == "sliding_attention" else None for kind in set(adapter.types)}
-        self._made: OrderedDict[Any, _Recording] = OrderedDict()
+        self._windows = {kind: adapter.window if kind == "sliding_attention" else None for kind in self.plain.kinds}
+        self._recordings: OrderedDict[Any, _Recording] = OrderedDict()
         self.failed = ""  # why nothing is recorded any more
+        # The head is the adapter's: its rows are cut out of what a recording gives, and are as many as are judged.
+        self.logits, self.part = below.logits, below.part
+
+    @property
+    def widths(self) -> PassWidths | None:
+        return self._below.widths
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._recordings)
 
     def forget(self) -> None:
         """Drop all recordings; they are made again where they are needed."""
-        self._made.clear()
+        self._recordings.clear()
 
-    def paths(self, positions: list[int], visible: Any, kv_positions: Any) -> SeenRows:
-        """What rows at some positions see; arguments as in `ModelAdapter.block`."""
+    def exact(self, widths: PassWidths) -> "GraphBackend":
+        """Recordings of exact passes."""
+        return GraphBackend(self._adapter, ExactBackend(self.plain, widths), self._capture, self._say)
+
+    def inputs(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> GraphInputs:
+        """What rows at some positions see."""
         if visible is None:
             visible = np.ones((len(positions), len(kv_positions)), np.bool_)
-        return SeenRows(positions, visible, np.asarray(kv_positions))
+        _, rope = self._adapter.position_tables(hidden, positions)
+        below = partial(self._below.inputs, hidden, positions, visible, kv_positions)
+        return GraphInputs(positions, visible, np.asarray(kv_positions), rope, below)
 
-    def part(self, attention: Collection[int], mlp: Collection[int]) -> None:
-        """None: a model of some sublayers runs them one by one."""
-        return
+    def forward(
+        self, hidden: Tensor, inputs: GraphInputs, cache: KVCache, lo: int, stops: Sequence[int]
+    ) -> list[Tensor]:
+        """From each of `stops` to the next by a recording; what comes out is the caller's."""
+        return in_steps(lambda rows, first, last: self._run(rows, inputs, cache, first, last), hidden, lo, stops)
 
-    def run(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
-        """Rows `[1, n, width]` through layers `lo..hi`; keys and values go to the cache. The result is the caller's."""
-        seen: SeenRows = block.paths
+    def _run(self, hidden: Tensor, inputs: GraphInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
         start = cache.filled[lo]
         n = hidden.shape[1]
         level = all(filled == start for filled in cache.filled[lo:hi])
-        if self.failed or not level or not cache.spare or n > WIDEST or not self._together(seen):
-            return self._plainly(hidden, block, cache, lo, hi)
+        if self.failed or not level or not cache.spare or n > WIDEST or not self._together(inputs):
+            return self._plainly(hidden, inputs, cache, lo, hi)
         held = cache.memory(hidden.new_empty(1, self._adapter.kv_heads, 0, self._adapter.head_dim))
         try:
-            out = self._through(hidden, block, seen, held, start, lo, hi)
+            out = self._through(hidden, inputs, held, start, lo, hi)
         except ValueError:  # a tree that no recording holds
-            return self._plainly(hidden, block, cache, lo, hi)
+            return self._plainly(hidden, inputs, cache, lo, hi)
         except (RuntimeError, TypeError) as error:
             self.failed = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self._made.clear()
+            self._recordings.clear()
             self._say(f"{self._adapter.name}: passes are not recorded, layers run one by one: {self.failed}")
-            return self._plainly(hidden, block, cache, lo, hi)
+            return self._plainly(hidden, inputs, cache, lo, hi)
         cache.filled[lo:hi] = [start + n] * (hi - lo)
         return out
 
-    def run_to(
-        self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, stops: Sequence[int]
-    ) -> list[Tensor]:
-        """From each of `stops` to the next."""
-        return one_by_one(self, hidden, block, cache, lo, stops)
+    def _together(self, inputs: GraphInputs) -> bool:
+        widths, n = self.widths, len(inputs.positions)
+        return widths is None or together(inputs.visible, inputs.positions, inputs.own, widths) == n
 
-    def logits(self, hidden: Tensor) -> None:
-        """None: the adapter's own modules give them."""
-        return
+    def _plainly(self, hidden: Tensor, inputs: GraphInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
+        return self._below.forward(hidden, inputs.below(), cache, lo, [hi])[0]
 
-    def _together(self, seen: SeenRows) -> bool:
-        widths = self._adapter.widths
-        n = len(seen.positions)
-        return widths is None or together(seen.visible, seen.positions, seen.own, widths) == n
-
-    def _plainly(self, hidden: Tensor, block: ForwardInputs, cache: KVCache, lo: int, hi: int) -> Tensor:
-        assert block.plain is not None
-        return self._adapter.run(hidden, block.plain(), cache, lo, hi)
-
-    def _through(
-        self, hidden: Tensor, block: ForwardInputs, seen: SeenRows, held: Tensor, start: int, lo: int, hi: int
-    ) -> Tensor:
+    def _through(self, hidden: Tensor, inputs: GraphInputs, held: Tensor, start: int, lo: int, hi: int) -> Tensor:
         """By a recording: the one of this size, made now if there is none."""
-        n, kv = seen.visible.shape
-        line = line_of(seen.visible, np.asarray(seen.positions), seen.own)
-        sizes = PassSizes.of(n, kv, line, seen.positions[0], self._adapter.widths)
+        n, kv = inputs.visible.shape
+        line = line_of(inputs.visible, np.asarray(inputs.positions), inputs.own)
+        sizes = PassSizes.of(n, kv, line, inputs.positions[0], self.widths)
         slots = held.shape[4]
         if sizes.wide > slots:
             sizes = _within(sizes, slots, kv)
         key = (sizes, lo, hi, held.data_ptr(), tuple(held.shape), hidden.dtype, torch.is_inference_mode_enabled())
-        made = self._made.pop(key, None) or self._empty(sizes, hidden, block, slots - 1)
-        made.rows.fill(seen.positions, seen.visible, seen.own, start)
-        made.hidden[:, :n] = hidden
-        made.hidden[:, n:] = 0
-        for kind, (cos, sin) in block.rope.items():
-            made.rope[kind][0][:, :n] = cos
-            made.rope[kind][1][:, :n] = sin
-        if made.replay is None:
-            made.replay = self._capture.record(lambda: self._layers(made, held, lo, hi))
-        out = made.replay()[:, :n].clone()  # the next replay of any recording may write over it
-        self._made[key] = made
-        while len(self._made) > MOST:
-            self._made.popitem(last=False)
+        recording = self._recordings.pop(key, None) or self._empty(sizes, hidden, inputs, slots - 1)
+        recording.rows.fill(inputs.positions, inputs.visible, inputs.own, start)
+        recording.hidden[:, :n] = hidden
+        recording.hidden[:, n:] = 0
+        for kind, (cos, sin) in inputs.rope.items():
+            recording.rope[kind][0][:, :n] = cos
+            recording.rope[kind][1][:, :n] = sin
+        if recording.replay is None:
+            recording.replay = self._capture.record(lambda: self._layers(recording, held, lo, hi))
+        out = recording.replay()[:, :n].clone()  # the next replay of any recording may write over it
+        self._recordings[key] = recording
+        while len(self._recordings) > MOST:
+            self._recordings.popitem(last=False)
         return out
 
-    def _empty(self, sizes: PassSizes, hidden: Tensor, block: ForwardInputs, trash: int) -> _Recording:
+    def _empty(self, sizes: PassSizes, hidden: Tensor, inputs: GraphInputs, trash: int) -> _Recording:
         adapter, n = self._adapter, sizes.rows
 
         def like(one: Tensor) -> Tensor:
             return one.new_zeros(1, n, one.shape[2])
 
-        rope = {kind: (like(cos), like(sin)) for kind, (cos, sin) in block.rope.items()}
-        rows = RowInputs(sizes, adapter.sums, adapter.widths, adapter.groups, trash)
+        rope = {kind: (like(cos), like(sin)) for kind, (cos, sin) in inputs.rope.items()}
+        rows = RowInputs(sizes, adapter.sums, self.widths, adapter.groups, trash)
         return _Recording(rows, like(hidden), rope)
 
-    def _layers(self, made: _Recording, held: Tensor, lo: int, hi: int) -> Tensor:
+    def _layers(self, recording: _Recording, held: Tensor, lo: int, hi: int) -> Tensor:
         """What is recorded: nothing here may look at a number of a tensor."""
-        inputs = ForwardInputs(made.rows.positions, made.rows.masks(self._windows), made.rope)
-        slots: Any = _Slots(held, made.rows.write, made.rows.sizes.wide)
-        return self._adapter._layers(made.hidden, inputs, slots, lo, hi)
+        rows = recording.rows
+        inputs = ForwardInputs(rows.positions, rows.masks(self._windows), recording.rope)
+        slots: Any = _Slots(held, rows.write, rows.sizes.wide)
+        return self.plain.through(recording.hidden, inputs, slots, lo, hi)
 
     @torch.inference_mode()
     def holds(self) -> bool:
@@ -173,10 +181,8 @@ class GraphedPasses:
 
         Tried on a chain, a row behind it and a tree.
         """
-        plain = self._adapter
-        graphed = copy(plain)
-        graphed.compiled = self
-        caches = [each.new_cache(64) for each in (plain, graphed)]
+        adapter, ways = self._adapter, list[Any]([self._below, self])
+        caches = [KVCache(adapter.n_layers, 64, way.spare) for way in ways]
         for positions, parents in (([0, 1, 2], None), ([3], None), ([4, 5, 5, 6, 6], (-1, 0, 0, 1, 2))):
             first, n = caches[0].filled[0], len(positions)
             visible = np.tri(n, first + n, first, dtype=np.bool_)
@@ -188,16 +194,17 @@ class GraphedPasses:
                         visible[row, first + node] = True
                         node = parents[node]
             own = np.array([*range(first), *positions])
-            states = []
-            for adapter, cache in zip((plain, graphed), caches, strict=True):
-                hidden = adapter.embed([(7 * k + 3) % adapter.vocab for k in positions], positions)
-                block = adapter.block(hidden, positions, visible, own)
-                states.append(adapter.run(hidden, block, cache, 0, adapter.n_layers))
+            hidden = adapter.embed([(7 * k + 3) % adapter.vocab for k in positions], positions)
+            ordinary, recorded = (
+                way.forward(hidden, way.inputs(hidden, positions, visible, own), cache, 0, [adapter.n_layers])[0]
+                for way, cache in zip(ways, caches, strict=True)
+            )
             if self.failed:
                 return False
-            wanted, found = (each.double() for each in states)
-            near = (found - wanted).norm() <= wanted.norm() * tolerance(plain.dtype) / 3
-            if not (bool(near) if plain.widths is None else torch.equal(*states)):
+            if self.widths is not None:
+                if not torch.equal(ordinary, recorded):
+                    return False
+            elif not (recorded - ordinary).double().norm() <= ordinary.double().norm() * tolerance(adapter.dtype) / 3:
                 return False
         return True
 
@@ -231,22 +238,20 @@ def _print(line: str) -> None:
 
 
 @torch.inference_mode()
-def graph_passes(adapter: ModelAdapter, capture: Capture | None = None) -> str:
-    """Take rows through an adapter's layers by recordings; "" or why they are not."""
+def graph_backend(adapter: ModelAdapter, capture: Capture | None = None) -> GraphBackend | str:
+    """An adapter's layers by recordings; or why they are not recorded."""
     if capture is None and adapter.device.type != "cuda":
         return "it is for CUDA"
     if os.environ.get(COMPILE) == "off":
         return "it is turned off"
     if capture is None and os.environ.get(GRAPHS) != "on":
         return f"it has not run on a card yet, and is for who sets {GRAPHS}=on"
-    if adapter.compiled is not None or adapter.mapped or len(adapter.devices) > 1:
+    below = adapter.backend
+    if not isinstance(below, TorchBackend | ExactBackend) or below.note:
         return "its layers go another way"
-    passes = GraphedPasses(adapter, capture or CudaCapture(adapter.device))
-    tried = copy(adapter)
-    tried.compiled = passes
-    sound = passes.holds() and (adapter.widths is None or rows_hold(tried))
-    passes.forget()
-    if passes.failed or not sound:
-        return passes.failed or "its numbers are not those of ordinary passes"
-    adapter.compiled = passes
-    return ""
+    backend = GraphBackend(adapter, below, capture or CudaCapture(adapter.device))
+    sound = backend.holds() and (backend.widths is None or rows_hold(adapter.with_backend(backend)))
+    backend.forget()
+    if backend.failed or not sound:
+        return backend.failed or "its numbers are not those of ordinary passes"
+    return backend

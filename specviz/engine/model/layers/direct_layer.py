@@ -2,12 +2,11 @@
 
 Between small products most of a layer's time is calls (123 us a layer against 51 where it was measured). Query, key and
 value are one product here, gate and up another. A loaded model runs so where every layer gave the library's own numbers
-on a few rows, bit for bit (`run_directly`); a quantised draft model, whose weights are others anyway, where they are
+on a few rows, bit for bit (`direct_backend`); a quantised draft model, whose weights are others anyway, where they are
 near with the weights as they came.
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from torch.nn.functional import rms_norm, silu
 
 from specviz.engine.model import huge_pages
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction, joined
 from specviz.engine.model.layers.attention import packed_attention
@@ -54,7 +54,7 @@ class Norm:
 
 
 class DirectLayer:
-    """Stands in an adapter's list of layers. `make` packs a weight, `light` a correction of it, `norm` reads a norm.
+    """Stands in a backend's list of layers. `make` packs a weight, `light` a correction of it, `norm` reads a norm.
 
     Raises AttributeError for a layer that is built otherwise.
     """
@@ -157,36 +157,38 @@ class Dense:
 
 
 @torch.no_grad()  # not inference mode: its tensors could never be learnt behind
-def run_directly(adapter: ModelAdapter) -> bool:
-    """Run a model's layers in their direct form, where each gives the library's numbers to the last bit.
+def direct_backend(adapter: ModelAdapter) -> TorchBackend | None:
+    """A model's layers in their direct form; None unless each gives the library's numbers to the last bit.
 
     Weights of one product lie in one piece then, of which the library's modules hold their shares: no second copy.
-    Whether it runs so now.
     """
-    made: list[DirectLayer] = []
+    layers: list[DirectLayer] = []
     for index, layer in enumerate(adapter.layers):
         try:
             direct = DirectLayer(layer, Dense, adapter.dtype, norm=lambda module, dtype: module.forward)
         except AttributeError:
-            return False
+            return None
         products = (direct.qkv, direct.gate_up)
-        if not all(isinstance(product, Dense) for product in products) or not _equal(adapter, index, direct, made):
-            return False
+        if not all(isinstance(product, Dense) for product in products) or not _equal(adapter, index, direct, layers):
+            return None
         attention, mlp = layer.self_attn, layer.mlp
         joined = ((attention.q_proj, attention.k_proj, attention.v_proj), (mlp.gate_proj, mlp.up_proj))
         for product, linears in zip(products, joined, strict=True):
             sizes = [len(linear.weight) for linear in linears]
             for linear, share in zip(linears, product.weight.split(sizes), strict=True):  # type: ignore[attr-defined]
                 linear.weight.data = share
-        made.append(direct)
-    adapter.direct = tuple(made)
-    return True
+        layers.append(direct)
+    return TorchBackend(adapter, layers)
+
+
+def direct_layers(backend: TorchBackend) -> list[DirectLayer]:
+    """Its layers where all are in their direct form; else none."""
+    layers = [layer for layer in backend.layers if isinstance(layer, DirectLayer)]
+    return layers if len(layers) == len(backend.layers) else []
 
 
 def _equal(adapter: ModelAdapter, index: int, direct: DirectLayer, before: Sequence[DirectLayer]) -> bool:
     """Whether a layer's two forms give equal bits: for some rows with a branch, and the first for one, few and many."""
-    adapter = copy(adapter)
-    adapter.widths = None
     try:
         return all(
             torch.equal(*(_added(adapter, index, layer, n) for layer in (adapter.layers[index], direct)))
@@ -200,18 +202,16 @@ def _equal(adapter: ModelAdapter, index: int, direct: DirectLayer, before: Seque
 def has_direct_form(adapter: ModelAdapter, index: int) -> bool:
     """Whether `DirectLayer` is that layer of the model: equal states on a chain with a branch, weights untouched."""
     library = adapter.layers[index]
-    adapter = copy(adapter)
-    adapter.widths = None  # layers are called one by one here, with the masks that any layer takes
     try:
         wanted = _added(adapter, index, library)
         with present(library):
-            found = _added(adapter, index, DirectLayer(library, Dense, adapter.dtype))
+            direct = _added(adapter, index, DirectLayer(library, Dense, adapter.dtype))
     except AttributeError:
         return False
     except (TypeError, ValueError, RuntimeError, KeyError):
         return False
     # By their lengths: single states of real models are large beside all others, and are rounded by as much.
-    return float((found - wanted).norm() / wanted.norm().clamp(min=1e-6)) < tolerance(adapter.dtype) / 3
+    return float((direct - wanted).norm() / wanted.norm().clamp(min=1e-6)) < tolerance(adapter.dtype) / 3
 
 
 def _added(adapter: ModelAdapter, index: int, layer: Any, n: int = 6) -> Tensor:
@@ -221,14 +221,14 @@ def _added(adapter: ModelAdapter, index: int, layer: Any, n: int = 6) -> Tensor:
     if n == 6:
         visible[4:, 2:4] = False  # the branch leaves the line behind its second row
     hidden = adapter.embed([(7 * k + 3) % adapter.vocab for k in range(n)], places)
-    block = adapter.block(hidden, places, visible, places)
+    inputs = adapter.backend.plain.inputs(hidden, places, visible, places)  # with the masks that any layer takes
     kind = adapter.types[index]
     out: Tensor = layer(
         hidden,
-        attention_mask=block.masks[kind],
-        position_ids=block.positions,
+        attention_mask=inputs.masks[kind],
+        position_ids=inputs.positions,
         past_key_values=adapter.new_cache(n),
-        position_embeddings=block.rope[kind],
+        position_embeddings=inputs.rope[kind],
         use_cache=True,
     )
     return (out - hidden).to(torch.promote_types(hidden.dtype, torch.float32))
