@@ -22,15 +22,17 @@ sys.meta_path.insert(0, Watch())
 """
 # Everything that a host may have set, before and after a pair is loaded and a run decoded.
 HOST = """
-import os, random, signal, sys, threading, warnings
+import faulthandler, gc, locale, logging, os, random, signal, sys, threading, warnings
 import numpy as np
 import torch
+from huggingface_hub.utils import are_progress_bars_disabled
+from transformers.utils import logging as library
 
 torch.set_num_threads(2)
+KNOWN = {"", *logging.root.manager.loggerDict}  # of the libraries that a host has imported
 
 def process():
-    from huggingface_hub.utils import are_progress_bars_disabled
-    from transformers.utils import logging
+    loggers = {"": logging.root, **logging.root.manager.loggerDict}
     return {
         "threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
         "environment": dict(os.environ),
@@ -41,8 +43,24 @@ def process():
         "random": (torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()),
         "gradients": torch.is_grad_enabled(),
         "hooks": (sys.excepthook, threading.excepthook),
-        "bars": (logging.is_progress_bar_enabled(), are_progress_bars_disabled(), logging.get_verbosity()),
-        "streams": (sys.stdout, sys.stderr),
+        "bars": (library.is_progress_bar_enabled(), are_progress_bars_disabled(), library.get_verbosity()),
+        "streams": (sys.stdin, sys.stdout, sys.stderr),
+        "loggers": (logging.root.manager.disable, {
+            name: (each.level, list(each.handlers), list(each.filters), each.propagate, each.disabled)
+            for name, each in loggers.items() if name in KNOWN and isinstance(each, logging.Logger)
+        }),
+        "garbage": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), list(gc.callbacks)),
+        "torch": (
+            torch.get_default_device(), torch.get_float32_matmul_precision(), torch.is_inference_mode_enabled(),
+            torch.are_deterministic_algorithms_enabled(), torch.backends.mkldnn.enabled, torch.backends.cudnn.benchmark,
+        ),
+        "numpy": (np.geterr(), np.get_printoptions()),
+        "imports": (list(sys.path), list(sys.meta_path), list(sys.path_hooks)),
+        "interpreter": (
+            sys.getrecursionlimit(), sys.getswitchinterval(), sys.get_int_max_str_digits(), sys.gettrace(),
+            sys.getprofile(), faulthandler.is_enabled(), locale.setlocale(locale.LC_ALL), os.getcwd(),
+        ),
+        "running": [each.name for each in threading.enumerate()],
     }
 
 before = process()
