@@ -190,7 +190,7 @@ class _Joined:
         self.kinds: tuple[int, ...] = ()
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        while self._filled(1):
+        while self._waiting or self._filled(1):
             self.n_lines += 1
             yield self.n_lines, self._waiting.popleft()[:MOST_LINE]
 

@@ -2,9 +2,12 @@
 
 import re
 from datetime import datetime
+from functools import lru_cache
 
 MOST = 2**40
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_AFTER = re.compile(rf"\s*[=:]?\s*({_NUMBER})")
+_SHARE = re.compile(rf"\s*({_NUMBER})\s*(%?)")
 _TIMES = (  # as loggers write them, and how much of a date they hold
     (re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)"), True),
     (re.compile(r"\b(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)"), False),
@@ -17,7 +20,7 @@ def number_after(line: str, words: str) -> float | None:
     at = line.find(words)
     if at < 0:
         return None
-    match = re.match(rf"\s*[=:]?\s*({_NUMBER})", line[at + len(words) :][:64])
+    match = _AFTER.match(line, at := at + len(words), at + 64)
     value = float(match[1]) if match is not None else None
     return value if value is not None and abs(value) < MOST else None
 
@@ -32,7 +35,7 @@ def shares(text: str) -> list[float]:
     """Numbers between commas, each from 0 to 1 (or in percent, where a sign says so); up to what is none."""
     out: list[float] = []
     for word in text.split(","):
-        match = re.match(rf"\s*({_NUMBER})\s*(%?)", word)
+        match = _SHARE.match(word)
         value = float(match[1]) / (100 if match[2] else 1) if match is not None else -1.0
         if not 0 <= value <= 1 or len(out) == 256:
             break
@@ -50,10 +53,14 @@ def wall_of(line: str) -> float | None:
     for pattern, dated in _TIMES:
         match = pattern.search(head)
         if match is not None:
-            numbers = [int(part) for part in match.groups()]
-            year = [] if dated else [datetime.now().year]
-            try:
-                return datetime(*year, *numbers).timestamp()  # type: ignore[arg-type]
-            except (ValueError, OverflowError, OSError):
-                return None
+            return _seconds(match.groups(), None if dated else datetime.now().year)
     return None
+
+
+@lru_cache(maxsize=64)
+def _seconds(parts: tuple[str, ...], year: int | None) -> float | None:
+    """Of a date, in numbers; a log has many lines of one second."""
+    try:
+        return datetime(*([] if year is None else [year]), *map(int, parts)).timestamp()  # type: ignore[arg-type]
+    except (ValueError, OverflowError, OSError):
+        return None

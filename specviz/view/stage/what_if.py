@@ -70,7 +70,7 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
         sentence=shown.sentence,
         told=shown.told,
         note=shown.note,
-        warns=_warns(found.verifier) if change.verifier is not None else "",
+        warns=_warns(found.verifier, shown.law) if change.verifier is not None else "",
         round=_Again(builder, index, found, found.now, shown).page() if found.now is not None else None,
     )
 
@@ -106,11 +106,12 @@ def _exits(builder: FrameBuilder, index: int, replay: ExitReplay, base: StageWha
     )
 
 
-def _warns(verifier: str) -> str:
+def _warns(verifier: str, law: str = "") -> str:
     """What a rule that is not lossless does to the text; "" for one that is, and for one that is not known here."""
     if not known_lossy(verifier):
         return ""
-    return f"{verifier} is not lossless: under it the text would not follow the target's law"
+    plain = "under it the text would not follow the target's law"
+    return f"{verifier} is not lossless: {law or plain}"
 
 
 def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:

@@ -15,7 +15,7 @@ _LENGTH, _RATES = "Mean acceptance length:", "Per-position acceptance rate:"
 _WHOLE_RATE = re.compile(r"\.\d{3}\s*$")
 _COUNTS_ALONE = re.compile(r"metrics: Draft acceptance rate: [\d.]+%, Accepted: \d+ tokens, Drafted: \d+ tokens\s*$")
 _ENGINE = re.compile(r"\bEngine (\d{1,4}):")
-_PID = re.compile(r"\bpid=(\d{1,9})\)")
+_PID = re.compile(r"pid=(\d{1,9})\)")
 _SETTING = re.compile(r"['\"](method|num_speculative_tokens)['\"]: ['\"]?([\w.-]{1,60})")
 _MODEL = re.compile(r"['\"]model['\"]: ['\"]([^'\"]{1,400})['\"]")
 
@@ -34,11 +34,11 @@ class VllmLog:
         accepted, drafted = count_after(line, "Accepted:"), count_after(line, "Drafted:")
         length = number_after(line, _LENGTH)
         rates = shares(line.partition(_RATES)[2])
-        if not _is_whole(line, drafted, rates, rounds_of(accepted or 0, drafted or 0, length, rates)):
+        rounds = rounds_of(accepted or 0, drafted or 0, length, rates)
+        if not _is_whole(line, drafted, rates, rounds):
             return None  # a terminal wrapped it
         if accepted is None or drafted is None:
             return False
-        rounds = rounds_of(accepted, drafted, length, rates)
         window = CountWindow(
             wall_of(line),
             n_rounds=rounds,
@@ -53,7 +53,7 @@ class VllmLog:
 
     def _aside(self, line: str) -> bool:
         """What stands beside: how it was started, and the engine of a process."""
-        engine = _ENGINE.search(line)
+        engine = _ENGINE.search(line) if "Engine " in line else None
         if engine is not None:
             self._engine_of[_pid(line)] = str(int(engine[1]))
             return False
@@ -79,16 +79,16 @@ class VllmLog:
 
 
 def _pid(line: str) -> str:
-    match = _PID.search(line[:80])
+    match = _PID.search(line, 0, 80)
     return match[1] if match is not None else ""
 
 
 def _is_whole(line: str, drafted: int | None, rates: list[float], rounds: int | None) -> bool:
     """Whether nothing of the line is missing: it ends as its release ends it."""
-    if _COUNTS_ALONE.search(line):
+    if _RATES not in line:
+        return bool(_COUNTS_ALONE.search(line))
+    if line.rstrip().endswith("%"):
         return True
-    if _RATES not in line or line.rstrip().endswith("%"):
-        return _RATES in line
     few = bool(drafted and rounds) and len(rates) < (drafted or 0) / (rounds or 1) - 0.5
     return "Avg Draft" not in line and "metrics: Draft" in line and bool(_WHOLE_RATE.search(line)) and not few
 
