@@ -65,7 +65,7 @@ def process():
 
 before = process()
 import specviz
-import specviz.engine.freed_memory as memory
+import specviz.engine.runtime as memory
 memory.keep_freed_memory = lambda: print("malloc")
 pair = specviz.load_pair()
 start = specviz.Start(method="draft", prompt="def f", knobs={"max_new_tokens": 4})

@@ -288,6 +288,7 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
     An interrupt after the first prompt ends the decoding and not the report: the prompts that are done count.
     """
     pair, before = load_pair(**question.models), machine.load()
+    pair.runtime.begin()
     prompts = suited(prompts, wants_chat(pair.target, None))
     began, interrupted = time.perf_counter(), False
     fitting = _fitting(question, prompts, pair)

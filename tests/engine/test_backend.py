@@ -73,7 +73,7 @@ def test_other_threads_are_another_pair() -> None:
     assert other.target.adapter is not pair.target.adapter
     assert other.target.adapter.model is pair.target.adapter.model
     assert [weight.data_ptr() for weight in pair.target.adapter.model.parameters()] == places
-    assert (other.threads, other.target.exact) == (None, pair.target.exact)
+    assert (other.runtime.threads, other.target.exact) == (torch.get_num_threads(), pair.target.exact)
 
 
 def test_another_backend_is_another_model_over_the_same_weights() -> None:

@@ -207,6 +207,7 @@ def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     prompts = load_prompts(settings.prompts, settings.limit)
     tell("loading models")
     pair = load_pair(settings.target, settings.draft, True, settings.device, settings.dtype, settings.threads or None)
+    pair.runtime.begin()
     if question.noise:
         disturb(pair, question.noise)
     prompts = suited(prompts, wants_chat(pair.target, None))

@@ -114,6 +114,7 @@ def identity(
         settings.dtype,
         settings.threads or None,
     )
+    pair.runtime.begin()
     ids = encoded(prompts, pair, settings)
     kinds, left_out = _able(settings, pair)
     soak = _Soak(pair, settings, kinds)

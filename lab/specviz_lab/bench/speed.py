@@ -47,6 +47,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         pair = shaped_pair(settings.shape, settings.device, settings.dtype)
     else:
         pair = load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
+    pair.runtime.begin()
     prompts = suited(prompts, wants_chat(pair.target, None))
     ids, before, peers = encoded(prompts, pair, settings), machine.load(), Peers(settings)
     servers = LlamaServers(settings, peers, pair.target.tokenizer, max(map(len, ids)) + settings.max_new_tokens + ROOM)

@@ -82,6 +82,7 @@ def _pair(header: Header, method: Method, given: Mapping[str, Any]) -> "Pair":
 
     device, dtype = checked_device(given["device"]), checked_dtype(given["dtype"])
     pair = load_pair(target, draft, method.needs_draft, device, dtype, given["threads"])
+    pair.runtime.begin()
     here = pair.target.info
     if was is None or (was.name, was.vocab) != (here.name, here.vocab):
         name = was.name if was is not None else "an unknown target"

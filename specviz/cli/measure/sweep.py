@@ -125,7 +125,9 @@ def _ask_heads(header: Header, found: list[ReplayQuery], target: str | None, hea
     from specviz.methods.early_exit.heads import pick
     from specviz.methods.early_exit.recorder import exit_table
 
-    loaded = load_pair(target, needs_draft=False).target
+    pair = load_pair(target, needs_draft=False)
+    pair.runtime.begin()
+    loaded = pair.target
     adapter = loaded.adapter
     _refuse_other(header, adapter)
     chosen = pick(adapter, heads)

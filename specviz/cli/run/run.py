@@ -104,6 +104,7 @@ def _decode(request: RunRequest, result: Result, output: "Output", timings: Timi
 
         mark("imports")
         pair = load_pair(*request.models, told=mark)
+    pair.runtime.begin()
     mark("models")
     printed = output.sink
     with recording(request.record, printed, result, request.redact) as recorder:

@@ -1,12 +1,11 @@
 """A loaded pair: the target and, for methods that need one, a draft model of the same tokenizer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from specviz import lean
-from specviz.engine.freed_memory import keep_freed_memory
 from specviz.engine.model.compiled.build import NotCompiled, find_compiler
 from specviz.engine.model.compiled.passes import kernel_backend
 from specviz.engine.model.compiled.surplus import surplus_kernel
@@ -18,6 +17,7 @@ from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
 from specviz.engine.model.graphs.passes import GraphBackend, graph_backend
 from specviz.engine.model.layers.direct_layer import direct_backend, direct_layers
+from specviz.engine.runtime import Runtime
 from specviz.errors import ModelError
 from specviz.events import Models as ModelsInfo
 from specviz.local_models.shipped import usual_draft
@@ -29,12 +29,12 @@ from specviz.self_drafts import NEEDS_ONE, is_self
 class Pair:
     """A target and, when one was loaded, a draft model of the same tokenizer.
 
-    `threads`: of torch, that their backends were chosen with; None: those that the process has.
+    `runtime`: what they decode with; a process of our own begins it, a run in any other has it for itself.
     """
 
     target: Loaded
     draft: Loaded | None
-    threads: int | None = None
+    runtime: Runtime = field(default_factory=Runtime)
 
     @property
     def infos(self) -> ModelsInfo:
@@ -62,7 +62,7 @@ def load_pair(
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
 
     `threads` of torch are those of runs of this pair; None takes one for a small target and leaves torch's choice
-    otherwise. In a process of our own torch keeps them; in another's nothing of the process is different afterwards.
+    otherwise. Nothing of the process is different afterwards: `Pair.runtime` says what a run of them is to have.
     A draft model named `self:int4` is made out of the target; where none is named a known target has one
     that is usual for it.
     `draft_device`: where the draft model goes when that is another place than the target's. `told`: hears when
@@ -71,11 +71,9 @@ def load_pair(
     before = torch.get_num_threads()
     try:
         with lean.as_found():
-            pair = _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, told)
-        return pair if lean.own_process else replace(pair, threads=torch.get_num_threads())
+            return _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, told)
     finally:
-        if not lean.own_process:
-            torch.set_num_threads(before)
+        torch.set_num_threads(before)
 
 
 def _loaded(
@@ -89,8 +87,6 @@ def _loaded(
     told: Callable[[str], None],
 ) -> Pair:
     """`load_pair`; afterwards torch has the threads that the pair's rows were tried with."""
-    if lean.own_process:
-        keep_freed_memory()
     first = _target(target, device, dtype)
     told("target")
     if device == AUTO:  # a draft model is small: it lies whole where the target's rows begin and end
@@ -116,7 +112,7 @@ def _loaded(
 
 def with_threads(pair: Pair) -> Pair:
     """The pair with backends chosen anew for as many threads as are in force now."""
-    return replace(_with_backends(pair), threads=None)
+    return replace(_with_backends(pair), runtime=Runtime())
 
 
 def _with_backends(pair: Pair) -> Pair:

@@ -209,7 +209,7 @@ class LocalRun:
             return
         self._begun = True
         self._n_threads = torch.get_num_threads()
-        _use_threads(threads_of(self.start.lanes, self.pair.threads or self._n_threads))
+        _use_threads(threads_of(self.start.lanes, self.pair.runtime.threads))
         self.probe.emit(self.header(), 0)
         with self._ending():
             self._preface()

@@ -321,6 +321,7 @@ def main(
         with lean_start(device):
             told = partial(_step, writer)
             pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device, told=told)
+        pair.runtime.begin()
     except SpecvizError as error:
         _give_up(writer, str(error), error.exit_code)
     except MemoryError:

@@ -59,6 +59,7 @@ def train_hrad(request: HradRequest, console: Console) -> dict[str, Any]:
     if not math.isfinite(request.temperature):  # nan would never equal the setting that the work folder holds
         raise SpecvizError(f"--temperature {request.temperature} is no number to work with; give a finite one")
     pair = load_pair(request.target, request.draft, device=request.device, threads=request.threads)
+    pair.runtime.begin()
     assert pair.draft is not None
     target, draft = pair.target.adapter, pair.draft.adapter
     if not 1 <= request.layers <= target.n_layers + 1:
