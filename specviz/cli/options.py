@@ -21,6 +21,8 @@ from specviz.local_models.found import local_path
 from specviz.local_models.shipped import shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.names import LANES
+from specviz.verifiers import get_verifier
+from specviz.verifiers.lossy import lossy_rules
 
 MODELS = ("target", "draft", "device", "draft_device", "dtype", "threads")
 _SHARED = frozenset(spec.name for spec in (*SAMPLING, *RUN))
@@ -108,6 +110,8 @@ def chosen_method(name: str, verifier: str | None) -> Method:
     """The method, once the verifier is known to be one of its own. Raises SpecvizError naming those that fit."""
     method = get_method(name)
     if verifier is not None and verifier not in method.verifiers:
+        if verifier in lossy_rules():
+            get_verifier(verifier)  # which says who runs it, and what may be asked of it here
         hint = suggestion(verifier, method.verifiers)
         raise SpecvizError(f"method {name} takes no verifier '{verifier}'{hint}")
     return method

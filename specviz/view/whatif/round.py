@@ -199,6 +199,8 @@ def _moved(now: RoundAgain) -> str:
         return f"by how much its law is off cannot be told: {now.unmoved}"
     if now.moved is None or not now.tokens:
         return ""
+    if not now.moved:
+        return "no token's law is off the target's here"
     return f"a token's law is {number(now.moved / len(now.tokens))} off the target's"
 
 
