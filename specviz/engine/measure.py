@@ -59,14 +59,14 @@ def calibrate(
     known = pairs.setdefault(second or target, {})
     if widths not in known:
         known[widths] = _measure(target, second, patience_s, widths), time.perf_counter()
-    found, when = known[widths]
-    found = msgspec.structs.replace(found, age_s=time.perf_counter() - when)  # a record of its own, to be stamped
-    return with_clock(found, drafter.clock) if drafter and drafter.clock else found
+    costs, when = known[widths]
+    costs = msgspec.structs.replace(costs, age_s=time.perf_counter() - when)  # a record of its own, to be stamped
+    return with_clock(costs, drafter.clock) if drafter and drafter.clock else costs
 
 
-def with_clock(found: Calibration, clock: Clock) -> Calibration:
+def with_clock(costs: Calibration, clock: Clock) -> Calibration:
     """The record with what a layer, the final head and a head test cost."""
-    out = msgspec.structs.replace(found)
+    out = msgspec.structs.replace(costs)
     out.exit_widths, out.test_ns, out.pass_ns = list(clock.widths), round(clock.test_ns), round(clock.pass_ns)
     out.layer_ns, out.final_ns = [round(ns) for ns in clock.layer_ns], [round(ns) for ns in clock.final_ns]
     return out
@@ -110,11 +110,11 @@ def _timed(passes: Sequence[Callable[[], int]], patience_s: float, least: int) -
     """Medians, and of how many; every pass once before anything counts, unless once must be enough."""
     for once in passes if least > 1 else ():
         once()
-    began, found = time.perf_counter(), [[once()] for once in passes]
-    while len(found[0]) < REPEATS and (len(found[0]) < least or time.perf_counter() - began < patience_s):
-        for once, times in zip(passes, found, strict=True):
-            times.append(once())
-    return [max(1, round(median(times))) for times in found], len(found[0])
+    began, times = time.perf_counter(), [[once()] for once in passes]
+    while len(times[0]) < REPEATS and (len(times[0]) < least or time.perf_counter() - began < patience_s):
+        for once, own in zip(passes, times, strict=True):
+            own.append(once())
+    return [max(1, round(median(own))) for own in times], len(times[0])
 
 
 def _pass(model: ModelAdapter, width: int, siblings: bool) -> Callable[[], int]:

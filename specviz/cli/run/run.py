@@ -103,7 +103,7 @@ def _decode(request: RunRequest, result: Result, output: "Output", timings: Timi
         from specviz.engine.run.local import LocalRun, load_pair
 
         mark("imports")
-        pair = load_pair(*request.models, told=mark)
+        pair = load_pair(*request.models, on_loaded=mark)
     pair.runtime.begin()
     mark("models")
     printed = output.sink

@@ -169,7 +169,7 @@ class ModelAdapter:
 
     def storages(self) -> dict[int, int]:
         """The memory that its weights lie in: bytes by address, what several of them share once."""
-        held = [each.untyped_storage() for each in (*self.model.parameters(), *self.model.buffers())]
+        held = [weight.untyped_storage() for weight in (*self.model.parameters(), *self.model.buffers())]
         return {storage.data_ptr(): storage.nbytes() for storage in held}
 
     def new_cache(self, capacity: int) -> KVCache:

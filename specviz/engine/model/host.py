@@ -45,31 +45,31 @@ class PinnedDeviceCopies:
 
     def bring(self, tensors: Sequence[Any]) -> Sequence[Any]:
         """Copies that are views of one buffer, which lives as long as any of them."""
-        if any(each.device.type != self._kind for each in tensors):
+        if any(tensor.device.type != self._kind for tensor in tensors):
             return PlainDeviceCopies().bring(tensors)
         starts, end = [], 0
-        for each in tensors:
+        for tensor in tensors:
             starts.append(end)
-            end += -(-each.nbytes // _ALIGNED) * _ALIGNED
+            end += -(-tensor.nbytes // _ALIGNED) * _ALIGNED
         buffer = self._memory(end)
         out = [
-            buffer[start : start + each.nbytes].view(each.dtype).view(each.shape)
-            for start, each in zip(starts, tensors, strict=True)
+            buffer[start : start + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+            for start, tensor in zip(starts, tensors, strict=True)
         ]
         for here, there in zip(out, tensors, strict=True):
             here.copy_(there, non_blocking=True)
-        self._wait({each.device for each in tensors})
+        self._wait({tensor.device for tensor in tensors})
         return out
 
 
 def sent(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """Numbers of the host, (nested) lists or an array `[..]`, as a tensor there; the host does not wait for it."""
-    made = torch.from_numpy(values) if isinstance(values, np.ndarray) else torch.tensor(values)
-    if dtype is not None and made.dtype != dtype:
-        made = made.to(dtype)
+    tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else torch.tensor(values)
+    if dtype is not None and tensor.dtype != dtype:
+        tensor = tensor.to(dtype)
     if device.type == "cpu":
-        return made
-    return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made.to(device)
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 READS.transport = PinnedDeviceCopies()

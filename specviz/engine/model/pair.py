@@ -57,7 +57,7 @@ def load_pair(
     threads: int | None = None,
     draft_device: str | None = None,
     *,
-    told: Callable[[str], None] = lambda step: None,
+    on_loaded: Callable[[str], None] = lambda step: None,
 ) -> Pair:
     """Load target and draft model. Raises ModelError in one line for whatever is wrong with them.
 
@@ -65,13 +65,13 @@ def load_pair(
     otherwise. Nothing of the process is different afterwards: `Pair.runtime` says what a run of them is to have.
     A draft model named `self:int4` is made out of the target; where none is named a known target has one
     that is usual for it.
-    `draft_device`: where the draft model goes when that is another place than the target's. `told`: hears when
+    `draft_device`: where the draft model goes when that is another place than the target's. `on_loaded`: hears when
     the target is there, and the draft.
     """
     before = torch.get_num_threads()
     try:
         with lean.as_found():
-            return _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, told)
+            return _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, on_loaded)
     finally:
         torch.set_num_threads(before)
 
@@ -84,11 +84,11 @@ def _loaded(
     dtype: str | None,
     threads: int | None,
     draft_device: str | None,
-    told: Callable[[str], None],
+    on_loaded: Callable[[str], None],
 ) -> Pair:
     """`load_pair`; afterwards torch has the threads that the pair's rows were tried with."""
     first = _target(target, device, dtype)
-    told("target")
+    on_loaded("target")
     if device == AUTO:  # a draft model is small: it lies whole where the target's rows begin and end
         device = str(first.adapter.device)
     second = None
@@ -103,7 +103,7 @@ def _loaded(
                 f"the target has {first.adapter.vocab} of the tokenizer's ids, the draft model {second.adapter.vocab}: "
                 "use a draft model of the same family"
             )
-        told("draft")
+        on_loaded("draft")
     if threads is not None or small(first):
         torch.set_num_threads(max(1, threads or 1))
     SURPLUS.kernel = surplus_kernel()

@@ -59,16 +59,16 @@ def reference(model: Any, name: str, vocab: int) -> Reference:
     ids, nodes = _probe(vocab)
     try:
         # A row sees what is before it alone, so one text shows every path that begins it.
-        found: dict[tuple[int, ...], States] = {}
+        by_path: dict[tuple[int, ...], States] = {}
         for path in sorted(_paths(nodes), key=len, reverse=True):
-            if tuple(path) not in found:
+            if tuple(path) not in by_path:
                 logits, states = _plain(model, ids + path, vocab)
                 for n in range(len(path) + 1):
-                    found[tuple(path[:n])] = tuple(each[: len(ids) + n] for each in (logits, *states))
-        chain, *chain_states = found[()]
+                    by_path[tuple(path[:n])] = tuple(rows[: len(ids) + n] for rows in (logits, *states))
+        chain, *chain_states = by_path[()]
         tree, *tree_states = (
-            torch.stack([each[-1] for each in every])
-            for every in zip(*(found[tuple(path)] for path in _paths(nodes)), strict=True)
+            torch.stack([rows[-1] for rows in every])
+            for every in zip(*(by_path[tuple(path)] for path in _paths(nodes)), strict=True)
         )
     except Exception as error:
         raise ModelError(
@@ -146,18 +146,18 @@ def furthest(rows: ForwardBatch, before: Sequence[torch.Tensor], behind: Sequenc
         gaps.append(_apart(rows.climb(layer + 1)[0], wanted, wanted.double() - hidden.to(wanted.device).double()))
     rows.waiting[len(gaps)] = None
     # NaN compares with nothing: it is the furthest of all.
-    return max(enumerate(gaps), key=lambda each: (each[1] != each[1], each[1]), default=(0, 0.0))
+    return max(enumerate(gaps), key=lambda gap: (gap[1] != gap[1], gap[1]), default=(0, 0.0))
 
 
-def _apart(found: torch.Tensor, wanted: torch.Tensor, added: torch.Tensor) -> float:
+def _apart(rows: torch.Tensor, wanted: torch.Tensor, added: torch.Tensor) -> float:
     """How far rows `[n, width]` are from those wanted, as a share of what was added to the worst of them.
 
     What one rounding of a number takes is none: single states of real models are a thousand times all others, and are
     rounded by more than a layer adds elsewhere.
     """
-    found = found.to(wanted.device)
+    rows = rows.to(wanted.device)
     rounding = torch.finfo(wanted.dtype).eps * wanted.double().abs()
-    apart = torch.where(found == wanted, 0.0, found.double() - wanted.double()).abs() - rounding
+    apart = torch.where(rows == wanted, 0.0, rows.double() - wanted.double()).abs() - rounding
     return float((apart.clamp(min=0).norm(dim=-1) / added.double().norm(dim=-1).clamp(min=1e-6)).max())
 
 

@@ -275,18 +275,18 @@ class LocalRun:
     def _go_on(self) -> bool:
         """A query is over: let the drafter learn from it, then open the next; False when there is none."""
         query, drafter = self.session.query + 1, self.session.drafter
-        knobs, told = self.session.between()
+        knobs, changes = self.session.between()
         self._learn(drafter, knobs)
         if not self.has_more or self._stop_asked:
             return False
         for name, value in (drafter.spent(knobs) if drafter else {}).items():
-            told.append(Knob(name=name, old=knobs[name], new=value, requested_r=0, applied_r=1, by="specviz"))
+            changes.append(Knob(name=name, old=knobs[name], new=value, requested_r=0, applied_r=1, by="specviz"))
             knobs = knobs.with_(**{name: value})
         models = self.queries.models(query, knobs)
         after = (drafter and drafter.next_query(models, knobs)) or make_drafter(self.method, models, knobs)
         self.session = self._opened(query, after, knobs)
         self.session.prefill()
-        for event in told:
+        for event in changes:
             self.probe.knob(event)
         return True
 
@@ -296,7 +296,7 @@ class LocalRun:
             return
         session = self.session
         self.served.seconds += session.prefill_ns / 1e9
-        told = QueryEnd(
+        query_end = QueryEnd(
             session.query,
             knobs,
             self.served,
@@ -304,7 +304,7 @@ class LocalRun:
             session.prompt[0],
             self._next_length if self.has_more else None,
         )
-        for event in drafter.ended(told):
+        for event in drafter.ended(query_end):
             self.probe.emit(event, session.number)
 
     def _next_length(self, drafter: Drafter) -> float | None:

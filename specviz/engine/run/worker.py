@@ -319,8 +319,8 @@ def main(
     try:
         needs_draft = not no_draft and (target is None or (draft or usual_draft(target)) is not None)
         with lean_start(device):
-            told = partial(_step, writer)
-            pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device, told=told)
+            step = partial(_step, writer)
+            pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device, on_loaded=step)
         pair.runtime.begin()
     except SpecvizError as error:
         _give_up(writer, str(error), error.exit_code)

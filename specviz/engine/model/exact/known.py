@@ -49,7 +49,7 @@ def find(key: str) -> PassWidths | None:
 
 def keep(key: str, widths: PassWidths) -> None:
     """Write an entry down. A folder that cannot be written is no error: the next process finds out for itself."""
-    known = {name: each for name, each in _entries().items() if name != key}
+    known = {name: earlier for name, earlier in _entries().items() if name != key}
     place = _place()
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -82,5 +82,5 @@ def _chip(device: torch.device) -> str:
 def _source() -> str:
     here = Path(__file__).parent
     ours = (*here.glob("*.py"), *(here.parent / "compiled").glob("*.[chp]*"))
-    files = [*sorted(each for each in ours if each.is_file()), *(here.parent / name for name in _SOURCES)]
+    files = [*sorted(file for file in ours if file.is_file()), *(here.parent / name for name in _SOURCES)]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

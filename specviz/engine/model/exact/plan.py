@@ -134,10 +134,10 @@ def order_of(
     for lo in range(int(far.min()), int(where.max()) + 1, widths.piece):
         builder.add(lo, widths.piece, far <= lo, visible)
     if base == kv:
-        return RowOrder(rows, wide, groups, like, tuple(builder.made), base)
+        return RowOrder(rows, wide, groups, like, tuple(builder.pieces), base)
     ways = _ways(visible[:, base:], at[base:kv] - base, padding, wide - base)
     places, slots = (sent(way, like.device).repeat(groups, 1)[None] for way in ways)
-    return RowOrder(rows, wide, groups, like, tuple(builder.made), base, places, slots)
+    return RowOrder(rows, wide, groups, like, tuple(builder.pieces), base, places, slots)
 
 
 @dataclass(slots=True)
@@ -150,14 +150,14 @@ class _Pieces:
     groups: int
     widths: PassWidths
     like: Tensor
-    made: list[KeyPiece] = field(default_factory=list)
+    pieces: list[KeyPiece] = field(default_factory=list)
 
     def add(self, lo: int, size: int, rows: Any, visible: Any = None) -> None:
         """The keys at positions `lo..lo + size`, for some rows `[rows]`."""
         keep = None if rows.all() else sent(rows, self.like.device, self.like.dtype).repeat(self.groups)[None, :, None]
         is_line = self.base > int(self.at.max()) or lo + size <= self.base
         if is_line:
-            self.made.append(KeyPiece(lo, min(lo + size, self.wide), None, keep))
+            self.pieces.append(KeyPiece(lo, min(lo + size, self.wide), None, keep))
             return
         start, columns = (lo if lo <= self.base else self.base // LANES * LANES), None
         slots = np.arange(start, self.wide)
@@ -168,7 +168,7 @@ class _Pieces:
         if not mine.all():
             share = sent(mine, self.like.device, self.like.dtype)[None, None]
             keep = share if keep is None else keep * share
-        self.made.append(KeyPiece(start, self.wide, columns, keep))
+        self.pieces.append(KeyPiece(start, self.wide, columns, keep))
 
     def _seen(self, start: int, visible: Any) -> Any:
         """The slots from `start` on that any row sees, filled up to whole lanes with the last, which none does."""

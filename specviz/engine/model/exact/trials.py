@@ -226,6 +226,6 @@ class Attention:
         padding = self.widths.padding(len(positions))
         order = order_of(seen, positions, own, padding, self.groups, self.widths, self.sums)
         query = torch.nn.functional.pad(self.query[:, :, positions], (0, 0, 0, padding))
-        key, value = (each[:, :, : order.wide] for each in (key, value))
+        key, value = (states[:, :, : order.wide] for states in (key, value))
         plan, scale = order.seeing(seen), key.shape[-1] ** -0.5
         return exact_attention(query, key, value, plan, scale, self.softcap)[0, : len(positions)]

@@ -42,9 +42,9 @@ class PassSizes:
         if widths is None:
             return cls(rows, _doubled(kv + rows + 1, 256), tail)
         rows += widths.padding(rows)
-        each = LONG * widths.piece
-        long = max(0, first - FAR) // each
-        return cls(rows, long * each + _doubled(kv + rows + 1 - long * each, each), tail, long)
+        long_piece = LONG * widths.piece
+        long = max(0, first - FAR) // long_piece
+        return cls(rows, long * long_piece + _doubled(kv + rows + 1 - long * long_piece, long_piece), tail, long)
 
 
 def _doubled(n: int, step: int) -> int:
@@ -97,10 +97,10 @@ class RowInputs:
         self._copy(self.write, np.concatenate([np.arange(start, start + n), np.full(rest, self.trash)]))
         if self.widths is None:
             return
-        each = LONG * self.widths.piece
-        far = np.full(sizes.rows, max(0, positions[0] - FAR) // each * each)
-        far[:n] = (where - FAR).clip(0) // each * each
-        if int(far.min()) < sizes.long * each or int(far.max()) > (sizes.long + 1) * each:
+        long_piece = LONG * self.widths.piece
+        far = np.full(sizes.rows, max(0, positions[0] - FAR) // long_piece * long_piece)
+        far[:n] = (where - FAR).clip(0) // long_piece * long_piece
+        if int(far.min()) < sizes.long * long_piece or int(far.max()) > (sizes.long + 1) * long_piece:
             raise ValueError("rows too far apart")
         self._copy(self.far, far)
         columns, mine = self._tails(self.widths, visible, at, line, int(where.max()))
@@ -167,10 +167,10 @@ class RowInputs:
         slots = torch.where(in_tail, torch.where(seen, at, last), slot)
         rows = self.far[:, None].repeat(groups, 1)[None]  # [1, groups * rows, 1]
         pieces: list[KeyPiece] = []
-        each = LONG * widths.piece
-        pieces += [KeyPiece(lo, lo + each) for lo in range(0, sizes.long * each, each)]
-        edge = sizes.long * each
-        pieces.append(KeyPiece(edge, min(edge + each, sizes.wide), None, (rows > edge).to(self.like.dtype)))
+        long_piece = LONG * widths.piece
+        pieces += [KeyPiece(lo, lo + long_piece) for lo in range(0, sizes.long * long_piece, long_piece)]
+        edge = sizes.long * long_piece
+        pieces.append(KeyPiece(edge, min(edge + long_piece, sizes.wide), None, (rows > edge).to(self.like.dtype)))
         whole = self.base // widths.piece  # pieces that lie in the line as a whole
         whole = torch.where(self.base > at.masked_fill(~in_tail, 0).amax(), sizes.wide, whole)
         for lo in range(edge, sizes.wide, widths.piece):

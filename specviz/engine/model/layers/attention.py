@@ -65,8 +65,8 @@ def packed_attention(
     every row whose weight goes nowhere (GPT-OSS). Raises ModelError for an argument that nobody here knows: left out in
     silence, it would give wrong text.
     """
-    for name, given in kwargs.items():
-        if given is not None and name not in _WITHOUT_EFFECT and (name, given) != ("is_causal", True):
+    for name, argument in kwargs.items():
+        if argument is not None and name not in _WITHOUT_EFFECT and (name, argument) != ("is_causal", True):
             raise ModelError(f"its attention takes '{name}', which is not supported here")
     batch, heads, n, dim = query.shape
     if isinstance(attention_mask, RowPlan):

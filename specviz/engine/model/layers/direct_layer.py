@@ -93,7 +93,7 @@ class DirectLayer:
     @property
     def dense(self) -> "list[Dense]":
         """Its products whose weights are as they came."""
-        return [each for each in (self.qkv, self.out, self.gate_up, self.down) if isinstance(each, Dense)]
+        return [product for product in (self.qkv, self.out, self.gate_up, self.down) if isinstance(product, Dense)]
 
     def __call__(
         self,
@@ -132,7 +132,7 @@ def _joined(linears: list[Any], make: Make, light: Light) -> Multiply:
         weight = huge_pages.joined(weights) if stays else torch.cat(weights)
     biases = [linear.bias for linear in linears]
     bias = None
-    if any(each is not None for each in biases):
+    if any(bias is not None for bias in biases):
         whole = [torch.zeros_like(lin.weight[:, 0]) if lin.bias is None else lin.bias for lin in linears]
         bias = torch.cat(whole).detach()
     product = make(weight.detach(), bias)
