@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 import torch
 
+from specviz.cli.options import chosen_method
 from specviz.errors import SpecvizError
 from specviz.probability.draws import uniform
 from specviz.runlog.fold import Run
@@ -197,10 +198,9 @@ def test_every_screen_has_them_from_one_list() -> None:
 
 
 def test_they_are_not_run_and_take_no_branches() -> None:
-    with pytest.raises(
-        SpecvizError, match=r"typical \(Medusa\) is not lossless and not run here.*specviz whatif TRACE"
-    ):
-        get_verifier("typical")
+    for ask in (get_verifier, lambda name: chosen_method("draft", name)):
+        with pytest.raises(SpecvizError, match=r"typical \(Medusa\) is not lossless and not run here.* whatif TRACE"):
+            ask("typical")
     tree = recorded("tokenwise", shape="tree", d_max=3, w_max=2, k_max=3, draft_mode="argmax")
     with pytest.raises(SpecvizError, match="verifier fly does not take this draft: it judges one chain"):
         decide_run(tree, Change("fly"))
