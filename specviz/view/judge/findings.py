@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz.check.findings import FAULTS
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.frame.judgement import LEAST_ROUNDS, EvidencePlace, RunFinding
@@ -25,6 +26,7 @@ HOPELESS = 0.25  # share of rounds that keep anything, below which a draft is as
 CLIFF = 0.25  # by which a position is kept less often than the one before
 SELDOM = 0.1  # share of rounds that keep the end of the draft
 TOO_SURE = 0.1  # by which the draft's probability is above the target's
+TOO_GOOD = 0.97  # share of the tested tokens kept, above which a drafter is hardly another model than the target
 DEAR_RECORDING = 0.25
 DEAR_ROWS = 1.25  # times: a pass of exact rows over one that need not be
 LARGE = 8  # nodes of a tree from which on it can be too large
@@ -296,6 +298,26 @@ def overconfident_draft(judged: JudgedRun) -> RunFinding | None:
         advice,
         "tree",
         judged.places(judged.tally.confidence.surest_lost),
+    )
+
+
+@detector
+def too_good(judged: JudgedRun) -> RunFinding | None:
+    """Nearly every tested token is kept: the target drafts for itself, or the text is a loop or a copy."""
+    from specviz.metrics import wilson_interval
+
+    n, kept = judged.metrics.n_tested, judged.metrics.n_accepted
+    # A backward scan keeps what it never tests; so may counts of another engine.
+    if judged.metrics.test_acceptance_rate is None or not 0 < kept <= n:
+        return None
+    if wilson_interval(kept, n)[0] <= TOO_GOOD:
+        return None
+    return RunFinding(
+        "too_good",
+        f"{FAULTS[15]}?",
+        f"Of {n:,} tested tokens {kept:,} were kept. A smaller model hardly ever agrees so often: the target may draft "
+        "for itself, or the text may be a loop or a copy. The counts cannot tell which.",
+        "Read the text for repetition; see that target and draft are two models: specviz check TARGET DRAFT.",
     )
 
 

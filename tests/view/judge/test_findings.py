@@ -103,6 +103,22 @@ def test_a_cliff_names_its_position_and_the_nodes_that_fell() -> None:
     assert "position_cliff" not in findings(many(40, [0.8] * 4, [0, 1, 2, 3, 4, 4, 4, 4]))
 
 
+def test_a_draft_that_is_never_wrong_is_doubted() -> None:
+    rounds = many(60, GOOD, [3])
+    finding = findings(rounds)["too_good"]
+    assert finding.headline.startswith("too good to be true")
+    assert f"Of {3 * len(rounds)} tested tokens {3 * len(rounds)} were kept" in finding.words
+    assert "too_good" not in findings(many(20, GOOD, [3])), "60 tokens are too few to say so"
+    assert "too_good" not in findings(many(60, GOOD, [3, 3, 3, 2])), "a good draft is wrong now and then"
+
+
+def test_a_run_that_keeps_more_than_it_tests_is_not_doubted() -> None:
+    rounds = many(60, GOOD, [3])
+    for event in (event for records in rounds for event in records if isinstance(event, ev.RoundEnd)):
+        event.n_tested = 1
+    assert "too_good" not in findings(rounds)
+
+
 def test_a_tail_that_is_hardly_kept_is_told_without_a_cliff() -> None:
     kept = [0, 1, 2, 3, 4, 0, 1, 2, 0, 1]
     found = findings(many(80, [0.8] * 8, kept))
