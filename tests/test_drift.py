@@ -34,15 +34,13 @@ ALLOWED: dict[str, str] = {
     "Options.patience_s": "a terminal paints between two parts of a long run; a page of the browser says that it reads",
     "RunFinding.detector": "for programs: `specviz stats --json`",
     "RunJudgement.confidence": "the overview's table of calibration is made of it",
+    "ScanColumn.h": "the bar of the keep chance, in the browser; the terminal's table of the scan has the number",
     "TreeFrame.column_cells": "the widths of columns of letters",
     "TreeMap.n_folded": "the map of a terminal; the browser has a camera that shows all of a tree",
     "TreeMap.n_nodes": "the map of a terminal",
     "TreeMap.sizes": "the map of a terminal",
-    "Values.left": "the bar of what siblings left of a row, in the browser; the terminal's Why says it in words",
     "Values.point_mass": "the sentence of Why is made of it",
 }
-# Panels that each front-end still draws by itself: what is read of their models is compared when they are blocks.
-DRAWN_TWICE = ("exits", "verification")
 
 
 @cache
@@ -70,8 +68,7 @@ def identifiers(node: ast.AST) -> set[str]:
 @cache
 def records() -> dict[str, ast.ClassDef]:
     """The classes that a frame, its options and the panels are made of, by name."""
-    panels = (path for path in files(("specviz/view/panels/*/*.py",)) if path.parent.name not in DRAWN_TWICE)
-    places = (VIEW / "blocks.py", *files(("specviz/view/frame/*.py",)), *panels)
+    places = (VIEW / "blocks.py", *files(("specviz/view/frame/*.py", "specviz/view/panels/*/*.py")))
     classes = [node for path in places for node in parsed(path).body if isinstance(node, ast.ClassDef)]
     declared = {node.name: node for node in classes if is_record(node)}
     shown = (identifiers(base) for node in classes for base in node.bases if ast.unparse(base).startswith("Panel["))

@@ -14,39 +14,15 @@ from specviz.errors import SpecvizError
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Options, Player
+from specviz.view.blocks import twin
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.grid import MEASURES, TextReplay, exit_grid, replay_of
 from specviz.view.panels.exits.model import LayersModel
-from specviz.view.panels.exits.parts import exit_run
-from specviz.view.panels.exits.what_if import exit_change, exit_text
-from specviz_app.figures.exit_grid import (
-    change_rows,
-    fig_grid,
-    fig_regret,
-    fig_text,
-    grid_rows,
-    regret_rows,
-    text_rows,
-)
-from specviz_app.figures.exits import (
-    cell_rows,
-    fig_cell,
-    fig_heat,
-    fig_kinds,
-    fig_ledger,
-    fig_stairs,
-    heat_rows,
-    kind_rows,
-    ledger_rows,
-    stair_rows,
-)
-from specviz_app.figures.exits_run import (
-    fig_gates,
-    fig_sweeps,
-    fig_times,
-    gate_rows,
-    sweep_rows,
-)
+from specviz.view.panels.exits.parts import run_blocks
+from specviz.view.panels.exits.what_if import ExitChange, exit_change, exit_text
+from specviz_app.figures.blocks import fig_plot, table_rows
+from specviz_app.figures.exit_grid import fig_grid, fig_text, grid_rows, text_rows
+from specviz_app.figures.exits import fig_heat, fig_kinds, fig_stairs, heat_rows, kind_rows
 from specviz_app.screens.exits_replay import SweepJob, arguments
 from specviz_app.server.core import Settings
 from support.exit_trace import SETTING, exit_events
@@ -94,6 +70,14 @@ def numbers(packed: Any) -> list[Any]:
     return list(packed)
 
 
+def changes(change: ExitChange) -> dict[str, dict[str, str]]:
+    """The lines of the table of changes, by their names."""
+    return {
+        row[0].text: dict(zip(change.table.heads, (cell.text for cell in row), strict=True))
+        for row in change.table.rows
+    }
+
+
 # The replay ---------------------------------------------------------------------------------------------------------
 
 
@@ -109,10 +93,9 @@ def test_the_replay_of_the_runs_own_setting_is_the_run(replay: TextReplay) -> No
     )
     change = exit_change(replay, SETTING)
     assert change.agrees is True
-    assert {row.change for row in change.rows if row.label in ("tokens per round", "exits right", "exits wrong")} == {
-        "same"
-    }
-    assert not [row.label for row in change.rows if row.better is not None]
+    rows = changes(change)
+    assert {rows[name]["change"] for name in ("tokens per round", "exits right", "exits wrong")} == {"same"}
+    assert not [label for label, row in rows.items() if "better" in row["change"] or "worse" in row["change"]]
 
 
 def test_heads_of_another_sweep_are_noticed() -> None:
@@ -151,15 +134,14 @@ def test_the_runs_mark_goes_when_another_knob_moved(replay: TextReplay) -> None:
 
 def test_what_would_change_is_told_with_bounds(replay: TextReplay) -> None:
     surer = replace(SETTING, tau=0.95)
-    rows = {row.label: row for row in exit_change(replay, surer).rows}
+    rows = changes(exit_change(replay, surer))
     here = replay.total(surer)
-    assert rows["exits wrong"].here == str(here.exits - here.kept)
+    assert rows["exits wrong"]["here"] == str(here.exits - here.kept)
     never = exit_change(replay, replace(SETTING, tau=1.01))
-    rows = {row.label: row for row in never.rows}
-    assert (rows["tokens per round"].here, rows["layer calls per token"].here) == ("1", "8")
-    assert rows["layer calls per token"].better is False
-    assert rows["layer calls per token"].change == "+.17"
-    assert rows["exits wrong"].better is True
+    rows = changes(never)
+    assert (rows["tokens per round"]["here"], rows["layer calls per token"]["here"]) == ("1", "8")
+    assert rows["layer calls per token"]["change"] == "+.17  ▼ worse"
+    assert rows["exits wrong"]["change"].endswith("▲ better")
 
 
 def test_the_text_shows_the_rounds_of_the_setting(replay: TextReplay) -> None:
@@ -186,12 +168,19 @@ def test_another_methods_text_is_replayed_without_a_setting_of_its_own() -> None
 
 def test_wrong_exits_are_those_the_target_did_not_choose() -> None:
     run = fold(exit_events())
-    found = exit_run(run)
+    times, time_words, wrong_words, wrong = run_blocks(run)
     lost = sum(v.status == "rejected" for record in run.rounds for v in record.verdicts.values())
-    assert len(found.wrong) == lost > 0
-    assert all(w.drafted != w.chosen and w.layer in (3, 5) for w in found.wrong)
-    assert len(found.times) == len(run.rounds)
-    assert found.times_words.endswith("+10 %.")
+    assert len(wrong.rows) == lost > 0
+    drafted, chosen, layer = (wrong.column(head) for head in ("drafted", "target chose", "layer"))
+    assert all(mine != right for mine, right in zip(drafted, chosen, strict=True))
+    assert set(layer) <= {3, 5}
+    assert wrong_words.text.startswith(f"{lost} of ")
+    for place, after in zip(wrong.places, wrong.column("round"), strict=True):
+        assert place is not None
+        assert run.rounds[place.index].r == after
+        assert place.node == -1 or place.node in run.rounds[place.index].nodes
+    assert len(times.xs) == len(run.rounds)
+    assert time_words.text.endswith("+10 %.")
 
 
 # Figures ------------------------------------------------------------------------------------------------------------
@@ -223,35 +212,43 @@ def test_kinds_stairs_and_ledger_are_those_of_the_round() -> None:
     assert len(kind_rows(mine)) == len(mine)
     stairs = spec(fig_stairs(found.stairs))
     assert numbers(stairs["data"][-1]["y"]) == list(found.stairs.steps[-1].depths)
-    assert len(stair_rows(found.stairs)) == len(found.stairs.steps)
-    ledger = spec(fig_ledger(found.ledger))
+    assert len(table_rows(found.stairs.table)) == len(found.stairs.steps)
+    ledger = spec(fig_plot(found.ledger))
+    stops = [c.exit_layer or 8 for c in mine]
     paid = next(t for t in ledger["data"] if t["name"] == "paid")
-    assert [-p for p in numbers(paid["y"])] == [e.paid for e in found.ledger.entries]
-    assert sum(r["net"] for r in ledger_rows(found.ledger)) == found.ledger.net
+    assert numbers(paid["y"]) == stops
+    *climbs, total = table_rows(twin(found.ledger))
+    assert [row["paid"] for row in climbs] == stops
+    assert sum(row["net"] for row in climbs) == total["net"]
 
 
 def test_the_cells_history_names_every_head_that_was_asked() -> None:
     cell = layers().cell
     assert cell is not None
-    figure = spec(fig_cell(cell, 0.75))
-    assert numbers(figure["data"][0]["x"]) == [layer for layer, *_ in cell.trajectory]
-    assert figure["layout"]["shapes"][0]["y0"] == 0.75
-    assert len(cell_rows(cell)) == len(cell.trajectory) == 7
+    asked = [c for c in cell.column.cells if c.conf is not None]
+    figure = spec(fig_plot(cell.heads))
+    assert numbers(figure["data"][0]["x"]) == [c.conf for c in asked]
+    assert [name.split()[0] for name in cell.heads.xs] == [str(c.layer) for c in asked]  # type: ignore[union-attr]
+    assert "τ .75" in cell.heads.help
+    assert len(table_rows(twin(cell.heads))) == len(asked) == 7
 
 
 def test_run_figures_hold_tests_sweeps_and_times() -> None:
     found = layers()
     assert found.gates is not None
-    gates = spec(fig_gates(found.gates))
-    temps = next(t for t in gates["data"] if t["name"] == "temperature")
-    assert numbers(temps["y"]) == pytest.approx([1 + 0.5 * (1 - layer / 8) for layer in range(1, 8)])
-    assert [r["tested"] for r in gate_rows(found.gates)] == [layer in (3, 5) for layer in range(1, 8)]
-    sweeps = spec(fig_sweeps(found.sweeps))
-    assert {t["name"] for t in sweeps["data"]} >= {"τ moved", "α moved", "◆ this run", "★ fewest calls"}
-    assert sum(r["this run"] for r in sweep_rows(found.sweeps)) == 2
-    times = exit_run(fold(exit_events())).times
-    dots = spec(fig_times(times, 3))["data"][1]
-    assert dots["marker"]["symbol"].index("diamond") == 3
+    rows = table_rows(twin(found.gates))
+    assert [row["T"] for row in rows] == pytest.approx([1 + 0.5 * (1 - layer / 8) for layer in range(1, 8)])
+    assert [row["tested"] for row in rows] == [layer in (3, 5) for layer in range(1, 8)]
+    gates = {t["name"]: numbers(t["y"]) for t in spec(fig_plot(found.gates))["data"]}
+    assert gates["asks, one rival"] == pytest.approx([row["asks, one rival"] for row in rows])
+    assert set(gates["τ"]) == {0.75}
+    for chart in found.sweeps:
+        traces = [t["name"] for t in spec(fig_plot(chart))["data"]]
+        assert traces == ["wrong exits", "layer calls saved, at least", "▶ this run", "★ fewest calls"]
+        assert sum("this run" in str(row[""]) for row in table_rows(twin(chart))) >= 1
+    times = replace(run_blocks(fold(exit_events()))[0], cursor=3)
+    dots = spec(fig_plot(times))["data"][0]
+    assert max(range(len(times.xs)), key=lambda k: dots["marker"]["size"][k]) == 3
 
 
 def test_the_map_marks_best_run_and_sliders(replay: TextReplay) -> None:
@@ -263,20 +260,20 @@ def test_the_map_marks_best_run_and_sliders(replay: TextReplay) -> None:
     assert len(figure["data"][1]["customdata"]) == len(grid.xs) * len(grid.ys)
     assert len(grid_rows(grid)) == len(grid.ys)
     assert len(text_rows(exit_text(replay, SETTING, 0, 0))) == 40
-    assert {r["change"] for r in change_rows(exit_change(replay, replace(SETTING, tau=0.9)))} != {"same"}
+    assert {r["change"] for r in changes(exit_change(replay, replace(SETTING, tau=0.9))).values()} != {"same"}
 
 
 def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(replay: TextReplay) -> None:
     change = exit_change(replay, replace(SETTING, tau=0.6))
-    rows = {row.label: row for row in change.rows}
-    early = sum(here for gap, _, here in change.regrets if gap < 0)
-    assert rows["tokens stopped too early"].here == str(early)
-    figure = spec(fig_regret(change))
+    curves = {curve.name: dict(zip(change.regret.xs, curve.ys, strict=True)) for curve in change.regret.curves}
+    early = sum(here or 0 for gap, here in curves["here"].items() if int(gap) < 0)
+    assert changes(change)["tokens stopped too early"]["here"] == str(early)
+    figure = spec(fig_plot(change.regret))
     bars = {t["name"]: dict(zip(numbers(t["x"]), numbers(t["y"]), strict=True)) for t in figure["data"]}
     stops = [gap for text in replay.texts for gap in text.table.regret(replace(SETTING, tau=0.6)) if gap is not None]
     assert sum(bars["here"].values()) == len(stops)
     assert bars["here"][stops[0]] == stops.count(stops[0])
-    assert sum(r["this run"] for r in regret_rows(change)) == sum(
+    assert sum(r["this run"] for r in table_rows(twin(change.regret))) == sum(
         gap is not None for text in replay.texts for gap in text.table.regret(SETTING)
     )
 
@@ -285,13 +282,15 @@ def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(rep
 def test_tokens_are_never_markup(dark: bool) -> None:
     found = layers(texts=HOSTILE)
     assert found.heat is not None
+    assert found.ledger is not None
+    assert found.cell is not None
     hostile = replay_of(fold(exit_events(texts=HOSTILE)))
     figures = (
         fig_heat(found.heat, dark),
         fig_kinds(found.heat.columns, 8, dark),
         fig_stairs(found.stairs, dark),
-        fig_ledger(found.ledger, dark),
-        fig_cell(found.cell, 0.75, dark),
+        fig_plot(found.ledger, dark),
+        fig_plot(found.cell.heads, dark),
         fig_grid(exit_grid(hostile, SETTING, MEASURES[0])),
         fig_text(exit_text(hostile, SETTING, 0, 0), dark),
     )
@@ -301,7 +300,7 @@ def test_tokens_are_never_markup(dark: bool) -> None:
             assert tag not in text
 
 
-@pytest.mark.parametrize("make", [fig_heat, fig_stairs, fig_ledger, fig_cell, fig_gates, fig_sweeps])
+@pytest.mark.parametrize("make", [fig_heat, fig_stairs])
 def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
     assert spec(make(None))["layout"]["annotations"][0]["text"]
 
@@ -309,7 +308,7 @@ def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
 # The page -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("show", "charts"), [("this round", 5), ("the run", 3), ("other settings", 4)])
+@pytest.mark.parametrize(("show", "charts"), [("this round", 5), ("the run", 4), ("other settings", 4)])
 def test_every_part_of_the_page_opens(show: str, charts: int, exit_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=exit_trace), "early-exit", at="r7", show=show)
     assert not at.exception

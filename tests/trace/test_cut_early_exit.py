@@ -9,7 +9,7 @@ import pytest
 from specviz.cli import main
 from specviz.events import Climb, Commit, Event, ExitTable, Gate, RoundEnd, encode
 from specviz.trace import read_events
-from specviz.view.panels.exits.climbs import BANDS, band
+from specviz.view.panels.exits.model import BANDS, band
 from support.damage import SCREENS, frames
 from support.exit_trace import exit_events
 from support.recordings import RECORDINGS

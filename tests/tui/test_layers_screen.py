@@ -166,11 +166,23 @@ async def test_the_ledger_shows_the_sum(exits: Path) -> None:
         assert found is not None
         assert found.ledger is not None
         text = " ".join(shown(app).split())
-        assert found.ledger.calls.split(",")[0] in text
-        total = next(line for line in lines(app) if line.startswith("│   round "))
-        assert [str(found.ledger.paid), str(found.ledger.earned)] == [word for word in total.split() if word.isdigit()][
-            :2
-        ]
+        assert found.calls.split(",")[0] in text
+        total = next(line for line in lines(app) if line.startswith("│ round "))
+        paid, earned = (sum(curve.ys) for curve in found.ledger.curves[:2])  # type: ignore[arg-type]
+        assert [str(paid), str(earned)] == [word for word in total.split() if word.isdigit()][:2]
+
+
+async def test_another_threshold_is_tried_and_let_go(exits: Path) -> None:
+    app = replay_app(exits)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "2", "]", "]")
+        before = heat(app).what_tau
+        assert before is not None
+        await press(pilot, "z", "z")
+        assert heat(app).what_tau == pytest.approx(max(before - 0.1, 0), abs=0.011)
+        assert "(cursor)" not in heat(app).what_text
+        await press(pilot, "escape")
+        assert heat(app).what_tau == before
 
 
 async def test_a_narrow_screen_has_the_cell_as_a_view(exits: Path) -> None:
@@ -237,7 +249,7 @@ async def test_it_works_while_the_run_goes_on() -> None:
         script.play(events[3 : first + 1])
         await pilot.pause(0.3)
         assert {column.index for column in heat(app).columns} == {0}
-        assert "no exit_table in this trace" in (ExitsPanel.of(frame(app)).sweeps.missing or "")  # type: ignore[union-attr]
+        assert "no exit_table in this trace" in ExitsPanel.of(frame(app)).swept  # type: ignore[union-attr]
         script.play(events[first + 1 :])
         await pilot.pause(0.3)
-        assert ExitsPanel.of(frame(app)).sweeps.missing is None  # type: ignore[union-attr]
+        assert ExitsPanel.of(frame(app)).sweeps  # type: ignore[union-attr]

@@ -7,7 +7,9 @@ import pytest
 from specviz import events as ev
 from specviz.cost.exit_replay import annealed, one_rival
 from specviz.runlog.fold import fold
+from specviz.view.blocks import twin
 from specviz.view.panels.exits.build import would
+from specviz.view.panels.exits.sweeps import few
 from specviz.view.words.palette import Phase
 from support.exit_trace import SETTING, exit_events
 from view.exit_rounds import golden, heat_of, layers
@@ -26,7 +28,8 @@ GOLDEN = [
 def test_golden_vectors(exits: list[int], n_layers: int, d_max: int, widths: list[str]) -> None:
     found = layers(golden(exits, n_layers, d_max, len(exits)))
     assert found.stairs is not None
-    assert ["".join(map(str, step.widths)) for step in found.stairs.steps] == widths
+    rows = found.stairs.table.column("rows in its calls")
+    assert [str(row).replace(", ", "") for row in rows] == widths
     cells = [cell for column in heat_of(found).columns for cell in column.cells]
     assert len(cells) == (len(exits) + 1) * n_layers
     assert all(cell.kind is not None for cell in cells), "every row passes every layer once"
@@ -39,7 +42,7 @@ def test_how_cells_came_about_in_the_worked_example() -> None:
     assert kinds == ["oocass", "oooass", "ooaass", "aaaass"]  # own, catch_up, align, sweep
     assert found.stairs is not None
     assert [step.depths for step in found.stairs.steps] == [(2,), (3, 3), (3, 3, 2), (6, 6, 6, 6)]
-    assert found.stairs.steps[1].took_along == (0,)
+    assert found.stairs.table.column("took along")[1] == "0"
 
 
 def test_depth_never_rises_with_position() -> None:
@@ -53,9 +56,11 @@ def test_depth_never_rises_with_position() -> None:
 def test_the_ledger_adds_up(kept: int) -> None:
     found = layers(golden([2, 3, 2], 6, 4, kept)).ledger
     assert found is not None
-    assert [entry.paid for entry in found.entries] == [2, 3, 2, 6]
-    assert sum(entry.net for entry in found.entries) == found.net == kept * 6 - 7
-    assert f"{(3 - kept) * 6} of them for rejected rows" in found.cells or kept == 3
+    paid, _, net = found.curves
+    assert paid.ys == (2, 3, 2, 6)
+    assert sum(net.ys) == twin(found).column("net")[-1] == kept * 6 - 7  # type: ignore[arg-type]
+    assert twin(found).column("paid") == [*paid.ys, sum(paid.ys)]  # type: ignore[arg-type]
+    assert f"{(3 - kept) * 6} of them for rejected rows" in found.words or kept == 3
 
 
 def test_only_what_has_happened_is_shown() -> None:
@@ -131,8 +136,8 @@ def test_what_was_never_asked_is_not_guessed() -> None:
         conf = heat.columns[k].cells[2].conf
         assert heat.would[k] == (3 if conf is not None and conf >= 0.99 else None), "layer 5 was never asked there"
     assert "were not asked" in heat.note
-    assert layers(run, 4).sweeps is not None
-    assert "--write" in (layers(run, 4).sweeps.missing or "")  # type: ignore[union-attr]
+    assert not layers(run, 4).sweeps
+    assert "--write" in layers(run, 4).swept
 
 
 def test_oracles_follow_from_what_the_heads_said() -> None:
@@ -153,12 +158,12 @@ def test_oracles_follow_from_what_the_heads_said() -> None:
 def test_gates_ask_more_of_shallow_layers() -> None:
     gates = layers(fold(exit_events()), 4).gates
     assert gates is not None
-    asked = [gate.one_rival for gate in gates.layers]
-    assert asked == sorted(asked, reverse=True)  # type: ignore[type-var]
-    for gate in gates.layers:
-        assert gate.temp == annealed(0.5, gate.layer, 8)
-        assert gate.one_rival == one_rival(0.75, gate.temp)
-        assert gate.tested == (gate.layer in (3, 5))
+    asked = gates.curves[0].ys
+    assert list(asked) == sorted(asked, reverse=True)  # type: ignore[type-var]
+    temps = [annealed(0.5, layer, 8) for layer in gates.xs]  # type: ignore[arg-type]
+    assert twin(gates).column("T") == temps
+    assert asked == tuple(one_rival(0.75, temp) for temp in temps)
+    assert twin(gates).column("tested") == [layer in (3, 5) for layer in gates.xs]
     flat = layers(fold(exit_events(setting=replace(SETTING, alpha=0.0))), 4).gates
     assert flat is not None
     assert "α 0" in flat.words
@@ -167,16 +172,16 @@ def test_gates_ask_more_of_shallow_layers() -> None:
 def test_the_sweep_at_the_runs_own_setting_is_the_run() -> None:
     run = fold(exit_events())
     swept = layers(run, 2).sweeps
-    assert swept is not None
-    assert swept.missing is None
+    assert len(swept) == 2
     n_tokens = sum(len(record.commit.tokens) for record in run.rounds if record.commit)
     exits = sum(climb.exit_layer is not None for record in run.rounds for climb in record.every(ev.Climb))
-    for line in swept.lines:
-        (own,) = [point for point in line.points if point.own]
-        assert own.tokens_per_round == n_tokens / len(run.rounds)
-        assert own.exit_rate == exits / (exits + len(run.rounds))
-        assert sum(point.best for point in line.points) == 1
-        assert {point.value for point in line.points if point.own or point.best} <= {p.value for p in line.few(5)}
+    for chart in swept:
+        table, ((own, *_), (best, *_)) = twin(chart), chart.signs
+        assert table.column("tokens/round")[own] == n_tokens / len(run.rounds)
+        assert table.column("exits")[own] == exits / (exits + len(run.rounds))
+        assert table.column("calls/token")[best] == min(table.column("calls/token"))  # type: ignore[type-var]
+        assert {table.rows[own], table.rows[best]} <= set(few(table, 5).rows)
+        assert len(few(table, 5).rows) == 5
 
 
 def test_a_text_that_depends_on_the_draft_is_not_replayed() -> None:
@@ -184,4 +189,4 @@ def test_a_text_that_depends_on_the_draft_is_not_replayed() -> None:
     assert isinstance(events[0], ev.Header)
     events[0].keeps_tokens = False
     events[0].sampling["temperature"] = 0.7
-    assert "cannot be replayed" in (layers(fold(events), 2).sweeps.missing or "")  # type: ignore[union-attr]
+    assert "cannot be replayed" in layers(fold(events), 2).swept

@@ -267,7 +267,6 @@ def test_carried_rounds_say_what_they_are() -> None:
 
 def test_a_forward_rule_shows_what_hsd_would_do() -> None:
     found = scan(player(verifier="tokenwise"))
-    assert found.what_if
     assert "what hsd would do" in found.title
     rows = {row.key: row for row in found.rows}
     assert (rows["verdict"].label, rows["token"].label) == ("hsd", "token-wise")

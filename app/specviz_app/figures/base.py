@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from specviz.runlog.run import Mark
 from specviz.text import clip
@@ -77,18 +76,6 @@ def figure(
     return out
 
 
-def stacked(upper: Sequence[Any], lower: Sequence[Any], share: float, gap: float, height: int) -> go.Figure:
-    """Two plots over one x axis; the upper one has that share of the height."""
-    out = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[share, 1 - share], vertical_spacing=gap)
-    for row, traces in enumerate((upper, lower), 1):
-        for trace in traces:
-            out.add_trace(trace, row, 1)
-    out.update_layout(figure([], height).layout)
-    out.update_xaxes(fixedrange=True)
-    out.update_yaxes(fixedrange=True)
-    return out
-
-
 def ticks(labels: Sequence[str], first: float = 0) -> dict[str, Any]:
     """A label for each place of an axis, from `first` on."""
     return {"tickvals": [first + k for k in range(len(labels))], "ticktext": list(labels)}
@@ -97,24 +84,6 @@ def ticks(labels: Sequence[str], first: float = 0) -> dict[str, Any]:
 def hatched(shape: str | Sequence[str]) -> dict[str, Any]:
     """The pattern of a bar, for eyes that tell no colours apart."""
     return {"shape": shape, "fgopacity": 0.4, "fillmode": "overlay"}
-
-
-Group = tuple[str, Sequence[float | None], Mark, str]  # name, values, colour, hatch
-
-
-def bars(xs: Sequence[Any], groups: Iterable[Group], dark: bool, hover: Sequence[str] | None = None) -> list[go.Bar]:
-    """Groups of bars over the same places, told apart by colour and hatch. `hover`: a text for each place."""
-    told = {} if hover is None else {"hovertext": list(hover), "hoverinfo": "text"}
-    return [
-        go.Bar(
-            x=list(xs),
-            y=list(values),
-            name=name,
-            **told,
-            marker={"color": colour(mark, dark), "pattern": hatched(hatch)},
-        )
-        for name, values, mark, hatch in groups
-    ]
 
 
 def stroke(

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
 from specviz.view.panels.exits.grid import ExitGrid
-from specviz.view.panels.exits.what_if import ChangeRow, ExitChange, ExitText, TextCell
+from specviz.view.panels.exits.what_if import ExitText, TextCell
 from specviz.view.words.numbers import fine, number, percent
 from specviz.view.words.palette import colour, glyph
 from specviz_app.figures import base
@@ -74,39 +74,6 @@ def grid_rows(grid: ExitGrid) -> list[dict[str, Any]]:
         {grid.y: number(y), **dict(zip(columns, (shown(v) for v in row), strict=True))}
         for y, row in zip(grid.ys, grid.values, strict=True)
     ]
-
-
-def change_rows(change: ExitChange) -> list[dict[str, str]]:
-    """The run beside the setting, a line a number."""
-    return [
-        {"": r.label, "this run": r.ran, "here": r.here, "change": _sign(r), "what it is": r.help} for r in change.rows
-    ]
-
-
-def _sign(row: ChangeRow) -> str:
-    mark = {True: "▲ better", False: "▼ worse", None: ""}[row.better]
-    return f"{row.change}  {mark}".strip()
-
-
-def fig_regret(change: ExitChange, dark: bool = False) -> go.Figure:
-    """Tokens by regret: how many layers behind the first right head it would stop; below 0 too early, so wrong."""
-    if not any(here or ran for _, ran, here in change.regrets):
-        return base.empty("nothing would stop early, here or in the run")
-    xs = [gap for gap, _, _ in change.regrets]
-    looks: tuple[base.Group, ...] = (
-        ("this run", [ran for _, ran, _ in change.regrets], "untested", ""),
-        ("here", [here for _, _, here in change.regrets], "accepted", "/"),
-    )
-    drawn = base.bars(xs, [look for look in looks if any(v is not None for v in look[1])], dark)
-    for bar in drawn:
-        bar.hovertemplate = f"{bar.name}: %{{y}} tokens, %{{x}} layers<extra></extra>"
-    edge = base.stroke(-0.5, 0, -0.5, 1, colour("rejected", dark), 1.5, yref="paper", line={"dash": "dash"})
-    x = {"title": "stop layer less first right layer (left of the line: too early)", "dtick": 1}
-    return base.figure(drawn, 230, x, {"title": "tokens"}, barmode="group", shapes=[edge] if xs[0] < 0 else [])
-
-
-def regret_rows(change: ExitChange) -> list[dict[str, Any]]:
-    return [{"layers too late": gap, "this run": ran, "here": here} for gap, ran, here in change.regrets]
 
 
 # The text under a setting -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Figures about one round's climbs: layers x tokens, kinds of cells, the staircase, the ledger, one cell's history."""
+"""Figures about one round's climbs: layers x tokens, kinds of cells, the staircase."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from specviz.runlog.run import Mark
-from specviz.view.panels.exits.model import CellInfo, Column, HeatMap, Ledger, PendingStairs, StairStep
+from specviz.view.panels.exits.model import Column, HeatMap, PendingStairs, StairStep
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import KINDS, CellKind, colour, glyph
 from specviz_app.figures import base
@@ -69,7 +69,7 @@ def _heat_hover(column: Column, layer: int) -> str:
     if cell.conf is not None:
         said = f"says {safe(cell.top1)}" if cell.top1 is not None else "sure"
         right = {True: ": right", False: ": wrong", None: ""}[cell.agrees]
-        lines += [f"{said}{right}, {fine(cell.conf)} at its temperature, raw {fine(cell.raw)}"]
+        lines += [f"{said}{right}, {fine(cell.conf)} at its temperature"]
         lines += [
             {"test": "a test of the run", "observed": "only watched", "replayed": "asked in a sweep"}[cell.source]
             if cell.source
@@ -148,6 +148,7 @@ def heat_rows(heat: HeatMap | None) -> list[dict[str, Any]]:
             "would exit": would or None,
             "wrong": c.wrong,
             "first right": c.first_right,
+            "for good from": c.settled,
             "regret": c.regret,
             "status": c.status,
             **{f"L{cell.layer}": cell.conf for cell in c.cells},
@@ -232,104 +233,3 @@ def fig_stairs(stairs: PendingStairs | None, dark: bool = False) -> go.Figure:
         )
     y = {"title": "layers passed", "range": [0, stairs.n_layers + 0.7]}
     return base.figure(traces, 130 + 12 * stairs.n_layers, _tokens(stairs.steps), base.BARE | y)
-
-
-def stair_rows(stairs: PendingStairs | None) -> list[dict[str, Any]]:
-    """The table twin: a line a climb."""
-    return [
-        {
-            "climb of row": s.row,
-            "token": s.shown,
-            "": s.text,
-            "took along": ", ".join(map(str, s.took_along)),
-            "rows in its calls": ", ".join(map(str, s.widths)),
-            "layers passed, by row": ", ".join(map(str, s.depths)),
-        }
-        for s in (stairs.steps if stairs is not None else ())
-    ]
-
-
-# The ledger, and one cell -------------------------------------------------------------------------------------------
-
-
-def fig_ledger(ledger: Ledger | None, dark: bool = False) -> go.Figure:
-    """Layer calls: paid below the line, earned above it, the difference as a diamond."""
-    if ledger is None or ledger.missing is not None:
-        return base.empty(ledger.missing if ledger is not None and ledger.missing else "no row has climbed yet")
-    entries = ledger.entries
-    xs = list(range(len(entries)))
-    about = [
-        f"{safe(e.shown)}: {sentence(e.what)}<br>paid {e.paid}, earned {e.earned}, net {e.net_text}" for e in entries
-    ]
-    groups: list[base.Group] = [
-        ("earned", [e.earned for e in entries], "accepted", ""),
-        ("paid", [-e.paid for e in entries], "rejected", "/"),
-    ]
-    net = base.scatter(
-        "markers",
-        "net",
-        xs,
-        [e.net for e in entries],
-        about,
-        marker={"symbol": "diamond", "size": 12, "color": colour("root", dark), "line": base.EDGE},
-    )
-    words = base.scatter(
-        "text",
-        "net",
-        xs,
-        [max(e.earned, 0) for e in entries],
-        text=[e.net_text for e in entries],
-        textposition="top center",
-        showlegend=False,
-        cliponaxis=False,
-    )
-    names = base.ticks([f"{e.glyph} {short(e.shown, _TICK)}" for e in entries])
-    x = {**base.BARE, **names, "range": [-0.6, max(len(xs) - 1, 5) + 0.6]}
-    traces = [*base.bars(xs, groups, dark, about), net, words]
-    return base.figure(traces, 280, x, {"title": "layer calls"}, barmode="relative", bargap=0.45)
-
-
-def ledger_rows(ledger: Ledger | None) -> list[dict[str, Any]]:
-    return [
-        {"row": e.row, "token": e.shown, "": e.what, "paid": e.paid, "earned": e.earned, "net": e.net}
-        for e in (ledger.entries if ledger is not None else ())
-    ]
-
-
-def fig_cell(cell: CellInfo | None, tau: float | None = None, dark: bool = False) -> go.Figure:
-    """What every head said of one row on its way up: how sure, of which token, and whether that was right."""
-    if cell is None or not cell.trajectory:
-        return base.empty("no head was asked about this row")
-    layers = [layer for layer, *_ in cell.trajectory]
-    marks: list[Mark] = [
-        "untested" if agrees is None else "accepted" if agrees else "rejected" for *_, agrees in cell.trajectory
-    ]
-    symbols = {"accepted": "circle", "rejected": "x", "untested": "circle-open"}
-    line = base.scatter(
-        "lines+markers+text",
-        "sure",
-        layers,
-        [conf for _, conf, _, _ in cell.trajectory],
-        [f"layer {layer} says {safe(said)}, {fine(conf)}" for layer, conf, said, _ in cell.trajectory],
-        line={"color": base.GREY, "width": 1.5},
-        text=_changes([said for _, _, said, _ in cell.trajectory]),
-        textposition="top center",
-        cliponaxis=False,
-        marker={"size": 11, "symbol": [symbols[m] for m in marks], "color": [colour(m, dark) for m in marks]},
-    )
-    shapes = [] if tau is None or not 0 < tau < 1 else [base.level(tau, colour("exit", dark))]
-    x = {"title": "layer (○ not judged, ● right, ✗ wrong; dashed τ)", "dtick": 1, "range": [0.5, layers[-1] + 0.7]}
-    y = {"range": [0, 1.12], "tickvals": [0, 0.5, 1]}
-    return base.figure([line], 260, {**x, "showgrid": False}, y, shapes=shapes, showlegend=False)
-
-
-def _changes(said: Sequence[str]) -> list[str]:
-    """A label where a head says something else than the one below it."""
-    return [short(token, 7) if k == 0 or token != said[k - 1] else "" for k, token in enumerate(said)]
-
-
-def cell_rows(cell: CellInfo | None) -> list[dict[str, Any]]:
-    return [
-        {"layer": layer, "says": said, "sure": conf, "right": agrees}
-        for layer, conf, said, agrees in (cell.trajectory if cell is not None else ())
-    ]

@@ -1,20 +1,23 @@
 """Early exit: who climbed how far in a round and what the heads said; the run as a whole."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from specviz.view import Frame
+from specviz.view.blocks import Destination, Words
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap, LayersModel
-from specviz.view.panels.exits.parts import ExitRun, exit_run
+from specviz.view.panels.exits.parts import run_blocks
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import ConfStep
 from specviz_app.figures import exits as of_round
-from specviz_app.figures import exits_run as of_run
 from specviz_app.figures import lanes as of_lanes
+from specviz_app.figures.blocks import table_rows
 from specviz_app.screens import exits_replay
-from specviz_app.ui import around, closed, parts, state
+from specviz_app.ui import around, blocks, closed, parts, state
 from specviz_app.ui.pages import Below, lacks
 from specviz_app.ui.viewer import Viewer
 
@@ -58,7 +61,7 @@ def _round(held: Viewer, found: LayersModel, dark: bool) -> None:
     with left:
         _cell(found.cell, dark)
     with right:
-        parts.plot(of_round.fig_cell(found.cell, heat.tau, dark), "layers-cell", alt, of_round.cell_rows(found.cell))
+        blocks.show(() if found.cell is None else (found.cell.heads, Words(found.cell.heads.words)), dark)
     _parts(held, found, heat, dark)
 
 
@@ -80,7 +83,7 @@ def _what_tau(held: Viewer, heat: HeatMap) -> None:
         if own:
             held.options = ExitsPanel.choose(held.options, what_tau=None)
         else:
-            value = st.slider("would exit if τ were", 0.0, 1.0, heat.tau or 0.75, 0.01, key="what-tau", width=220)
+            value = st.slider("would exit if τ were", 0.0, 1.0, heat.what_tau or 0.75, 0.01, key="what-tau", width=220)
             held.options = ExitsPanel.choose(held.options, what_tau=value)
 
 
@@ -115,7 +118,7 @@ def _cell(cell: CellInfo | None, dark: bool) -> None:
     if cell is None:
         st.caption("Choose a cell.")
         return
-    parts.facts(cell.title, cell.words, cell.rows, cell.mark, dark)
+    parts.facts(cell.title, cell.words, cell.facts.rows, cell.mark, dark)
 
 
 def _parts(held: Viewer, found: LayersModel, heat: HeatMap, dark: bool) -> None:
@@ -133,29 +136,14 @@ def _parts(held: Viewer, found: LayersModel, heat: HeatMap, dark: bool) -> None:
         parts.plot(of_round.fig_kinds(mine, heat.n_layers, dark), "layers-kinds", alt, of_round.kind_rows(mine))
     with right:
         st.subheader("Staircase", help="layers that every row has passed, after each climb of the round")
-        words = found.stairs.words if found.stairs is not None else "No climb yet."
-        parts.plot(of_round.fig_stairs(found.stairs, dark), "layers-stairs", words, of_round.stair_rows(found.stairs))
+        stairs = found.stairs
+        words = stairs.words if stairs is not None else "No climb yet."
+        rows = table_rows(stairs.table) if stairs is not None else None
+        parts.plot(of_round.fig_stairs(stairs, dark), "layers-stairs", words, rows)
         parts.say(words)
-    _ledger(found, dark)
-
-
-def _ledger(found: LayersModel, dark: bool) -> None:
-    st.subheader(
-        "Ledger",
-        help="A climb pays its exit layer in calls; a kept draft earns the calls of a token. "
-        "Calls are time on one sequence. Cells are arithmetic, and are never saved.",
-    )
-    ledger = found.ledger
-    words = ledger.words if ledger is not None else ""
-    parts.plot(
-        of_round.fig_ledger(ledger, dark),
-        "layers-ledger",
-        words or "Nothing is paid yet.",
-        of_round.ledger_rows(ledger),
-    )
-    if ledger is not None and ledger.missing is None:
-        timing = f" {found.timing.text}." if found.timing is not None else ""
-        parts.say(f"{ledger.words} {ledger.calls}; {ledger.cells}.{timing}")
+    if found.ledger is not None:
+        timing = [Words(f"{found.timing}.")] if found.timing else []
+        blocks.show((found.ledger, Words(found.ledger.words), *timing), dark)
 
 
 def _run(held: Viewer, found: LayersModel, dark: bool) -> None:
@@ -163,73 +151,23 @@ def _run(held: Viewer, found: LayersModel, dark: bool) -> None:
     if found.heat is None:
         closed.say(found.missing or "No row climbed in this run.", ExitsPanel)
         return
-    parts.metrics(((metric.label, metric.text, metric.help) for metric in found.numbers), "exits")
-    parts.say(f"{found.oracle}.")
-    lists = state.once("exit-run", held, lambda: exit_run(held.player.run))
-    left, right = st.columns(2, gap="large")
-    with left:
-        _gates(found, dark)
-        _times(held, lists, dark)
-    with right:
-        _sweeps(found, dark)
-        _wrong(held, lists)
-
-
-def _gates(found: LayersModel, dark: bool) -> None:
-    st.subheader(
-        "What a test asks",
-        help="Annealing softens the logits of shallow layers, so that the same τ asks "
-        "for a higher raw confidence there.",
-    )
-    words = found.gates.words if found.gates is not None else "No tests."
-    parts.plot(of_run.fig_gates(found.gates, dark), "layers-gates", words, of_run.gate_rows(found.gates))
-    parts.say(words)
-
-
-def _sweeps(found: LayersModel, dark: bool) -> None:
-    st.subheader("Wrong exits against layers saved", help="the recorded text, one knob moved; no model runs")
-    sweeps = found.sweeps
-    said = (sweeps.missing or sweeps.words) if sweeps is not None else ""
-    parts.plot(of_run.fig_sweeps(sweeps, dark), "layers-sweeps", said or "Nothing to sweep.", of_run.sweep_rows(sweeps))
-    lines = [f"{line.symbol}: {line.words}" for line in sweeps.lines] if sweeps is not None else []
-    parts.say("; ".join(lines) or said or "")
-
-
-def _wrong(held: Viewer, lists: ExitRun) -> None:
-    st.subheader("Wrong exits", help="a click on a line goes there")
-    parts.say(lists.wrong_words)
-    if not lists.wrong:
-        return
-    rows = [
-        {
-            "round": w.round,
-            "after": w.after,
-            "drafted": w.drafted,
-            "target chose": w.chosen,
-            "layer": w.layer,
-            "sure": w.conf,
-            "calls lost": w.cost,
-        }
-        for w in lists.wrong
-    ]
-    place = around.lines(rows, "layers-wrong", 280)
-    if place is not None:
-        found = lists.wrong[place]
-        held.seek(found.index)
-        _look(held, found.index, found.row, found.node, found.layer)
-        st.rerun()
-
-
-def _times(held: Viewer, lists: ExitRun, dark: bool) -> None:
-    st.subheader(
-        "Predicted and measured",
-        help="round time from the measured cost of a layer by width and of a head; "
-        "verdict and commit are left out of both",
-    )
     index = held.player.cursor.index
-    words = lists.times_words or "No round was predicted."
-    parts.plot(of_run.fig_times(lists.times, index, dark), "layers-times", words, of_run.time_rows(lists.times))
-    parts.say(words)
+    times, clock, stops, wrong = state.once("exit-run", held, lambda: run_blocks(held.player.run))
+    here = next((k for k, place in enumerate(times.places) if place is not None and place.index == index), None)
+    said = [block for block in (found.numbers, Words(f"{found.oracle}."), found.gates) if block is not None]
+    blocks.show(
+        (*said, *found.sweeps, Words(found.swept), replace(times, cursor=here), clock, stops, wrong),
+        dark,
+        go=partial(_go, held),
+    )
+
+
+def _go(held: Viewer, place: Destination) -> None:
+    """To a row that stopped wrongly, or to a round."""
+    held.seek(place.index)
+    held.choose(place.node)
+    held.options = ExitsPanel.choose(held.options, layer=None, column=None)
+    st.rerun()
 
 
 def _looked(frame: Frame) -> bool:

@@ -19,12 +19,13 @@ from specviz.cost.exit_replay import ExitKnobs
 from specviz.errors import SpecvizError
 from specviz.events import Event, Header
 from specviz.trace import Recorder
+from specviz.view.blocks import Words
 from specviz.view.panels.exits.grid import KNOBS, MEASURES, NOT_SWEPT, ExitGrid, TextReplay, exit_grid, replay_of
 from specviz.view.panels.exits.sweeps import replayed_as
 from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures import exit_grid as of_grid
 from specviz_app.server.server import Server, current
-from specviz_app.ui import around, guard, parts, state
+from specviz_app.ui import around, blocks, guard, parts, state
 from specviz_app.ui.library import LIVE, choices, scratch
 from specviz_app.ui.viewer import Viewer
 
@@ -144,15 +145,8 @@ def _layers(replay: TextReplay) -> tuple[int, ...]:
 def _changes(replay: TextReplay, setting: ExitKnobs, dark: bool) -> None:
     change = exit_change(replay, setting)
     parts.lead(change.words, change.setting)
-    wide = {"here": st.column_config.Column(width=110), "change": st.column_config.Column(width=170)}
-    st.dataframe(of_grid.change_rows(change), hide_index=True, key="try-changes", alt=change.words, column_config=wide)
     mark = {True: "✓ ", False: "⚠ ", None: ""}[change.agrees]
-    parts.say(f"{mark}{change.check}")
-    st.markdown("**Regret** · against an oracle that stops at the first layer whose head is right")
-    alt = ", ".join(f"{here} tokens {gap} layers late" for gap, _, here in change.regrets if here)
-    parts.plot(
-        of_grid.fig_regret(change, dark), "try-regret", f"Regret: {alt or 'no stops'}.", of_grid.regret_rows(change)
-    )
+    blocks.show((change.table, Words(f"{mark}{change.check}"), change.regret), dark)
 
 
 def _maps(replay: TextReplay, setting: ExitKnobs, dark: bool) -> None:

@@ -44,6 +44,16 @@ EXIT_KEYS: tuple[Key, ...] = (
     Key("layers.down", "down,j", "move('down')", "↓ j", "to the layer below", "Layers"),
     Key("layers.view", "v", "view(1)", "v", "next view: map, staircase, ledger, curves, cell", "Layers", "view"),
     Key("layers.view_before", "V", "view(-1)", "V", "view before", "Layers"),
+    Key(
+        "layers.tau_up",
+        "t",
+        "tau(.05)",
+        "t",
+        "would rows stop at a larger τ; escape: τ under the cursor",
+        "Layers",
+        "τ",
+    ),
+    Key("layers.tau_down", "z", "tau(-.05)", "z", "at a smaller τ", "Layers"),
     Key("layers.node", "enter", "node", "enter", "to this row's token in the draft tree", "Layers", "tree"),
     *page_keys("layers", "Layers"),
 )
@@ -132,6 +142,12 @@ class LayersPane(PanelPane[ExitOptions, LayersModel]):
         if self.frame is not None:
             self._title(self.frame)
 
+    def action_tau(self, by: float) -> None:
+        """Where rows would stop at another threshold."""
+        heat = self._heat
+        if heat is not None and heat.what_tau is not None:
+            self.choose(hold=True, what_tau=round(min(max(heat.what_tau + by, 0.0), 1.0), 2))
+
     def action_node(self) -> None:
         """The tree, at the token of the row under the cursor; in its own round."""
         heat, frame = self._heat, self.frame
@@ -176,7 +192,7 @@ class LayerView(FrameWidget):
         if self.view == "ledger":
             return views.ledger(found, painter, width)
         if self.view == "curves":
-            return views.curves(found.gates, found.sweeps, found.oracle, painter, width)
+            return views.curves(found, painter, width)
         if self.view == "cell":
             return views.cell(found.cell, painter, width)
         return self._map(found, found.heat, frame.cursor.index, width)

@@ -104,7 +104,13 @@ def _style(row: ScanRow, column: ScanColumn, painter: Painter) -> Style:
         return painter.mark(column.mark) + (CURSOR if column.cursor else PLAIN)
     if row.key == "verdict":
         judged = painter.tint(
-            "testing" if not column.decided else "accepted" if (column.stop or column.implied) else "rejected"
+            "testing"
+            if not column.decided
+            else "bonus"  # kept, though its own test would have failed
+            if column.alone_failed
+            else "accepted"
+            if column.stop or column.implied
+            else "rejected"
         )
         return judged + STRONG + (CURSOR if column.fresh else PLAIN)
     if row.key == "t":

@@ -2,19 +2,20 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
+from specviz.view.blocks import Facts, Plot
+from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
 from specviz.view.panels import Last, Panel, Scene
 from specviz.view.panels.exits.climbs import Climbs, HeadWords
-from specviz.view.panels.exits.model import Column, ExitOptions, GateCurve, HeatMap, LayersModel
-from specviz.view.panels.exits.parts import GateTally, gate_curve, ledger, spent, stairs, timing
+from specviz.view.panels.exits.model import Column, ExitOptions, HeatMap, LayersModel
+from specviz.view.panels.exits.parts import GateTally, gate_plot, ledger, spent, stairs, timing
 from specviz.view.panels.exits.sweeps import Sweeps, sweeps
 from specviz.view.panels.exits.text import cell_info, over_run
 from specviz.view.words.numbers import prob
@@ -87,20 +88,25 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
         if not columns and not before:
             return LayersModel(self._missing(family.record))
         self._gates.add(self.run.rounds)
+        paid, calls = ledger(here, columns, judged)
+        plots, swept = self._swept(family.record)
+        metrics = (
+            metric(name, label, None if scene.metrics is None else scene.metrics[name], help_)
+            for name, label, help_ in _NUMBERS
+        )
         heat = self._heat(here, (*before, *columns), scene.selected, options)
         return LayersModel(
             missing=None,
             heat=heat,
             stairs=stairs(here, columns),
-            ledger=ledger(here, columns, judged),
-            gates=self._gate_curve(here),
-            timing=timing(family.record) if judged else None,
+            ledger=paid,
+            calls=calls,
+            gates=self._gates_of(here),
+            timing=timing(family.record) if judged else "",
             cell=self._cell(heat, ascii),
-            numbers=tuple(
-                metric(name, label, None if scene.metrics is None else scene.metrics[name], help_)
-                for name, label, help_ in _NUMBERS
-            ),
-            sweeps=self._swept(family.record),
+            numbers=Facts("exits", tuple(WhyRow(one.label, one.text, None, one.help) for one in metrics)),
+            sweeps=plots,
+            swept=swept,
             oracle=over_run(heat.columns, here.n_layers)
             or "which layer was right first is not known: neither an exit_table nor watched rows in this trace",
         )
@@ -208,18 +214,15 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
             "afterwards"
         )
 
-    def _gate_curve(self, here: Climbs) -> GateCurve | None:
-        found = gate_curve(here.setting, self._gates)
-        if found is None or self.run.method_traits.exits != "fixed":
-            return found
-        layers = ", ".join(map(str, here.setting.layers if here.setting else ()))
-        return replace(
-            found,
-            words=(
-                f"No test decides where a row stops: layer {layers} always does. τ {prob(found.tau)} decides whether "
+    def _gates_of(self, here: Climbs) -> Plot | None:
+        words = ""
+        if self.run.method_traits.exits == "fixed" and (setting := here.setting) is not None:
+            layers = ", ".join(map(str, setting.layers))
+            words = (
+                f"No test decides where a row stops: layer {layers} always does. τ {prob(setting.tau)} decides whether "
                 "to draft on: a draft less sure is the round's last."
-            ),
-        )
+            )
+        return gate_plot(here.setting, self._gates, words)
 
     def _cell(self, heat: HeatMap, ascii: bool) -> Any:
         if heat.column is None:

@@ -12,7 +12,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.steps import node_text
-from specviz.view.panels.exits.model import BANDS, Column, ExitCell
+from specviz.view.panels.exits.model import Column, ExitCell
 from specviz.view.words.palette import ROOT, CellKind, glyph
 
 Computed = tuple[CellKind, int, int]  # how, in whose climb, with how many rows in the call
@@ -158,12 +158,20 @@ class Climbs:
         return replace(
             bare,
             conf=conf,
-            raw=table.conf[0],
-            band=band(conf),
             source="replayed",
             top1=self.run.word(table.top1),
             agrees=table.top1 == chosen,
         )
+
+    def raw(self, row: int, layer: int) -> tuple[float | None, float | None]:
+        """What a head says at temperature 1, and what its test asks of that."""
+        climb, gate = self.climbs[row], self.gates.get((row, layer))
+        if gate is not None:
+            return gate.raw_conf, gate.raw_thr
+        if climb.exit_layer == layer:
+            return climb.raw_conf, None
+        table = self.oracle.says(climb.pos, layer) if self.oracle else None
+        return None if table is None else table.conf[0], None
 
     def _drafted(self, bare: ExitCell, climb: Climb, chosen: int | None) -> ExitCell:
         """A layer that always drafts: what stood behind it had a confidence, but no say in the stop (kangaroo)."""
@@ -171,8 +179,6 @@ class Climbs:
         return replace(
             bare,
             conf=conf,
-            raw=conf,
-            band=None if conf is None else band(conf),
             source="test",
             took=True,
             top1=None if token is None else self.run.word(token),
@@ -184,19 +190,11 @@ def _of_gate(run: Run, bare: ExitCell, gate: Gate, took: bool, chosen: int | Non
     return replace(
         bare,
         conf=gate.conf,
-        raw=gate.raw_conf,
-        raw_thr=gate.raw_thr,
-        band=band(gate.conf),
         took=took,
         source="observed" if gate.observed_only else "test",
         top1=run.word(gate.top1),
         agrees=None if chosen is None else gate.top1 == chosen,
     )
-
-
-def band(conf: float) -> int:
-    """The band of a confidence, as an index into `BANDS`."""
-    return max((k for k, (least, _) in enumerate(BANDS) if conf >= least), default=0)
 
 
 class HeadWords:

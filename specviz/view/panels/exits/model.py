@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from specviz.runlog.run import Mark
+from specviz.view.blocks import Facts, Plot, TableBlock
 from specviz.view.frame.frame import PanelOptions
-from specviz.view.frame.parts import Metric, WhyRow
-from specviz.view.panels.exits.sweeps import Sweeps
 from specviz.view.words.palette import CellKind as Kind
 
 Source = Literal["test", "observed", "replayed"]  # asked and decided; only watched; from a pass over the finished text
 BANDS: tuple[tuple[float, str], ...] = ((0.0, "<.5"), (0.5, ".5–.8"), (0.8, ".8–.95"), (0.95, "≥.95"))  # from, words
+
+
+def band(conf: float) -> int:
+    """The band of a confidence, as an index into `BANDS`."""
+    return max((k for k, (least, _) in enumerate(BANDS) if conf >= least), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,8 @@ class ExitOptions(PanelOptions):
         return replace(self, column=None)
 
     def let_go(self) -> "ExitOptions":
-        """The selected node's row, where it stopped."""
-        return replace(self, column=None, layer=None)
+        """The selected node's row, where it stopped; the threshold under the cursor."""
+        return replace(self, column=None, layer=None, what_tau=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,15 @@ class ExitCell:
     climb: int | None  # row whose climb computed it
     width: int | None  # rows in that call
     conf: float | None = None
-    raw: float | None = None
-    raw_thr: float | None = None
-    band: int | None = None  # index into BANDS
     source: Source | None = None
     took: bool = False  # the row stopped here; a drafted end token is not fed, so its row has stopped nowhere
     top1: str | None = None  # what the head says comes next
     agrees: bool | None = None  # whether the target chose that
+
+    @property
+    def band(self) -> int | None:
+        """An index into BANDS."""
+        return None if self.conf is None else band(self.conf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,108 +107,48 @@ class StairStep:
     shown: str
     text: str  # "stops at 7", "to the top"
     depths: tuple[int, ...]  # by row
-    widths: tuple[int, ...]  # rows in each of its calls, layer `first` up
-    first: int
-    took_along: tuple[int, ...]  # rows that rode along somewhere
 
 
 @dataclass(frozen=True, slots=True)
 class PendingStairs:
-    """Pending depth over the climbs of the round."""
+    """Pending depth over the climbs of the round; `table`: a line a climb, with the rows in each of its calls."""
 
     steps: tuple[StairStep, ...]
     n_layers: int
     words: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClimbEntry:
-    """What one climb paid and earned, in layer calls."""
-
-    row: int
-    shown: str
-    mark: Mark
-    glyph: str
-    what: str  # "drafts ▁rug at layer 7", "verifies"
-    paid: int
-    earned: int
-    net: int
-    net_text: str  # "+5", "−7", "0"
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """The round in both currencies. `missing`: the verdict is not in yet."""
-
-    entries: tuple[ClimbEntry, ...]
-    paid: int
-    earned: int
-    net: int
-    calls: str  # "26 layer calls for 3 tokens, plainly 36: 10 saved"
-    cells: str  # "36 cells, plainly 36: none saved, 0 wasted on rejected rows"
-    words: str
-    missing: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GateLayer:
-    """What the test of a layer asks. `one_rival`: raw confidence it asks against a single other token."""
-
-    layer: int
-    temp: float
-    one_rival: float | None
-    raw_thr: float | None  # median of what it asked of the rows of this run, whose other tokens share mass
-    n_tests: int
-    n_stops: int
-    n_wrong: int
-    tested: bool  # in this round
-
-
-@dataclass(frozen=True, slots=True)
-class GateCurve:
-    """Temperature and effective threshold over the layers."""
-
-    layers: tuple[GateLayer, ...]
-    tau: float | None
-    alpha: float | None
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class RoundTimes:
-    """Predicted and measured time of the round, without verdict and commit."""
-
-    predicted_ns: int | None
-    measured_ns: int | None
-    text: str
+    table: TableBlock
 
 
 @dataclass(frozen=True, slots=True)
 class CellInfo:
-    """The cell under the cursor, in numbers and in words. `trajectory`: (layer, confidence, what it says, agrees)."""
+    """The cell under the cursor, in numbers and in words. `heads`: what every head says on the row's way up."""
 
     title: str
     mark: Mark
     column: Column
     layer: int
-    rows: tuple[WhyRow, ...]
-    trajectory: tuple[tuple[int, float, str, bool | None], ...]
-    trace: tuple[WhyRow, ...]  # the same as one spark line per token
+    facts: Facts
+    heads: Plot
     words: str
-    node: int
 
 
 @dataclass(frozen=True, slots=True)
 class LayersModel:
-    """Everything about early exits at one moment. `missing`: why there is nothing in this round."""
+    """Everything about early exits at one moment. `missing`: why there is nothing in this round.
+
+    `ledger`: layer calls that every climb paid and earned, `calls` what they come to; `gates`: what the tests ask of
+    every layer; `sweeps`: a chart a knob, what other thresholds would have done, with `swept` on what they rest.
+    """
 
     missing: str | None
     heat: HeatMap | None = None
     stairs: PendingStairs | None = None
-    ledger: Ledger | None = None
-    gates: GateCurve | None = None
-    timing: RoundTimes | None = None
+    ledger: Plot | None = None
+    calls: str = ""  # "26 layer calls for 3 tokens, plainly 36: 10 saved"
+    gates: Plot | None = None
+    timing: str = ""
     cell: CellInfo | None = None
-    numbers: tuple[Metric, ...] = ()
-    sweeps: Sweeps | None = None
+    numbers: Facts | None = None
+    sweeps: tuple[Plot, ...] = ()
+    swept: str = ""
     oracle: str = ""  # oracle and regret over the run, or why they are not known

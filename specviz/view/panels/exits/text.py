@@ -1,14 +1,16 @@
-"""The cell under the cursor of screen *Layers*: its numbers, its way over the layers, and what happened in words."""
+"""The cell under the cursor of screen *Layers*: its numbers, what the heads say, and what happened in words."""
 
 from collections.abc import Sequence
 
 from specviz.events import prob as linear
+from specviz.runlog.run import Mark
 from specviz.text import quoted
+from specviz.view.blocks import Facts, Plot, PlotCurve
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.exits.climbs import Climbs
 from specviz.view.panels.exits.model import CellInfo, Column, ExitCell
 from specviz.view.panels.exits.parts import signed
-from specviz.view.words.numbers import BARS, UNKNOWN, apart, number, plural, prob
+from specviz.view.words.numbers import UNKNOWN, apart, number, plural, prob
 
 NOT_SAVED = "Layers it has not passed are not saved arithmetic: every row passes all of them before the round ends."
 _HOW = {
@@ -27,17 +29,16 @@ def cell_info(climbs: Climbs, column: Column, layer: int, columns: Sequence[Colu
         mark=column.mark,
         column=column,
         layer=layer,
-        rows=tuple(_rows(climbs, column, cell)),
-        trajectory=_trajectory(column),
-        trace=_traces(climbs, column),
+        facts=Facts("layers-facts", tuple(_rows(climbs, column, cell))),
+        heads=_heads(climbs, column),
         words=_words(climbs, column, cell, columns),
-        node=column.node,
     )
 
 
 def _rows(climbs: Climbs, column: Column, cell: ExitCell) -> list[WhyRow]:
     setting, final = climbs.setting, _final(climbs, column)
-    rows = [WhyRow("top-1 here", cell.top1 or UNKNOWN, cell.raw, prob(cell.raw) if cell.raw is not None else "")]
+    raw, asks = climbs.raw(column.row, cell.layer) if cell.conf is not None else (None, None)
+    rows = [WhyRow("top-1 here", cell.top1 or UNKNOWN, raw, prob(raw) if raw is not None else "")]
     rows.append(WhyRow("final top-1", final[0], final[1], prob(final[1]) if final[1] is not None else ""))
     if column.chosen is not None and column.chosen != final[0]:
         rows.append(WhyRow("chosen", column.chosen, None, "drawn by the target"))
@@ -48,9 +49,9 @@ def _rows(climbs: Climbs, column: Column, cell: ExitCell) -> list[WhyRow]:
     if cell.conf is not None and setting is not None and setting.tau is not None:
         conf, tau = apart(cell.conf, setting.tau)
         rows.append(WhyRow("conf", conf, cell.conf, f"{'≥' if cell.conf >= setting.tau else '<'} τ {tau}"))
-        if cell.raw is not None and cell.raw_thr is not None:
-            raw, thr = apart(cell.raw, cell.raw_thr)
-            rows.append(WhyRow("raw", raw, cell.raw, f"needs {thr}"))
+        if raw is not None and asks is not None:
+            text, least = apart(raw, asks)
+            rows.append(WhyRow("raw", text, raw, f"needs {least}"))
     if cell.kind is not None:
         rows.append(WhyRow("computed", cell.kind.replace("_", "-"), None, f"{_HOW[cell.kind]}, {_wide(cell.width)}"))
     if column.first_right is not None:
@@ -85,43 +86,25 @@ def _final(climbs: Climbs, column: Column) -> tuple[str, float | None]:
     return column.chosen or UNKNOWN, None
 
 
-def _trajectory(column: Column) -> tuple[tuple[int, float, str, bool | None], ...]:
-    return tuple(
-        (cell.layer, cell.conf, cell.top1 or UNKNOWN, cell.agrees) for cell in column.cells if cell.conf is not None
+def _heads(climbs: Climbs, column: Column) -> Plot:
+    """What every head that was asked said of the row: how sure, of which token, and whether that was right."""
+    known = [cell for cell in column.cells if cell.conf is not None]
+    marks: dict[bool | None, Mark] = {None: "untested", True: "accepted", False: "rejected"}
+    tau = climbs.setting.tau if climbs.setting else None
+    right = ", ".join(str(cell.layer) for cell in known if cell.agrees)
+    curve = PlotCurve("sure", tuple(cell.conf for cell in known), marks=tuple(marks[cell.agrees] for cell in known))
+    return Plot(
+        "layers-cell",
+        f"Heads over {column.shown}",
+        "layer",
+        tuple(f"{cell.layer} {cell.top1 or UNKNOWN}" for cell in known),
+        (curve,),
+        "share",
+        help=f"how sure the head of each layer was, and of which token{'' if tau is None else f'; τ {prob(tau)}'}",
+        words=f"Right at layers {right}." if right else "No head was right, as far as is known.",
+        missing="" if known else "no head was asked about this row",
+        flat=True,
     )
-
-
-def _traces(climbs: Climbs, column: Column) -> tuple[WhyRow, ...]:
-    """A spark line for each of up to three tokens the heads named: their confidence where it is the best, else a dot.
-
-    The one the target chose comes last.
-    """
-    known = {cell.layer: cell for cell in column.cells if cell.conf is not None}
-    if len(known) < 2:
-        return ()
-    weight: dict[str, float] = {}
-    for cell in known.values():
-        weight[cell.top1 or UNKNOWN] = weight.get(cell.top1 or UNKNOWN, 0.0) + (cell.conf or 0.0)
-    named = sorted(weight, key=lambda token: -weight[token])[:3]
-    if column.chosen in weight and column.chosen not in named:
-        named[-1] = column.chosen
-    named.sort(key=lambda token: token == column.chosen)
-    layers = range(1, climbs.n_layers)
-    return tuple(
-        WhyRow(
-            token,
-            "".join(_spark(known.get(layer), token) for layer in layers),
-            None,
-            "chosen" if token == column.chosen else "",
-        )
-        for token in named
-    )
-
-
-def _spark(cell: ExitCell | None, token: str) -> str:
-    if cell is None or cell.conf is None:
-        return " "
-    return BARS[min(7, int(cell.conf * 8))] if cell.top1 == token else "·"
 
 
 # Words ---------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.cost.exit_replay import ExitKnobs, Text, Total
+from specviz.runlog.run import Mark
+from specviz.view.blocks import Cell, Plot, PlotCurve, TableBlock
 from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, TextReplay, bounds_text
 from specviz.view.words.numbers import UNKNOWN, number, percent
 
@@ -13,27 +15,15 @@ _SAME = 5e-3  # differences that are not shown
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """A number of the run beside that of the setting. `better` None: neither, or not comparable."""
-
-    label: str
-    ran: str
-    here: str
-    change: str
-    better: bool | None
-    help: str
-
-
-@dataclass(frozen=True, slots=True)
 class ExitChange:
     """The setting against the run; `check` says how far the replay of the run's own setting agrees with the run."""
 
     setting: str  # "α .5 · τ .75 · d 8 · w 6"
-    rows: tuple[ChangeRow, ...]
+    table: TableBlock
     words: str
     check: str
     agrees: bool | None  # None: there is nothing to check against
-    regrets: tuple[tuple[int, int | None, int], ...]  # stop less first right layer: tokens of the run, tokens here
+    regret: Plot  # tokens by stop less first right layer
 
 
 def exit_change(replay: TextReplay, picked: ExitKnobs) -> ExitChange:
@@ -75,8 +65,9 @@ def exit_change(replay: TextReplay, picked: ExitKnobs) -> ExitChange:
             "tokens of the text at which it would stop before the head was right",
         ),
     )
+    table = TableBlock("try-changes", ("", "this run", "here", "change", "what it is"), rows)
     words = _words(ran, here, replay.n_layers)
-    return ExitChange(setting_text(picked), rows, words, *_check(replay, again), _regrets(replay, picked))
+    return ExitChange(setting_text(picked), table, words, *_check(replay, again), _regrets(replay, picked))
 
 
 def setting_text(setting: ExitKnobs) -> str:
@@ -86,13 +77,18 @@ def setting_text(setting: ExitKnobs) -> str:
     return " · ".join([*knobs, f"layers {'all' if setting.layers is None else layers}"])
 
 
-def _row(label: str, ran: float | None, here: float | None, sign: int, help_: str) -> ChangeRow:
+def _row(label: str, ran: float | None, here: float | None, sign: int, help_: str) -> tuple[Cell, ...]:
     """`sign` 1: more is better, 0: neither is."""
     if ran is None or here is None:
-        return ChangeRow(label, number(ran), number(here), "", None, help_)
+        return _line(label, number(ran), number(here), "", None, help_)
     gap = here - ran
     better = None if abs(gap) < _SAME or sign == 0 else gap * sign > 0
-    return ChangeRow(label, number(ran), number(here), _delta(gap), better, help_)
+    return _line(label, number(ran), number(here), _delta(gap), better, help_)
+
+
+def _line(label: str, ran: str, here: str, change: str, better: bool | None, help_: str) -> tuple[Cell, ...]:
+    mark = {True: "▲ better", False: "▼ worse", None: ""}[better]
+    return tuple(map(Cell, (label, ran, here, f"{change}  {mark}".strip(), help_)))
 
 
 Bounds = tuple[float, float]
@@ -105,21 +101,34 @@ def _with_heads(found: Total | None, cost: float | None) -> Bounds | None:
     return most - found.calls_more / max(1, found.n_new), most
 
 
-def _bounded(label: str, ran: Bounds | None, here: Bounds | None, help_: str) -> ChangeRow:
+def _bounded(label: str, ran: Bounds | None, here: Bounds | None, help_: str) -> tuple[Cell, ...]:
     """A number between bounds, less being better: only when even the most is less than what the run took."""
     if ran is None or here is None:
-        return ChangeRow(label, UNKNOWN, bounds_text(here) if here else UNKNOWN, "", None, help_)
+        return _line(label, UNKNOWN, bounds_text(here) if here else UNKNOWN, "", None, help_)
     low, high = here[0] - ran[1], here[1] - ran[0]
     change = _delta(low) if _delta(low) == _delta(high) else f"{_delta(low)} to {_delta(high)}"
     better = True if high < -_SAME else False if low > _SAME else None
-    return ChangeRow(label, bounds_text(ran), bounds_text(here), change, better, help_)
+    return _line(label, bounds_text(ran), bounds_text(here), change, better, help_)
 
 
-def _regrets(replay: TextReplay, picked: ExitKnobs) -> tuple[tuple[int, int | None, int], ...]:
+def _regrets(replay: TextReplay, picked: ExitKnobs) -> Plot:
     here = Counter(_gaps(replay, picked))
     ran = Counter(_gaps(replay, replay.own)) if replay.own is not None else None
     every = range(min([*here, *(ran or ()), 0]), max([*here, *(ran or ()), 0]) + 1)
-    return tuple((gap, ran[gap] if ran is not None else None, here[gap]) for gap in every)
+    counted = [("this run", ran, "untested")] if ran is not None else []
+    looks: list[tuple[str, Counter[int], Mark]] = [*counted, ("here", here, "accepted")]  # type: ignore[list-item]
+    told = ", ".join(f"{here[gap]} tokens {gap} layers late" for gap in every if here[gap])
+    return Plot(
+        "try-regret",
+        "Regret",
+        "stop layer less first right layer (below 0: too early)",
+        tuple(every),
+        tuple(PlotCurve(name, tuple(counts[gap] for gap in every), mark) for name, counts, mark in looks),
+        "count",
+        help="against an oracle that stops at the first layer whose head is right",
+        words=f"Regret: {told or 'no stops'}.",
+        missing="" if here or ran else "nothing would stop early, here or in the run",
+    )
 
 
 def _gaps(replay: TextReplay, setting: ExitKnobs) -> list[int]:

@@ -4,6 +4,7 @@ Plain values, as in `specviz.view.frame.frame`: texts are escaped and formatted,
 and of a part say in a sentence why it is empty.
 """
 
+import math
 from dataclasses import dataclass
 
 from specviz.runlog.run import Mark
@@ -21,7 +22,6 @@ class ScanColumn:
     glyph: str
     log_r: float | None
     log_c: float | None
-    c: float | None
     d_plus: float | None
     d_minus: float | None
     h: float | None  # the keep chance the scan uses
@@ -32,6 +32,11 @@ class ScanColumn:
     stop: bool
     fresh: bool
     cursor: bool
+
+    @property
+    def c(self) -> float | None:
+        """The ratio under its cap, linear."""
+        return None if self.log_c is None else math.exp(self.log_c)
 
     @property
     def alone_failed(self) -> bool:
@@ -57,7 +62,6 @@ class Scan:
     columns: tuple[ScanColumn, ...]
     rows: tuple[ScanRow, ...]
     words: str
-    what_if: bool  # the run's own rule does not scan backward: this is what hsd would do
     note: str = ""  # what this recording does not hold
 
 
@@ -123,7 +127,6 @@ class RuleReplay:
     label: str
     own: bool
     keep: tuple[float | None, ...]
-    passes: tuple[bool | None, ...]
     marks: tuple[Mark, ...]  # what becomes of every position
     kept: int | None
     expected: float | None  # of this draft, over the uniforms alone; None: not told
@@ -169,7 +172,6 @@ class Paired:
 
     rule: str
     label: str
-    n_drafts: int
     gain: Metric  # with its 95 % interval
     expected: float | None
     counts: tuple[tuple[int, int], ...]  # (difference, drafts)

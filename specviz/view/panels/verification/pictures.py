@@ -149,7 +149,7 @@ def _squares(rule: RuleReplay, comparison: Comparison) -> Iterator[Square]:
 
 
 def rules_table(comparison: Comparison) -> TableBlock:
-    """A line a rule: its marks, what it keeps and what it is expected to."""
+    """A line a rule: its marks, what it keeps and is expected to, its keep chances below the uniforms."""
     rows = tuple(
         (
             Cell(_named(rule)),
@@ -157,10 +157,12 @@ def rules_table(comparison: Comparison) -> TableBlock:
             Cell(_kept(rule)),
             Cell(number(rule.expected), rule.expected),
             Cell(rule.note),
+            *map(Cell, map(prob, rule.keep)),
         )
         for rule in comparison.rules
     )
-    return TableBlock("rules", ("", "", "kept", "expected", ""), rows, words=comparison.words)
+    heads = ("", "", "kept", "expected", "", *(f"u {prob(u)}" for u in comparison.us))
+    return TableBlock("rules", heads, rows, words=comparison.words)
 
 
 def survival_plot(survival: Survival | None) -> Plot:
@@ -208,16 +210,10 @@ def paired_plot(paired: Sequence[Paired]) -> Plot:
             for p in known
         ),
         "count",
-        help="Paired: the same draft, the same uniforms.",
+        help=f"Paired: the same draft, the same uniforms. {'; '.join(f'{p.label} {p.gain.text}' for p in known)}",
         words=words,
         missing="" if known else words or "no sampled chain to compare on",
     )
-
-
-def _counts(paired: Paired, places: Sequence[int]) -> tuple[float, ...]:
-    """Drafts at every difference."""
-    counts = dict(paired.counts)
-    return tuple(float(counts.get(place, 0)) for place in places)
 
 
 def paired_words(paired: Sequence[Paired]) -> list[Block]:

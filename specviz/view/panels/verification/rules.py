@@ -48,7 +48,6 @@ def _replayed(look: ScanView, rule: "Rule") -> RuleReplay:
         label=LABELS[rule],
         own=look.rule.replays_as == rule,
         keep=tuple(link.keep[rule] for link in links),
-        passes=passes,
         marks=_marks(rule, passes, stop),
         kept=stop,
         expected=None if chances is None else sum(chances),
@@ -90,7 +89,6 @@ def _own(look: ScanView) -> RuleReplay:
         label=look.verifier,
         own=True,
         keep=tuple(v.thr if v else None for v in found),
-        passes=tuple(None if v is None or v.thr is None or v.u is None else v.u < v.thr for v in found),
         marks=marks,
         kept=stop,
         expected=None,
@@ -153,11 +151,11 @@ def _paired(same: "SameDraft", rule: str) -> Paired:
     counts = tuple(same.gains[rule].items())
     if estimate is None:
         missing = "the keep chances of this rule need whole rows: only level full has them"
-        return Paired(rule, label, same.n_drafts, gain, expected, (), "", missing)
+        return Paired(rule, label, gain, expected, (), "", missing)
     more = sum(n for difference, n in counts if difference > 0)
     fewer = sum(n for difference, n in counts if difference < 0)
     words = (
         f"Over {plural(same.n_drafts, 'draft')}, {label} minus token-wise: {gain.text} tokens kept a draft "
         f"(exactly expected on them: {number(expected, 3)}); more on {more}, fewer on {fewer}. {_CAVEAT}"
     )
-    return Paired(rule, label, same.n_drafts, gain, expected, counts, words)
+    return Paired(rule, label, gain, expected, counts, words)

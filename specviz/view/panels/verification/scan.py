@@ -4,7 +4,6 @@ Drafted tokens come first, ratios after the target's pass, then one verdict a st
 does not scan backward it says what hsd would have done.
 """
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -112,7 +111,7 @@ def scan(look: ScanView, words: str) -> Scan:
     columns = tuple(_column(look, link, stop) for link in look.path.links)
     rows = [*_known_rows(look, columns), _verdicts(look, columns, stop), _other(look, columns)]
     chained = any(link.chain is not None for link in look.path.links)
-    return Scan(_title(look), columns, tuple(rows), words, not look.backward, "" if chained else _SUMMARY)
+    return Scan(_title(look), columns, tuple(rows), words, "" if chained else _SUMMARY)
 
 
 def _column(look: ScanView, link: "ChainPosition", stop: int | None) -> ScanColumn:
@@ -130,7 +129,6 @@ def _column(look: ScanView, link: "ChainPosition", stop: int | None) -> ScanColu
         glyph=glyph(mark, look.ascii),
         log_r=link.log_r if has_p else None,
         log_c=link.log_c if has_p else None,
-        c=math.exp(link.log_c) if has_p else None,
         d_plus=d_plus,
         d_minus=d_minus,
         h=keep if has_p else None,
