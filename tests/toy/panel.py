@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.traits import MethodTraits
+from specviz.view.blocks import Cell, TableBlock
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels import Panel, Remark, Scene
+from specviz.view.panels import Remark, Scene
+from specviz.view.panels.built import BlockModel, BlockPanel, Toggle
 from toy.record import Guess
 
 
@@ -18,31 +20,24 @@ class GuessOptions(PanelOptions):
     loud: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Guesses:
-    """Guesses beside what came of them, of every round so far."""
-
-    missing: str | None
-    pairs: tuple[tuple[int, int], ...] = ()  # guessed, kept
-    loud: bool = False
-
-
-class GuessPanel(Panel[GuessOptions, Guesses]):
+class GuessPanel(BlockPanel[GuessOptions]):
     """Of one run."""
 
     id, title, options = "guess", "Guess", GuessOptions
+    key, order, about = "9", 35, "A toy. It guesses how much of a draft will be kept."
+    toggles = (Toggle("loud", "l", "loud", "say it louder"),)
 
     @classmethod
     def needs(cls, traits: MethodTraits) -> bool:
         return not traits.plain
 
-    def empty(self, reason: str) -> Guesses:
-        return Guesses(reason)
-
-    def build(self, scene: Scene, options: GuessOptions) -> Guesses:
+    def build(self, scene: Scene, options: GuessOptions) -> BlockModel:
         rounds = [self.run.rounds[k] for k in range(scene.record.index + 1)]
         pairs = [(g.n, record.end.n_accepted) for record in rounds if record.end for g in record.every(Guess)]
-        return Guesses(None if pairs else "This method guesses nothing.", tuple(pairs), options.loud)
+        sign = Cell("!" * options.loud)
+        lines = tuple((Cell(str(n), n), Cell(str(kept), kept), sign) for n, kept in pairs)
+        table = TableBlock("guess", ("guessed", "kept", ""), lines, "Guessed and kept")
+        return BlockModel(None if pairs else "This method guesses nothing.", (table,))
 
     @classmethod
     def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:

@@ -10,10 +10,12 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.view import Frame
+from specviz.view.blocks import Destination
 from specviz.view.panels import AnyPanel
+from specviz.view.panels.built import BlockPanel, block_panels
 
 if TYPE_CHECKING:
     from specviz_app.ui.viewer import Viewer
@@ -55,6 +57,29 @@ def lacks(panel: AnyPanel) -> Callable[[Frame], str]:
     return missing
 
 
+def built(panel: type[BlockPanel[Any]]) -> Below:
+    """A panel that is nothing but blocks; a line or a point of it leads to its round."""
+
+    def show(held: "Viewer", dark: bool) -> None:
+        import streamlit as st
+
+        from specviz_app.ui import blocks
+
+        def go(place: Destination) -> None:
+            held.seek(place.index)
+            held.choose(place.node)
+            st.rerun()
+
+        for toggle in panel.toggles:
+            on = st.toggle(toggle.word, key=f"{panel.id}-{toggle.name}", help=toggle.help)
+            held.options = panel.choose(held.options, **{toggle.name: on})
+        model = panel.of(held.frame)
+        if model is not None:
+            blocks.show(model.blocks, dark, go)
+
+    return Below(panel.id, panel.title, panel.order, show, (panel.id,), lacks(panel), panel)
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """`path` in the address, `icon` by its Material name, `order` in the navigation, `help` when it is pointed at."""
@@ -87,7 +112,8 @@ def _screens() -> list[ModuleType]:
 
 def all_below() -> list[Below]:
     """Every panel below the stage, in the order of their row."""
-    panels = {panel.id: panel for module in _screens() for panel in vars(module).get("PANELS", ())}
+    panels = {panel.id: built(panel) for panel in block_panels()}
+    panels |= {panel.id: panel for module in _screens() for panel in vars(module).get("PANELS", ())}
     return sorted({**panels, **_brought}.values(), key=lambda panel: panel.order)
 
 

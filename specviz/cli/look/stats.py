@@ -91,7 +91,7 @@ def _measure(files: list[Path], as_json: bool, check: bool) -> None:
         ]
         echo_json(objects[0] if len(objects) == 1 else {"runs": objects})
         return
-    from specviz.cli.look.tables import print_run  # rich is not needed for JSON
+    from specviz.cli.look.tables import print_panels, print_run  # rich is not needed for JSON
     from specviz.cli.look.watch import tell
 
     for number, (path, run) in enumerate(zip(files, measured, strict=True)):
@@ -100,6 +100,7 @@ def _measure(files: list[Path], as_json: bool, check: bool) -> None:
             tell(watched[path], as_json=False)
             continue
         print_run(run.file, run.header, run.end, run.metrics, run.judgement, first=number == 0, costs=run.costs)
+        print_panels(path, run.header)
 
 
 def measure_file(path: Path, check: bool = False) -> Measured:

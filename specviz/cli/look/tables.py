@@ -3,13 +3,15 @@ draft position and depth; a histogram. Names, words and order come from the regi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from specviz.cli.printing import cells, figure, setting, table_of
+from specviz.cli.printing import cells, figure, narrate, setting, table_of
 from specviz.console import standard_output
 from specviz.events import Calibration, End, Header
 from specviz.metrics import METRICS, Estimate, Metrics, SameDraft
@@ -18,6 +20,7 @@ from specviz.metrics.tallies import Modelled
 from specviz.text import running
 from specviz.traits import CAPPED
 from specviz.view.frame.judgement import RunCard, RunJudgement
+from specviz.view.panels.built import block_panels
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.ranks.model import BUCKETS
 from specviz.view.words import numbers
@@ -80,6 +83,31 @@ def print_run(
             console.print()
             console.print(table)
             console.print(Text(words))
+
+
+def print_panels(path: Path, header: Header) -> None:
+    """Panels that are nothing but blocks, as they stand at the end of the run; painted by the terminal."""
+    panels = [panel for panel in block_panels() if panel.needs(header.method_traits)]
+    if not panels:
+        return
+    if find_spec("textual") is None:
+        narrate(f"specviz: {', '.join(panel.title for panel in panels)}: to see more of it, install specviz-llm[tui]")
+        return
+    from specviz.runlog.fold import fold
+    from specviz.trace import read_events
+    from specviz.view import Options, Player
+    from specviz_tui.common.blocks import painted
+    from specviz_tui.common.paint import Painter
+
+    player = Player(fold(read_events(path)), animate=False)
+    player.seek_index(len(player.run.rounds) - 1)
+    frame = player.frame(Options(shown=tuple(panel.id for panel in panels)))
+    with standard_output(_NARROWEST) as console:
+        for panel in panels:
+            model = panel.of(frame)
+            if model is not None and model.missing is None:
+                console.print(Text(f"\n{panel.title}", style="bold"))
+                console.print(painted(model.blocks, Painter(), console.width, titles=True))
 
 
 def _pay(panel: PayPanel) -> Iterator[tuple[str, Table]]:

@@ -34,11 +34,13 @@ LABEL, SQUARE, SHADE = 10, 10, 3  # cells of a row's name, of a square and of it
 FIRST = 1  # lines of a heat map above its first row
 
 
-def painted(blocks: Iterable[Block], painter: Painter, cells: int) -> Text:
-    """Blocks below each other, a line between them."""
+def painted(blocks: Iterable[Block], painter: Painter, cells: int, titles: bool = False) -> Text:
+    """Blocks below each other, a line between them; below their titles, where nothing else says them."""
     lines: list[Text] = []
     for block in blocks:
-        lines += [Text(""), *paint(block, painter, cells)] if lines else paint(block, painter, cells)
+        with_title = titles and not isinstance(block, Words | Facts)
+        lines += [Text("")] if lines else []
+        lines += titled(block, painter, cells) if with_title else paint(block, painter, cells)  # type: ignore[arg-type]
     return Text("\n").join(lines)
 
 
@@ -64,7 +66,7 @@ def paint(block: Block, painter: Painter, cells: int) -> list[Text]:
 def titled(block: Plot | TableBlock | Heat, painter: Painter, cells: int) -> list[Text]:
     """A block below its title and what it means."""
     head = ": ".join(filter(None, (block.title, block.help)))
-    return [*indented(head, cells, FAINT), *paint(block, painter, cells)]
+    return [*(indented(head, cells, FAINT) if head else []), *paint(block, painter, cells)]
 
 
 def cursor_line(block: TableBlock) -> int:

@@ -21,8 +21,10 @@ from textual.widgets import Static
 
 from specviz.view.frame.frame import Frame, PanelOptions
 from specviz.view.panels import AnyPanel, Panel, PanelModel
+from specviz.view.panels.built import BlockModel, BlockPanel, block_panels
+from specviz_tui.common.blocks import painted
 from specviz_tui.common.frame_widget import KEEP, Asked, Keep, OfferTaken, PanelBox
-from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings
+from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings, page_keys
 from specviz_tui.common.paint import Painter
 
 HOME = "specviz_tui.panels"
@@ -180,6 +182,36 @@ class PartedPane(PanelPane[OptionsT, ModelT]):
         self.part = parts[(at + by) % len(parts)]
 
 
+class BlockPane(PanelPane[PanelOptions, BlockModel]):
+    """A panel that is nothing but blocks, in one box."""
+
+    def parts(self) -> ComposeResult:
+        yield self.box(_blocks, self.PANEL.title)
+
+    def action_option(self, name: str) -> None:
+        self.choose(**{name: not getattr(self.chosen, name)})
+
+
+def _blocks(model: BlockModel, painter: Painter, cells: int) -> Text:
+    return painted(model.blocks, painter, cells, titles=True)
+
+
+@cache
+def block_pane(panel: type[BlockPanel[Any]]) -> AnyPane:
+    """The pane of such a panel: its keys, and what it says of itself in the guide."""
+    toggles = (
+        Key(f"{panel.id}.{t.name}", t.key, f"option('{t.name}')", t.key, t.help, panel.title, t.word)
+        for t in panel.toggles
+    )
+    parts = {
+        "PANEL": panel,
+        "OPEN": opens(f"screen.{panel.id}", panel.key, panel, f"{panel.title}: {panel.about.partition('.')[0]}"),
+        "KEYS": (*toggles, *page_keys(panel.id, panel.title)),
+        "PAGES": {panel.id: (panel.title, panel.about)},
+    }
+    return type(f"{panel.__name__}Pane", (BlockPane,), parts)
+
+
 _brought: dict[str, AnyPane] = {}
 
 
@@ -195,8 +227,9 @@ def unregister(id: str) -> None:
 
 
 def all_panes() -> tuple[AnyPane, ...]:
-    """Every pane, by the key that opens it."""
-    return tuple(sorted({**_found(), **_brought}.values(), key=lambda pane: pane.OPEN.keys))
+    """Every pane, by the key that opens it: a panel that is nothing but blocks needs none of its own."""
+    built = {panel.id: block_pane(panel) for panel in block_panels()}  # type: ignore[arg-type]
+    return tuple(sorted({**built, **_found(), **_brought}.values(), key=lambda pane: pane.OPEN.keys))
 
 
 @cache
