@@ -1,8 +1,11 @@
 """The proof of the seam: a method, a record, a metric and a panel brought from `tests/toy`, really run, recorded, read
-again, counted and painted in terminal, browser and `specviz stats`, without a change in the packages."""
+again, counted and painted in terminal, browser, saved page and `specviz stats`, without a change in the packages."""
 
+import base64
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +30,7 @@ from specviz.trace import recorder as record_module
 from specviz.view import Options, Player
 from specviz.view.blocks import TableBlock
 from specviz.view.panels import all_panels
+from specviz.view.stage.notebook import saved
 from specviz_app.server.core import Settings
 from specviz_app.ui.pages import all_below
 from specviz_tui.common import pane
@@ -300,6 +304,16 @@ def test_the_browser_says_why_there_is_nothing(tmp_path: Path, open_page: Open) 
     at = open_page(Settings(replay=write_trace(tmp_path / "run", make_events(new_tokens=8))), "stage", panel="guess")
     assert not at.exception
     assert [info.value for info in at.info] == ["This method guesses nothing\\."]
+
+
+def test_the_saved_page_holds_it(recorded: Path, events: list[Event]) -> None:
+    packed = re.search(r'<script id="run" type="text/plain">([^<]*)<', saved(recorded).html)
+    assert packed is not None
+    document = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+    (panel,) = document["head"]["panels"]
+    (part,) = panel["parts"]
+    assert (panel["title"], part["title"], part["heads"][:2]) == ("Guess", "Guessed and kept", ["guessed", "kept"])
+    assert [tuple(map(int, row[:2])) for row in part["rows"]] == pairs(events)
 
 
 def test_a_drafter_with_a_record_and_a_panel_is_six_files() -> None:

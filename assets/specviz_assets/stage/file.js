@@ -1,5 +1,6 @@
 // A saved page: its run lies in it, packed; nothing is asked of anybody.
 
+import { el } from "./dom.js";
 import { PosedStage } from "./pose.js";
 import { Stage } from "./stage.js";
 
@@ -12,6 +13,16 @@ async function unpacked(packed) {
 function sourceHere() {
   const whole = unpacked(document.getElementById("run").textContent.trim());
   return { head: async () => (await whole).head, round: async (index) => (await whole).rounds[index] };
+}
+
+// A panel below the picture, folded: words, and tables.
+function panel({ title, parts }) {
+  const line = (cells, tag) => el("tr", {}, ...cells.map((text) => el(tag, { text, style: "padding: 2px 14px; text-align: left" })));
+  const part = ({ title: head, words, heads, rows }) => el("section", {},
+    head ? el("h3", { text: head }) : null,
+    words ? el("p", { text: words }) : null,
+    rows ? el("table", {}, heads ? line(heads, "th") : null, ...rows.map((row) => line(row, "td"))) : null);
+  return el("details", { style: "font-family: system-ui, sans-serif; margin: 12px 24px" }, el("summary", { text: title }), ...parts.map(part));
 }
 
 // The same as a picture, for who drives the page from outside.
@@ -30,6 +41,7 @@ export function openFile() {
     }
   };
   const stage = new Stage(document.body, source, { at: asked.get("at") ?? "", play: true, alone: true, onPlace });
+  source.head().then((head) => document.body.append(...(head.panels ?? []).map(panel)));
   addEventListener("hashchange", () => stage.visit(new URLSearchParams(location.hash.slice(1)).get("at") ?? ""));
   return stage;
 }

@@ -19,6 +19,7 @@ from specviz.view.frame.run_header import NOTHING, of_whole_run
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.moments import FEED, OPTIONS, RoundMoments
+from specviz.view.stage.panels import panels_of
 from specviz.view.stage.parts import (
     UNRECORDED,
     VERSION,
@@ -179,7 +180,8 @@ def place_of(builder: FrameBuilder, index: int) -> str:
 
 def document(builder: FrameBuilder, name: str, indexes: Sequence[int] | None = None) -> Iterator[bytes]:
     """The run as JSON, piece by piece: `{"head": .., "rounds": {"0": .., "1": ..}}`; of the rounds all, or some."""
-    yield b'{"head":' + msgspec.json.encode(head(builder, name)) + b',"rounds":{'
+    whole = msgspec.structs.replace(head(builder, name), panels=panels_of(builder))
+    yield b'{"head":' + msgspec.json.encode(whole) + b',"rounds":{'
     for n, index in enumerate(range(len(builder.run.rounds)) if indexes is None else indexes):
         yield (b"," if n else b"") + b'"%d":' % index + wire(one_round(builder, index))
     yield b"}}"

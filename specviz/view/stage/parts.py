@@ -46,6 +46,22 @@ class StagePoint(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: tuple[Token, ...] = ()
 
 
+class StagePart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A block as text: words, and lines under heads."""
+
+    title: str = ""
+    words: str = ""
+    heads: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+class StagePanel(msgspec.Struct, frozen=True):
+    """A panel that is nothing but blocks, as it stands at the end of the run."""
+
+    title: str
+    parts: tuple[StagePart, ...]
+
+
 class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run as a whole."""
 
@@ -64,6 +80,7 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that the method lacks, each with the reason
     notices: tuple[str, ...] = ()
     more: bool = False  # the recording is longer than what was read of it: see `StageFurther`
+    panels: tuple[StagePanel, ...] = ()  # of a saved page
 
 
 class StageFurther(msgspec.Struct, frozen=True, omit_defaults=True):
