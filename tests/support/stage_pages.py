@@ -76,7 +76,7 @@ def _frame(player: Player) -> dict[str, Any]:
     now: StageNow = stage_now(player, frame, "live1")
     moved = [k for k, knob in enumerate(now.knobs) if knob.moves][:_MOVED]
     knobs = tuple(_moved(knob) if k in moved else knob for k, knob in enumerate(now.knobs))
-    last = "last r11: soft_min_keep 0→1, branch_len 0→2, epsilon .30→.32, len 4→2 (n 3, ±3.9: cannot tell yet)"
+    last = "last r11: soft_min_keep 0→1, branch_len 0→2, epsilon .30→.32, tok/round 4→2 (n 3, ±3.9: cannot tell yet)"
     return {
         "now": msgspec.structs.replace(now, knobs=knobs, last=last),
         "state": {"name": "live", "glyph": "●", "text": "LIVE", "detail": ""},

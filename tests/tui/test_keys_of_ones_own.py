@@ -106,7 +106,9 @@ async def test_the_palette_has_every_key_and_runs_those_of_other_screens(chain_t
         assert main.shown == "lanes"
 
 
-@pytest.mark.parametrize("word", ["len", "acc/drafted", "acc/tested", "tok/s", "±", "probe", "measured", "▁"])
+@pytest.mark.parametrize(
+    "word", ["tok/round", "kept/drafted", "kept/tested", "tok/s", "±", "overhead", "measured", "▁"]
+)
 async def test_the_help_page_explains_what_stands_on_top(word: str, chain_trace: Path) -> None:
     library = Library(animate=False, look=list)
     app = SpecvizApp(library, library.trace(chain_trace))

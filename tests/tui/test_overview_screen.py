@@ -118,7 +118,7 @@ async def test_a_run_of_plain_tokens_still_has_its_numbers(tmp_path: Path) -> No
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("6")
         await pilot.pause()
-        assert "plain decoding: what the others are measured by" in shown(app)
+        assert "plain decoding (baseline)" in shown(app)
         assert "nothing was drafted" in shown(app)
 
 

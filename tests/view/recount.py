@@ -299,7 +299,7 @@ class Panel:
         self.expect("p  target" in rows, "no row for p")
         left = f.left(self.node)
         if verdict.kind != "draw" or left is not None or not f.earlier(self.node):  # else beyond six figures
-            self.expect(("R  left" in rows) == (left is not None), "row for what is left", left)
+            self.expect(("R  residual" in rows) == (left is not None), "row for what is left", left)
         judged, here = f.judged(self.node), f.twin_test(self.node)
         self.expect(("judged" in rows) == (judged is not None or here is not None), "row for the twin", judged)
 
@@ -323,16 +323,16 @@ class Panel:
             return
         text, u, thr = flip.text, verdict.u, verdict.thr
         if (found := re.fullmatch(rf"rejected from u ≥ ({NUMBER})", text)) or (
-            found := re.match(rf"kept below u < ({NUMBER})", text)
+            found := re.match(rf"would be accepted for u < ({NUMBER})", text)
         ):
             self.number(found[1], thr, text)
             slack = re.search(rf"slack ≥ ({NUMBER})", text)
             if slack:
                 self.number(slack[1], u - (thr or 0), text)
-        elif found := re.fullmatch(rf"(?:another token for u outside|kept for u in) ({STRETCH})", text):
+        elif found := re.fullmatch(rf"(?:another token for u outside|would be accepted for u in) ({STRETCH})", text):
             self.span(found[1], verdict.interval, text)
         else:
-            sure = {"no u rejects it": thr is not None and thr >= 1, "no u keeps it": thr is not None and thr <= 0}
+            sure = {"no u rejects it": thr is not None and thr >= 1, "no u accepts it": thr is not None and thr <= 0}
             empty = verdict.interval is not None and verdict.interval[0] == verdict.interval[1]
             self.expect(sure.get(text, text == "no u draws it" and empty), text, thr)
 
@@ -404,7 +404,7 @@ def _p_row(panel: Panel, row: Any) -> None:
     if f.temperature == 0:
         listed = f.listed(panel.node)
         if listed is not None:
-            panel.number(row.value, listed, "p before T 0")
+            panel.number(row.value, listed, "p at T 1")
         else:
             least = min(linear(v.top[-1][1]) or 0.0 for i in f.place(panel.node) if (v := f.verdicts.get(i)) and v.top)
             panel.expect(row.value.startswith("<"), row.value)
@@ -426,7 +426,7 @@ def _left_row(panel: Panel, row: Any) -> None:
     if left is None and panel.facts.verdicts[panel.node].kind == "draw":
         return
     panel.number(row.value, None if left is None else left[0], "R", 0.0 if left is None else left[1])
-    if count := re.search(r"after (\d+) sibling", row.note):
+    if count := re.search(r"after (\d+) rejected sibling", row.note):
         panel.expect(int(count[1]) == len(panel.facts.earlier(panel.node)), row.note)
     panel.expect(bool(count) != panel.facts.backward, row.note)
 
@@ -517,7 +517,7 @@ _ROWS: dict[str, Callable[[Panel, Any], None]] = {
     "draft": _conf_row,
     "p  target": _p_row,
     "p/q": _ratio_row,
-    "R  left": _left_row,
+    "R  residual": _left_row,
     "R/q": _left_ratio_row,
     "r  prefix": _prefix_row,
     "c  capped": _capped_row,
@@ -527,7 +527,7 @@ _ROWS: dict[str, Callable[[Panel, Any], None]] = {
     "judged": _judged_row,
     "drafted": lambda panel, row: None,
     "path chance": _path_row,
-    "lead": lambda panel, row: panel.expect(
+    "margin": lambda panel, row: panel.expect(
         abs(float(row.value.replace(",", "")) - (panel.facts.verdicts[panel.node].margin or 0)) <= 0.51, row.value
     ),
 }
@@ -726,7 +726,7 @@ _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
         rf"(?P<name>p/q|p) is (?P<ratio>{NUMBER}), and slack makes that a keep chance of (?P<thr>{NUMBER}) \(not lossless: without slack it (?P<would>would not|would) be kept\)",
         _slack,
     ),
-    (rf"survives {_P} of draws", _survives),
+    (rf"[Aa]ccept probability {_P}", _survives),
     (
         rf"(?:has the (?:joint )?ratio (?P<r>{NUMBER}), (?:the target wants it at least as much as the draft did|at its running maximum|not below 1): kept for certain)",
         _sure_thr,

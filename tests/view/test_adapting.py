@@ -45,7 +45,7 @@ def test_every_query_has_its_step(run: Run) -> None:
     columns = {
         "query": list(range(6)),
         "domain": [record.domain for record in made],
-        "len": [record.mean_acceptance_length for record in made],
+        "tok/round": [record.mean_acceptance_length for record in made],
         "done": [record.action for record in made],
         "why": [record.reason for record in made],
         "": ["taken back" * record.reverted for record in made],

@@ -238,7 +238,7 @@ def changed(n_before: int, n_after: int) -> Player:
 
 def test_the_last_change_is_compared_with_what_was_before() -> None:
     player = changed(10, 10)
-    assert re.fullmatch(r"last r11: len 1→3\.5 \(n 10, ±[.\d]+\) with γ 2→4", player.frame().knobs.last)
+    assert re.fullmatch(r"last r11: tok/round 1→3\.5 \(n 10, ±[.\d]+\) with γ 2→4", player.frame().knobs.last)
     assert "cannot tell" not in player.frame().knobs.last
     player.seek("r3")
     assert player.frame().knobs.last == ""
@@ -259,9 +259,9 @@ def test_steps_of_one_press_are_one_change() -> None:
     run.changes.clear()
     for r, old, new in ((13, 2, 3), (13, 3, 4), (15, 4, 6)):
         run.apply(ev.Knob(name="gamma", old=old, new=new, requested_r=r - 1, applied_r=r))
-    assert re.fullmatch(r"last r15: len 1→3\.5 \(n 12, ±[.\d]+\) with γ 2→6", Player(run).frame().knobs.last)
+    assert re.fullmatch(r"last r15: tok/round 1→3\.5 \(n 12, ±[.\d]+\) with γ 2→6", Player(run).frame().knobs.last)
     run.apply(ev.Knob(name="gamma", old=6, new=2, requested_r=15, applied_r=16))
-    assert re.fullmatch(r"last r16: len 1→.* with γ 2", Player(run).frame().knobs.last), "there and back"
+    assert re.fullmatch(r"last r16: tok/round 1→.* with γ 2", Player(run).frame().knobs.last), "there and back"
 
 
 def test_a_difference_within_its_interval_is_not_called_one() -> None:
@@ -280,7 +280,7 @@ def test_header_numbers_are_those_of_the_metrics_module() -> None:
     for name, value in shown.items():
         estimate = getattr(wanted, name)
         assert value == (estimate.value if estimate else None), name
-    assert [m.label for m in frame.metrics][:3] == ["len", "acc/drafted", "acc/tested"]
+    assert [m.label for m in frame.metrics][:3] == ["tok/round", "kept/drafted", "kept/tested"]
 
 
 def test_what_is_promised_about_the_text() -> None:

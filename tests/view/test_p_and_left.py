@@ -23,8 +23,8 @@ def test_a_draw_shows_p_and_the_share_of_what_a_sibling_leaves() -> None:
     last = closing("recovered", " x", interval=(0.86, 0.91))
     run = a_round(node(0, " self"), node(1, " return"), first, second, last, verifier="walk")
     assert rows(run, 1)["p  target"] == (".188", "")
-    assert rows(run, 1)["R  left"] == (".364", "after 1 sibling")
-    assert "R  left" not in rows(run, 0)
+    assert rows(run, 1)["R  residual"] == (".364", "after 1 rejected sibling")
+    assert "R  residual" not in rows(run, 0)
 
 
 @pytest.mark.parametrize("q", [None, 0.2])
@@ -36,7 +36,7 @@ def test_a_test_shows_both(q: float | None) -> None:
         node(0, " a", q=q), judged(0, 0.1, 0.9, 0.4, 0, q=q), node(1, " b", q=q), second, closing("recovered", "c")
     )
     assert rows(run, 1)["p  target"] == (".033", "")
-    assert rows(run, 1)["R  left"] == (".054", "after 1 sibling")
+    assert rows(run, 1)["R  residual"] == (".054", "after 1 rejected sibling")
     assert ("R/q" in rows(run, 1)) == (q is not None)
 
 
@@ -50,7 +50,7 @@ def test_an_old_trace_does_not_call_the_residual_p() -> None:
         closing("recovered", "c"),
     ]
     assert rows(older(a_round(*old)), 1)["p  target"] == ("—", "older trace")
-    assert rows(older(a_round(*old)), 1)["R  left"] == (".054", "after 1 sibling")
+    assert rows(older(a_round(*old)), 1)["R  residual"] == (".054", "after 1 rejected sibling")
     first.top = [(101, log(0.033) or 0.0), (7, log(0.02) or 0.0)]  # the row lists it
     assert rows(older(a_round(*old)), 1)["p  target"] == (".033", "")
 
@@ -91,7 +91,7 @@ def test_a_later_candidate_is_not_told_with_the_ratio_of_the_plain_rows() -> Non
     assert words(run, 1) == (
         "Earlier candidates left nothing of ▁one (p .797) in the target's row: no draw can keep it. Nothing is kept."
     )
-    assert rows(run, 1)["R  left"] == ("0", "after candidates")
+    assert rows(run, 1)["R  residual"] == ("0", "after candidates")
     assert "c  capped" not in rows(run, 1)
 
 

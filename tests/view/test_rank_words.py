@@ -49,13 +49,13 @@ def rounds(runs: list[Run]) -> Iterator[tuple[Run, RoundRecord]]:
 
 
 def test_every_width_has_its_reason(runs: list[Run]) -> None:
-    told = {"bucket": "this preset gives", "beam": "k_max", "trim": "trimmed to", "give_up": "gave up"}
+    told = {"bucket": "this preset gives", "beam": "k_max", "trim": "trimmed to", "give_up": "stopped widening"}
     met = set()
     for run, record in rounds(runs):
         for each in record.expansions:
             words = width_words(run, record, each)
             first = next(e for e in record.expansions if e.start == each.start and e.width_reason == each.width_reason)
-            phrase = "gives up" if each.width_reason == "give_up" and first is each else told[each.width_reason]
+            phrase = "stops widening" if each.width_reason == "give_up" and first is each else told[each.width_reason]
             assert phrase in words, (each.width_reason, words)
             if each.width_reason != "give_up":
                 assert f"{each.n_children} child" in words
@@ -107,7 +107,7 @@ def test_a_tree_says_why_it_has_its_shape(runs: list[Run]) -> None:
         assert words.startswith(f"{len(levels)} drafter call")
         starts = sum(block.block == 2 for block in record.blocks)
         assert (f"block 2 went on at {starts} node" in words) == (starts > 0)
-        assert ("gave up" in words) == any(each.width_reason == "give_up" for each in record.expansions)
+        assert ("stopped widening" in words) == any(each.width_reason == "give_up" for each in record.expansions)
 
 
 def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
@@ -239,7 +239,7 @@ def test_values_that_stand_for_others_say_so() -> None:
 
     block = texts("specblock", {})
     assert {name: block[name] for name in ("node_budget", "d_max", "slots_used", "widths", "drafter")} == {
-        "node_budget": "what pays",
+        "node_budget": "auto",
         "d_max": "all levels",
         "slots_used": "all",
         "widths": "preset",
@@ -292,7 +292,7 @@ def test_the_length_of_branches_is_the_one_of_the_round(asked: int, used: int | 
 @pytest.mark.parametrize(
     ("asked", "help_", "shown"),
     [
-        (-1, None, "what pays: 4"),
+        (-1, None, "auto: 4"),
         (60, None, "60"),
         (-1, "nodes sent to the target; -1: the preset's", "preset: 4"),  # as traces of before say
     ],

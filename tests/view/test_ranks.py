@@ -178,7 +178,7 @@ def test_the_two_ways_to_be_wrong_are_counted_apart(run: Run) -> None:
     made = [e for record in run.rounds for e in record.expansions if e.true_bucket is not None]
     early = [e for e in made if e.width_reason == "give_up"]
     assert early
-    assert gave_up.startswith(f"{len(early)} slots gave up")
+    assert gave_up.startswith(f"{len(early)} slots stopped widening")
     wide = sum(e.true_bucket < e.bucket for e in made if e not in early)  # type: ignore[operator]
     assert wide
     assert too_wide.startswith(f"{wide} too wide: ")
@@ -264,7 +264,7 @@ def test_budget_is_shared_out_by_block(run: Run) -> None:
 
 def test_summary_has_the_numbers_of_the_run(run: Run) -> None:
     labels = [row.label for row in over_run(run).summary.rows]
-    assert labels == ["len", "drafter calls", "drafting share", "speed-up", "bucket right"]
+    assert labels == ["tok/round", "drafter calls", "drafting share", "speed-up", "bucket right"]
 
 
 # Which expansions ---------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_a_threshold_the_ratio_does_not_explain_stands_alone() -> None:
     run.rounds[0].verdicts[3].thr = 0.7
     family = Player(run, animate=False).builder.family(0)
     assert node_words(case(run, family, 3)) == (
-        "The prefix that ends in ▁45 survives 70 % of draws. u .270 is below .700. The scan stops here."
+        "The prefix that ends in ▁45 has accept probability 70 %. u .270 is below .700. The scan stops here."
     )
 
 

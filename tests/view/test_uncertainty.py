@@ -50,8 +50,8 @@ def test_a_header_of_equal_rounds_claims_no_certainty(kept: int, rate: str) -> N
     closing = "bonus" if kept == 4 else "recovered"
     rounds = [plain_round(r, 5 + (kept + 1) * r, 4, kept, closing=closing) for r in range(1, 7)]
     found = {m.label: m.text for m in Player(fold(plain_run(rounds))).frame().metrics}
-    assert found["acc/drafted"] == rate
-    assert found["len"] == f"{kept + 1} (n 6 too small)"
+    assert found["kept/drafted"] == rate
+    assert found["tok/round"] == f"{kept + 1} (n 6 too small)"
 
 
 @pytest.mark.parametrize(("unknown", "cell"), [("few", "n too small"), ("alike", "all alike"), (None, "")])

@@ -43,7 +43,7 @@ def test_a_rejection_by_a_uniform_set_by_hand() -> None:
     assert found.parting == n
     assert found.sentence == (
         f"with u of n0 = .710 n0 a would have been rejected: u .710 ≥ .580 (0 kept instead of 1); "
-        f"the text would part at position {n}"
+        f"from position {n} on the text would differ"
     )
     assert found.note.startswith("decision only")
 

@@ -24,19 +24,18 @@ RUG = closing("recovered", " rug", mass=0.38, logp=-0.5)
 
 def test_too_sure_and_unlucky() -> None:
     run = a_round(node(0, " mat", q=0.41), judged(0, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41), RUG)
-    assert words(run, 0) == "The draft was 3.4× too sure. It survives 29 % of draws; this draw was not one."
+    assert words(run, 0) == "The draft was 3.4× too sure. Accept probability 29 %; this u rejects it."
 
 
 def test_too_sure_and_lucky() -> None:
     run = a_round(node(0, " mat", q=0.41), judged(0, 0.12, 0.2, 0.12 / 0.41, 0, q=0.41), closing("bonus", " rug", 0))
-    assert words(run, 0) == "The draft was 3.4× too sure. It survives 29 % of draws; this draw was one."
+    assert words(run, 0) == "The draft was 3.4× too sure. Accept probability 29 %; this u accepts it."
 
 
 def test_hardly_too_sure() -> None:
     run = a_round(node(0, " mat", q=0.5), judged(0, 0.48, 0.97, 0.96, 0, q=0.5), RUG)
     expected = (
-        "The draft was slightly too sure: .500 against the target's .480. It survives 96 % of draws; this "
-        "draw was not one."
+        "The draft was slightly too sure: .500 against the target's .480. Accept probability 96 %; this u rejects it."
     )
     assert words(run, 0) == expected
 
@@ -56,8 +55,8 @@ def test_a_failed_sibling_changes_what_is_left() -> None:
     first = [node(0, " mat", q=0.4), judged(0, 0.1, 0.9, 0.25, 0, q=0.4)]
     second = [node(1, " sofa", q=0.2), judged(1, 0.1, 0.9, 0.5, 1, q=0.2)]
     assert words(a_round(*first, *second, RUG), 1) == (
-        "The draft was 2× too sure of what is left after its sibling failed. It survives 50 % of draws; this "
-        "draw was not one."
+        "The draft was 2× too sure of what is left after its sibling failed. Accept probability 50 %; this u "
+        "rejects it."
     )
     gone = [node(1, " sofa", q=0.2), judged(1, 0.0, 0.9, 0.0, 1, q=0.2)]
     assert words(a_round(*first, *gone, RUG), 1) == (
@@ -112,7 +111,7 @@ def test_drawn_and_drafted() -> None:
 def test_drawn_and_not_drafted() -> None:
     last = closing("recovered", " rug", interval=(0.61, 0.74))
     two = walk(node(0, " mat"), node(1, " sofa"), drawn(0, 0.713, (0.1, 0.2), 0), drawn(1, 0.713, (0.3, 0.4), 1), last)
-    assert words(two, 0) == "The target drew ▁rug (u .713 falls in [.61, .74)); no drafted child spells it."
+    assert words(two, 0) == "The target drew ▁rug (u .713 falls in [.61, .74)); no drafted child is that token."
     one = walk(node(0, " mat"), drawn(0, 0.713, (0.1, 0.2), 0), last)
     assert words(one, 0) == "The target drew ▁rug (u .713 falls in [.61, .74)); the draft had only ▁mat here."
 
@@ -131,7 +130,7 @@ def test_drawn_is_a_sibling() -> None:
 def test_no_chance_to_be_drawn() -> None:
     last = closing("recovered", " rug", interval=(0.61, 0.74))
     run = walk(node(0, " mat"), node(1, " sofa"), drawn(0, 0.713, (0.2, 0.2), 0), drawn(1, 0.713, (0.3, 0.4), 1), last)
-    assert words(run, 0).endswith("no drafted child spells it. ▁mat has no chance here at all.")
+    assert words(run, 0).endswith("no drafted child is that token. ▁mat has no chance here at all.")
 
 
 def test_a_race_has_no_interval_to_show() -> None:
@@ -285,10 +284,11 @@ def test_backward_scan() -> None:
         == "Kept with a longer prefix: the test at depth 2 passed. Alone it would have failed: .900 ≥ .123."
     )
     assert words(run, 1) == (
-        "The prefix that ends in ▁work survives 70 % of draws. u .350 is below .700. The scan stops here."
+        "The prefix that ends in ▁work has accept probability 70 %. u .350 is below .700. The scan stops here."
     )
     assert words(run, 2) == (
-        "The prefix that ends in ed survives 20 % of draws. u .600 is not below .200, so a shorter prefix is tried."
+        "The prefix that ends in ed has accept probability 20 %. u .600 is not below .200, so a shorter prefix is "
+        "tried."
     )
     assert panel(run, 0).flip is None  # its own u decided nothing
 
@@ -445,5 +445,5 @@ def test_the_panel_of_the_mock() -> None:
     assert why.cost == "1 node below never tested"
     assert why.rank == "the draft ranked it 1st, the target ranks it 4th"
     assert why.flip is not None
-    assert why.flip.text == "kept below u < .293, or slack ≥ .42 (lossy rule: no guarantee)"
+    assert why.flip.text == "would be accepted for u < .293, or slack ≥ .42 (lossy rule: no guarantee)"
     assert why.flip.caveat == "decision only, later text may differ"

@@ -276,7 +276,7 @@ def _saved(found: SideBySide, parted: int | None, dark: bool) -> None:
 
 
 def _settings(found: SideBySide) -> None:
-    st.subheader("Set otherwise")
+    st.subheader("Other settings")
     letters = [lane.letter for lane in found.text.lanes]
     rows = [{"": s.name, **dict(zip(letters, s.values, strict=True))} for s in found.differing]
     if rows:

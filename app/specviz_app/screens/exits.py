@@ -135,7 +135,7 @@ def _parts(held: Viewer, found: LayersModel, heat: HeatMap, dark: bool) -> None:
         alt = f"Kinds of cells of {len(mine)} rows by {heat.n_layers} layers."
         parts.plot(of_round.fig_kinds(mine, heat.n_layers, dark), "layers-kinds", alt, of_round.kind_rows(mine))
     with right:
-        st.subheader("Staircase", help="layers that every row has passed, after each climb of the round")
+        st.subheader("Layers passed", help="layers that every row has passed, after each climb of the round")
         stairs = found.stairs
         words = stairs.words if stairs is not None else "No climb yet."
         rows = table_rows(stairs.table) if stairs is not None else None

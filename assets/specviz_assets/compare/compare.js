@@ -75,7 +75,7 @@ class ScoreView {
       const at = score.first + k;
       if ((at + 1) % 5 === 0 || k === columns[0].k) made.append(el("span", { class: "number", "aria-hidden": "true", text: at + 1, style: `left: ${x}px; width: ${wide}px` }));
       if (score.parted && at === score.n_same) {
-        made.append(el("span", { class: "parting", style: `left: ${x - GAP / 2 - 1}px` }, el("b", { text: "here they part" })));
+        made.append(el("span", { class: "parting", style: `left: ${x - GAP / 2 - 1}px` }, el("b", { text: "first difference" })));
       }
     }
     score.lanes.forEach((lane, row) => made.append(...this.lane(lane, row, columns)));

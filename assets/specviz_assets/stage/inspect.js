@@ -125,7 +125,7 @@ export class KnobRow {
     this.list = el("div", { class: "list" });
     this.texts = el("div", { class: "list" });
     this.absent = el("p", { class: "dim" });
-    this.more = el("details", { class: "more" }, el("summary", { text: "what shapes the text" }), this.texts, this.absent);
+    this.more = el("details", { class: "more" }, el("summary", { text: "sampling and limits" }), this.texts, this.absent);
     this.turns = el("div", { class: "turns", tabindex: 0 }, this.list, this.more);
     this.last = el("p", { class: "dim last" });
     this.box = el("section", { class: "knobs", "aria-label": "knobs in force" }, this.turns, this.last);

@@ -2,7 +2,7 @@
 
 import { el, put } from "./dom.js";
 
-const PACES = [[0.25, "¼×"], [0.5, "½×"], [1, "1×"], [2, "2×"], [4, "4×"], [8, "8×"], [0, "the core's own"]];
+const PACES = [[0.25, "¼×"], [0.5, "½×"], [1, "1×"], [2, "2×"], [4, "4×"], [8, "8×"], [0, "full speed"]];
 const USUAL_MS = 450; // a moment at 1×
 
 export class LiveBar {

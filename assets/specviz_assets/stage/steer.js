@@ -121,7 +121,7 @@ export class Knob {
     if (this.held || sent) return;
     if (kind === "switch") input.checked = Boolean(value);
     else if (String(input.value) !== String(value)) input.value = value;
-    const standsFor = kind === "number" && Number.isNaN(Number(text)); // -1: "what pays: 4"
+    const standsFor = kind === "number" && Number.isNaN(Number(text)); // -1: "auto: 4"
     put(this.value, kind === "slide" || kind === "switch" || standsFor ? text : "");
   }
 }

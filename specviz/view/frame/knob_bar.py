@@ -27,7 +27,7 @@ _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
 _STANDS_FOR: dict[tuple[str, Any], str] = {
     ("branch_len", 0): "γ",
     ("branch_len", -1): "auto",
-    ("node_budget", -1): "what pays",
+    ("node_budget", -1): "auto",
     ("d_max", -1): "all levels",
     ("slots_used", 0): "all",
 }
@@ -255,10 +255,10 @@ def _last(run: Run, record: RoundRecord | None) -> str:
 
 
 def _effect(run: Run, before: tuple[int, int], after: tuple[int, int]) -> str:
-    """`len 3.1→3.4 (n 18, ±.9: cannot tell yet)`: rounds behind a change against those before it, from index to index.
+    """`tok/round 3.1→3.4 (n 18, ±.9: cannot tell yet)`: rounds behind a change against those before it.
 
-    At most `_MOST` on either side, those next to the change. Looked at after every round, so that the bound is one
-    that allows it.
+    From index to index, at most `_MOST` on either side, those next to the change. Looked at after every round, so that
+    the bound is one that allows it.
     """
     old, new = (max(before[0], before[1] - _MOST), before[1]), (after[0], min(after[1], after[0] + _MOST))
     if old[0] == old[1] or new[0] == new[1]:
@@ -290,5 +290,5 @@ def _compared(old: Sequence[int], new: Sequence[int]) -> str:
         return ""
     low, high = found.interval
     verdict = ": cannot tell yet" if low <= 0 <= high else ""
-    what = f"len {number(sum(old) / len(old), 1)}→{number(sum(new) / len(new), 1)}"
+    what = f"tok/round {number(sum(old) / len(old), 1)}→{number(sum(new) / len(new), 1)}"
     return f"{what} (n {len(new)}, {half_width((high - low) / 2)}{verdict})"

@@ -12,7 +12,7 @@ from specviz.view.words.numbers import number, percent, plural, times, uncertain
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, PlainSpeed, Tally
 
-PLAIN = "plain decoding: what the others are measured by"
+PLAIN = "plain decoding (baseline)"
 UNKNOWN_SPEED = "speed-up over plain decoding not on record"
 TOO_FEW = "speed-up over plain decoding not known after one round"
 CANNOT_TELL = "× plain decoding: cannot tell, the machine changed under the run"

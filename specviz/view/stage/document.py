@@ -71,15 +71,15 @@ def promised(frame: Frame, run: Run) -> RunInfo:
 
 
 def facts(frame: Frame, n: int) -> str:
-    """`exact: bitwise · seed 42 · 21 rounds · level full`."""
+    """`exact: bitwise · seed 42 · 21 rounds · recorded: full`."""
     if frame.run is NOTHING:
         return ""
     seed = f"seed {frame.run.seed}" if frame.run.seed is not None else ""
     rounds = f"{n:,} {'round' if n == 1 else 'rounds'}"
     few = "too few rounds for intervals" if any(_FEW in metric.text for metric in frame.metrics) else ""
     mixed = "numbers over every sampling there was" if frame.knobs.mixed else ""
-    probe = f"probe {frame.run.overhead}" if frame.run.overhead != UNKNOWN else ""  # what recording cost
-    words = (frame.run.exact, seed, rounds, few, mixed, f"level {frame.run.level}", probe)
+    probe = f"overhead {frame.run.overhead}" if frame.run.overhead != UNKNOWN else ""  # what recording cost
+    words = (frame.run.exact, seed, rounds, few, mixed, f"recorded: {frame.run.level}", probe)
     return " · ".join(filter(None, words))
 
 

@@ -70,7 +70,7 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     title: str
     badge: str
     tone: Tone
-    facts: str  # "seed 42 · 21 rounds · level full"
+    facts: str  # "seed 42 · 21 rounds · recorded: full"
     metrics: tuple[Metric, ...]
     phases: tuple[str, ...]  # the words of the six phases
     marks: dict[str, Look]

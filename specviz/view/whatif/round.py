@@ -190,7 +190,7 @@ def _parting(found: Decision, now: RoundAgain) -> str:
         return "the text would go on as it did" if now.accepted == found.was.accepted else "the text is the same"
     if not parting.sure:
         return f"which token closes the round, at position {parting.pos}, is not on record"
-    return f"the text would part at position {parting.pos}"
+    return f"from position {parting.pos} on the text would differ"
 
 
 def _moved(now: RoundAgain) -> str:

@@ -247,7 +247,7 @@ def _raw_row(run: Run, family: RoundTree, closing: Closing) -> Residual | None:
         for token, log in top[:N_ENTRIES]
         if (p := linear(log)) is not None
     ]
-    return Residual("The target's row before T 0 takes its largest", tuple(entries))
+    return Residual("The target's row at T 1, of which T 0 takes the largest", tuple(entries))
 
 
 def closing_title(run: Run, family: RoundTree) -> str:

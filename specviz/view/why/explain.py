@@ -84,8 +84,8 @@ def _closing_rule(family: RoundTree) -> str:
     if family.record.temperature == 0:
         return "T 0: the target's most likely token"
     if closing is not None and closing.kind == "recovered" and any(v.kind == "test" for v in family.tests):
-        return "draw from the residual, what failed taken out"
-    return "draw from the target's row"
+        return "sampled from the residual, without what was rejected"
+    return "sampled from the target's row"
 
 
 def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said: Remark) -> Why:
@@ -141,8 +141,8 @@ def _rows(facts: NodeContext, has_p: bool, decided: bool) -> list[WhyRow]:
     v = facts.values
     rows = [WhyRow("q  draft", fine(v.q), v.q)]
     if not facts.drawn:
-        none = "not on record" if facts.node.mode == "sampled" else "it gives no odds"
-        rows = [WhyRow("draft", fine(v.conf), v.conf, "its own odds" if v.conf is not None else none)]
+        none = "not on record" if facts.node.mode == "sampled" else "it gives no probability"
+        rows = [WhyRow("draft", fine(v.conf), v.conf, "not used by this rule" if v.conf is not None else none)]
     if not has_p:
         return rows
     if facts.greedy:
@@ -159,8 +159,8 @@ def _left_rows(facts: NodeContext) -> list[WhyRow]:
     v = facts.values
     if v.left is None:
         return []
-    after = "candidates" if facts.backward else plural(facts.n_failed, "sibling")
-    rows = [WhyRow("R  left", fine(v.left), v.left, f"after {after}")]
+    after = "candidates" if facts.backward else plural(facts.n_failed, "rejected sibling")
+    rows = [WhyRow("R  residual", fine(v.left), v.left, f"after {after}")]
     return [*rows, WhyRow("R/q", ratio(v.left / v.q))] if facts.drawn and v.q and _tested(facts) else rows
 
 
@@ -215,12 +215,12 @@ def _greedy_rows(facts: NodeContext) -> list[WhyRow]:
         return []
     rows = []
     if facts.raw_p is not None:
-        rows.append(WhyRow("p  target", fine(facts.raw_p), facts.raw_p, "before T 0"))
+        rows.append(WhyRow("p  target", fine(facts.raw_p), facts.raw_p, "at T 1; greedy takes the argmax"))
     elif facts.raw_least is not None:
-        rows.append(WhyRow("p  target", f"<{fine(facts.raw_least)}", None, "before T 0, not among the largest"))
+        rows.append(WhyRow("p  target", f"<{fine(facts.raw_least)}", None, "at T 1, not among the largest"))
     if verdict.margin is not None:
-        tie = "a tie: two tokens are the most likely" if verdict.margin == 0 else "logit of the best over the next"
-        rows.append(WhyRow("lead", number(verdict.margin), None, tie))
+        tie = "a tie: two tokens are the most likely" if verdict.margin == 0 else "logits, top 1 over top 2"
+        rows.append(WhyRow("margin", number(verdict.margin), None, tie))
     return rows
 
 

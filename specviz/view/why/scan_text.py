@@ -77,7 +77,7 @@ def _reason(case: "NodeContext") -> str:
 def _threshold(case: "NodeContext", thr: float | None, name: str) -> str:
     """The keep chance as it is, where nothing recorded makes it."""
     if thr != 0:
-        return f"{name} survives {percent(thr)} of draws."
+        return f"{name} has accept probability {percent(thr)}."
     if case.values.left == 0 and case.values.p:
         p = fine(case.values.p)
         return f"Earlier candidates left nothing of {case.token} (p {p}) in the target's row: no draw can keep it."

@@ -127,7 +127,7 @@ def _drawn_rejected(case: NodeContext) -> str:
     drew = f"The target drew {case.taker.token}{_falls(case.values.u, case.taker.interval)}"
     if case.taker.by == "sibling":
         return f"{drew}, which a sibling of {case.token} spells.{zero}"
-    none = "no drafted child spells it" if case.n_siblings else f"the draft had only {case.token} here"
+    none = "no drafted child is that token" if case.n_siblings else f"the draft had only {case.token} here"
     return f"{drew}; {none}.{zero}"
 
 
@@ -158,7 +158,7 @@ def _test_kept(case: NodeContext) -> str:
         elif v.p is not None and v.q is not None:
             told = f" (p {fine(v.p)} ≥ q {fine(v.q)})"
         return f"{who} wants {case.token} at least as much as the draft did{told}, so no draw can reject it."
-    return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was one."
+    return f"{_too_sure(case)} Accept probability {percent(case.values.thr)}; this u accepts it."
 
 
 def _test_rejected(case: NodeContext) -> str:
@@ -169,7 +169,7 @@ def _test_rejected(case: NodeContext) -> str:
         return _no_chance(case)
     if not case.drawn:
         return f"{_named(case)} {_u_is(case, 'not below', 'so it goes', 'it went')}"
-    return f"{_too_sure(case)} It survives {percent(case.values.thr)} of draws; this draw was not one."
+    return f"{_too_sure(case)} Accept probability {percent(case.values.thr)}; this u rejects it."
 
 
 def _without_slack(case: NodeContext) -> float | None:
@@ -304,12 +304,12 @@ def _test(case: NodeContext, u: float, thr: float, kept: bool) -> Flip:
     if hi >= 1:
         return Flip("no u rejects it", lo, hi)
     if hi <= 0:
-        return Flip("no u keeps it", lo, hi)
+        return Flip("no u accepts it", lo, hi)
     shown = apart(u, thr)[1]
     if kept:
         return Flip(f"rejected from u ≥ {shown}", lo, hi, _CAVEAT)
     slack = f", or slack ≥ {apart(u - thr, least=2)[0]} (lossy rule: no guarantee)" if _ratio_test(case) else ""
-    return Flip(f"kept below u < {shown}{slack}", lo, hi, _CAVEAT)
+    return Flip(f"would be accepted for u < {shown}{slack}", lo, hi, _CAVEAT)
 
 
 def _ratio_test(case: NodeContext) -> bool:
@@ -325,4 +325,4 @@ def _draw(u: float, lo: float | None, hi: float | None, kept: bool) -> Flip | No
     stretch = within(u, lo, hi)[1]
     if kept:
         return Flip(f"another token for u outside {stretch}", lo, hi, _CAVEAT)
-    return Flip(f"kept for u in {stretch}", lo, hi, _CAVEAT)
+    return Flip(f"would be accepted for u in {stretch}", lo, hi, _CAVEAT)

@@ -127,7 +127,7 @@ COSTS: dict[RankCost, Style] = {
     "right": Style("=", "=", "right bucket", "#56B4E9", "#00669F", "bold"),
     "narrow": Style("›", ">", "too narrow: the round may end there", "#D55E00", "#A84300", "bold"),
     "wide": Style("‹", "<", "too wide: nodes that buy nothing", "#E69F00", "#855600"),
-    "gave_up": Style("⊘", "!", "gave up within reach: no siblings, no further", "#CC79A7", "#8F3F6B"),
+    "gave_up": Style("⊘", "!", "stopped widening within reach: no siblings, no further", "#CC79A7", "#8F3F6B"),
 }
 
 STATES: dict[StateName, tuple[str, str, str]] = {  # glyph, ascii, word

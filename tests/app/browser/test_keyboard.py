@@ -51,7 +51,7 @@ def test_tab_comes_to_everything_in_order_and_it_is_seen_where(recorded: Served,
     stops = [stop for stop in tabbed(page) if stop.ours]
     names = [f"{stop.role}: {stop.name}" for stop in stops]
     wanted = """button: save or share, button: keys, button: ▶ Load, treeitem:, button: zoom in (+),
-        button: fit the tree (0), select: verifier, input: γ gamma, summary: what shapes the text,
+        button: fit the tree (0), select: verifier, input: γ gamma, summary: sampling and limits,
         button: round before ([), button: step back (←), button: play (space), button: one step on (→),
         button: next round (]), button: next rejection (}), select: speed, slider: round, tab: Overview"""
     wanted_in_order = [each.strip() for each in wanted.split(",")]

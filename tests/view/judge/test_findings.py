@@ -90,7 +90,7 @@ def test_a_drafter_that_never_drafted_is_plain_decoding_under_another_name() -> 
 def test_plain_decoding_is_not_blamed_for_drafting_nothing() -> None:
     found = judged(make_events(shape="none", new_tokens=30))
     assert found.findings == ()
-    assert found.speed == "plain decoding: what the others are measured by"
+    assert found.speed == "plain decoding (baseline)"
 
 
 def test_a_cliff_names_its_position_and_the_nodes_that_fell() -> None:

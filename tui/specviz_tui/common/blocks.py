@@ -29,7 +29,7 @@ WIDEST_TEXT = 24  # cells of a name in a table
 HEIGHT, COLUMN = 7, 3  # lines of a plot, cells of a place
 SIGNS = "◆○△"  # of the second curve of a plot and those behind it
 SEGMENTS = "█▒░"  # of what is stacked
-LEGEND = "█ surely  ▒ 95 % interval"
+LEGEND = "█ lower bound  ▒ 95 % interval"
 LABEL, SQUARE, SHADE = 10, 10, 3  # cells of a row's name, of a square and of its shade
 FIRST = 1  # lines of a heat map above its first row
 

@@ -23,7 +23,7 @@ PRELUDE = "meanwhile the recording"
 READY = "of a recording · the models are ready: End shows the live run"
 SEEN_FIRST = 3  # rounds of the first answer that wait for the eye, before it comes at full speed
 EVERY_ROUND = "every round"
-FILLING = "the first rounds of it; reading the rest:"
+FILLING = "its first rounds; indexing"
 PATIENCE_S = 0.02  # of a frame for rounds of a long recording that a screen must read first
 QUIET_S = 3  # seconds without a record of a run that goes on after which the screen counts them
 

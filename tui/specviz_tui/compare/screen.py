@@ -198,7 +198,7 @@ class CompareActions(RunScreen):
         prefill = run.queries[0].prefill if run.queries else None
         mine = None if prefill is None else prefill.text
         found = [(path, "in this folder") for path in traces_in(Path.cwd())]
-        found += [(path, "comes along") for path in bundled_traces().values()]
+        found += [(path, "bundled") for path in bundled_traces().values()]
         lines = []
         for path, where in found:
             name = trace_name(path)

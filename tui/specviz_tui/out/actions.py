@@ -36,7 +36,7 @@ class OutActions(RunScreen):
     def action_export(self) -> None:
         """Ask what."""
         hint = "downloads · " if self.app.is_web else f"to {Path.cwd()} · "
-        self.app.push_screen(PickScreen("Take out", list(CHOICES), hint, enters="makes it"), self._take_out)
+        self.app.push_screen(PickScreen("Export", list(CHOICES), hint, enters="makes it"), self._take_out)
 
     def _take_out(self, what: str | None) -> None:
         if what is None or self.frame is None:

@@ -38,7 +38,7 @@ LANE_PAGES = {
         "Lanes: who worked, who waited",
         "Time runs to the right; a row is a lane. ▤ a pass of the target, ▣ a forward of the draft model, ▥ one "
         "that drafts branches ahead of the verdict, ░ idle, ╳ what was rolled back: nothing drawn there became "
-        "text. The row voids leads from the pass that judged back to the forwards it made void. A branch has a "
+        "text. The row invalid leads from the pass that judged back to the forwards it made void. A branch has a "
         "lane of its own, though all branches run in one batch.\n\n"
         "c switches between two clocks that are never mixed. The measured one shows what this machine did: on one "
         "device with lanes serial nothing overlaps. The modelled one plays the same rounds as if target and draft "

@@ -226,7 +226,7 @@ def _arrow(chart: Chart, seen: TimeWindow, painter: Painter) -> list[Text]:
     for place in places:
         cells[place] = "▴"
     cells[end] = "╯" if end == high else "┴"
-    line = Text(f" {'voids':<{LABEL - 2}} ", style=FAINT, no_wrap=True)
+    line = Text(f" {'invalid':<{LABEL - 2}} ", style=FAINT, no_wrap=True)
     return [line.append("".join(cells), style=painter.style(palette.VOID))]
 
 

@@ -80,9 +80,9 @@ RANK_PAGES = {
         "choices: 1, 2 to 4, 5 to 10, or lower. The bucket sets how many children the slot gets (knob widths).\n\n"
         "The table counts predicted (rows) against true (columns). Right of the diagonal (›) the slot was too narrow: "
         "if the token was not offered, a walk that comes there ends. Left of it (‹) it was too wide: nodes that buy "
-        "nothing. ⊘ gave up though the token was within reach. These do not cost the same. f counts the path only: "
-        "there the prefix is right, and the token is the one that was written; otherwise it is the target's best at "
-        "every node it saw. c and s choose a block and a slot.\n\n"
+        "nothing. ⊘ stopped widening though the token was within reach. These do not cost the same. f counts the path "
+        "only: there the prefix is right, and the token is the one that was written; otherwise it is the target's best "
+        "at every node it saw. c and s choose a block and a slot.\n\n"
         "Learning while serving: after each query a bandit weighs two updates against doing nothing, in seconds. It "
         "takes one that pays for sure, or tries one within a small budget. Regret is what a decision gave up against "
         "the best expected profit. The text never depends on it.",

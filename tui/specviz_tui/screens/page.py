@@ -88,14 +88,14 @@ _PAGES: dict[str, tuple[str, str]] = {
     ),
     "numbers": (
         "Numbers",
-        "len is mean_acceptance_length: tokens per round, the recovered or bonus token included. acc/drafted is "
-        "draft_acceptance_rate: accepted over drafted tokens. acc/tested is test_acceptance_rate: accepted over "
+        "tok/round is mean_acceptance_length: tokens per round, the recovered or bonus token included. kept/drafted "
+        "is draft_acceptance_rate: accepted over drafted tokens. kept/tested is test_acceptance_rate: accepted over "
         "tested ones. "
         "± is half of the 95 % interval over the rounds of the run; [a, b] is the interval itself, where the number "
         "does not stand in its middle, as near 0 and 1. Rounds that are all alike show no spread, so a mean of them "
         "has no interval: n too small, or all alike.\n\n"
-        "tok/s counts the time of the rounds, not of the prompt. probe is what recording cost beside the rest of the "
-        "rounds; from a doubling on, how many times as long they took.",
+        "tok/s counts the time of the rounds, not of the prompt. overhead is what recording cost beside the rest of "
+        "the rounds; from a doubling on, how many times as long they took.",
     ),
 }
 _STATUS = {
@@ -110,7 +110,7 @@ _STATUS = {
         "Status",
         "State, models (target ⇐ draft), method and verifier with what they promise about the text, sampling, "
         "recording, and "
-        "what the instrumentation cost (probe).",
+        "what recording cost (overhead).",
     ),
 }
 
@@ -125,7 +125,7 @@ _ON_TOP = (
     ("±", "half of the 95 % interval; [a, b] where the number does not stand in its middle"),
     ("measured", "what a plain round takes was timed; modelled: it was worked out, 6 says how"),
     ("exact", "bitwise: a row has the same bits in every pass, so drafting moves no token"),
-    ("probe", "what recording cost beside the rest of the rounds"),
+    ("overhead", "what recording cost beside the rest of the rounds"),
 )
 SIDE_BY_SIDE = 110
 

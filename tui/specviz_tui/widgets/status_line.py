@@ -55,7 +55,7 @@ class StatusLine(FrameWidget):
         if run.run == UNKNOWN:  # nothing has begun
             return joined([_name(), self._state(frame)], self.size.width, "   ")
         seed = Text(f"seed {run.seed}" if run.seed is not None else "")
-        recording, probe = Text(self.recording, style=STRONG), Text(f"probe {run.overhead}", style=FAINT)
+        recording, probe = Text(self.recording, style=STRONG), Text(f"overhead {run.overhead}", style=FAINT)
         again = " · space: again" if frame.state.name == "ended" else ""
         parts = [
             (0, _name()),
@@ -132,7 +132,7 @@ class NumberLine(FrameWidget):
 
 
 def metric(value: Metric) -> Text:
-    """`len 3.42 ±.04`."""
+    """`tok/round 3.42 ±.04`."""
     line = Text(f"{value.label} ", style=FAINT)
     return line.append(value.text, style=STRONG)
 

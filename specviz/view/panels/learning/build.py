@@ -112,7 +112,7 @@ def _view(run: Run, record: RoundRecord) -> AdaptView | None:
     places = tuple(Destination(q.first + q.n_rounds - 1) if q.n_rounds else None for q, _ in learnt)
     queries = TableBlock(
         "learning-queries",
-        ("query", "domain", "len", "surprise", "done", "why", "gain", "regret", "so far", ""),
+        ("query", "domain", "tok/round", "surprise", "done", "why", "gain", "regret", "so far", ""),
         tuple(_line(query, adapt, total[k]) for k, (query, adapt) in enumerate(learnt)),
         places=places,
         cursor=cursor,

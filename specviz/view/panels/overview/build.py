@@ -40,7 +40,7 @@ _GEOMETRIC = (
     "The line is what one and the same acceptance probability α at every position would give. More at both ends than "
     "the line: easy and hard stretches alternate."
 )
-_CALIBRATED = "q − p around 0: the draft knows how sure it may be. Above 0: it is too sure of itself."
+_CALIBRATED = "q − p around 0: the draft is well calibrated. Above 0: it is overconfident."
 _PREFILL = "prefill"
 _STAGES: dict[str, Mark] = {
     _PREFILL: "untested",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from specviz.metrics import Metrics
 
 _NUMBERS = (  # name, label, kind, note
-    ("mean_acceptance_length", "len", "number", "tokens a round"),
+    ("mean_acceptance_length", "tok/round", "number", "tokens a round"),
     ("draft_calls_per_round", "drafter calls", "number", "a round"),
     ("drafting_share", "drafting share", "percent", "of the round's time"),
     ("modelled_speedup", "speed-up", "times", "modelled: a pass costs what its weights weigh"),

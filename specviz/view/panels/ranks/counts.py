@@ -102,7 +102,7 @@ def _square(counts: dict[int, dict[int, int]], pred: int, true: int, in_row: int
 
 
 def _width(known: Sequence["Seen"], bucket: int) -> str:
-    """What a predicted bucket got, as a rule: `4`, `0, gives up`. The root's first slot is no case of it."""
+    """What a predicted bucket got, as a rule: `4`, `0, stops widening`. The root's first slot is no case of it."""
     mine = Counter(
         seen.width
         for seen in known
@@ -111,7 +111,7 @@ def _width(known: Sequence["Seen"], bucket: int) -> str:
     if not mine:
         return "—"
     width = mine.most_common(1)[0][0]
-    return str(width) if width else "0, gives up"
+    return str(width) if width else "0, stops widening"
 
 
 def _findings(picked: Picked) -> list[str]:
@@ -133,7 +133,7 @@ def _findings(picked: Picked) -> list[str]:
         out.append(f"{len(wide)} too wide: {extra} children more than the true bucket asks for")
     if gave_up:
         reachable = sum(seen.true is not None and seen.true < N - 1 and not seen.covers(written) for seen in gave_up)
-        said = f"{plural(len(gave_up), 'slot')} gave up or lay behind one that did"
+        said = f"{plural(len(gave_up), 'slot')} stopped widening or lay behind one that did"
         out.append(f"{said}; {reachable} of them had it within rank 10")
     return out
 
@@ -209,8 +209,8 @@ def _cell_words(pred: int, true: int, inside: Sequence[Placed], written: bool) -
     gave_up = sum(placed.seen.reason == "give_up" for placed in inside)
     if gave_up:
         return (
-            f"Within reach, but {gave_up} of {len(inside)} gave up or lay behind a slot that did: no siblings, and no "
-            "block starts there."
+            f"Within reach, but {gave_up} of {len(inside)} stopped widening or lay behind a slot that did: no "
+            "siblings, and no block starts there."
         )
     return f"Too wide: the token was offered in {covered} of {len(inside)}, and the nodes beyond it bought nothing."
 
@@ -263,7 +263,7 @@ def widths(picked: Picked) -> Plot:
         tuple(map(str, covered)),
         (PlotCurve("children spent", spent, "untested"), PlotCurve("useful: the target's token", useful)),
         "count",
-        help="children given at each width (0: gave up), and expansions where one of them was the target's token",
+        help="children given at each width (0: stopped widening), and expansions where one was the target's token",
         words=words,
         missing="" if covered else "no width was given to an expansion with a known rank",
         table=TableBlock("ranks-widths", heads, tuple(lines), words=words),

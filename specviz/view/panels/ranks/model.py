@@ -29,7 +29,7 @@ COSTS: dict[Cost, tuple[Mark, str]] = {
     "right": ("accepted", "right bucket"),
     "narrow": ("rejected", "too narrow: the target's token may not be offered, and the round ends there"),
     "wide": ("recovered", "too wide: nodes that buy nothing"),
-    "gave_up": ("rejected", "gave up within reach: no siblings, and the block goes no further"),
+    "gave_up": ("rejected", "stopped widening within reach: no siblings, and the block goes no further"),
 }
 
 
@@ -102,7 +102,7 @@ class Confusion:
     """Predicted = rows, true = columns. `n`: expansions in it; `n_unknown`: whose parent the target never saw."""
 
     heat: Heat
-    widths: tuple[str, ...]  # what the knobs give a predicted bucket: "2", "0, gives up"
+    widths: tuple[str, ...]  # what the knobs give a predicted bucket: "2", "0, stops widening"
     n: int
     n_unknown: int
     basis: str  # over which expansions, and whether that is conditional

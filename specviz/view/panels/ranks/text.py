@@ -90,10 +90,10 @@ def _gave_up(record: RoundRecord, each: Expansion, said: str) -> str:
     """The slot that gave up, or one behind it."""
     mine = [other for other in record.expansions if other.start == each.start]
     first = next((other for other in mine if other.width_reason == "give_up"), each)
-    spine = "only the spine's own token follows, and no block starts here"
+    spine = "only the main guess follows, and no block starts here"
     if first is each:
-        return f"{_upper(said)}, which gets no siblings: the block gives up, {spine}."
-    return f"Slot {first.slot} of this block gave up (rank {BUCKETS[first.bucket]} predicted): {spine}."
+        return f"{_upper(said)}, which gets no siblings: the block stops widening, {spine}."
+    return f"Slot {first.slot} of this block stopped widening (rank {BUCKETS[first.bucket]} predicted): {spine}."
 
 
 def _sure(each: Expansion) -> float | None:
@@ -164,7 +164,7 @@ def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
             return "1 drafter call, at the root."
         return f"{len(levels)} drafter calls, one a level: each runs {how}."
     slots = 1 + max(each.slot for each in record.expansions)
-    text = f"{plural(n_calls, 'drafter call')}: block 1 drafted {slots} slots from the root"
+    text = f"{plural(n_calls, 'drafter call')}: block 1 drafted {slots} slots"
     for level in sorted({block.block for block in record.blocks} - {1}):
         n = sum(block.block == level for block in record.blocks)
         capped = " (as many as start_cap allows)" if n == record.knobs.get("start_cap") else ""
@@ -189,7 +189,7 @@ def _widths(record: RoundRecord) -> str:
     parts += [f"{len(by['override'])}× capped or fixed"] if "override" in by else []
     if "give_up" in by:
         starts = len({each.start for each in by["give_up"]})
-        parts.append(f"{plural(starts, 'block')} gave up")
+        parts.append(f"{plural(starts, 'block')} stopped widening")
     return f"Children by predicted rank: {', '.join(parts)}."
 
 

@@ -202,7 +202,7 @@ def paired_plot(paired: Sequence[Paired]) -> Plot:
     words = " ".join(p.words or p.missing or "" for p in paired)
     return Plot(
         "paired",
-        "More than token-wise",
+        "Gain over token-wise",
         "tokens kept more than token-wise, same draft and u",
         tuple(places),
         tuple(
