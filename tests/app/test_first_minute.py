@@ -1,11 +1,13 @@
 """The first minute: who is welcomed, and what *Run it here* asks of the core."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from app import onstage
 from app.conftest import Open
 from app.fakes import fake_settings, until
 from specviz.commands import Start
@@ -95,3 +97,20 @@ def test_where_nothing_can_be_decoded_the_button_says_what_is_missing(
     found = offer(made, _run())
     assert not found["able"]
     assert "pip install" in found["help"]
+
+
+def test_a_recording_plays_on_while_models_are_loaded(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below what is awaited and for how long; then the run is shown, which nothing else leads to."""
+    words = "Loading a_model: step 1 of 3, torch and the target"
+    monkeypatch.setattr(ServedRun, "awaited", property(lambda core: words))
+    at = open_page(Settings(), "stage")
+    at.session_state["loads-for-a-run"] = True
+    at.run()
+    line = at.info[0].value.replace("\\", "")
+    assert re.fullmatch(rf"{words} · \d+ s. This recording plays meanwhile\.", line)
+    assert "events" not in onstage.handed(at), "it is left before there is a run"
+    monkeypatch.setattr(ServedRun, "awaited", property(lambda core: ""))
+    at.run()
+    assert not at.exception
+    assert "events" in onstage.handed(at)
+    assert "loads-for-a-run" not in at.session_state

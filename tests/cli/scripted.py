@@ -9,6 +9,7 @@ import pytest
 
 from specviz import events
 from specviz.commands import Start
+from specviz.engine.runtime import Runtime
 from specviz.errors import ModelError
 from specviz.events import Event
 from support.traces import make_events
@@ -42,7 +43,12 @@ class Script:
         monkeypatch.setitem(sys.modules, "specviz.engine.run.local", module)
         return self
 
-    def _load(self, *args: Any, told: Any = None) -> "Script":
+    @property
+    def runtime(self) -> Runtime:
+        """Of a pair that lies nowhere: to begin it changes nothing of this process."""
+        return Runtime()
+
+    def _load(self, *args: Any, on_loaded: Any = None) -> "Script":
         if self.refuses:
             raise ModelError(self.refuses)
         self.loaded = args

@@ -55,6 +55,8 @@ class AdapterShape:
 
     @property
     def config(self) -> LlamaConfig:
+        if self.width // self.n_heads % 2:  # halves of a head are turned against one another
+            raise ValueError(f"{self.n_heads} heads of {self.width} numbers are of an odd width")
         config = LlamaConfig(
             hidden_size=self.width,
             num_attention_heads=self.n_heads,

@@ -189,11 +189,13 @@ def _stacked(network: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor
 def _built(where: str, own: OwnMtp, adapter: ModelAdapter) -> NativeMtpNetwork:
     """The network on `meta`. Raises ModelError where the library's layer cannot be made alone."""
     config = deepcopy(adapter.config)
+    fields = config.to_dict()
     for name in _BY_LAYER:
-        kinds = getattr(config, name, None)
+        kinds = fields.get(name)
         if isinstance(kinds, list):
             setattr(config, name, [*kinds, "full_attention" if name == _BY_LAYER[0] else kinds[-1]])
-    kind, width, rotary = type(adapter.layers[-1]), width_of(adapter), getattr(adapter.base, "rotary_emb", None)
+    kind, width = type(adapter.layers[-1]), width_of(adapter)
+    rotary = dict(adapter.base.named_children()).get("rotary_emb")
     try:
         with torch.device("meta"):
             layer = kind(config, adapter.n_layers)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, STAGE, address, panel_of, settled, until
+from app.browser.acts import COUNT_RUNS, STAGE, address, panel_of, settled, stage_place, until
 from app.served import Served
 from specviz.view.stage.chromium import executable
 from specviz_app.ui.pages import all_below
@@ -109,6 +109,7 @@ def test_a_panel_goes_from_round_to_round_with_the_stage(recorded: Served, open_
     page = open_at(f"{recorded.url}/verification?at=r2")
     panel = panel_of(page)
     assert page.locator(f"{STAGE} svg.tree").is_hidden(), "it is not large"
+    until(lambda: stage_place(page).startswith("r2 "), "nothing is there to be walked")
     page.locator(f"{STAGE} [data-do=play]").focus()
     page.keyboard.press("]")
     panel.get_by_text("Round 3").first.wait_for()
@@ -121,6 +122,7 @@ def test_a_panel_goes_from_round_to_round_with_the_stage(recorded: Served, open_
 def test_a_panel_is_made_large_and_small_again(recorded: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{recorded.url}/stage?at=r2&panel=overview")
     panel = panel_of(page)
+    page.locator(f"{STAGE} .node").first.wait_for()
     low = panel.bounding_box()["y"]
     page.get_by_role("button", name="⤢ large").click()
     until(lambda: "large=1" in address(page), "it is not in the address")
