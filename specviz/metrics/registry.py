@@ -17,6 +17,7 @@ import msgspec
 from specviz.errors import SpecvizError
 from specviz.events import Header, RoundEnd
 from specviz.metrics.against_plain import PlainTally
+from specviz.metrics.along_text import AlongTally
 from specviz.metrics.draft_confidence import ConfidenceTally
 from specviz.metrics.estimate import Estimate, Median, Ratio, Term
 from specviz.metrics.outside import RequestCounts
@@ -76,7 +77,7 @@ class RunSums:
         self.drafts = DraftTally()  # rounds whose draft was one sampled chain
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.ranks, self.adapted = RankTally(), AdaptTally()
-        self.plain, self.confidence = PlainTally(), ConfidenceTally()
+        self.plain, self.confidence, self.along = PlainTally(), ConfidenceTally(), AlongTally()
         self.outside = RequestCounts()  # of a run that another engine made
 
     def include(self, other: "RunSums") -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from specviz.events import Adapt, Calibration, Event, Header, Node, RoundEnd
+from specviz.metrics.draft_confidence import TokenPlace
 from specviz.metrics.estimate import Median
 from specviz.metrics.registry import RATIOS, DepthCounts, Metrics, RoundFigures, RunSums, summarize
 from specviz.metrics.replay_rules import DraftReplay, argmax_chain, links, replay, single_chain
@@ -142,6 +143,7 @@ class Tally(RunSums):
         self.modelled.take(record)
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
+        self.along.take(TokenPlace(record.q, record.r), end.n_drafted, end.n_accepted)
         if not self.ours:
             self.outside.take(record)
         for verdict in record.verdicts.values():

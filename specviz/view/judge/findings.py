@@ -24,6 +24,7 @@ LEAST_TOKENS = 20  # of a band of confidence
 IDLE = 12  # rounds in a row without a draft
 HOPELESS = 0.25  # share of rounds that keep anything, below which a draft is as good as never kept
 CLIFF = 0.25  # by which a position is kept less often than the one before
+FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
 SELDOM = 0.1  # share of rounds that keep the end of the draft
 TOO_SURE = 0.1  # by which the draft's probability is above the target's
 TOO_GOOD = 0.97  # share of the tested tokens kept, above which a drafter is hardly another model than the target
@@ -266,6 +267,27 @@ def long_tail(judged: JudgedRun) -> RunFinding | None:
         _shorter(judged, f"A draft of {plural(first - 1, 'token')}"),
         "tree",
         judged.places(judged.tally.confidence.lost_at.get(first, ())),
+    )
+
+
+@detector
+def falls_along_the_text(judged: JudgedRun) -> RunFinding | None:
+    """Less and less is kept the longer an answer grows."""
+    along = judged.tally.along.along()
+    if along is None or along.ends > FALLEN * along.begins or along.difference.interval is None:
+        return None
+    if along.difference.interval[1] >= 0:
+        return None
+    where = "the answer" if along.n == 1 else f"{along.n} answers"
+    return RunFinding(
+        "falls_along_the_text",
+        f"{FAULTS[3]}: {percent(along.begins)} to {percent(along.ends)}",
+        f"In the first third of {where} {percent(along.begins)} of the drafted tokens are kept, in the last third "
+        f"{percent(along.ends)}. One answer that changes its subject does that as well; several alike hardly do.",
+        "Held against a text as long as those the drafter was trained on: see its positions (rope, window), and stop "
+        "drafting where a round brings less than it costs.",
+        "overview",
+        judged.places(along.lost),
     )
 
 

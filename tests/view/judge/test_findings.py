@@ -6,6 +6,8 @@ import pytest
 from specviz import events as ev
 from specviz.events import Event
 from specviz.methods import get_method
+from specviz.metrics.along_text import AlongTally
+from specviz.metrics.draft_confidence import TokenPlace
 from specviz.runlog.fold import Run, fold
 from specviz.view import Feed, Options, Player
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
@@ -263,3 +265,42 @@ def test_a_run_without_findings_says_what_was_looked_for() -> None:
     assert pays.nothing.endswith("or a draft dearer than it pays.")
     busy = judged(judged_run(many(30, GOOD, [3, 2], target_ms=55.0), COSTS))
     assert busy.nothing.endswith("whether it pays is not known.")
+
+
+def test_a_draft_that_falls_along_the_text_is_told() -> None:
+    """In one answer by its blocks, and by answers where there are several; a draft that is always bad does not fall."""
+    falling = [chain_round(r, GOOD, 3 if r <= 40 else 1 if r <= 80 else 0) for r in range(1, 121)]
+    finding = findings(falling)["falls_along_the_text"]
+    assert finding.headline == "acceptance decays with the length of the text: 100 % to 0 %"
+    assert finding.places[-1].label == "r120"
+    for sound in (
+        many(120, GOOD, [3, 1, 0]),
+        many(120, GOOD, [0, 1, 0, 0]),
+        list(reversed(falling)),
+        falling[:20],
+        falling[20:100],
+    ):
+        assert "falls_along_the_text" not in findings(sound)
+
+
+@pytest.mark.parametrize("n", [24, 60, 250, 1000])
+def test_thirds_are_those_of_every_answer(n: int) -> None:
+    """By blocks of rounds where an answer is long: their ends need not be those of the thirds."""
+    tally, third = AlongTally(), n // 3
+    for q in range(4):
+        for r, kept in enumerate([4] * third + [2] * (n - 2 * third) + [q % 2] * third):
+            tally.take(TokenPlace(q, r), 4, kept)
+    along = tally.along()
+    assert along is not None
+    assert (along.n, along.difference.n) == (4, 4)
+    assert along.begins == pytest.approx(1, abs=0.03)
+    assert along.ends == pytest.approx(1 / 8, abs=0.03)
+    assert along.lost[-1].r == n - 1
+
+
+def test_short_answers_do_not_count() -> None:
+    tally = AlongTally()
+    for q in range(9):
+        for r in range(23):
+            tally.take(TokenPlace(q, r), 4, 4 if r < 9 else 0)
+    assert tally.along() is None
