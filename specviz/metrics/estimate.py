@@ -104,7 +104,7 @@ def settled(
             interval=(max(0.0, bounds[0]), bounds[1] if most is None else min(most, bounds[1])),
             n=n,
         )
-    if most == 1.0 and counting > 1:
+    if most == 1.0 and counting > 1 and value <= most:  # counts of another engine may be wrong: shown as they are
         return Estimate(value=value, interval=wilson_interval(value * counting, counting), n=counting)
     return Estimate(value=value, n=counting, unknown=_why_unknown(counting))
 

@@ -14,7 +14,7 @@ import pytest
 from specviz.events import Event, Prefill
 from specviz.metrics import Tally
 from specviz.metrics import estimate as module
-from specviz.metrics.estimate import Median, Ratio, ratio
+from specviz.metrics.estimate import Median, Ratio, ratio, settled
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
 from support.recordings import RECORDINGS
@@ -117,3 +117,9 @@ def test_a_summary_in_between_changes_nothing() -> None:
         if k % 500 == 0:
             asked.summary()
     assert asked.summary() == silent.summary()
+
+
+def test_a_share_above_one_is_shown_without_an_interval() -> None:
+    """Another engine's counts may say that more was kept than tested."""
+    assert settled(1.5, None, 4, 4, most=1.0).interval is None
+    assert settled(1.0, None, 4, 4, most=1.0).interval is not None
