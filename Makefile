@@ -28,7 +28,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 # A worker more than cores (tests/conftest.py), four at most (each loads torch), with one thread of torch each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help demo test audit check gpu sanitize docs screenshots format clean
+.PHONY: help demo test audit check gpu sanitize docs screenshots dist format clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1	/' | expand -t 18
@@ -82,19 +82,22 @@ format: $(VENV)/.dev  ## let ruff put the code in order
 screenshots: $(VENV)/.dev  ## take the pictures of the documents again (needs chromium)
 	$(BIN)/python -m tools.screenshots $(SCREENSHOTS)
 
+dist: $(VENV)/.dev  ## both distributions into dist/, installed and used in fresh environments (some minutes)
+	$(BIN)/python -m tools.dist $(DIST)
+
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 # A stamp is as old as the last install; a changed pyproject.toml or pin makes it stale.
-$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.demo: pyproject.toml assets/smollm2/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing specviz with the extras engine and tui into $(VENV) (once; torch takes its time)"
-	@$(PIP) --editable '.[engine,tui]'
+	@$(PIP) --editable '.[engine,tui]' --editable assets/smollm2
 	@$(BIN)/specviz models get smollm2 >/dev/null || echo 'the demo goes on without SmolLM2' >&2
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.dev: pyproject.toml assets/smollm2/pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing specviz with the extra dev into $(VENV) (once; torch takes its time)"
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --editable '.[dev]' --editable assets/smollm2
 	@touch $@ $(VENV)/.demo $(VENV)/.docs
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python

@@ -37,6 +37,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
         "ar ngram layerskip specbound",
         "pairs of arms that are worth reading, declared",
     ),
+    "specviz/local_models/catalogue.py": ("eagle3 kangaroo medusa mtp", "folders of another distribution, as data"),
     "specviz/check/side.py": ("dflash", "an architecture of GGUF files, as llama.cpp calls it"),
     "specviz/check/known.py": ("dflash", "an architecture of GGUF files, as llama.cpp calls it"),
     "specviz/engines/texts/kinds/vllm_log.py": ("mtp", "another engine's word for it, in what that engine wrote"),

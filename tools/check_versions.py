@@ -84,7 +84,7 @@ def _run(kind: str, version: str, constraints: Path, work: Path, args: tuple[str
     if not own.exists():
         subprocess.run([python, "-m", "venv", str(work / title)], check=True)
     pip = [own, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    install = [*pip, "-c", constraints, "-e", f"{ROOT}[dev]"]
+    install = [*pip, "-c", constraints, "-e", f"{ROOT}[dev]", "-e", ROOT / "assets" / "smollm2"]
     if subprocess.run(install, cwd=ROOT).returncode:
         return [f"{title} (install)"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

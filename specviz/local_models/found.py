@@ -63,14 +63,15 @@ def cached_path(hub_id: str) -> Path | None:
     return dict(_first(_hub())).get(hub_id)
 
 
-def shipped_models() -> Path:
-    """The folder of the models and parts in this package."""
-    return Path(str(files("specviz_assets"))) / "models"
+def embedded_pair() -> Path:
+    """The folder of the embedded target and draft model, and of the parts made for them."""
+    return Path(str(files("specviz_assets"))) / "models" / "pair"
 
 
 def brought() -> dict[str, Path]:
-    """The draft models that come with this package for known models, by name."""
-    drafts = {brought_draft(known): shipped_models() / known / "draft" for known in KNOWN}
+    """The draft models that installed packages bring for known models, by name."""
+    folders = {name: model.parts.folder() for name, model in KNOWN.items() if model.parts is not None}
+    drafts = {brought_draft(name): folder / "draft" for name, folder in folders.items() if folder is not None}
     return {name: path for name, path in drafts.items() if (path / "config.json").is_file()}
 
 

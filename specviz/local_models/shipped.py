@@ -1,9 +1,9 @@
-"""What this package brings for known models: drafters trained for them, a folder a model beside the embedded pair."""
+"""What installed packages bring for known models: drafters trained for them, a package of parts a model."""
 
 from pathlib import Path
 
 from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import local_path, shipped_models
+from specviz.local_models.found import local_path
 from specviz.local_models.store import origin
 
 
@@ -19,10 +19,10 @@ def known_name(target: str) -> str | None:
 
 
 def shipped_folder(target: str) -> Path | None:
-    """Where the parts that come with this package for a target lie; None: there are none."""
+    """Where the parts that an installed package brings for a target lie; None: there are none."""
     known = known_name(target)
-    folder = None if known is None else shipped_models() / known
-    return folder if folder is not None and folder.is_dir() else None
+    parts = None if known is None else KNOWN[known].parts
+    return None if parts is None else parts.folder()
 
 
 def usual_draft(target: str | None) -> str | None:

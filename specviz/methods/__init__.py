@@ -9,7 +9,6 @@ a pair that cannot work is refused before any model is loaded.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -44,9 +43,9 @@ class Part:
     own: Callable[[Path], bool] = lambda folder: False
     unread: Callable[[Path], str] = lambda folder: ""
 
-    def lies_in(self, folder: "Path | Traversable") -> bool:
+    def lies_in(self, folder: Path) -> bool:
         """Whether one lies in a target's folder."""
-        return (folder / self.beside / self.file).is_file() or (isinstance(folder, Path) and self.own(folder))
+        return (folder / self.beside / self.file).is_file() or self.own(folder)
 
     def command(self, target: str | None = None, folder: bool = True, there: bool = False) -> str:
         """The line that makes one.

@@ -11,6 +11,7 @@ import pytest
 from cli.conftest import Cli
 from specviz.cli import models, options
 from specviz.cli.look import doctor
+from specviz.local_models.found import embedded_pair
 from specviz.methods import all_methods
 
 
@@ -258,7 +259,7 @@ def test_the_card_is_shown_in_lines(cli: Cli, tmp_path: Path, monkeypatch: pytes
     _saved(pair / "draft")
     card = {"speed_ratio": 5.5, "domains": {"sums": {"chain_acceptance": 0.7}}, "curve": [[1, 2]], "command": "x" * 200}
     (pair / "card.json").write_text(json.dumps(card))
-    monkeypatch.setattr(models.resources, "files", lambda _package: tmp_path)
+    monkeypatch.setattr(models, "embedded_pair", lambda: pair)
     assert json.loads(cli("models", "--json").out)["embedded"]["card"] == card
     lines = [line.split() for line in cli("models").out.splitlines()]
     assert ["speed_ratio", "5.5"] in lines
@@ -298,7 +299,7 @@ def test_of_the_embedded_target_the_list_and_the_help_say_the_same(cli: Cli) -> 
         "medusa",
         "not here, no set of Medusa heads of specviz's training: specviz train medusa, then give --drafter medusa",
     )
-    embedded = Path(str(models.resources.files("specviz_assets"))) / "models" / "pair" / "target"
+    embedded = embedded_pair() / "target"
     assert list(options.lacking(str(embedded))) == ["medusa"]  # the same target, called by its folder
     assert found[1] in cli("models").out
     assert found[1] in " ".join(cli("run", "--help").out.split())

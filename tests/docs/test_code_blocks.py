@@ -86,7 +86,9 @@ class Reader:
             stdin = Path(pipeline[0][1]).read_bytes()
             pipeline = pipeline[1:]
         for name, *args in pipeline:
-            stdin = {"specviz": self._specviz, "jq": _jq, "make": _make, "pip": _pip}[name](args, stdin, printed)
+            stdin = {"specviz": self._specviz, "jq": _jq, "make": _make, "pip": _pip, "pipx": _pip, "uv": _uv}[name](
+                args, stdin, printed
+            )
 
     def _specviz(self, args: list[str], stdin: bytes, printed: str) -> bytes:
         parse(args, self.monkeypatch)
@@ -129,17 +131,25 @@ def _make(args: list[str], _stdin: bytes, _printed: str) -> bytes:
 
 
 def _pip(args: list[str], _stdin: bytes, _printed: str) -> bytes:
-    """`pip install`: our own name, extras that there are, files that there are."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    """`install` of pip, pipx and uv: our own names, extras and paths that there are."""
+    tables = [tomllib.loads((ROOT / at / "pyproject.toml").read_text("utf-8")) for at in (".", "assets/smollm2")]
+    projects = [table["project"] for table in tables]
     assert args[0] == "install"
     for word in args[1:]:
         match = re.fullmatch(r"(?P<name>[\w.-]+)\[(?P<extras>[\w,]+)\]", word)
         if match:
-            assert match["name"] in (".", project["name"])
-            assert set(match["extras"].split(",")) <= set(project["optional-dependencies"])
+            assert match["name"] in (".", projects[0]["name"])
+            assert set(match["extras"].split(",")) <= set(projects[0]["optional-dependencies"])
         else:
-            assert word.startswith("-") or (ROOT / word).is_file(), word
+            ours = word in [project["name"] for project in projects]
+            assert ours or word.startswith("-") or (ROOT / word).exists(), word
     return b""
+
+
+def _uv(args: list[str], stdin: bytes, printed: str) -> bytes:
+    """`uv tool install`: as pip's."""
+    assert args[0] == "tool"
+    return _pip(args[1:], stdin, printed)
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +210,7 @@ def test_commands_and_options_in_a_sentence_exist(page: Path) -> None:
     every = {"--help"}.union(*known.values(), *(param.opts for param in check_versions.params))
     for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", "\n".join(_outside_blocks(page))):
         words = span.split()
-        if words[0] in ("accelerate", "python", "pip", "make"):
+        if words[0] in ("accelerate", "conda", "git", "uvx", "python", "pip", "make"):
             continue
         asked = {re.split(r"[=|\]]", word.strip("[]"))[0] for word in words if re.match(r"\[?--[a-z]", word)}
         if words[0] == "specviz" and len(words) > 1 and words[1] in COMMANDS:

@@ -1,5 +1,6 @@
-"""Parts and draft models that come with this package for a known model are found for it, from whatever source."""
+"""Parts and draft models that an installed package brings for a known model are found for it, from whatever source."""
 
+import importlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import fingerprint
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
-from specviz.local_models import catalogue, found, shipped, store
+from specviz.local_models import catalogue, store
 from specviz.local_models.shipped import known_name, usual_draft
 from specviz.local_models.store import Origin
 from specviz.methods import get_method
@@ -26,17 +27,25 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
     folder = Path(save(build("llama"), tmp_path / "store" / "tiny"))
     Origin("tiny", "hub nobody/tiny", "", "Apache-2.0", "2026-01-01").write(folder)
-    known = replace(catalogue.SMOLLM2, name="tiny", hub="nobody/tiny", weights=(ELSEWHERE,), draft="tiny-draft")
+    parts = catalogue.PartsPackage("specviz-llm-tiny", "specviz_tiny", ("draft", "eagle3"))
+    known = replace(catalogue.SMOLLM2, name="tiny", hub="nobody/tiny", weights=(ELSEWHERE,), parts=parts)
+    known = replace(known, draft="tiny-draft")
     monkeypatch.setitem(catalogue.KNOWN, "tiny", known)
-    for module in (found, shipped):
-        monkeypatch.setattr(module, "shipped_models", lambda: tmp_path / "brought")
-    monkeypatch.setattr("specviz.methods.common.missing.shipped_models", lambda: tmp_path / "brought")
+    monkeypatch.syspath_prepend(tmp_path / "packages")
     return load_pair("tiny", needs_draft=False, dtype="float32", threads=1)
 
 
-def _part(tmp_path: Path, weights: str) -> None:
-    folder = tmp_path / "brought" / "tiny" / "eagle3"
+def _installed(tmp_path: Path) -> Path:
+    """The package of parts for the target, as pip would put it there."""
+    folder = tmp_path / "packages" / "specviz_tiny"
     folder.mkdir(parents=True)
+    importlib.invalidate_caches()
+    return folder
+
+
+def _part(tmp_path: Path, weights: str) -> None:
+    folder = _installed(tmp_path) / "eagle3"
+    folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"target": weights}))
 
 
@@ -44,9 +53,12 @@ def test_a_part_made_for_one_source_is_found_for_all(target: Pair, tmp_path: Pat
     method = get_method("eagle3")
     lacks = missing(method, target)
     assert lacks is not None
-    assert lacks.command == "specviz train eagle3 --target tiny", "a stored model is called by its name"
+    assert lacks.command == "pip install specviz-llm-tiny", "what others trained comes before one's own training"
     _part(tmp_path, ELSEWHERE)
     assert missing(method, target) is None
+    lacks = missing(get_method("medusa"), target)
+    assert lacks is not None
+    assert lacks.command == "specviz train medusa --target tiny", "a stored model is called by its name"
 
 
 def test_a_part_of_another_model_is_not_found(target: Pair, tmp_path: Path) -> None:
@@ -62,9 +74,9 @@ def test_the_same_weights_in_a_folder_of_no_origin_are_another_model(target: Pai
 
 
 def test_a_draft_model_that_comes_along_has_a_name_and_may_be_the_usual_one(target: Pair, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="tiny-draft"):
+    with pytest.raises(ModelError, match=r"tiny-draft.*pip install specviz-llm-tiny brings it"):
         load_pair("tiny", dtype="float32", threads=1)
-    save(build("llama", num_hidden_layers=1), tmp_path / "brought" / "tiny" / "draft")
+    save(build("llama", num_hidden_layers=1), _installed(tmp_path) / "draft")
     assert usual_draft("tiny") == "tiny-draft"
     assert usual_draft(None) is None
     assert usual_draft(str(tmp_path)) is None

@@ -18,7 +18,7 @@ from specviz.cli.look import live
 from specviz.cli.printing import narrate
 from specviz.errors import MissingExtra, SpecvizError, suggestion
 from specviz.local_models.choices import EMBEDDED
-from specviz.local_models.found import local_path, shipped_models
+from specviz.local_models.found import embedded_pair, local_path
 from specviz.local_models.shipped import shipped_folder
 from specviz.methods import Method, all_methods
 
@@ -43,7 +43,7 @@ def _has_part(target: str, method: Method) -> bool:
 def _places(target: str) -> list[Path]:
     """Folders in which parts of a target lie."""
     if target == EMBEDDED:
-        return [shipped_models() / "pair"]
+        return [embedded_pair()]
     own = local_path(target) or Path(target).expanduser()
     return [folder for folder in (shipped_folder(target), own) if folder is not None]
 

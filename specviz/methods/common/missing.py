@@ -8,7 +8,9 @@ from specviz.engine.model.files.hub import snapshot
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.pair import Pair
 from specviz.events import Missing
-from specviz.local_models.found import shipped_models
+from specviz.local_models.catalogue import part_folders, to_install
+from specviz.local_models.found import embedded_pair
+from specviz.local_models.shipped import known_name
 from specviz.local_models.store import stored_name
 from specviz.methods import Method, Part
 
@@ -26,6 +28,9 @@ def missing_part(part: Part, target: ModelAdapter) -> Missing | None:
     if any((folder / part.file).is_file() for folder in folders) or own_folder(part, target) is not None:
         return None
     name, folder = named(target), Path(str(named(target))).is_dir()
+    install = None if name is None else to_install(known_name(name), part.beside)
+    if install is not None:
+        return Missing(why=f"no {part.what} for the target {target.name}", command=install, knob=part.knob)
     return Missing(
         why=f"no {part.what} for the target {target.name}",
         command=part.command(name, folder, bool(folders)),
@@ -55,30 +60,24 @@ def _folder(target: ModelAdapter) -> Path | None:
 def named(target: ModelAdapter) -> str | None:
     """How a command line names the target; None: it is the embedded one, or was never given a name."""
     name = str(getattr(target.model, "name_or_path", "") or "")
-    return None if not name or Path(name) == _pair() / "target" else stored_name(name) or name
+    return None if not name or Path(name) == embedded_pair() / "target" else stored_name(name) or name
 
 
 def shipped(
     target: ModelAdapter, embedded: str, beside: str, file: str = "config.json", loose: bool = False
 ) -> list[Path]:
     """Where parts may lie that nobody named: `embedded` beside the embedded pair, `beside` in the target's own folder
-    and with the known models of this package.
+    and in installed packages of parts.
 
     Both are patterns of folders with `file` in them; `loose`: the target's own folder may be one. What is found there
     may be another model's: compare fingerprints before loading.
     """
     own = str(getattr(target.model, "name_or_path", "") or "")
-    folders = [*sorted(_pair().glob(embedded)), *([Path(own)] if own and loose else ())]
+    folders = [*sorted(embedded_pair().glob(embedded)), *([Path(own)] if own and loose else ())]
     folders += sorted(Path(own).glob(beside)) if own and Path(own).is_dir() else ()
-    brought = [
-        path for name in dict.fromkeys((beside, embedded)) for path in sorted(shipped_models().glob(f"*/{name}"))
-    ]
-    folders += [path for path in brought if path.parent != _pair()]
+    patterns = dict.fromkeys((beside, embedded))
+    folders += [path for pattern in patterns for parts in part_folders() for path in sorted(parts.glob(pattern))]
     return [folder for folder in folders if (folder / file).is_file()]
-
-
-def _pair() -> Path:
-    return shipped_models() / "pair"
 
 
 def _made_for(folder: Path, target: ModelAdapter) -> bool:

@@ -171,9 +171,9 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         shipped = next(self.shipped_for(adapter), None) or own_folder(self.part, adapter)
         if shipped is None:
             lacks = missing_part(self.part, adapter)
-            train = lacks.command if lacks else self.part.trainer
+            command = lacks.command if lacks else self.part.trainer
             what = f"no {self.part.what} for the target {adapter.name}{unread(self.part, adapter)}"
-            raise ModelError(f"{what}: name a folder with {OPTION}, or run {train}")
+            raise ModelError(f"{what}: name a folder with {OPTION}, or: {command}")
         return shipped
 
     def load(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:

