@@ -7,6 +7,7 @@ from specviz.cli import LazyGroup
 _WORDS = {
     "bench": "Measure speeds against the library's own loops.",
     "ablate": "Take SpecBranch apart beside the pipelines it is compared with, on two clocks.",
+    "clinic": "Plant faults in real runs, and score the judge on them.",
     "prove": "Prove by enumeration that verifiers keep the target's law; wrong ones fail.",
 }
 

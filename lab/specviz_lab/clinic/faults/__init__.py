@@ -1,0 +1,1 @@
+"""One fault a file: how it is planted, and its healthy twin."""

@@ -1,0 +1,19 @@
+"""15: nothing is drafted. Healthy: a lookup in texts that repeat themselves."""
+
+from specviz_lab.clinic.plant import Bench, chat, small, texts
+
+FAULT = 15
+SYMPTOM = "No speed-up and no error."
+PLANT = "a threshold that nothing reaches, or a lookup that finds no match"
+NOVEL = "Write a list of rare words, each one once."
+
+
+def ill(bench: Bench) -> None:
+    if bench.seed == 1:
+        bench.run(chat(), [NOVEL], "ngram", temperature=1.0, tokens=64, ngram_min=3)
+    else:
+        bench.run(small(), texts(bench.seed, 2), "dflash", confidence=1.0, tokens=48)
+
+
+def well(bench: Bench) -> None:
+    bench.run(small(), texts(bench.seed), "ngram", tokens=64)

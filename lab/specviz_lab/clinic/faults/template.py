@@ -1,0 +1,58 @@
+"""6: prompt or chat template differs. Healthy: messages through the model's own template, once, for both models."""
+
+import json
+from typing import Any
+
+from specviz.engine.model.adapter import ModelAdapter
+from specviz_lab.clinic.plant import Bench, chat, questions, with_draft
+
+FAULT = 6
+SYMPTOM = "Acceptance is .75 in the benchmark and .48 in our chat."
+PLANT = "the template is left out, or put in twice, or the draft model reads the prompt by another one"
+HIDDEN = 48  # ids of the prompt of which a draft model with another template sees nothing
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+OTHER = (
+    "{% for message in messages %}### {{ message['role'] }}:\n{{ message['content'] }}\n\n{% endfor %}"
+    "{% if add_generation_prompt %}### assistant:\n{% endif %}"
+)
+
+
+def _another(adapter: ModelAdapter, tokens: list[int], positions: list[int]) -> Any:
+    """What that template leaves of the prompt: line breaks."""
+    (line,) = chat().target.tokenizer("\n")["input_ids"]
+    seen = [line if place < HIDDEN else token for token, place in zip(tokens, positions, strict=True)]
+    return adapter.embed(seen, positions)
+
+
+def ill(bench: Bench) -> None:
+    prompts = questions(bench.seed)
+    if bench.seed == 0:
+        bench.run(chat(), questions(bench.seed, 6), tokens=96, chat=False)
+    elif bench.seed == 1:
+        tokenizer = chat().target.tokenizer
+        twice = [
+            tokenizer.apply_chat_template(
+                [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+            )
+            for text in prompts
+        ]
+        bench.run(chat(), twice, tokens=96, chat=True)
+    else:
+        bench.run(with_draft(chat(), embed=_another), prompts, tokens=64, chat=True)
+    _folders(bench, OTHER if bench.seed == 2 else TEMPLATE)
+
+
+def well(bench: Bench) -> None:
+    bench.run(chat(), questions(bench.seed), tokens=96, chat=True)
+    _folders(bench, TEMPLATE)
+
+
+def _folders(bench: Bench, draft: str) -> None:
+    """What both say of their templates."""
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 576, "vocab_size": 49152}
+    for side, template in (("target", TEMPLATE), ("draft", draft)):
+        folder = bench.files(side, config)
+        (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
