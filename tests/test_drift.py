@@ -32,7 +32,7 @@ ALLOWED: dict[str, str] = {
     "LaneBlock.forwards": "the sentence about a stretch is made of it",
     "Metric.interval": "ends of an interval that the browser draws; its text stands in both",
     "Options.patience_s": "a terminal paints between two parts of a long run; a page of the browser says that it reads",
-    "RunFinding.detector": "for programs: `specviz stats --json`",
+    "Finding.detector": "for programs: `specviz stats --json`",
     "RunJudgement.confidence": "the overview's table of calibration is made of it",
     "ScanColumn.h": "the bar of the keep chance, in the browser; the terminal's table of the scan has the number",
     "TreeFrame.column_cells": "the widths of columns of letters",
@@ -68,7 +68,11 @@ def identifiers(node: ast.AST) -> set[str]:
 @cache
 def records() -> dict[str, ast.ClassDef]:
     """The classes that a frame, its options and the panels are made of, by name."""
-    places = (VIEW / "blocks.py", *files(("specviz/view/frame/*.py", "specviz/view/panels/*/*.py")))
+    places = (
+        VIEW / "blocks.py",
+        ROOT / "specviz/judge/finding.py",
+        *files(("specviz/view/frame/*.py", "specviz/view/panels/*/*.py")),
+    )
     classes = [node for path in places for node in parsed(path).body if isinstance(node, ast.ClassDef)]
     declared = {node.name: node for node in classes if is_record(node)}
     shown = (identifiers(base) for node in classes for base in node.bases if ast.unparse(base).startswith("Panel["))

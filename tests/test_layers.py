@@ -38,6 +38,7 @@ ABOVE_THE_LINE = [
     "specviz_app",
     "specviz_assets",
     "specviz.view",
+    "specviz.judge",
     "specviz.sources",
     "specviz.trace",
     "specviz.events",

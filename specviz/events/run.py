@@ -160,7 +160,7 @@ class Note(Event, tag="note", kw_only=True):
     at: At
 
 
-class Finding(Event, tag="finding", kw_only=True):
+class FindingRecord(Event, tag="finding", kw_only=True):
     """What a detector saw, with the rounds that show it."""
 
     detector: str

@@ -21,7 +21,7 @@ from specviz.events import (
     End,
     Event,
     ExitTable,
-    Finding,
+    FindingRecord,
     Header,
     Knob,
     Node,
@@ -68,7 +68,7 @@ class Run:
         self.warnings: list[Warn] = []  # the newest; all of them stand beside their rounds
         self.n_warnings = 0
         self.notes: list[Note] = []
-        self.findings: list[Finding] = []
+        self.findings: list[FindingRecord] = []
         self.reported: list[Reported] = []  # what an engine counted itself, in order
         self.words: dict[int, tuple[str, str | None]] = {}  # token id -> its text and bytes, as first seen
         self.version = 0  # grows with every event
@@ -314,7 +314,7 @@ class Run:
             record.take(event)
             self.rounds.keep(record)
 
-    def _finding(self, event: Finding) -> None:
+    def _finding(self, event: FindingRecord) -> None:
         self.findings.append(event)
 
     def _reported(self, event: Reported) -> None:
@@ -347,7 +347,7 @@ class Run:
 
 # Records between the beginning of a round and the next that are no part of it, and those that stand beside a round
 # wherever they were written.
-_OF_NO_ROUND = (Header, Calibration, Prefill, RoundStart, Adapt, ExitTable, End, State, Finding, Reported)
+_OF_NO_ROUND = (Header, Calibration, Prefill, RoundStart, Adapt, ExitTable, End, State, FindingRecord, Reported)
 BESIDE = (Knob, Note)
 
 

@@ -20,7 +20,7 @@ from specviz.events import (
     Adapt,
     Event,
     ExitTable,
-    Finding,
+    FindingRecord,
     Header,
     Knob,
     Note,
@@ -277,7 +277,7 @@ def _run(reader: RoundsOf, file: IndexFile, head: Head) -> Run:
     run.changes = [_one(line, Knob) for line in head.changes]
     run.warnings = [_one(line, Warn) for line in head.warnings]
     run.notes = [_one(line, Note) for line in head.notes]
-    run.findings = [_one(line, Finding) for line in head.findings]
+    run.findings = [_one(line, FindingRecord) for line in head.findings]
     run.reported = [_one(line, Reported) for line in head.reported]
     run.learnt = [_one(line, Adapt) for line in head.learnt]
     run.n_warnings, run.n_learnt = head.n_warnings, len(run.learnt)

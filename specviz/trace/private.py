@@ -16,7 +16,21 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from specviz.events import Adapt, Closing, Commit, End, Event, Finding, Header, Knob, Node, Note, Pieces, Prefill, Warn
+from specviz.events import (
+    Adapt,
+    Closing,
+    Commit,
+    End,
+    Event,
+    FindingRecord,
+    Header,
+    Knob,
+    Node,
+    Note,
+    Pieces,
+    Prefill,
+    Warn,
+)
 from specviz.events.base import handlers
 
 PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")  # knobs that may name a folder or a file
@@ -183,7 +197,7 @@ class Redactor:
     def _warn(self, event: Warn) -> Warn:
         return msgspec.structs.replace(event, message=event.code.replace("_", " "))
 
-    def _finding(self, event: Finding) -> Finding:
+    def _finding(self, event: FindingRecord) -> FindingRecord:
         return msgspec.structs.replace(event, message=event.detector)
 
     def _note(self, event: Note) -> Note:

@@ -207,7 +207,7 @@ def test_what_stands_out_is_said_before_the_tables_with_a_way_to_it(tmp_path: Pa
     assert found["line"] == said.line
     assert [finding["detector"] for finding in found["findings"]] == [finding.detector for finding in said.findings]
     for told, finding in zip(found["findings"], said.findings, strict=True):
-        assert told["words"] == finding.words
+        assert told["claim"] == finding.claim
         assert told["evidence"] == list(dict.fromkeys(place.at for place in finding.places))
     assert any(finding["evidence"] for finding in found["findings"])
     assert main(["stats", str(path)]) == 0

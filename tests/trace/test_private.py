@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from specviz.events import FILE_RECORDS, End, Event, Finding, Header, Knob, Note, Prefill, Warn
+from specviz.events import FILE_RECORDS, End, Event, FindingRecord, Header, Knob, Note, Prefill, Warn
 from specviz.events.base import LEVELS
 from specviz.trace import Recorder, Trace, read_events
 from specviz.trace.private import LEFT_OUT, PARTS, named, without_folders
@@ -95,7 +95,7 @@ def _more(header: Header) -> list[Event]:
         Knob(name="stop", old=[SECRET], new=[], requested_r=1, applied_r=1, **at),
         Warn(code="clamped_knob", message=SECRET, **at),
         Note(text=SECRET, at=msgspec.convert({"r": 1}, type=typing.get_type_hints(Note)["at"]), **at),
-        Finding(detector="late", message=SECRET, evidence=[1], **at),
+        FindingRecord(detector="late", message=SECRET, evidence=[1], **at),
     ]
 
 

@@ -227,7 +227,7 @@ def test_a_round_is_one_write(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 # At once, because whoever follows the file waits for it; all others are part of a round and wait for its end.
-AT_ONCE = {"Header", "Prefill", "RoundEnd", "Adapt", "Knob", "Warn", "Note", "Finding", "Calibration", "End"}
+AT_ONCE = {"Header", "Prefill", "RoundEnd", "Adapt", "Knob", "Warn", "Note", "FindingRecord", "Calibration", "End"}
 AT_ONCE |= {"Reported", "Counted"}  # of other engines
 
 

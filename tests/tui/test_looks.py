@@ -35,7 +35,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     events: list[ev.Event] = []
     for event in make_events(**RUN):
         if isinstance(event, ev.End):
-            events.append(ev.Finding(r=event.r, detector="rule", message="two rounds stand out", evidence=[2, 3]))
+            events.append(ev.FindingRecord(r=event.r, detector="rule", message="two rounds stand out", evidence=[2, 3]))
         events.append(event)
         if isinstance(event, ev.RoundEnd) and event.r in (2, 3):
             events.append(ev.Warn(r=event.r, code="clamped_knob", message="gamma 99 is above 64"))

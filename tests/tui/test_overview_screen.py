@@ -96,7 +96,7 @@ async def test_i_lists_findings_in_full_and_leads_there(faulty: Path) -> None:
         seen = "\n".join(str(option.prompt) for option in app.screen.query_one(OptionList).options)
         for finding in frame.judgement.findings:
             assert finding.headline in seen
-            assert finding.words in seen
+            assert finding.claim in seen
         await pilot.press("enter")
         await pilot.pause()
         assert app.screen is main(app)

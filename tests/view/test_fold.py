@@ -108,7 +108,7 @@ def test_a_knob_acknowledged_after_its_round_began() -> None:
 def test_notes_findings_and_unknown_records_find_their_place() -> None:
     run = fold(make_events(temperature=0.8, seed=1))
     run.apply(ev.Note(text="look", at=ev.At(r=2)))
-    run.apply(ev.Finding(detector="cliff", message="after 2", evidence=[2]))
+    run.apply(ev.FindingRecord(detector="cliff", message="after 2", evidence=[2]))
     run.apply(ev.Gap(from_=3, to=4))
     assert run.rounds[1].markers == "⚑"
     assert run.findings[0].evidence == [2]

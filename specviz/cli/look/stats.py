@@ -12,10 +12,11 @@ from specviz.cli.flags import flag, max_mb_option, text
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import SpecvizError, TraceError
 from specviz.events import Calibration, End, Event, Header, RoundStart
+from specviz.judge.finding import Finding
 from specviz.metrics import Metrics, Tally
 from specviz.text import running
 from specviz.trace import Trace
-from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.judge.judgement import judge
 from specviz.view.panels.lanes.payoff import pay_panel, told
 
@@ -193,6 +194,7 @@ def judged_object(said: RunJudgement) -> dict[str, Any]:
     }
 
 
-def _finding(finding: RunFinding) -> dict[str, Any]:
-    words = {name: getattr(finding, name) for name in ("detector", "headline", "words", "advice")}
-    return {**words, "evidence": list(dict.fromkeys(place.at for place in finding.places))}
+def _finding(finding: Finding) -> dict[str, Any]:
+    names = ("detector", "fault", "name", "headline", "claim", "certainty", "next_step", "decides", "tokens", "time")
+    evidence = list(dict.fromkeys(place.at for place in finding.evidence))
+    return {**{name: getattr(finding, name) for name in names}, "others": list(finding.others), "evidence": evidence}

@@ -1,57 +1,17 @@
-"""What is said of a whole run in one line, and what stands out in it. Worked out by `specviz.view.judge`."""
+"""What is said of a whole run in one line, and what stands out in it. Worked out by `specviz.judge`, worded by
+`specviz.view.judge`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from specviz.judge.evidence import LEAST_ROUNDS
+from specviz.judge.finding import Finding
 from specviz.view.words.numbers import plural
 from specviz.view.words.palette import Tone
 
 if TYPE_CHECKING:
     from specviz.metrics import ConfidenceBand, Metrics
-
-
-LEAST_ROUNDS = 8  # below these a run says little
-
-
-@dataclass(frozen=True, slots=True)
-class EvidencePlace:
-    """A round that shows it, and perhaps a node of it. `index`: of the round over the whole run."""
-
-    index: int
-    label: str  # "r12", "q1 r3"
-    node: int | None = None
-
-    @property
-    def at(self) -> str:
-        """As `specviz tui --at` takes it: `q1/r3/n40`."""
-        place = self.label.replace(" ", "/")
-        return place if self.node is None else f"{place}/n{self.node}"
-
-
-@dataclass(frozen=True, slots=True)
-class RunFinding:
-    """Something that stands out. `screen`: the id of the panel that shows its evidence; "tree" for the draft tree.
-
-    `detector` names the rule that found it, as in a `finding` record. `advice` is what to try; "" where nothing helps.
-    """
-
-    detector: str
-    headline: str  # a few words: "the draft is never kept"
-    words: str  # a sentence or two, with the numbers it rests on
-    advice: str = ""
-    screen: str = "tree"
-    places: tuple[EvidencePlace, ...] = ()
-
-    @property
-    def text(self) -> str:
-        """All of it in one paragraph."""
-        return " ".join(part for part in (self.words, self.advice) if part)
-
-    @property
-    def where(self) -> str:
-        """`r2, r5, r9`; "" where no round shows it better than others."""
-        return ", ".join(dict.fromkeys(place.label for place in self.places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +35,7 @@ class RunJudgement:
     speed: str  # "1.9× plain decoding"
     basis: str  # "measured" or "modelled"
     basis_words: str  # how the speed-up came about, in a sentence
-    findings: tuple[RunFinding, ...]
+    findings: tuple[Finding, ...]
     confidence: Sequence["ConfidenceBand"] = ()
     n_rounds: int = 0  # that it rests on
     card: RunCard | None = None  # where specviz did not make the run

@@ -1,4 +1,3 @@
-"""A run judged: its line (`judgement`), and rules that say what stands out (`findings`).
-
-Both front-ends say the same.
+"""A run judged: its line (`judgement`), the card of another engine's run (`outside`); what stands out is of
+`specviz.judge`. Both front-ends say the same.
 """

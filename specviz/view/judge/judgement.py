@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from specviz.judge.evidence import Evidence, Find, RoundsCounted
+from specviz.judge.judging import judge as findings_of
 from specviz.runlog.fold import Run
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
-from specviz.view.judge.findings import Find, JudgedRun, found
 from specviz.view.judge.outside import run_card
 from specviz.view.words.numbers import number, percent, plural, times, uncertainty
 
@@ -36,15 +37,16 @@ def judge(run: Run, tally: "Tally", metrics: "Metrics | None", find: Find | None
     """
     if metrics is None or not metrics.n_rounds:
         return replace(NO_JUDGEMENT, card=run_card(run, tally, metrics))
-    speed, confidence = metrics.over_plain, tally.confidence.bands()
-    trusted = speed is not None and speed.trusted is not None
+    counted = RoundsCounted(run, tally, metrics, find)
+    speed = counted.speed
+    trusted = speed if speed is not None and speed.trusted is not None else None
     return RunJudgement(
         tokens=_tokens(metrics),
         speed=PLAIN if run.method_traits.plain else UNKNOWN_SPEED if speed is None else _speed(speed),
-        basis="" if not trusted else "measured" if speed.measured else "modelled",
+        basis="" if trusted is None else "measured" if trusted.measured else "modelled",
         basis_words="" if speed is None else basis_words(speed),
-        findings=found(JudgedRun(run, tally, metrics, speed, confidence, find)),
-        confidence=confidence,
+        findings=findings_of(Evidence(rounds=(counted,))),
+        confidence=counted.confidence,
         n_rounds=metrics.n_rounds,
         card=run_card(run, tally, metrics),
     )

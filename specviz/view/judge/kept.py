@@ -8,10 +8,11 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from specviz.judge.finding import Finding
 from specviz.metrics import ConfidenceBand
 from specviz.metrics.registry import METRICS, Metrics
 from specviz.runlog.fold import Run
-from specviz.view.frame.judgement import CountedRun, RunFinding, RunJudgement
+from specviz.view.frame.judgement import CountedRun, RunJudgement
 from specviz.view.frame.series import Meter
 from specviz.view.judge.judgement import judge
 
@@ -43,7 +44,7 @@ class _Kept(msgspec.Struct, array_like=True):
     speed: str
     basis: str
     basis_words: str
-    findings: tuple[RunFinding, ...]
+    findings: tuple[Finding, ...]
     confidence: tuple[ConfidenceBand, ...]
     n_rounds: int
     panels: dict[str, bytes]

@@ -10,27 +10,42 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from specviz.numerals import UNKNOWN, number, percent, plural, prob, times
+
 if TYPE_CHECKING:
     from specviz.metrics import Estimate
 
+__all__ = [
+    "BARS",
+    "MINUS",
+    "UNKNOWN",
+    "apart",
+    "bar",
+    "duration",
+    "fine",
+    "fraction",
+    "growth",
+    "half_width",
+    "joint",
+    "knob",
+    "mean",
+    "number",
+    "ordinal",
+    "percent",
+    "plural",
+    "prob",
+    "ratio",
+    "seconds",
+    "share",
+    "short_seconds",
+    "span",
+    "times",
+    "uncertainty",
+    "within",
+]
 _CENTRED = 0.1  # of the width: an interval that is off its number by more is written by its ends
 MINUS = "−"
-UNKNOWN = "—"
 BARS = "▁▂▃▄▅▆▇█"
-
-
-def prob(value: float | None, digits: int = 2) -> str:
-    """`.93`, `1`, `0`, `<.01`, `>.99`, `—`."""
-    if value is None or math.isnan(value):
-        return UNKNOWN
-    if value <= 0 or value >= 1:
-        return "0" if value <= 0 else "1"
-    text = f"{value:.{digits}f}"
-    if float(text) == 0:
-        return "<" + f"{10.0**-digits:.{digits}f}"[1:]
-    if float(text) >= 1:
-        return ">" + f"{1 - 10.0**-digits:.{digits}f}"[1:]
-    return text[1:]
 
 
 def fine(value: float | None) -> str:
@@ -40,22 +55,6 @@ def fine(value: float | None) -> str:
     if value < 1e-5:
         return f"{value:.1e}"
     return f"{value:.{1 - math.floor(math.log10(value))}f}"[1:]
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """A number of any size: `3.42`, `.29`, `0`, `12`, `—`. Three figures are enough from 100 on."""
-    if value is None or math.isnan(value):
-        return UNKNOWN
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    text = f"{value:.{digits}f}"
-    if float(text) == 0:  # of either sign
-        return "0"
-    if abs(float(text)) < 1:
-        return text.replace("0.", ".", 1)
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def ratio(value: float | None) -> str:
@@ -152,27 +151,6 @@ def fraction(value: float) -> str:
     return str(near) if abs(float(near) - value) < 1e-12 else fine(value)
 
 
-def times(value: float) -> str:
-    """`3.4×`, `27×`, `1,200×`; two figures below 1 as well, `.21×`, `.0047×`: nothing above 0 is `0×`."""
-    if 0 < value < 0.995:
-        return f"{number(value, 1 - math.floor(math.log10(value)))}×"
-    return f"{number(value, 1 if value < 10 else 0)}×"
-
-
-def percent(value: float | None) -> str:
-    """`29 %`, `.4 %`, `<.1 %`; never 0 or 100 unless exact."""
-    if value is None:
-        return UNKNOWN
-    share = value * 100
-    if share in (0, 100):
-        return f"{share:.0f} %"
-    if share < 0.1:
-        return "<.1 %"
-    if share > 99.9:
-        return ">99.9 %"
-    return f"{share:.0f} %" if 1 <= share < 99 else f"{share:.1f} %".removeprefix("0")
-
-
 def growth(ratio: float) -> str:
     """What `now / before` is: `+2 %`, `−29 %`, and from twofold on how many times, `2.5×`: percents end there."""
     if ratio >= 2:
@@ -249,11 +227,6 @@ def short_seconds(value: float | None) -> str:
     size = abs(value)
     scale, unit = (1.0, "s") if size >= 1 else (1e3, "ms") if size >= 1e-3 else (1e6, "µs")
     return f"{number(value * scale, 0 if size * scale >= 10 else 1)} {unit}"
-
-
-def plural(count: int, word: str, words: str = "") -> str:
-    """`1 token`, `3 tokens`, `2 branches`."""
-    return f"{count} {word if count == 1 else words or word + 's'}"
 
 
 def ordinal(rank: int) -> str:

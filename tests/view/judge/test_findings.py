@@ -5,12 +5,13 @@ import pytest
 
 from specviz import events as ev
 from specviz.events import Event
+from specviz.judge.finding import Finding
 from specviz.methods import get_method
 from specviz.metrics.along_text import AlongTally
 from specviz.metrics.draft_confidence import TokenPlace
 from specviz.runlog.fold import Run, fold
 from specviz.view import Feed, Options, Player
-from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding, RunJudgement
+from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.frame.series import Meter
 from specviz.view.judge.kept import counted, read_counted
 from specviz.view.panels.overview.build import overview
@@ -27,7 +28,7 @@ def judged(events: list[Event]) -> RunJudgement:
     return Player(fold(events), animate=False).frame().judgement
 
 
-def findings(rounds: list[list[Event]], costs: ev.Calibration | None = None) -> dict[str, RunFinding]:
+def findings(rounds: list[list[Event]], costs: ev.Calibration | None = None) -> dict[str, Finding]:
     return {finding.detector: finding for finding in judged(judged_run(rounds, costs)).findings}
 
 
@@ -70,7 +71,7 @@ def test_a_few_rounds_say_nothing() -> None:
 def test_a_dead_draft_is_told_with_the_rounds_that_show_it() -> None:
     found = findings(many(20, GOOD, [0]))["never_kept"]
     assert found.headline == "the draft is never kept"
-    assert "Of 60 drafted tokens 0 were kept" in found.words
+    assert "Of 60 drafted tokens 0 were kept" in found.claim
     assert found.where == "r1, r2, r3, r4, r5, r6"
     assert [place.index for place in found.places] == [0, 1, 2, 3, 4, 5]
     assert "never_kept" not in findings(many(20, GOOD, [0, 0, 1]))
@@ -79,14 +80,14 @@ def test_a_dead_draft_is_told_with_the_rounds_that_show_it() -> None:
 def test_a_drafter_that_drafts_nothing_any_more_is_told_since_when() -> None:
     silent = [chain_round(r, [], 0) for r in range(41, 60)]
     found = findings([*SOUND, *silent])["nothing_drafted"]
-    assert "In the last 19 rounds nothing was drafted" in found.words
+    assert "In the last 19 rounds nothing was drafted" in found.claim
     assert found.where == "r41"
     assert "nothing_drafted" not in findings([*SOUND, *silent[:5]])
 
 
 def test_a_drafter_that_never_drafted_is_plain_decoding_under_another_name() -> None:
     found = findings([chain_round(r, [], 0) for r in range(1, 12)])["nothing_drafted"]
-    assert "In 11 rounds not one token was drafted" in found.words
+    assert "In 11 rounds not one token was drafted" in found.claim
 
 
 def test_plain_decoding_is_not_blamed_for_drafting_nothing() -> None:
@@ -101,7 +102,7 @@ def test_a_cliff_names_its_position_and_the_nodes_that_fell() -> None:
     assert found.headline == "a cliff at position 3"
     assert found.places[0].node is not None
     assert found.places[0].node % 100 == 2, "the third token of its round"
-    assert "lower γ" in found.advice
+    assert "lower γ" in found.next_step
     assert "position_cliff" not in findings(many(40, [0.8] * 4, [0, 1, 2, 3, 4, 4, 4, 4]))
 
 
@@ -109,7 +110,7 @@ def test_a_draft_that_is_never_wrong_is_doubted() -> None:
     rounds = many(60, GOOD, [3])
     finding = findings(rounds)["too_good"]
     assert finding.headline.startswith("too good to be true")
-    assert f"Of {3 * len(rounds)} tested tokens {3 * len(rounds)} were kept" in finding.words
+    assert f"Of {3 * len(rounds)} tested tokens {3 * len(rounds)} were kept" in finding.claim
     assert "too_good" not in findings(many(20, GOOD, [3])), "60 tokens are too few to say so"
     assert "too_good" not in findings(many(60, GOOD, [3, 3, 3, 2])), "a good draft is wrong now and then"
 
@@ -133,7 +134,7 @@ def test_a_tail_that_is_hardly_kept_is_told_without_a_cliff() -> None:
 def test_an_overconfident_draft_is_told_by_what_the_target_says() -> None:
     rounds = [chain_round(r, [0.95, 0.95], r % 3, ps=[0.5, 0.6]) for r in range(1, 41)]
     found = findings(rounds)["overconfident_draft"]
-    assert "Tokens that the draft gives .9 or more (.95 on average" in found.words.replace(".90", ".9")
+    assert "Tokens that the draft gives .9 or more (.95 on average" in found.claim.replace(".90", ".9")
     assert found.places[0].node is not None
     assert "overconfident_draft" not in findings([chain_round(r, [0.95, 0.95], r % 3) for r in range(1, 41)])
 
@@ -147,7 +148,7 @@ def test_a_draft_dearer_than_it_pays_is_told_beside_plain_rounds() -> None:
     dear = many(30, GOOD, [1, 0, 1], draft_ms=25.0, target_ms=11.0)
     found = findings(dear, COSTS)["dearer_than_it_pays"]
     assert found.headline.startswith("slower than plain decoding: .")
-    assert "A round costs as much as 3.6 plain rounds and brings 1.7 tokens" in found.words
+    assert "A round costs as much as 3.6 plain rounds and brings 1.7 tokens" in found.claim
     cheap = many(30, GOOD, [3, 2, 3], draft_ms=5.0, target_ms=11.0)
     assert "dearer_than_it_pays" not in findings(cheap, COSTS)
 
@@ -193,7 +194,7 @@ def test_a_large_tree_of_which_nothing_is_kept_is_told_with_its_knob() -> None:
     rounds = [tree_round(r, 12, int(r % 3 == 0)) for r in range(1, 31)]
     found = {each.detector: each for each in judged(judged_run(rounds, knob_specs=specs)).findings}
     assert found["tree_thrown_away"].headline == "97 % of the tree is thrown away"
-    assert found["tree_thrown_away"].advice.endswith("lower node_budget.")
+    assert found["tree_thrown_away"].next_step.endswith("lower node_budget.")
     pays = msgspec.structs.replace(COSTS, target_ns=[10 * MS, 10 * MS])
     quick = judged(judged_run([tree_round(r, 12, int(r % 3 > 0), 0.1, 10.0) for r in range(1, 31)], pays))
     assert quick.speed == "1.7× plain decoding"
@@ -238,9 +239,9 @@ def test_the_page_about_the_whole_run_judges_as_every_screen_does() -> None:
 
 def test_findings_of_the_trace_itself_are_shown_and_escaped() -> None:
     events = judged_run(SOUND)
-    events.insert(-1, ev.Finding(detector="mine", message="odd \x1b[31m[red]", evidence=[3, 99]))
+    events.insert(-1, ev.FindingRecord(detector="mine", message="odd \x1b[31m[red]", evidence=[3, 99]))
     (found,) = judged(events).findings
-    assert found.words == "odd ⟨1B⟩[31m[red]"
+    assert found.claim == "odd ⟨1B⟩[31m[red]"
     assert found.where == "r3"
 
 
@@ -256,7 +257,7 @@ def test_advice_names_a_knob_the_method_has(method: str) -> None:
     events = judged_run(many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1]), knob_specs=specs, knobs=knobs)
     (found,) = [finding for finding in judged(events).findings if finding.detector == "position_cliff"]
     symbols = {name for spec in specs if spec.cuts == "depth" for name in (spec.symbol, spec.name)}
-    assert found.advice.rpartition("lower ")[2].rstrip(".") in symbols
+    assert found.next_step.rpartition("lower ")[2].rstrip(".") in symbols
 
 
 def test_a_run_without_findings_says_what_was_looked_for() -> None:

@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from specviz.judge.finding import Finding
 from specviz.view.frame.frame import Frame
-from specviz.view.frame.judgement import RunFinding
 from specviz.view.panels import AnyPanel
 from specviz_tui.common.paint import Painter, painter_of
 
@@ -58,7 +58,7 @@ class Asked(Message):
 class EvidenceAsked(Message):
     """A round that shows a finding; `place` counts through its evidence, round and round."""
 
-    finding: RunFinding
+    finding: Finding
     place: int = 0
 
 

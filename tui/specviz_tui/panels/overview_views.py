@@ -2,8 +2,9 @@
 
 from rich.text import Text
 
+from specviz.judge.finding import Finding
 from specviz.text import clip
-from specviz.view.frame.judgement import RunCard, RunFinding
+from specviz.view.frame.judgement import RunCard
 from specviz.view.panels.overview.model import Overview
 from specviz_tui.common.blocks import painted, titled
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter, indented, wrapped
@@ -39,7 +40,7 @@ def _card(card: RunCard, painter: Painter, cells: int) -> list[Text]:
     return [*lines, *(Text(f" ! {words}", style=painter.tint("rejected") + STRONG) for words in card.violations)]
 
 
-def _finding(finding: RunFinding, chosen: bool, painter: Painter, cells: int) -> list[Text]:
+def _finding(finding: Finding, chosen: bool, painter: Painter, cells: int) -> list[Text]:
     mark = CURSOR_MARK if chosen else OTHER_MARK
     head = Text(f" {mark} ", style=STRONG).append(finding.headline, style=painter.tint("recovered") + STRONG)
     if not chosen:

@@ -2,7 +2,8 @@
 
 from textual import on
 
-from specviz.view.frame.judgement import NO_JUDGEMENT, RunFinding
+from specviz.judge.finding import Finding
+from specviz.view.frame.judgement import NO_JUDGEMENT
 from specviz_tui.common.frame_widget import EvidenceAsked
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
 from specviz_tui.screens.run_screen import TREE, RunScreen
@@ -31,7 +32,7 @@ class JudgingActions(RunScreen):
     def _evidence_asked(self, message: EvidenceAsked) -> None:
         self.go_to_evidence(message.finding, message.place)
 
-    def go_to_evidence(self, finding: RunFinding, place: int) -> None:
+    def go_to_evidence(self, finding: Finding, place: int) -> None:
         """To a place that shows it, on the screen where it is seen best."""
         if not finding.places:
             self.turn_to(finding.screen)

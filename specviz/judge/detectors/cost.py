@@ -1,0 +1,75 @@
+"""Accepted, yet slower: what drafting, exact rows and recording cost (fault 12)."""
+
+from specviz.judge.evidence import RoundsCounted
+from specviz.judge.finding import Finding
+from specviz.judge.registry import detector
+from specviz.numerals import number, percent, times
+
+DEAR_RECORDING = 0.25
+DEAR_ROWS = 1.25  # times: a pass of exact rows over one that need not be
+
+
+@detector(RoundsCounted, 30)
+def dearer_than_it_pays(counted: RoundsCounted) -> Finding | None:
+    """The run is slower than plain decoding would be."""
+    speed, length = counted.speed, counted.metrics.mean_acceptance_length
+    trusted = None if speed is None else speed.trusted
+    if speed is None or trusted is None or length is None or not trusted.value:
+        return None
+    most = trusted.interval[1] if trusted.interval is not None else trusted.value
+    if most >= 1:
+        return None
+    share, recording = counted.metrics.drafting_share, counted.metrics.overhead
+    part = None if share is None else min(1.0, share.value * (1 + (0.0 if recording is None else recording.value)))
+    drafting = f" Drafting is {percent(part)} of a round without its recording." if part is not None else ""
+    how = "" if speed.measured else " (modelled)"
+    return Finding(
+        "dearer_than_it_pays",
+        12,
+        f"slower than plain decoding: {times(trusted.value)}",
+        f"A round costs as much as {number(length.value / trusted.value, 1)} plain rounds{how} and brings "
+        f"{number(length.value, 1)} tokens.{drafting}",
+        "sure" if speed.measured else "likely",
+        next_step=counted.shorter("A shorter draft")
+        or "A cheaper drafter, or one that is right more often, would pay.",
+        decides="" if speed.measured else "A pass of the target over one row, timed in this run.",
+        time=1 - trusted.value,
+        evidence=counted.places(counted.tally.confidence.empty),
+    )
+
+
+@detector(RoundsCounted, 40)
+def dear_exact_rows(counted: RoundsCounted) -> Finding | None:
+    """Exact rows are padded, which plain decoding without that promise would not pay."""
+    price = None if counted.speed is None else counted.speed.price
+    if price is None or price < DEAR_ROWS:
+        return None
+    return Finding(
+        "dear_exact_rows",
+        12,
+        f"exact rows cost {times(price)} a pass",
+        f"So that a row has the same bits in every pass, passes are padded here: one over a single row takes "
+        f"{times(price)} as long as without. The speed-up is over plain decoding without padding.",
+        next_step="The compiled kernel needs none: --compile auto, and a C compiler.",
+        time=1 - 1 / price,
+        screen="overview",
+    )
+
+
+@detector(RoundsCounted, 120)
+def dear_recording(counted: RoundsCounted) -> Finding | None:
+    """Recording takes a large part of the time."""
+    cost = counted.metrics.overhead
+    if cost is None or cost.value < DEAR_RECORDING:
+        return None
+    spent = percent(cost.value) if cost.value < 1 else times(cost.value)
+    return Finding(
+        "dear_recording",
+        0,
+        f"recording took {spent} of the other time",
+        f"Times of rounds and tok/s have it in them: recording took {spent} of what everything else took. The speed-up "
+        "leaves it out.",
+        next_step="Level summary records less: --level summary.",
+        time=cost.value / (1 + cost.value),
+        screen="overview",
+    )

@@ -1,0 +1,115 @@
+"""Where drafts are lost: at one position (fault 2), along the draft (fault 14), along the text (fault 4)."""
+
+from typing import TYPE_CHECKING
+
+from specviz.check.findings import FAULTS
+from specviz.judge.evidence import LEAST_TESTS, RoundsCounted
+from specviz.judge.finding import Finding
+from specviz.judge.registry import detector
+from specviz.numerals import number, percent, plural, prob
+
+if TYPE_CHECKING:
+    from specviz.metrics import Estimate
+
+CLIFF = 0.25  # by which a position is kept less often than the one before
+FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
+SELDOM = 0.1  # share of rounds that keep the end of the draft
+LARGE = 8  # nodes of a tree from which on it can be too large
+THROWN_AWAY = 0.1  # share of its nodes kept, below which it is
+
+
+@detector(RoundsCounted, 50)
+def position_cliff(counted: RoundsCounted) -> Finding | None:
+    """A position is kept far less often than the one before it."""
+    rates: dict[int, Estimate] = counted.metrics.position_acceptance or {}
+    drops = []
+    for at, here in rates.items():
+        before = rates.get(at - 1)
+        if before is None or min(before.n, here.n) < LEAST_TESTS or before.interval is None or here.interval is None:
+            continue
+        if before.value - here.value >= CLIFF and before.interval[0] > here.interval[1]:
+            drops.append((before.value - here.value, at))
+    if not drops:
+        return None
+    at = max(drops)[1]
+    before, here = rates[at - 1], rates[at]
+    return Finding(
+        "position_cliff",
+        2,
+        f"a cliff at position {at}",
+        f"At position {at - 1} of a draft {prob(before.value)} of the tested tokens are kept (n {before.n}), at "
+        f"position {at} {prob(here.value)} (n {here.n}); what stands behind is lost with it.",
+        next_step=counted.shorter(f"A draft of {plural(at - 1, 'token')}"),
+        evidence=counted.places(counted.tally.confidence.lost_at.get(at, ())),
+    )
+
+
+@detector(RoundsCounted, 60)
+def tree_thrown_away(counted: RoundsCounted) -> Finding | None:
+    """Of a large tree next to nothing is kept, and nobody can say that it pays."""
+    kept, n = counted.metrics.draft_acceptance_rate, counted.metrics.n_drafted / counted.metrics.n_rounds
+    if not counted.tally.has_trees or n < LARGE or kept is None or not _below(kept, THROWN_AWAY):
+        return None
+    speed = None if counted.speed is None else counted.speed.trusted
+    if speed is not None and speed.interval is not None and speed.interval[0] > 1:
+        return None
+    tested = counted.metrics.n_tested / counted.metrics.n_rounds
+    first = (counted.metrics.position_acceptance or {}).get(1)
+    at_first = f" One of its first tokens is kept in {percent(first.value)} of the rounds." if first else ""
+    knob = counted.tree_knob
+    return Finding(
+        "tree_thrown_away",
+        14,
+        f"{percent(1 - kept.value)} of the tree is thrown away",
+        f"A round drafts {number(n, 0)} tokens, tests {number(tested, 1)} of them and keeps {number(kept.value * n)}; "
+        f"every one is a row of the target's pass.{at_first}",
+        next_step=f"A smaller tree keeps nearly as much for less: lower {knob}." if knob else "",
+        evidence=counted.places(counted.tally.confidence.empty),
+    )
+
+
+@detector(RoundsCounted, 70)
+def long_tail(counted: RoundsCounted) -> Finding | None:
+    """The end of the draft is hardly ever kept, though nothing breaks off at one place."""
+    survival: dict[int, Estimate] = counted.metrics.survival or {}
+    idle = [t for t, share in survival.items() if t > 1 and share.n >= LEAST_TESTS and _below(share, SELDOM)]
+    if not idle or not counted.metrics.n_accepted or position_cliff(counted) is not None:
+        return None
+    first, last = min(idle), max(survival)
+    return Finding(
+        "long_tail",
+        14,
+        f"drafts are longer than what is kept: {first - 1} of {last}",
+        f"{percent(survival[first].value)} of the drafts that reach position {first} keep {plural(first, 'token')} (n "
+        f"{survival[first].n}); what is drafted from there on to position {last} is hardly ever used.",
+        next_step=counted.shorter(f"A draft of {plural(first - 1, 'token')}"),
+        evidence=counted.places(counted.tally.confidence.lost_at.get(first, ())),
+    )
+
+
+@detector(RoundsCounted, 80)
+def falls_along_the_text(counted: RoundsCounted) -> Finding | None:
+    """Less and less is kept the longer an answer grows."""
+    along = counted.tally.along.along()
+    if along is None or along.ends > FALLEN * along.begins or along.difference.interval is None:
+        return None
+    if along.difference.interval[1] >= 0:
+        return None
+    where = "the answer" if along.n == 1 else f"{along.n} answers"
+    return Finding(
+        "falls_along_the_text",
+        4,
+        f"{FAULTS[3]}: {percent(along.begins)} to {percent(along.ends)}",
+        f"In the first third of {where} {percent(along.begins)} of the drafted tokens are kept, in the last third "
+        f"{percent(along.ends)}. One answer that changes its subject does that as well; several alike hardly do.",
+        "sure" if along.n >= 3 else "likely",
+        next_step="Held against a text as long as those the drafter was trained on: see its positions (rope, window), "
+        "and stop drafting where a round brings less than it costs.",
+        decides="" if along.n >= 3 else "Three long answers or more, of other subjects.",
+        screen="overview",
+        evidence=counted.places(along.lost),
+    )
+
+
+def _below(share: "Estimate", most: float) -> bool:
+    return share.interval is not None and share.interval[1] < most
