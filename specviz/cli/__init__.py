@@ -33,6 +33,7 @@ _TABLE = (
         "measure.compare",
         "Say what differs between recordings, or sets of them; or compare verifiers on the same drafts.",
     ),
+    ("measure.tune", "Find the fastest setting for a pair on your prompts, and say when nothing pays."),
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
     ("outside.import", "Turn a log or report of another engine into a trace."),

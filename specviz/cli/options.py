@@ -4,6 +4,7 @@ Flags come from the knob tables, so a new method brings its flags with it. A fla
 checked by the spec of the chosen method, because range and default may differ between methods.
 """
 
+import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,9 @@ from specviz.local_models.catalogue import to_install
 from specviz.local_models.found import embedded_pair, local_path
 from specviz.local_models.shipped import known_name, shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
+from specviz.model_folder import shown
 from specviz.names import LANES
+from specviz.text import running
 from specviz.verifiers import get_verifier
 from specviz.verifiers.lossy import lossy_rules
 
@@ -55,6 +58,33 @@ def knob_options(function: Command) -> Command:
         words = _help(name, by_method)
         found.append(click.option(spec.flag, name, type=str, metavar=_METAVARS[spec.kind], multiple=texts, help=words))
     return with_options(found)(function)
+
+
+def _read_knobs(ctx: click.Context, _parameter: click.Parameter, path: str | None) -> None:
+    """What the file says becomes the default of the options of the same names. Raises SpecvizError."""
+    if path is None:
+        return
+    try:
+        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecvizError(f"--knobs {shown(path)}: {error.strerror}; specviz tune -o FILE writes one") from None
+    except ValueError as error:
+        raise SpecvizError(f"--knobs {shown(path)}: this is no TOML file: {running(str(error))}") from None
+    known = {"method", "verifier", *knob_specs()}
+    wrong = next((name for name in values if name not in known), None)
+    if wrong is not None:
+        raise SpecvizError(f"--knobs {shown(path)}: no knob '{shown(wrong)}'{suggestion(wrong, known)}")
+    ctx.default_map = {**(ctx.default_map or {}), **values}
+
+
+KNOB_FILE = click.option(
+    "--knobs",
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=_read_knobs,
+    help="Method and knobs out of a TOML file, as specviz tune writes it; what is typed goes before it.",
+)
 
 
 def _help(name: str, by_method: Mapping[str, KnobSpec]) -> str:

@@ -20,6 +20,7 @@ PROMPT_AND_MODELS = with_options(
         text("--example", "NAME", "Decode a bundled prompt live: code, prose, sums."),
         text("--method", "NAME", f"{options.method_help()} {options.USUAL_HELP}"),
         options.VERIFIER,
+        options.KNOB_FILE,
         options.model_options,
     )
 )

@@ -57,6 +57,7 @@ _MUCH = 100_000_000  # bytes that a run takes beside its models
 @flag("--verbose -v", "With --rounds: say why every token was kept or not.")
 @flag("--timings", "What the time to the first token went into, on standard error.")
 @flag("--quiet -q", "No narration; errors are still told.")
+@options.KNOB_FILE
 @options.knob_options
 def command(**given: Any) -> None:
     """Decode a prompt, round by round, or a stream of prompts.
