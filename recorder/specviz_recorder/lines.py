@@ -83,18 +83,18 @@ class TraceLines:
 
     def _drafted(self, draft: list[DraftToken]) -> None:
         depths: list[int] = []
-        for index, each in enumerate(draft):
-            depths.append(1 if each.parent < 0 else depths[each.parent] + 1)
+        for index, token in enumerate(draft):
+            depths.append(1 if token.parent < 0 else depths[token.parent] + 1)
             self._add(
                 "node",
                 node=self._node + index,
-                parent=-1 if each.parent < 0 else self._node + each.parent,
+                parent=-1 if token.parent < 0 else self._node + token.parent,
                 depth=depths[-1],
                 pos=self._n - 1 + depths[-1],
-                token=each.token,
-                text=self._shown(each.token),
-                logq=None if self.rule.point_mass else _log(each.q),
-                log_conf=_log(each.q),
+                token=token.token,
+                text=self._shown(token.token),
+                logq=None if self.rule.point_mass else _log(token.q),
+                log_conf=_log(token.q),
                 mode=self.rule.mode,
             )
 
@@ -104,17 +104,17 @@ class TraceLines:
             0,
             [f"n{self._node + index}: the target gave it no number (p is not finite)" for index in _lost(done)],
         )
-        for index, (each, status) in enumerate(zip(done.draft, verdicts(done, closed), strict=True)):
-            threshold = each.threshold if each.threshold is not None else self.rule.threshold(each.p, each.q)
+        for index, (token, status) in enumerate(zip(done.draft, verdicts(done, closed), strict=True)):
+            threshold = token.threshold if token.threshold is not None else self.rule.threshold(token.p, token.q)
             tested = status != "untested"
             if (
                 tested
-                and each.u is not None
+                and token.u is not None
                 and threshold is not None
-                and (each.u < threshold) != (status == "accepted")
+                and (token.u < threshold) != (status == "accepted")
             ):
                 wrong.append(
-                    f"n{self._node + index} was {status} with u {each.u:.6g}, but {self._name} keeps a token if "
+                    f"n{self._node + index} was {status} with u {token.u:.6g}, but {self._name} keeps a token if "
                     f"u < {threshold:.6g}"
                 )
                 threshold = None
@@ -123,11 +123,11 @@ class TraceLines:
                 node=self._node + index,
                 order=order if tested else None,
                 kind="test" if self.rule.tests else "draw",
-                logp=_log(each.p),
-                logq=None if self.rule.point_mass else _log(each.q),
+                logp=_log(token.p),
+                logq=None if self.rule.point_mass else _log(token.q),
                 thr=threshold,
-                u=each.u,
-                interval=each.interval,
+                u=token.u,
+                interval=token.interval,
                 status=status,
                 why=self._why(status, closed),
             )
@@ -174,20 +174,20 @@ def verdicts(done: ServedRound, closed: bool) -> list[str]:
     before a kept one lost to it; whatever lies behind was not tested."""
     kept, stop = set(done.path), done.path[-1] if done.path else -1
     rivals = {done.draft[index].parent: index for index in done.path}
-    found = []
-    for index, each in enumerate(done.draft):
+    statuses = []
+    for index, token in enumerate(done.draft):
         if index in kept:
-            found.append("accepted")
-        elif each.parent == stop:
-            found.append("rejected" if closed else "untested")
+            statuses.append("accepted")
+        elif token.parent == stop:
+            statuses.append("rejected" if closed else "untested")
         else:
-            found.append("rejected" if index < rivals.get(each.parent, -1) else "untested")
-    return found
+            statuses.append("rejected" if index < rivals.get(token.parent, -1) else "untested")
+    return statuses
 
 
 def _lost(done: ServedRound) -> list[int]:
     """Where the engine's own numbers are none, which is then said: p is left out."""
-    lost = [index for index, each in enumerate(done.draft) if each.p is not None and not math.isfinite(each.p)]
+    lost = [index for index, token in enumerate(done.draft) if token.p is not None and not math.isfinite(token.p)]
     for index in lost:
         done.draft[index].p = None
     if done.p is not None and not math.isfinite(done.p):

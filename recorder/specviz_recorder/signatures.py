@@ -40,12 +40,12 @@ def differing(engine: str, places: list[str]) -> str | None:
     for place in places:
         wanted = known.functions[place]
         try:
-            found = parameters(found_at(place))
+            names = parameters(found_at(place))
         except (ImportError, AttributeError) as error:
             return f"{place} is not there ({error}); known is {known.package} {known.version}"
-        if found != wanted:
+        if names != wanted:
             return (
-                f"{place} takes ({', '.join(found)}), not ({', '.join(wanted)}) as in {known.package} {known.version}"
+                f"{place} takes ({', '.join(names)}), not ({', '.join(wanted)}) as in {known.package} {known.version}"
             )
     return None
 

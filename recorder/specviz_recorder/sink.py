@@ -118,9 +118,9 @@ class Sink:
         self._write()
 
     def _take(self, rounds: list[ServedRound]) -> None:
-        for each in rounds:
-            self._begin(ServedRequest(each.request, []))
-            self._logs[each.request].waiting.append(each)
+        for served in rounds:
+            self._begin(ServedRequest(served.request, []))
+            self._logs[served.request].waiting.append(served)
         self._write()
 
     def _write(self) -> None:
@@ -156,11 +156,11 @@ class Sink:
 
     def _rounds(self, log: _Log) -> None:
         assert self._lines is not None
-        for each in log.waiting:
-            if each.root is not None and each.root != log.tokens[-1] and not log.ended:  # drawn without a draft
-                self._round(log, ServedRound(each.request, each.t, tokens=[each.root]))
+        for served in log.waiting:
+            if served.root is not None and served.root != log.tokens[-1] and not log.ended:  # drawn without a draft
+                self._round(log, ServedRound(served.request, served.t, tokens=[served.root]))
             if not log.ended:
-                self._round(log, each)
+                self._round(log, served)
         log.waiting.clear()
 
     def _round(self, log: _Log, done: ServedRound) -> None:

@@ -126,24 +126,24 @@ def recorded(
     `text`: one token id as text, for the screens. Raises TraceError where this version of the library has other names.
     """
     recorder = AssistedRecorder(path, text, (str(getattr(model, "name_or_path", "") or "target"), draft))
-    made, sampling = type(model)._get_candidate_generator, vars(library).get("_speculative_sampling")
+    make_generator, sampling = type(model)._get_candidate_generator, vars(library).get("_speculative_sampling")
     if sampling is None:
         raise TraceError(
             f"transformers {transformers.__version__} has no _speculative_sampling: its loop is another one"
         )
 
-    def watched(*args: Any, **given: Any) -> Any:
-        recorder.begin(given["generation_config"])
-        return _watch(made(model, *args, **given), recorder)
+    def watched(*args: Any, **options: Any) -> Any:
+        recorder.begin(options["generation_config"])
+        return _watch(make_generator(model, *args, **options), recorder)
 
-    def told(*args: Any, **given: Any) -> Any:
+    def sampling_recorded(*args: Any, **options: Any) -> Any:
         with _uniforms() as drawn:
-            tokens, passed = sampling(*args, **given)
+            tokens, passed = sampling(*args, **options)
         recorder.sampled([float(u) for u in drawn[0].flatten()] if drawn else [], int(passed))
         return tokens, passed
 
     model._get_candidate_generator = watched
-    library._speculative_sampling = told
+    library._speculative_sampling = sampling_recorded
     try:
         yield recorder
     except BaseException as error:
@@ -161,8 +161,8 @@ def _watch(generator: Any, recorder: AssistedRecorder) -> Any:
     """A generator of candidates that tells what it gives and what became of it."""
     give, update = generator.get_candidates, generator.update_candidate_strategy
 
-    def get_candidates(input_ids: Any, *args: Any, **given: Any) -> Any:
-        candidates, logits = give(input_ids, *args, **given)
+    def get_candidates(input_ids: Any, *args: Any, **options: Any) -> Any:
+        candidates, logits = give(input_ids, *args, **options)
         recorder.drafted(input_ids, candidates, logits)
         return candidates, logits
 
@@ -180,8 +180,8 @@ def _uniforms() -> Iterator[list[Any]]:
     drawn: list[Any] = []
     draw = torch.rand_like
 
-    def seen(*args: Any, **given: Any) -> Any:
-        drawn.append(draw(*args, **given))
+    def seen(*args: Any, **options: Any) -> Any:
+        drawn.append(draw(*args, **options))
         return drawn[-1]
 
     torch.rand_like = seen

@@ -19,12 +19,12 @@ from specviz_train.trees.card import curve
 SHIPPED = Path(__file__).parents[2] / "assets" / "specviz_assets" / "models" / "pair"
 GOLDEN = Path(__file__).parent / "golden_cards"
 KINDS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    "pair": ("pair", pair.said),
-    "heads": ("exit-heads", heads.said),
-    "hrad": ("hrad", hrad.said),
-    "hrad-gamma7": ("hrad", hrad.said),
-    "kangaroo": ("kangaroo", kangaroo.said),
-    "skip-set": ("skip-set", skip_set.said),
+    "pair": ("pair", pair.page_facts),
+    "heads": ("exit-heads", heads.page_facts),
+    "hrad": ("hrad", hrad.page_facts),
+    "hrad-gamma7": ("hrad", hrad.page_facts),
+    "kangaroo": ("kangaroo", kangaroo.page_facts),
+    "skip-set": ("skip-set", skip_set.page_facts),
     "block-drafter": ("block-drafter", block_drafter.CARD.words),
     "eagle3": ("eagle3", eagle3.CARD.words),
     "medusa": ("medusa", medusa.CARD.words),
@@ -34,8 +34,8 @@ KINDS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 
 
 def drawn(kind: str, numbers: dict[str, Any]) -> str:
-    template, said = KINDS[kind]
-    return page(template, {**numbers, **said(numbers)})
+    template, page_facts = KINDS[kind]
+    return page(template, {**numbers, **page_facts(numbers)})
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "medusa"])

@@ -208,7 +208,7 @@ def test_the_card_states_the_costly_errors_and_the_majority() -> None:
     assert numbers["hrad"]["accuracy"] == pytest.approx(28 / 35)
     assert (numbers["majority"]["class"], numbers["majority"]["accuracy"]) == ("all", pytest.approx(20 / 35, abs=1e-4))
     assert numbers["accepted"] == [1, 1, 0, 0, 2]
-    text = page("hrad", {**numbers, **hrad.said(numbers)})
+    text = page("hrad", {**numbers, **hrad.page_facts(numbers)})
     assert "| none | 7 | 0 | 4 | 63.6% |" in text  # predicted is a row, the truth is a column
     assert "30.0% of such rounds" in text
     assert hrad.points(probs[:, 2], labels == 2) == []  # too few in any bin to say something

@@ -64,7 +64,7 @@ def test_a_text_is_written_gone_on_with_and_read_again(
     first = own_text.read(out)[0]
     facts = own_text.facts_of(out)
     assert facts["temperatures"] == list(own_text.TREES.temperatures)
-    found = own_text.given(out, facts["target"], chat=False)
+    found = own_text.given_windows(out, facts["target"], chat=False)
     assert found.ids.shape == (8, 70)
     assert found.written[:, 40:].all()
     assert not found.written[:, :32].any()
@@ -79,11 +79,11 @@ def test_a_text_is_written_gone_on_with_and_read_again(
 
 def test_what_a_file_holds_is_told_before_it_is_learnt_on(target: ModelAdapter, tmp_path: Path) -> None:
     own = fingerprint(target)
-    assert own_text.given(file_of(tmp_path / "a.npz", target=own), own, chat=False).ids.shape == (6, 12)
+    assert own_text.given_windows(file_of(tmp_path / "a.npz", target=own), own, chat=False).ids.shape == (6, 12)
     with pytest.raises(SpecvizError, match=r"another target \(thing\).*specviz train text"):
-        own_text.given(file_of(tmp_path / "b.npz"), own, chat=False)
+        own_text.given_windows(file_of(tmp_path / "b.npz"), own, chat=False)
     with pytest.raises(SpecvizError, match="it holds plain text, and chats was asked for; give --raw"):
-        own_text.given(file_of(tmp_path / "c.npz", target=own), own, chat=True)
+        own_text.given_windows(file_of(tmp_path / "c.npz", target=own), own, chat=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"half a file"])
@@ -91,11 +91,11 @@ def test_what_is_no_text_is_refused_in_one_line(tmp_path: Path, content: bytes) 
     path = tmp_path / "broken.npz"
     path.write_bytes(content)
     with pytest.raises(SpecvizError, match="not what a target wrote") as error:
-        own_text.given(path, "x", chat=False)
+        own_text.given_windows(path, "x", chat=False)
     assert "\n" not in str(error.value)
     np.savez(path, batches=np.zeros(3))
     with pytest.raises(SpecvizError, match="not what a target wrote"):
-        own_text.given(path, "x", chat=False)
+        own_text.given_windows(path, "x", chat=False)
 
 
 def test_kept_states_are_what_the_target_says(target: ModelAdapter, tmp_path: Path) -> None:

@@ -19,15 +19,15 @@ from specviz_train.trees import block_drafter, eagle3, medusa, mtp
 
 FOLDER = Path(__file__).parents[2] / "assets" / "smollm2" / "specviz_smollm2"
 KINDS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "draft": draft.said,
+    "draft": draft.page_facts,
     "eagle3": eagle3.CARD.words,
     "block-drafter": block_drafter.CARD.words,
     "medusa": medusa.CARD.words,
     "mtp": mtp.CARD.words,
-    "exit-heads": heads.said,
-    "kangaroo": kangaroo.said,
-    "skip-set": skip_set.said,
-    "hrad": hrad.said,
+    "exit-heads": heads.page_facts,
+    "kangaroo": kangaroo.page_facts,
+    "skip-set": skip_set.page_facts,
+    "hrad": hrad.page_facts,
 }
 MOST_BYTES = 90_000_000
 

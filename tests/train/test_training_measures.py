@@ -123,7 +123,7 @@ def test_card_page_states_what_was_measured():
         "versions": {"python": "3.11.7", "torch": "2.13.0"},
         "threads": 2,
     }
-    page = drawn("pair", {**numbers, **card.said(numbers)})
+    page = drawn("pair", {**numbers, **card.page_facts(numbers)})
     assert "| code | 2.500 | 3.250 | 0.500 | 0.625 |" in page
     assert "GSM8K, MIT" in page
     assert "c = 4.5" in page

@@ -54,8 +54,8 @@ class TrainingRequest:
     @classmethod
     def options(cls) -> dict[str, Any]:
         """The trainer's own options with their defaults."""
-        common = {each.name for each in fields(TrainingRequest)} | {*cls.models, *cls.effort, *cls.aside}
-        return {each.name: each.default for each in fields(cls) if each.name not in common}
+        common = {field.name for field in fields(TrainingRequest)} | {*cls.models, *cls.effort, *cls.aside}
+        return {field.name: field.default for field in fields(cls) if field.name not in common}
 
     @property
     def folder(self) -> Path:
@@ -77,8 +77,8 @@ class TrainingRequest:
     @property
     def files(self) -> dict[str, str]:
         """The names of the files among the fields that are aside."""
-        found = {name: getattr(self, name) for name in self.aside}
-        return {name: path.name for name, path in found.items() if isinstance(path, Path)}
+        paths = {name: getattr(self, name) for name in self.aside}
+        return {name: path.name for name, path in paths.items() if isinstance(path, Path)}
 
     @property
     def command(self) -> str:
@@ -210,22 +210,22 @@ class TrainingInputs:
         """The tokens it ends with."""
         return loading.stop_tokens(self.loaded)
 
-    def given(self, request: OwnTextRequest) -> OwnWindows | None:
+    def given_windows(self, request: OwnTextRequest) -> OwnWindows | None:
         """What the target wrote before, where the request names it. Raises SpecvizError for another's text."""
         if request.own_text is None:
             return None
-        return own_text.given(request.own_text, fingerprint(self.target), self.chat)
+        return own_text.given_windows(request.own_text, fingerprint(self.target), self.chat)
 
     def own_for_heads(self, request: OwnTextRequest, share: float, console: Console) -> Windows:
         """What the target wrote: given, or written in a share of the time."""
-        given = self.given(request)
-        if given is not None:
-            return given.ids
+        windows = self.given_windows(request)
+        if windows is not None:
+            return windows.ids
         return own_text.written_for_heads(self.writer(), request.work, request.share(share), request.seed, console)
 
     def kept_states(self, request: OwnTextRequest, layers: tuple[int, ...]) -> KeptStates | None:
         """The target's states of the text that the request names; None where it names none, or see `kept_states`."""
-        windows = self.given(request)
+        windows = self.given_windows(request)
         return None if windows is None else request.kept_states(self.target, windows, layers)
 
     def writer(self, side: Side = "train") -> TextWriter:

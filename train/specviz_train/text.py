@@ -53,12 +53,12 @@ def train_text(request: TextRequest, console: Console) -> OwnWindows:
     }
     _refuse_other(request.out, facts)
     writer = begun.writer()
-    found = own_text.grown(
+    windows = own_text.grown(
         request.out, request.share(1), console, lambda number: writer.batch((request.seed, number), how), facts=facts
     )
-    share = found.written.mean()
-    console.say(f"{len(found.ids):,} windows, {found.ids.size:,} tokens, {share:.0%} of them written by the target")
-    return found
+    share = windows.written.mean()
+    console.say(f"{len(windows.ids):,} windows, {windows.ids.size:,} tokens, {share:.0%} of them written by the target")
+    return windows
 
 
 def _refuse_other(path: Path, facts: Mapping[str, Any]) -> None:

@@ -62,11 +62,11 @@ def folders(name: str, what: str, kept: str) -> tuple[Option, ...]:
 
 def numbers(words: str) -> tuple[int, ...]:
     """Layers as they are given to --layers. Raises KnobError for what is no number from 1."""
-    found = words.replace(",", " ").split()
-    wrong = next((word for word in found if not (word.isdecimal() and len(word) < 6 and int(word) > 0)), None)
+    parts = words.replace(",", " ").split()
+    wrong = next((word for word in parts if not (word.isdecimal() and len(word) < 6 and int(word) > 0)), None)
     if wrong is not None:
         raise KnobError(f"--layers: '{wrong[:40]}' is no layer; give numbers from 1, such as 3,6")
-    return tuple(sorted({int(word) for word in found}))
+    return tuple(sorted({int(word) for word in parts}))
 
 
 def trainer(
@@ -102,8 +102,8 @@ def trainer(
         if finished is not None:  # of several processes one finishes
             click.echo(options["out"])
 
-    told = f"{clocked}; reading text and measuring come on top."
-    clock = [] if minutes is None else [value("--minutes", Minutes(min=0.05), minutes, told)]
+    clock_help = f"{clocked}; reading text and measuring come on top."
+    clock = [] if minutes is None else [value("--minutes", Minutes(min=0.05), minutes, clock_help)]
     shared: list[Option] = [TARGET, *folders(name, what, kept), *clock, SEED, *machine(of), *own]
     return click.command(name, help=meaning)(with_options(shared)(run))
 
@@ -122,9 +122,9 @@ def resumable(work: Path) -> Iterator[None]:
         with terminable():
             yield
     except KeyboardInterrupt:
-        told = f"specviz: interrupted; give the same command again to go on from what is in {work}"
+        message = f"specviz: interrupted; give the same command again to go on from what is in {work}"
         if os.environ.get("RANK", "0") == "0":  # of several processes that train together one tells
-            print(told, file=sys.stderr, flush=True)
+            print(message, file=sys.stderr, flush=True)
         raise
 
 
@@ -410,7 +410,7 @@ def static_tree(threads: int | None, **options: Any) -> None:
     click.echo(folder)
 
 
-for each in (
+for command_group in (
     exit_heads,
     hrad,
     kangaroo,
@@ -424,4 +424,4 @@ for each in (
     own_text,
     draft,
 ):
-    command.add_command(each)
+    command.add_command(command_group)

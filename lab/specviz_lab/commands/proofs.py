@@ -70,13 +70,13 @@ def _controls(caught: Sequence[Caught]) -> Table:
     for title in ("case, gamma", "TV from the target", "known"):
         table.add_column(title, no_wrap=True)
     before = ""
-    for found in caught:
-        control = found.control
+    for catch in caught:
+        control = catch.control
         name = Text(control.name).append(f": {control.mistake}", style="dim") if control.name != before else Text()
         before = control.name
         known = "" if control.distance is None else f"{number(control.distance)} "
-        mark = Text(f"{known}✓", style="green") if found.fails else Text(f"{known}✗ missed", style="bold red")
-        table.add_row(name, f"{control.case}, {control.gamma}", Text(f"✗ {full(found.tv)}", style="yellow"), mark)
+        mark = Text(f"{known}✓", style="green") if catch.fails else Text(f"{known}✗ missed", style="bold red")
+        table.add_row(name, f"{control.case}, {control.gamma}", Text(f"✗ {full(catch.tv)}", style="yellow"), mark)
     return table
 
 

@@ -36,7 +36,7 @@ class Done:
         pairs = [(vector.expected_accepted, proof.expected_accepted), (vector.tv, proof.tv)]
         pairs += [] if vector.target_calls is None else [(vector.target_calls, proof.target_calls)]
         pairs += zip(vector.accepted_law, proof.accepted_law, strict=False)
-        return all(abs(wanted - found) <= (0 if proof.exact else TOLERANCE) for wanted, found in pairs)
+        return all(abs(wanted - computed) <= (0 if proof.exact else TOLERANCE) for wanted, computed in pairs)
 
     @property
     def is_sound(self) -> bool:
@@ -84,7 +84,7 @@ def _numbers(done: Sequence[Done]) -> list[tuple[bool, str]]:
     """The golden numbers and closed forms in a line each, or a line for every one that is missed."""
     golden = [(d, "golden vector", d.agrees, d.golden and d.golden.expected_accepted) for d in done]
     forms = [(d, "closed form", d.proof.closed_form_holds, d.proof.closed_form) for d in done]
-    known = [each for each in (*golden, *forms) if each[2] is not None]
+    known = [entry for entry in (*golden, *forms) if entry[2] is not None]
     missed = [
         f"{d.job} misses its {what}: E[accepted] {number(d.proof.expected_accepted)}, must be {number(wanted)}"
         for d, what, holds, wanted in known
@@ -172,20 +172,20 @@ def as_object(done: Done) -> dict[str, Any]:
     """One verifier of `--json`. `exact` has the same numbers as fractions; floats have none."""
     proof, vector, problem = done.proof, done.golden, done.proof.problem
 
-    def told(*names: str, form: Callable[[Any], Any] = float) -> dict[str, Any]:
+    def numbers_of(*names: str, form: Callable[[Any], Any] = float) -> dict[str, Any]:
         return {name: None if (value := getattr(proof, name)) is None else form(value) for name in names}
 
     document = {
         "case": done.job.subject.case,
         "verifier": proof.verifier,
         "law": _law(proof.law, float),
-        **told("max_abs_err", "tv", "expected_accepted"),
+        **numbers_of("max_abs_err", "tv", "expected_accepted"),
         "accepted_law": [float(x) for x in proof.accepted_law],
         "lossless": proof.lossless,
         "claims_lossless": proof.claims_lossless,
         "layout": proof.layout.name,
         **{name: getattr(problem, name) for name in ("gamma", "candidates", "replacement")},
-        **told("chained_max_abs_err", "chained_tv", "target_calls", "tokens_per_call", "closed_form"),
+        **numbers_of("chained_max_abs_err", "chained_tv", "target_calls", "tokens_per_call", "closed_form"),
         "shared_by_race": float(shared_by_race(problem)) if proof.layout.shared else None,
         "golden": None if vector is None else float(vector.expected_accepted),
         "golden_agrees": done.agrees,
@@ -194,7 +194,7 @@ def as_object(done: Done) -> dict[str, Any]:
     }
     if proof.exact:
         lengths = [str(x) for x in proof.accepted_law]
-        document["exact"] = {"law": _law(proof.law, str), "accepted_law": lengths, **told(*_NUMBERS, form=str)}
+        document["exact"] = {"law": _law(proof.law, str), "accepted_law": lengths, **numbers_of(*_NUMBERS, form=str)}
     return document
 
 

@@ -42,7 +42,9 @@ def rule_of(settings: Any, platform: Any) -> str:
 def card() -> RunCard:
     """Of the engine in this process."""
     sglang = import_module("sglang")
-    settings, given = (found_at(f"sglang.srt.runtime_context:{name}")() for name in ("get_spec", "get_server_args"))
+    settings, server_args = (
+        found_at(f"sglang.srt.runtime_context:{name}")() for name in ("get_spec", "get_server_args")
+    )
     rule = rule_of(settings, import_module("sglang.srt.speculative.eagle_utils"))
     return RunCard(
         engine="SGLang",
@@ -51,8 +53,8 @@ def card() -> RunCard:
         setting=f"threshold single {settings.speculative_accept_threshold_single}, "
         f"threshold acc {settings.speculative_accept_threshold_acc}, "
         f"rejection sampling {'on' if settings.speculative_use_rejection_sampling else 'off'}",
-        method=str(given.speculative_algorithm or "draft").lower(),
-        target=given.model_path,
-        draft=given.speculative_draft_model_path,
-        text=texts_of(given.tokenizer_path or given.model_path),
+        method=str(server_args.speculative_algorithm or "draft").lower(),
+        target=server_args.model_path,
+        draft=server_args.speculative_draft_model_path,
+        text=texts_of(server_args.tokenizer_path or server_args.model_path),
     )

@@ -24,16 +24,16 @@ class BlockStep:
     def rounds(self) -> list[ServedRound]:
         """Of every request of the batch."""
         emitted, count = self.kept.read("emitted"), self.kept.read("count")
-        roots, found = self._verified.numbers.read("drafted"), []
+        roots, rounds = self._verified.numbers.read("drafted"), []
         for row, name in enumerate(self._ids):
             tokens = [int(token) for token in emitted[row][: count[row]]]
             draft, _ = self._verified.draft(row, self._greedy)
             n_kept = len(tokens) - 1
             if self._greedy:  # what was kept was likeliest, what failed was not
-                for index, each in enumerate(draft[: n_kept + 1]):
-                    each.p = float(index < n_kept)
-            found.append(ServedRound(name, self.t, draft, list(range(n_kept)), tokens, root=int(roots[row][0])))
-        return found
+                for index, drafted in enumerate(draft[: n_kept + 1]):
+                    drafted.p = float(index < n_kept)
+            rounds.append(ServedRound(name, self.t, draft, list(range(n_kept)), tokens, root=int(roots[row][0])))
+        return rounds
 
 
 class BlockHooks:
@@ -47,22 +47,22 @@ class BlockHooks:
         """To be registered."""
         return [
             around(f"{_WORKER}.forward_batch_generation", self._switch, self._begin, self._end),
-            around(f"{_WORKER}._accept_block", self._switch, lambda given: self._tree.begin(), self._accepted),
+            around(f"{_WORKER}._accept_block", self._switch, lambda arguments: self._tree.begin(), self._accepted),
         ]
 
-    def _begin(self, given: Bound) -> None:
-        self._batch = given["batch"]
+    def _begin(self, arguments: Bound) -> None:
+        self._batch = arguments["batch"]
 
-    def _end(self, given: Bound, result: Any) -> None:
+    def _end(self, arguments: Bound, result: Any) -> None:
         self._batch = None
 
-    def _accepted(self, given: Bound, result: Any) -> None:
+    def _accepted(self, arguments: Bound, result: Any) -> None:
         verified, self._tree.now.verified = self._tree.now.verified, None
         ids = None if self._batch is None or verified is None else self._served.of(self._batch)
         if ids is None or verified is None:
             return
-        verified.numbers.take("drafted", given["candidates"])
-        settings = given["sampling_info"]
+        verified.numbers.take("drafted", arguments["candidates"])
+        settings = arguments["sampling_info"]
         step = BlockStep(ids, verified, settings is None or settings.is_all_greedy)
         step.kept.take("count", result[1])
         step.kept.take("emitted", result[3])

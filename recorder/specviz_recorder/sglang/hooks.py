@@ -70,7 +70,7 @@ class Served:
         if found_at("sglang.srt.runtime_context:get_parallel")().attn_tp_rank != 0:
             return None
         ids = [request.rid for request in batch.reqs]
-        if gone := [each for each in self._ids if each not in ids]:
+        if gone := [request_id for request_id in self._ids if request_id not in ids]:
             self._sink.finish(gone)
         for request in batch.reqs:
             if request.rid not in self._ids:

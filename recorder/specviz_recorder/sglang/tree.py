@@ -31,55 +31,55 @@ class Verified:
         """The drafted tokens of a request, parents first and siblings in the order of their tests; their indices by
         slot."""
         tokens = self.numbers.read("drafted")[row]
-        found: list[DraftToken] = []
+        draft: list[DraftToken] = []
         index_of = {0: -1}
         for slot, parent in self._slots(row, len(tokens)):
-            index_of[slot] = len(found)
-            each = DraftToken(int(tokens[slot]), index_of[parent])
-            self._numbers_of(each, row, slot, parent, greedy)
-            found.append(each)
+            index_of[slot] = len(draft)
+            token = DraftToken(int(tokens[slot]), index_of[parent])
+            self._numbers_of(token, row, slot, parent, greedy)
+            draft.append(token)
         if self.limits is not None:
-            self._limits_of(found, index_of, row)
-        return found, index_of
+            self._limits_of(draft, index_of, row)
+        return draft, index_of
 
     def _slots(self, row: int, width: int) -> list[tuple[int, int]]:
         """Slots with their parents; without a topology the draft is one line."""
         child, sibling = self.numbers.numbers("child"), self.numbers.numbers("sibling")
         if child is None or sibling is None:
             return [(slot, slot - 1) for slot in range(1, width)]
-        found: list[tuple[int, int]] = []
+        slots: list[tuple[int, int]] = []
         waiting = [(int(child[row][0]), 0)]
         while waiting:
             slot, parent = waiting.pop()
             if slot > 0:
-                found.append((slot, parent))
+                slots.append((slot, parent))
                 waiting += [(int(sibling[row][slot]), parent), (int(child[row][slot]), slot)]
-        return found
+        return slots
 
-    def _numbers_of(self, each: DraftToken, row: int, slot: int, parent: int, greedy: bool) -> None:
+    def _numbers_of(self, token: DraftToken, row: int, slot: int, parent: int, greedy: bool) -> None:
         p, q, u, likeliest = (self.numbers.numbers(name) for name in ("p", "q", "u", "likeliest"))
         if p is not None:
-            each.p = float(p[row][parent][slot])
+            token.p = float(p[row][parent][slot])
         elif likeliest is not None and greedy:
-            each.p = float(likeliest[row][parent] == each.token)
+            token.p = float(likeliest[row][parent] == token.token)
         if q is not None:
-            each.q = float(q[row][parent][slot])
+            token.q = float(q[row][parent][slot])
         if u is not None:
-            each.u = float(u[row][parent])  # a coin for all children of a token
+            token.u = float(u[row][parent])  # a coin for all children of a token
 
-    def _limits_of(self, found: list[DraftToken], index_of: dict[int, int], row: int) -> None:
+    def _limits_of(self, draft: list[DraftToken], index_of: dict[int, int], row: int) -> None:
         """What each coin was held against: the sum of p over siblings up to its token."""
         single, total = self.limits or (1.0, 1.0)
         sums: dict[int, Any] = {}
-        for each in found:
-            before = sums.get(each.parent, np.float32(0))
-            sums[each.parent] = reached = before + np.float32(each.p)
+        for token in draft:
+            before = sums.get(token.parent, np.float32(0))
+            sums[token.parent] = reached = before + np.float32(token.p)
             if min(single, total) >= 1:
-                each.interval = min(1.0, float(before)), min(1.0, float(reached))
-            elif each.p:
-                each.threshold = 1.0 if each.p >= single else min(1.0, float(reached) / max(total, 1e-9))
+                token.interval = min(1.0, float(before)), min(1.0, float(reached))
+            elif token.p:
+                token.threshold = 1.0 if token.p >= single else min(1.0, float(reached) / max(total, 1e-9))
             else:
-                each.threshold = 0.0
+                token.threshold = 0.0
 
 
 class TreeStep:
@@ -94,15 +94,15 @@ class TreeStep:
         """Of every request of the batch."""
         predicted, count, index = (self.kept.read(name) for name in ("predicted", "count", "index"))
         roots, chances = self._verified.numbers.read("drafted"), self._verified.numbers.numbers("p_predicted")
-        width, found = roots.shape[1], []
+        width, rounds = roots.shape[1], []
         for row, name in enumerate(self._ids):
             places = [int(place) for place in index[row][: count[row]]]
             draft, index_of = self._verified.draft(row, self._greedy)
             path = [index_of[place - row * width] for place in places[1:]]
             tokens = [int(predicted[place]) for place in places]
             p = None if chances is None else float(chances[places[-1]])
-            found.append(ServedRound(name, self.t, draft, path, tokens, root=int(roots[row][0]), p=p))
-        return found
+            rounds.append(ServedRound(name, self.t, draft, path, tokens, root=int(roots[row][0]), p=p))
+        return rounds
 
 
 class _Now(local):
@@ -124,42 +124,42 @@ class TreeHooks:
             after(_TREE, self._switch, self._tree),
             after(_CHAIN, self._switch, self._chain),
             after(_GREEDY, self._switch, self._greedy),
-            around(_SAMPLE, self._switch, lambda given: self.begin(), self._sampled),
+            around(_SAMPLE, self._switch, lambda arguments: self.begin(), self._sampled),
         ]
 
     def begin(self) -> None:
         """A step begins: kernels hand over what they are given until it ends."""
         self.now.verified = None if being_captured() else Verified()
 
-    def _given(self, given: Bound, child: str, sibling: str) -> Verified | None:
+    def _given(self, arguments: Bound, child: str, sibling: str) -> Verified | None:
         verified = self.now.verified
         if verified is not None:
             for name, of in (("drafted", "candidates"), ("child", child), ("sibling", sibling)):
-                verified.numbers.take(name, given[of])
+                verified.numbers.take(name, arguments[of])
         return verified
 
-    def _tree(self, given: Bound, result: Any) -> None:
-        verified = self._given(given, "retrive_next_token", "retrive_next_sibling")
+    def _tree(self, arguments: Bound, result: Any) -> None:
+        verified = self._given(arguments, "retrive_next_token", "retrive_next_sibling")
         if verified is not None:
-            verified.limits = float(given["threshold_single"]), float(given["threshold_acc"])
-            verified.numbers.take("u", given["uniform_samples"])
-            _probabilities(verified, given)
+            verified.limits = float(arguments["threshold_single"]), float(arguments["threshold_acc"])
+            verified.numbers.take("u", arguments["uniform_samples"])
+            _probabilities(verified, arguments)
 
-    def _chain(self, given: Bound, result: Any) -> None:
-        verified = self._given(given, "retrive_next_token", "retrive_next_sibling")
+    def _chain(self, arguments: Bound, result: Any) -> None:
+        verified = self._given(arguments, "retrive_next_token", "retrive_next_sibling")
         if verified is not None:
-            verified.numbers.take("u", given["uniform_samples"])
-            verified.numbers.take("q", _at_all(given["draft_probs"], given["candidates"]))
-            _probabilities(verified, given)
+            verified.numbers.take("u", arguments["uniform_samples"])
+            verified.numbers.take("q", _at_all(arguments["draft_probs"], arguments["candidates"]))
+            _probabilities(verified, arguments)
 
-    def _greedy(self, given: Bound, result: Any) -> None:
-        verified = self._given(given, "retrieve_next_token", "retrieve_next_sibling")
+    def _greedy(self, arguments: Bound, result: Any) -> None:
+        verified = self._given(arguments, "retrieve_next_token", "retrieve_next_sibling")
         if verified is not None:
-            verified.numbers.take("likeliest", given["target_predict"])
+            verified.numbers.take("likeliest", arguments["target_predict"])
 
-    def _sampled(self, given: Bound, result: Any) -> None:
+    def _sampled(self, arguments: Bound, result: Any) -> None:
         verified, self.now.verified = self.now.verified, None
-        batch = given["batch"]
+        batch = arguments["batch"]
         if verified is None or "drafted" not in verified.numbers or batch.forward_mode.is_idle():
             return
         ids = self._served.of(batch)
@@ -183,7 +183,7 @@ def _at_all(rows: Any, ids: Any) -> Any:
     return rows.gather(-1, inside.unsqueeze(1).expand(-1, rows.shape[1], -1)).float()
 
 
-def _probabilities(verified: Verified, given: Bound) -> None:
-    probs, predicted = given["target_probs"], given["predicts"]
-    verified.numbers.take("p", _at_all(probs, given["candidates"]))
+def _probabilities(verified: Verified, arguments: Bound) -> None:
+    probs, predicted = arguments["target_probs"], arguments["predicts"]
+    verified.numbers.take("p", _at_all(probs, arguments["candidates"]))
     verified.numbers.take("p_predicted", at(probs.reshape(-1, probs.shape[-1])[: predicted.shape[0]], predicted))

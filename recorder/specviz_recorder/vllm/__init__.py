@@ -25,7 +25,9 @@ def load() -> None:
     path = wanted()
     if path is not None and fits("vllm", [f"{_WORKER}.init_device", _RANK]):
         switch = Switch()
-        wrapped(found_at(_WORKER), "init_device", switch, after=lambda given, *_: _runner_made(given["self"], path))
+        wrapped(
+            found_at(_WORKER), "init_device", switch, after=lambda arguments, *_: _runner_made(arguments["self"], path)
+        )
 
 
 def _runner_made(wrapper: Any, path: Path) -> None:
@@ -34,7 +36,7 @@ def _runner_made(wrapper: Any, path: Path) -> None:
     config = runner.vllm_config
     if config.speculative_config is None or found_at(_RANK)() != 0:
         return
-    home = next((made.__module__ for made in type(runner).__mro__ if made.__module__ in _RUNNERS), None)
+    home = next((base.__module__ for base in type(runner).__mro__ if base.__module__ in _RUNNERS), None)
     if home is None:
         raise ValueError(f"{type(runner).__name__} is a runner that is not known")
     signatures, hooks = _RUNNERS[home]

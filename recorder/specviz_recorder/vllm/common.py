@@ -39,7 +39,7 @@ def card_of(config: Any) -> RunCard:
     )
 
 
-def told(sink: Sink, scheduled: Any) -> None:
+def announce(sink: Sink, scheduled: Any) -> None:
     """Requests that a `SchedulerOutput` begins, and those that it ends."""
     if scheduled.finished_req_ids:
         sink.finish(list(scheduled.finished_req_ids))

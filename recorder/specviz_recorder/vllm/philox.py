@@ -23,5 +23,5 @@ def uniforms(seeds: "np.ndarray[Any, Any]", positions: "np.ndarray[Any, Any]") -
         k0, k1 = k0 + np.uint64(_KEY_A) & _LOW, k1 + np.uint64(_KEY_B) & _LOW
     bits = c0.astype(np.uint32).view(np.int32)
     folded = np.where(bits < 0, -(bits + 1), bits).astype(np.float32)
-    found: np.ndarray[Any, Any] = np.maximum(folded * _SCALE, _SCALE)
-    return found
+    values: np.ndarray[Any, Any] = np.maximum(folded * _SCALE, _SCALE)
+    return values

@@ -10,7 +10,7 @@ from specviz_recorder.records import DraftToken, ServedRound
 from specviz_recorder.signatures import found_at
 from specviz_recorder.sink import Sink
 from specviz_recorder.switch import Switch
-from specviz_recorder.vllm.common import Bound, told, wrapped
+from specviz_recorder.vllm.common import Bound, announce, wrapped
 
 _SAMPLER = "vllm.v1.sample.rejection_sampler"
 _RUNNER = "vllm.v1.worker.gpu_model_runner:GPUModelRunner"
@@ -33,13 +33,13 @@ class FirstRunnerStep:
 
     def rounds(self) -> list[ServedRound]:
         """Of the requests whose tokens the engine uses: a prompt that is read in parts gives none before its end."""
-        sampled, found, start = self.numbers.read("sampled"), [], 0
+        sampled, rounds, start = self.numbers.read("sampled"), [], 0
         for row, (name, n, skipped) in enumerate(zip(self._ids, self._n_drafted, self._skipped, strict=True)):
             tokens = [int(token) for token in sampled[row] if 0 <= token < self._vocab_size]
             if tokens and not skipped:
-                found.append(self._round(name, row, start, n, tokens))
+                rounds.append(self._round(name, row, start, n, tokens))
             start += n
-        return found
+        return rounds
 
     def _round(self, name: str, row: int, start: int, n: int, tokens: list[int]) -> ServedRound:
         draft = [self._drafted(row, start + k, k - 1) for k in range(n)]
@@ -81,48 +81,50 @@ class FirstRunner:
     def __init__(self, sink: Sink, switch: Switch) -> None:
         self.sink, self._now = sink, _Now()
         sampler, runner = import_module(_SAMPLER), found_at(_RUNNER)
-        wrapped(runner, "execute_model", switch, before=lambda given: told(self.sink, given["scheduler_output"]))
+        wrapped(
+            runner, "execute_model", switch, before=lambda arguments: announce(self.sink, arguments["scheduler_output"])
+        )
         wrapped(runner, "_sample", switch, before=self._begin, after=self._end)
         wrapped(sampler, "rejection_sample", switch, before=self._judging)
         wrapped(sampler, "generate_uniform_probs", switch, after=self._drew)
         wrapped(sampler, "sample_recovered_tokens", switch, before=self._tested, after=self._recovered)
 
-    def _begin(self, given: Bound) -> None:
-        runner, drafted = given["self"], given["spec_decode_metadata"]
+    def _begin(self, arguments: Bound) -> None:
+        runner, drafted = arguments["self"], arguments["spec_decode_metadata"]
         batch, self._now.step = runner.input_batch, None
         if being_captured():
             return
-        skipped = [bool(each) for each in runner.discard_request_mask.np[: batch.num_reqs]]
+        skipped = [bool(flag) for flag in runner.discard_request_mask.np[: batch.num_reqs]]
         n_drafted = [0] * batch.num_reqs if drafted is None else list(drafted.num_draft_tokens)
         self._now.step = FirstRunnerStep(list(batch.req_ids[: batch.num_reqs]), n_drafted, skipped, batch.vocab_size)
 
-    def _end(self, given: Bound, result: Any, state: None) -> None:
+    def _end(self, arguments: Bound, result: Any, state: None) -> None:
         step, self._now.step = self._now.step, None
         if step is not None:
             step.numbers.take("sampled", result.sampled_token_ids)
             self.sink.step(step)
 
-    def _judging(self, given: Bound) -> None:
+    def _judging(self, arguments: Bound) -> None:
         if self._now.step is None:
             return
-        numbers, settings = self._now.step.numbers, given["sampling_metadata"]
-        numbers.take("drafted", given["draft_token_ids"])
+        numbers, settings = self._now.step.numbers, arguments["sampling_metadata"]
+        numbers.take("drafted", arguments["draft_token_ids"])
         if not settings.all_random:
-            numbers.take("argmax", given["target_logits"].argmax(dim=-1))
+            numbers.take("argmax", arguments["target_logits"].argmax(dim=-1))
         if not settings.all_greedy:
             numbers.take("greedy", settings.temperature == 0)
 
-    def _drew(self, given: Bound, result: Any, state: None) -> None:
+    def _drew(self, arguments: Bound, result: Any, state: None) -> None:
         if self._now.step is not None:
             self._now.step.numbers.take("u", result)
 
-    def _tested(self, given: Bound) -> None:
+    def _tested(self, arguments: Bound) -> None:
         if self._now.step is None:
             return
-        for name, probs in (("p", given["target_probs"]), ("q", given["draft_probs"])):
+        for name, probs in (("p", arguments["target_probs"]), ("q", arguments["draft_probs"])):
             if probs is not None:
-                self._now.step.numbers.take(name, at(probs, given["draft_token_ids"]))
+                self._now.step.numbers.take(name, at(probs, arguments["draft_token_ids"]))
 
-    def _recovered(self, given: Bound, result: Any, state: None) -> None:
+    def _recovered(self, arguments: Bound, result: Any, state: None) -> None:
         if self._now.step is not None:
-            self._now.step.numbers.take("p_recovered", at(given["target_probs"], result))
+            self._now.step.numbers.take("p_recovered", at(arguments["target_probs"], result))

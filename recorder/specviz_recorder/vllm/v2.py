@@ -12,7 +12,7 @@ from specviz_recorder.records import DraftToken, ServedRound
 from specviz_recorder.signatures import found_at
 from specviz_recorder.sink import Sink
 from specviz_recorder.switch import Switch
-from specviz_recorder.vllm.common import Bound, told, wrapped
+from specviz_recorder.vllm.common import Bound, announce, wrapped
 from specviz_recorder.vllm.philox import uniforms
 
 _SAMPLER = "vllm.v1.worker.gpu.spec_decode.rejection_sampler"  # where `rejection_sample` is called by name
@@ -28,45 +28,49 @@ _ROWS = 64  # of a vocabulary, that are reduced at once
 class _Chunk:
     """Some requests of a batch, verified in one call. Every number is of a row of logits [rows], or of a request."""
 
-    def __init__(self, given: Bound, sampled: Any, n_sampled: Any) -> None:
-        self.n_requests = given["cu_num_logits"].shape[0] - 1
+    def __init__(self, arguments: Bound, sampled: Any, n_sampled: Any) -> None:
+        self.n_requests = arguments["cu_num_logits"].shape[0] - 1
         self.numbers = OnItsWay()
-        states, drafted = given["expanded_idx_mapping"].long(), given["draft_sampled"]
-        temperature = given["temperature"][states].float()
+        states, drafted = arguments["expanded_idx_mapping"].long(), arguments["draft_sampled"]
+        temperature = arguments["temperature"][states].float()
         asked = drafted.roll(-1)  # the token that a row decides about; of a request's last row none
         last = (n_sampled.long() - 1).clamp(min=0)
-        closing = (given["cu_num_logits"][:-1].long() + last).clamp(max=drafted.shape[0] - 1)  # rows
+        closing = (arguments["cu_num_logits"][:-1].long() + last).clamp(max=drafted.shape[0] - 1)  # rows
         asked_too = drafted.new_full(drafted.shape, -1, dtype=sampled.dtype)
         asked_too[closing] = sampled.gather(1, last.unsqueeze(1)).squeeze(1)
-        n_known = given["target_logits"].shape[1] if given["draft_logits"] is None else given["draft_logits"].shape[-1]
-        p, p_closing = _chances(given["target_logits"], n_known, None, asked, asked_too)
-        likeliest = given["target_logits"][:, :n_known].argmax(dim=-1)
-        self.numbers.take("first", given["cu_num_logits"])
+        n_known = (
+            arguments["target_logits"].shape[1]
+            if arguments["draft_logits"] is None
+            else arguments["draft_logits"].shape[-1]
+        )
+        p, p_closing = _chances(arguments["target_logits"], n_known, None, asked, asked_too)
+        likeliest = arguments["target_logits"][:, :n_known].argmax(dim=-1)
+        self.numbers.take("first", arguments["cu_num_logits"])
         self.numbers.take("drafted", drafted)
         self.numbers.take("greedy", temperature == 0)
         self.numbers.take("p", p.where(temperature > 0, (likeliest == asked).float()))
         self.numbers.take("p_closing", p_closing)
-        self.numbers.take("seed", given["seed"][states])
-        self.numbers.take("pos", given["pos"])
-        if given["draft_logits"] is not None:
-            steps = given["expanded_local_pos"].long().clamp(max=given["draft_logits"].shape[1] - 1)
+        self.numbers.take("seed", arguments["seed"][states])
+        self.numbers.take("pos", arguments["pos"])
+        if arguments["draft_logits"] is not None:
+            steps = arguments["expanded_local_pos"].long().clamp(max=arguments["draft_logits"].shape[1] - 1)
             scale = temperature.where(temperature > 0, temperature.new_ones(()))
-            self.numbers.take("q", _chances(given["draft_logits"], n_known, (states, steps), asked, scale=scale)[0])
+            self.numbers.take("q", _chances(arguments["draft_logits"], n_known, (states, steps), asked, scale=scale)[0])
 
 
 def _chances(logits: Any, n_known: int, where: tuple[Any, Any] | None, *asked: Any, scale: Any = None) -> list[Any]:
     """float32 [rows] for each of `asked` [rows]: the probability of an id in the softmax of its row. A few rows at a
     time: no second copy of all logits is made. `where`: indices of the rows, in two dimensions."""
-    found: list[list[Any]] = [[] for _ in asked]
+    pieces: list[list[Any]] = [[] for _ in asked]
     for start in range(0, asked[0].shape[0], _ROWS):
         piece = slice(start, start + _ROWS)
         rows = logits[piece, :n_known] if where is None else logits[where[0][piece], where[1][piece]]
         rows = rows.float() if scale is None else rows.float() / scale[piece].unsqueeze(-1)
         total = rows.logsumexp(dim=-1)
-        for ids, chances in zip(asked, found, strict=True):
+        for ids, chances in zip(asked, pieces, strict=True):
             chances.append((at(rows, ids[piece]) - total).exp())
     torch = sys.modules["torch"]
-    return [torch.cat(chances) for chances in found]
+    return [torch.cat(chances) for chances in pieces]
 
 
 class SecondRunnerStep:
@@ -82,14 +86,14 @@ class SecondRunnerStep:
         """Of the requests whose tokens the engine uses: a prompt that is read in parts gives none before its end."""
         sampled, n_sampled = self.numbers.read("sampled"), self.numbers.read("n_sampled")
         places = [(chunk, row) for chunk in self.chunks for row in range(chunk.n_requests)]
-        found = []
+        rounds = []
         for index, name in enumerate(self._ids):
             tokens = [int(token) for token in sampled[index][: n_sampled[index]]]
             if tokens and self.chunks:
-                found.append(self._round(name, *places[index], tokens))
+                rounds.append(self._round(name, *places[index], tokens))
             elif tokens:
-                found.append(ServedRound(name, self.t, tokens=tokens))
-        return found
+                rounds.append(ServedRound(name, self.t, tokens=tokens))
+        return rounds
 
     def _round(self, name: str, chunk: _Chunk, row: int, tokens: list[int]) -> ServedRound:
         numbers = chunk.numbers
@@ -126,24 +130,24 @@ class SecondRunner:
         wrapped(runner, "sample", switch, before=self._begin, after=self._end)
         wrapped(sampler, "rejection_sample", switch, after=self._judged)
 
-    def _scheduled(self, given: Bound) -> None:
-        self._now.warms_up = given["dummy_run"] or given["is_profile"]
+    def _scheduled(self, arguments: Bound) -> None:
+        self._now.warms_up = arguments["dummy_run"] or arguments["is_profile"]
         if not self._now.warms_up:
-            told(self.sink, given["scheduler_output"])
+            announce(self.sink, arguments["scheduler_output"])
 
-    def _begin(self, given: Bound) -> None:
+    def _begin(self, arguments: Bound) -> None:
         self._now.step = None
-        if given["self"].batch_sharder is not None:
+        if arguments["self"].batch_sharder is not None:
             raise ValueError("requests are sampled on several ranks (batch sharding), which is not recorded")
         if not (self._now.warms_up or being_captured()):
-            batch = given["input_batch"]
+            batch = arguments["input_batch"]
             self._now.step = SecondRunnerStep(list(batch.req_ids[: batch.num_reqs]))
 
-    def _judged(self, given: Bound, result: Any, state: None) -> None:
+    def _judged(self, arguments: Bound, result: Any, state: None) -> None:
         if self._now.step is not None:
-            self._now.step.chunks.append(_Chunk(given, *result))
+            self._now.step.chunks.append(_Chunk(arguments, *result))
 
-    def _end(self, given: Bound, result: Any, state: None) -> None:
+    def _end(self, arguments: Bound, result: Any, state: None) -> None:
         step, self._now.step = self._now.step, None
         if step is not None:
             step.numbers.take("sampled", result[0].sampled_token_ids)

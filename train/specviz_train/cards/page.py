@@ -33,7 +33,7 @@ class _CardFormatter(Formatter):
         if spec == "list":
             return ", ".join(map(str, value))
         if spec.startswith("cells"):
-            return " | ".join(self.format_field(each, spec[6:]) for each in value)
+            return " | ".join(self.format_field(cell, spec[6:]) for cell in value)
         if spec in _SHARES:
             return "-" if value is None else format(value, _SHARES[spec])
         return format(value, spec)
@@ -47,12 +47,12 @@ def page(template: str, numbers: Mapping[str, Any]) -> str:
     return "".join(_drawn(_lines(template), numbers))
 
 
-def write(folder: Path, template: str, numbers: dict[str, Any], said: Mapping[str, Any], **pictures: str) -> None:
-    """Numbers, page and pictures (`.svg`) beside the weights. `said`: what the page needs besides the numbers."""
+def write(folder: Path, template: str, numbers: dict[str, Any], facts: Mapping[str, Any], **pictures: str) -> None:
+    """Numbers, page and pictures (`.svg`) beside the weights. `facts`: what the page needs besides the numbers."""
     (folder / "card.json").write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
     for name, picture in pictures.items():
         (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
-    (folder / "README.md").write_text(page(template, {**numbers, **said}), encoding="utf-8")
+    (folder / "README.md").write_text(page(template, {**numbers, **facts}), encoding="utf-8")
 
 
 def versions() -> dict[str, str]:
@@ -62,10 +62,10 @@ def versions() -> dict[str, str]:
 
 def _lines(template: str) -> list[str]:
     text = (files(__package__) / "templates" / f"{template}.md").read_text(encoding="utf-8")
-    found: list[str] = []
+    expanded: list[str] = []
     for line in text.splitlines(keepends=True):
-        found += _lines(line.split()[1]) if line.startswith("%include ") else [line]
-    return found
+        expanded += _lines(line.split()[1]) if line.startswith("%include ") else [line]
+    return expanded
 
 
 def _drawn(lines: Sequence[str], numbers: Mapping[str, Any]) -> Iterator[str]:
@@ -78,14 +78,14 @@ def _drawn(lines: Sequence[str], numbers: Mapping[str, Any]) -> Iterator[str]:
             continue
         body = lines[at : _end(lines, at)]
         at += len(body) + 1
-        if found := _FOR.match(line):
-            names = found[1].split(", ")
-            many = numbers[found[2]]
-            for each in many.items() if isinstance(many, dict) else many:
+        if directive := _FOR.match(line):
+            names = directive[1].split(", ")
+            many = numbers[directive[2]]
+            for item in many.items() if isinstance(many, dict) else many:
                 yield from _drawn(
-                    body, {**numbers, **dict(zip(names, each if len(names) > 1 else [each], strict=True))}
+                    body, {**numbers, **dict(zip(names, item if len(names) > 1 else [item], strict=True))}
                 )
-        elif (found := _IF.match(line)) and bool(numbers[found[2]]) is not bool(found[1]):
+        elif (directive := _IF.match(line)) and bool(numbers[directive[2]]) is not bool(directive[1]):
             yield from _drawn(body, numbers)
 
 

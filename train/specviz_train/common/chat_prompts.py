@@ -42,10 +42,10 @@ class ChatPrompt:
 def gather(documents: Sequence[Document], texts: Sequence[Path], seed: int) -> list[ChatPrompt]:
     """All prompts, those of `.jsonl` files among them, without repeats, ordered by what they say."""
     rng = Random(seed)
-    found: dict[str, ChatPrompt] = {}
+    by_key: dict[str, ChatPrompt] = {}
     for prompt in _all(documents, texts, rng):
-        found.setdefault(key_of(prompt.text), prompt)
-    return [found[name] for name in sorted(found)]
+        by_key.setdefault(key_of(prompt.text), prompt)
+    return [by_key[name] for name in sorted(by_key)]
 
 
 def _all(documents: Sequence[Document], texts: Sequence[Path], rng: Random) -> Iterator[ChatPrompt]:
@@ -144,9 +144,9 @@ def _trip(rng: Random) -> str:
 
 
 def _shares(rng: Random) -> str:
-    name, item, each, n = rng.choice(_NAMES), rng.choice(_ITEMS), rng.randint(3, 12), rng.randint(3, 9)
+    name, item, share, n = rng.choice(_NAMES), rng.choice(_ITEMS), rng.randint(3, 12), rng.randint(3, 9)
     return (
-        f"{name} has {each * n + rng.randint(0, n - 1)} {item} and shares them equally among {n} friends. "
+        f"{name} has {share * n + rng.randint(0, n - 1)} {item} and shares them equally among {n} friends. "
         "How many does each friend get, and how many are left?"
     )
 

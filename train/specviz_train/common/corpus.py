@@ -106,7 +106,7 @@ def _capped(files: Iterator[_File]) -> Iterator[_File]:
     The lowest keys are the held-out ones, so of a package that is cut, more than the usual share is held out.
     """
     room = MAX_PACKAGE_CHARS
-    for file in sorted(files, key=lambda each: each.key):
+    for file in sorted(files, key=lambda document: document.key):
         room -= len(file.text)
         if room < 0:
             return

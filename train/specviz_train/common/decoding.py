@@ -47,10 +47,10 @@ class Decoded:
 
     def __add__(self, other: "Decoded") -> "Decoded":
         out = Decoded()
-        for each in fields(Decoded):
-            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+        for attribute in fields(Decoded):
+            mine, theirs = getattr(self, attribute.name), getattr(other, attribute.name)
             both = [a + b for a, b in zip(mine, theirs, strict=True)] if isinstance(mine, list) else mine + theirs
-            setattr(out, each.name, both)
+            setattr(out, attribute.name, both)
         return out
 
     def take(self, done: RoundResult, clock: Clock | None) -> None:
@@ -120,7 +120,7 @@ def gain(plain: Callable[[Prompts], Decoded], other: Callable[[Prompts], Decoded
     for prompt in prompts:
         turns = [[decoder([prompt]) for decoder in (plain, other)] for _ in range(TURNS)]
         for k in range(2):
-            best = min((turn[k] for turn in turns), key=lambda found: found.seconds)
+            best = min((turn[k] for turn in turns), key=lambda decoded: decoded.seconds)
             seconds[k] += best.seconds
             tokens[k] += best.tokens
     return seconds[0] / tokens[0] / (seconds[1] / tokens[1])

@@ -27,12 +27,12 @@ def keep(path: Path, facts: dict[str, Any]) -> None:
 def kept(path: Path) -> dict[str, Any]:
     """Facts written by `keep`. Raises SpecvizError in one line when the file is not one of those."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise unreadable(path, error) from error
-    if not isinstance(found, dict):
+    if not isinstance(facts, dict):
         raise SpecvizError(f"{path} holds no facts of a training run; remove it, or give another folder with --work")
-    return found
+    return facts
 
 
 def unreadable(path: Path, error: Exception) -> SpecvizError:
@@ -90,8 +90,8 @@ def _replaced(folder: Path, facts: Mapping[str, dict[str, Any]]) -> Iterator[Pat
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     yield partial
-    for name, each in facts.items():
-        keep(partial / name, each)
+    for name, content in facts.items():
+        keep(partial / name, content)
     for file in partial.iterdir():
         file.chmod(0o644)  # weights are written for the owner alone, which a package must not carry on
     shutil.rmtree(folder, ignore_errors=True)

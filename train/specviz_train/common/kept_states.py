@@ -47,14 +47,14 @@ class KeptStates:
 
         None also where logits do not follow from the last state (some targets scale or cap them).
         """
-        found = cls(folder, target, windows, tuple(sorted({*taps, target.n_layers})))
+        store = cls(folder, target, windows, tuple(sorted({*taps, target.n_layers})))
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if found.n_bytes > min(most * 1e9, FREE_SHARE * shutil.disk_usage(folder.parent).free + found.held_bytes):
+        if store.n_bytes > min(most * 1e9, FREE_SHARE * shutil.disk_usage(folder.parent).free + store.held_bytes):
             return None
-        if not found._follows():
+        if not store._follows():
             return None
-        found._claim()
-        return found
+        store._claim()
+        return store
 
     @property
     def width(self) -> int:
@@ -101,8 +101,8 @@ class KeptStates:
             out = self.target.model(input_ids=ids, output_hidden_states=True, use_cache=False)
         best = out.logits[..., : self.target.vocab].argmax(-1).cpu().numpy()
         for layer, (states, known) in self._files.items():
-            said = best if layer < 0 else out.hidden_states[layer].cpu().view(self._raw).numpy()
-            states[numbers] = said
+            outputs = best if layer < 0 else out.hidden_states[layer].cpu().view(self._raw).numpy()
+            states[numbers] = outputs
             known[numbers] = True
 
     @property
@@ -151,9 +151,9 @@ class KeptStates:
         """Whether logits follow from the last state by the head's rows alone."""
         ids = self.windows.at(slice(0, 1))[0][:, :8].to(self.target.device)
         out = self.target.model(input_ids=ids, output_hidden_states=True, use_cache=False)
-        said = out.logits[..., : self.target.vocab].float()
-        apart = (self.spoken(out.hidden_states[-1], None) - said).abs().max()
-        return bool(apart <= CLOSE * said.std())
+        logits = out.logits[..., : self.target.vocab].float()
+        apart = (self.spoken(out.hidden_states[-1], None) - logits).abs().max()
+        return bool(apart <= CLOSE * logits.std())
 
 
 def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> NDArray[Any]:

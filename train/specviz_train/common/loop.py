@@ -120,7 +120,7 @@ class Loop:
         due = int(self.progress * N_CURVE_POINTS) - len(self.ledger.curve)
         if due > 0:
             began = time.monotonic()
-            means = tuple(sum(each) / len(self._recent) for each in zip(*self._recent, strict=True))
+            means = tuple(sum(values) / len(self._recent) for values in zip(*self._recent, strict=True))
             self.ledger.curve += self.objective.points(self.ledger, means, due)
             self._recent.clear()
             if self.workers.count == 1:  # several must agree on the time spent, and do so after a step alone
@@ -129,7 +129,7 @@ class Loop:
     def save(self) -> None:
         """Write the checkpoint, in the main process alone."""
         if self.workers.main:
-            optimizers = [each.state_dict() for each, _ in self.objective.optimizers]
+            optimizers = [optimizer.state_dict() for optimizer, _ in self.objective.optimizers]
             state = {**self.objective.weights(), "optimizers": optimizers, "ledger": asdict(self.ledger)}
             save_checkpoint(state, self.checkpoint)
 
@@ -139,8 +139,8 @@ class Loop:
             if not self.objective.load(state):
                 return
             saved = state["optimizers"] if "optimizers" in state else [state["optimizer"]]
-            for (optimizer, _), each in zip(self.objective.optimizers, saved, strict=True):
-                optimizer.load_state_dict(each)
+            for (optimizer, _), optimizer_state in zip(self.objective.optimizers, saved, strict=True):
+                optimizer.load_state_dict(optimizer_state)
             self.ledger = _ledger(state)
         except (OSError, EOFError, RuntimeError, KeyError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())[:120]
@@ -153,9 +153,9 @@ def _ledger(state: dict[str, Any]) -> TrainingLedger:
     """The ledger of a checkpoint. Drafters called their tokens pairs, and H-RAD kept its epochs beside, once."""
     if "ledger" not in state:
         return TrainingLedger(steps=state["epoch"], curve=[tuple(point) for point in state["curve"]])
-    found = dict(state["ledger"])
-    found["tokens"] = found.pop("pairs", None) or found.get("tokens", 0)
-    return TrainingLedger(**found)
+    fields = dict(state["ledger"])
+    fields["tokens"] = fields.pop("pairs", None) or fields.get("tokens", 0)
+    return TrainingLedger(**fields)
 
 
 def move(optimizers: Rated, share: float) -> None:
@@ -188,7 +188,7 @@ def held() -> Iterator[Callable[[], bool]]:
 
     # Not those that are ignored, as SIGINT is by what a shell starts in the background.
     heeded: Iterable[signal.Signals] = (
-        each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN
+        caught for caught in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(caught) is not signal.SIG_IGN
     )
     try:
         before = {number: signal.signal(number, note) for number in heeded}

@@ -118,16 +118,16 @@ class _RoomLayer(DynamicLayer):  # type: ignore[misc]
 
 @torch.no_grad()
 def continued(
-    model: Any, given: Sequence[Given], how: Writing, rng: torch.Generator, stops: frozenset[int] = frozenset()
+    model: Any, prompts: Sequence[Given], how: Writing, rng: torch.Generator, stops: frozenset[int] = frozenset()
 ) -> OwnWindows:
     """Rows that begin with what they are given, grown to `how.length` tokens by the target.
 
     A row that ends with one of `stops` is given the next thing, if there is any. All rows stand at the same place, so
     none needs padding: a row whose beginning is longer is still told it while others are written.
     """
-    circle = [how.temperatures[row % len(how.temperatures)] for row in range(len(given))]
+    circle = [how.temperatures[row % len(how.temperatures)] for row in range(len(prompts))]
     chosen = torch.tensor(circle, device=model.device)
-    waiting = [deque(next(each)) for each in given]
+    waiting = [deque(next(texts)) for texts in prompts]
     n = min(min(map(len, waiting)), how.length)
     new = torch.tensor([[row.popleft() for _ in range(n)] for row in waiting], device=model.device)
     cache: Any = Cache(layer_class_to_replicate=_RoomLayer)
@@ -141,7 +141,7 @@ def continued(
             [[token if mine else row.popleft()] for row, token, mine in zip(waiting, picked, own, strict=True)],
             device=model.device,
         )
-        for row, token, mine, more in zip(waiting, picked, own, given, strict=True):
+        for row, token, mine, more in zip(waiting, picked, own, prompts, strict=True):
             if mine and token in stops:
                 row.extend(next(more, ()))
         tokens.append(new)
@@ -177,11 +177,11 @@ def _drawn(scores: Tensor, top_p: float, rng: torch.Generator) -> Tensor:
 
 
 def write_batch(
-    model: Any, given: Sequence[Given], key: tuple[int, int], how: Writing, stops: frozenset[int] = frozenset()
+    model: Any, prompts: Sequence[Given], key: tuple[int, int], how: Writing, stops: frozenset[int] = frozenset()
 ) -> OwnWindows:
     """One batch by its key (seed, number), behind what its rows are given."""
     rng = torch.Generator(device=model.device).manual_seed(key[0] * 1_000_003 + key[1])
-    return continued(model, given, how, rng, stops)
+    return continued(model, prompts, how, rng, stops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +195,8 @@ class TextWriter:
 
     def batch(self, key: tuple[int, int], how: Writing, rows: int | None = None) -> OwnWindows:
         """One batch by its key (seed, number)."""
-        given = self.text.begin(self.side, rows or how.rows, how.prompt, (*key, 0))
-        return write_batch(self.model, given, key, how, self.stops)
+        prompts = self.text.begin(self.side, rows or how.rows, how.prompt, (*key, 0))
+        return write_batch(self.model, prompts, key, how, self.stops)
 
 
 def heads_feed(text: TrainingText, own: Windows) -> WindowFeed:
@@ -229,14 +229,14 @@ def grown(
     `write` makes batch number n; `prompt`: see `read`; `facts`: what a new file says of itself.
     """
     batches, seconds = read(path, prompt) if path.exists() else ([], 0.0)
-    told = {} if facts is None else {"facts": np.array(json.dumps(dict(facts)))}
+    extra = {} if facts is None else {"facts": np.array(json.dumps(dict(facts)))}
     with console.bar("own text", budget) as report:
         while not batches or budget.progress(seconds, len(batches)) < 1.0:
             began = time.monotonic()
             batches.append(write(len(batches)))
             seconds += (took := time.monotonic() - began)
-            ids, written = (np.stack([getattr(each, name) for each in batches]) for name in ("ids", "written"))
-            save_arrays(path, batches=ids, written=written, seconds=np.array(seconds), **told)
+            ids, written = (np.stack([getattr(batch, name) for batch in batches]) for name in ("ids", "written"))
+            save_arrays(path, batches=ids, written=written, seconds=np.array(seconds), **extra)
             report(budget.progress(seconds, len(batches)), 0.0, batches[-1].ids.size / took)
     return OwnWindows.joined(batches)
 
@@ -250,7 +250,7 @@ def read(path: Path, prompt: int = 0) -> tuple[list[OwnWindows], float]:
         with path.open("rb") as stream, np.load(stream) as arrays:
             batches, seconds = arrays["batches"], float(arrays["seconds"])
             if "written" not in arrays.files:
-                return [OwnWindows.behind(each, prompt) for each in batches], seconds
+                return [OwnWindows.behind(batch, prompt) for batch in batches], seconds
             pairs = zip(batches, arrays["written"], strict=True)
             return [OwnWindows(ids, written) for ids, written in pairs], seconds
     except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
@@ -262,15 +262,15 @@ def facts_of(path: Path) -> dict[str, Any]:
     wrong = SpecvizError(f"--own-text {path}: not what a target wrote; make such a file with specviz train text")
     try:
         with path.open("rb") as stream, np.load(stream) as arrays:
-            found = json.loads(str(arrays["facts"]))
+            facts = json.loads(str(arrays["facts"]))
     except (OSError, ValueError, KeyError, EOFError, TypeError, RecursionError, BadZipFile) as error:
         raise wrong from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise wrong
-    return found
+    return facts
 
 
-def given(path: Path, target: str, chat: bool) -> OwnWindows:
+def given_windows(path: Path, target: str, chat: bool) -> OwnWindows:
     """The windows of a file, for the target with the fingerprint `target`. Raises SpecvizError for another's."""
     facts = facts_of(path)
     if facts.get("target") != target:

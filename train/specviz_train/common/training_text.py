@@ -96,13 +96,13 @@ def fixed(stream: Ids, n_windows: int, length: int) -> Tensor:
 
 def beginnings(streams: Mapping[str, Ids], n_each: int, length: int) -> dict[str, list[list[int]]]:
     """`n_each` evenly spaced prompts of `length` tokens by domain; domains that are too short are left out."""
-    found: dict[str, list[list[int]]] = {}
+    prompts: dict[str, list[list[int]]] = {}
     for domain, ids in streams.items():
         room = len(ids) - length
         if room > 0:
             starts = sorted({room * k // max(1, n_each - 1) for k in range(n_each)})
-            found[domain] = [[int(token) for token in ids[start : start + length]] for start in starts]
-    return found
+            prompts[domain] = [[int(token) for token in ids[start : start + length]] for start in starts]
+    return prompts
 
 
 Side = Literal["train", "held_out"]
@@ -210,7 +210,7 @@ class Chats(TrainingText):
         """Read what `save` wrote."""
         turns: dict[Side, dict[str, list[ChatTurn]]] = {"train": {}, "held_out": {}}
         with np.load(path) as arrays:
-            for name in sorted({each.rpartition(".")[0] for each in arrays.files}):
+            for name in sorted({array_name.rpartition(".")[0] for array_name in arrays.files}):
                 side, _, domain = name.partition(".")
                 parts = [part.tolist() for part in np.split(arrays[f"{name}.ids"], arrays[f"{name}.ends"][:-1])]
                 pairs = zip(parts[::2], parts[1::2], strict=True)
@@ -233,9 +233,9 @@ def documents(wanted: corpus.CorpusRequest, tokenizer: Any) -> Documents:
 
     Raises SpecvizError when too little is left to train on or to hold out.
     """
-    found = corpus.gather(wanted)
-    train = _streams([each for each in found if not each.held_out], MOST_CHARS["train"], tokenizer)
-    held_out = _streams([each for each in found if each.held_out], MOST_CHARS["held out"], tokenizer)
+    gathered = corpus.gather(wanted)
+    train = _streams([document for document in gathered if not document.held_out], MOST_CHARS["train"], tokenizer)
+    held_out = _streams([document for document in gathered if document.held_out], MOST_CHARS["held out"], tokenizer)
     for side, streams in (("train on", train), ("hold out", held_out)):
         if sum(map(len, streams.values())) < LEAST_TOKENS:
             raise SpecvizError(f"too little text to {side}: give more with --text, or add --packages")
@@ -245,9 +245,9 @@ def documents(wanted: corpus.CorpusRequest, tokenizer: Any) -> Documents:
 def chats(wanted: corpus.CorpusRequest, tokenizer: Any) -> Chats:
     """Things to ask about documents of this machine, from forms, and out of the user's `.jsonl` files."""
     plain = tuple(path for path in wanted.texts if path.suffix != ".jsonl")
-    found = corpus.gather(corpus.CorpusRequest(wanted.packages, plain, 0, wanted.seed))
+    documents = corpus.gather(corpus.CorpusRequest(wanted.packages, plain, 0, wanted.seed))
     turns: dict[Side, dict[str, list[ChatTurn]]] = {"train": {}, "held_out": {}}
-    for prompt in gather(found, wanted.texts, wanted.seed):
+    for prompt in gather(documents, wanted.texts, wanted.seed):
         domain = turns["held_out" if prompt.held_out else "train"].setdefault(prompt.domain, [])
         if len(domain) < PER_DOMAIN and len((turn := _turn(tokenizer, prompt)).first) <= MOST_PROMPT:
             domain.append(turn)
@@ -275,15 +275,15 @@ def read(path: Path, chat: bool) -> TrainingText:
     return Chats.load(path) if chat else Documents(TokenStore.load(path))
 
 
-def _streams(found: list[corpus.Document], most: float, tokenizer: Any) -> dict[str, Ids]:
+def _streams(documents: list[corpus.Document], most: float, tokenizer: Any) -> dict[str, Ids]:
     streams: dict[str, Ids] = {}
     for domain, share in MIX.items():
         room, texts = share * most, []
-        for each in (each for each in found if each.domain == domain):
+        for document in (document for document in documents if document.domain == domain):
             if room <= 0:
                 break
-            texts.append(each.text[: int(room)])
-            room -= len(each.text)
+            texts.append(document.text[: int(room)])
+            room -= len(document.text)
         if texts:
             streams[domain] = np.concatenate([*_encoded(texts, tokenizer)])
     return streams

@@ -71,9 +71,9 @@ class Workers:
         """The longest time spent, and whether any process is to end: what all must agree on to stay in step."""
         if self.count == 1:
             return seconds, ended
-        told = torch.tensor([seconds, float(ended)], dtype=torch.float64, device=self.device)
-        torch.distributed.all_reduce(told, torch.distributed.ReduceOp.MAX)
-        return float(told[0]), bool(told[1])
+        values = torch.tensor([seconds, float(ended)], dtype=torch.float64, device=self.device)
+        torch.distributed.all_reduce(values, torch.distributed.ReduceOp.MAX)
+        return float(values[0]), bool(values[1])
 
     def leave(self) -> None:
         """End the common part of the work: what follows is done by each alone."""

@@ -29,10 +29,10 @@ def write(
     target: ModelAdapter,
     draft: ModelAdapter,
     prompts: Mapping[str, list[list[int]]],
-    made: Mapping[str, Any],
+    training: Mapping[str, Any],
     console: Console,
 ) -> dict[str, Any]:
-    """Measure the draft model as loaded again; write its card. `made`: command, settings and training."""
+    """Measure the draft model as loaded again; write its card. `training`: command, settings and training."""
     speed = measure_speed(target, draft)
     decoding = {}
     with console.ticks("decoding", sum(map(len, prompts.values())), "texts") as tick:
@@ -50,16 +50,16 @@ def write(
         "target_step_ms": round(speed.target_ms, 2),
         "draft_step_ms": round(speed.draft_ms, 2),
         "decoding": decoding,
-        **made,
+        **training,
         "versions": cards.versions(),
         "threads": torch.get_num_threads(),
     }
     picture = curve(numbers["training"]["curve"])
-    cards.write(folder, "draft", numbers, said(numbers), **({"curve": picture} if picture else {}))
+    cards.write(folder, "draft", numbers, page_facts(numbers), **({"curve": picture} if picture else {}))
     return numbers
 
 
-def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
+def page_facts(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page says besides its numbers."""
     settings = numbers["settings"]
     ends = "embedding narrowed with it" if settings["width"] else "between the embedding and the head of the target"
@@ -126,9 +126,9 @@ def drafted(target: ModelAdapter, draft: ModelAdapter, prompts: list[list[int]])
     def make(models: FactoryModels) -> Any:
         return make_drafter(method, models, knobs)
 
-    found: Decoded = decode(target, make, METHOD, prompts, N_NEW, draft=draft, gamma=GAMMA)
+    decoded: Decoded = decode(target, make, METHOD, prompts, N_NEW, draft=draft, gamma=GAMMA)
     return {
-        "kept": round(found.accepted / max(1, found.drafted), 4),
-        "tokens_per_round": round(found.tokens_per_round, 3),
-        "by_position": [round(share, 4) for share in found.by_position()],
+        "kept": round(decoded.accepted / max(1, decoded.drafted), 4),
+        "tokens_per_round": round(decoded.tokens_per_round, 3),
+        "by_position": [round(share, 4) for share in decoded.by_position()],
     }

@@ -25,8 +25,8 @@ NEAR = 8  # layers that are tried every time: those that were missed least when 
 
 def remaining(target: ModelAdapter, windows: OwnWindows, n: int, path: Path, tell: Callable[[], None]) -> list[int]:
     """The `n` of the target's layers, from 0, that are kept; found once and kept in `path`."""
-    if path.exists() and (found := kept(path).get("layers")) is not None:
-        return [int(layer) for layer in found]
+    if path.exists() and (layers := kept(path).get("layers")) is not None:
+        return [int(layer) for layer in layers]
     agreement = _agreement(target, windows)
     every = frozenset(range(target.n_layers))
     shares = {layer: agreement(frozenset({layer})) for layer in every}  # when it was tried last
@@ -45,7 +45,7 @@ def remaining(target: ModelAdapter, windows: OwnWindows, n: int, path: Path, tel
 def _agreement(target: ModelAdapter, windows: OwnWindows) -> Callable[[frozenset[int]], float]:
     """The share of places where the target's best token stays when some of its layers say nothing."""
     rows, length = LOOKED_AT
-    ids, written = (each[:, :length].to(target.device) for each in windows.at(slice(0, rows)))
+    ids, written = (array[:, :length].to(target.device) for array in windows.at(slice(0, rows)))
 
     @torch.no_grad()
     def best(gone: frozenset[int]) -> Tensor:
@@ -60,14 +60,14 @@ def _agreement(target: ModelAdapter, windows: OwnWindows) -> Callable[[frozenset
 
 def correct(draft: Any, rank: int, seed: int) -> dict[str, Correction]:
     """Put a correction that says nothing yet beside every linear layer between the ends; by name."""
-    rng, made = torch.Generator().manual_seed(seed), {}
+    rng, corrections = torch.Generator().manual_seed(seed), {}
     for name, module in draft.model.named_modules(prefix="model"):
         if isinstance(module, nn.Linear):
             (n_out, n_in), device = module.weight.shape, module.weight.device
             down = (torch.randn(rank, n_in, generator=rng) * n_in**-0.5).to(device)
-            made[name] = Correction(down, torch.zeros(n_out, rank, device=device))
-    put(draft, made)
-    return made
+            corrections[name] = Correction(down, torch.zeros(n_out, rank, device=device))
+    put(draft, corrections)
+    return corrections
 
 
 def begun(draft: Any, where: Path) -> dict[str, Correction]:
@@ -75,20 +75,20 @@ def begun(draft: Any, where: Path) -> dict[str, Correction]:
 
     Raises ModelError for corrections that do not fit.
     """
-    made = {name: each.float() for name, each in stored("--begin", where, draft).items()}
-    put(draft, made)
-    return made
+    corrections = {name: correction.float() for name, correction in stored("--begin", where, draft).items()}
+    put(draft, corrections)
+    return corrections
 
 
-def learnt(made: dict[str, Correction]) -> nn.Module:
+def learnt(corrections: dict[str, Correction]) -> nn.Module:
     """All corrections as one module."""
-    return nn.ModuleDict({name.replace(".", "/"): each for name, each in made.items()})
+    return nn.ModuleDict({name.replace(".", "/"): correction for name, correction in corrections.items()})
 
 
-def weights(made: dict[str, Correction]) -> dict[str, Tensor]:
+def weights(corrections: dict[str, Correction]) -> dict[str, Tensor]:
     """What a folder holds of them, in bfloat16."""
     tensors = {}
-    for name, each in made.items():
-        tensors[f"{name}.{DOWN}"] = each.down.detach().bfloat16().cpu().contiguous()
-        tensors[f"{name}.{UP}"] = each.up.detach().bfloat16().cpu().contiguous()
+    for name, correction in corrections.items():
+        tensors[f"{name}.{DOWN}"] = correction.down.detach().bfloat16().cpu().contiguous()
+        tensors[f"{name}.{UP}"] = correction.up.detach().bfloat16().cpu().contiguous()
     return tensors

@@ -126,7 +126,7 @@ def principal_axes(target: Any, windows: Tensor, width: int) -> Tensor:
     `windows` [rows, length] is text by which the target's last states are seen. Each of the three counts by rows of
     mean length one.
     """
-    read_in, read_out = (each.weight.double() for each in (target.get_input_embeddings(), target.lm_head))
+    read_in, read_out = (layer.weight.double() for layer in (target.get_input_embeddings(), target.lm_head))
     states = target.model(input_ids=windows).last_hidden_state.flatten(0, 1).double()
     seen = [read_in, read_out * target.model.norm.weight.double(), states]
     gram = sum(rows.T @ rows / rows.norm(dim=1).mean() ** 2 for rows in seen)

@@ -35,16 +35,16 @@ class Distilled:
 
     def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
         picked = self.windows.picked(self.batch, (self.seed, step, 1 + 2 * part))
-        ids, written = (each.to(self.target.device) for each in self.windows.at(picked))
+        ids, written = (tensor.to(self.target.device) for tensor in self.windows.at(picked))
         decided = written[:, 1:]
-        states, wanted, best = (each[:, :-1][decided] for each in self._said(ids, picked))
-        found = self.draft.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][decided]
+        states, wanted, best = (tensor[:, :-1][decided] for tensor in self._said(ids, picked))
+        drafted = self.draft.model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1][decided]
         rows = self.draft.lm_head.weight
-        scores = F.linear(found, rows if self.tokens is None else rows[self.tokens]).float()
+        scores = F.linear(drafted, rows if self.tokens is None else rows[self.tokens]).float()
         apart = F.kl_div(scores.log_softmax(-1), wanted.log_softmax(-1), reduction="batchmean", log_target=True)
         loss = apart
         if self.tokens is not None:
-            near = (found.float() - states.float()).square().mean() / states.float().square().mean()
+            near = (drafted.float() - states.float()).square().mean() / states.float().square().mean()
             loss = apart + STATES * near
         right = float((self._token(scores.detach().argmax(-1)) == best).float().mean())
         return PartResult(loss, float(apart.detach()), (right, right), int(decided.sum()))

@@ -87,8 +87,8 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write model and card; return the card's numbers."""
     begun = recipe.begin(request, console, lambda target: _fits(request, target))
     target = begun.target
-    given = begun.given(request)
-    windows = given or own_text.written_for_trees(
+    own = begun.given_windows(request)
+    windows = own or own_text.written_for_trees(
         begun.writer(), request.work, request.share(WRITING), request.seed, console
     )
     draft = (_corrected if request.corrects else _anew)(request, begun, windows, console)
@@ -103,12 +103,12 @@ def train_draft(request: DraftRequest, console: Console) -> dict[str, Any]:
     draft.save()
     console.say("measuring; that is not in the minutes")
     spent = request.spent(ledger, windows.ids, "places")
-    made = {"command": request.command, "settings": request.settings, "training": spent}
+    facts = {"command": request.command, "settings": request.settings, "training": spent}
     small = loading.load(str(request.out), "draft", request.device, None, begun.loaded).adapter
     prompts = begun.source.prompts(
         "held_out", n_texts(request.minutes, card.N_PROMPTS, card.MINUTES_A_PROMPT), card.PROMPT
     )
-    return card.write(request.out, target, small, prompts, made, console)
+    return card.write(request.out, target, small, prompts, facts, console)
 
 
 def _fits(request: DraftRequest, target: ModelAdapter) -> dict[str, Any]:
@@ -142,16 +142,18 @@ def _corrected(
     model = corrected.shortened(f"--target {target.name}", target.model, kept).requires_grad_(False).train()
     model.generation_config = target.model.generation_config
     if request.begin is not None:
-        made = corrections.begun(model, request.begin)
+        layer_corrections = corrections.begun(model, request.begin)
     else:
-        made = corrections.correct(model, request.rank, request.seed)
+        layer_corrections = corrections.correct(model, request.rank, request.seed)
     ends = shared_ends.Ends(fingerprint(target), target.name, tuple(kept))
 
     def save() -> None:
         facts = {shared_ends.FILE: shared_ends.facts(ends)}
-        save_corrections(model, corrections.weights(made), request.out, facts)
+        save_corrections(model, corrections.weights(layer_corrections), request.out, facts)
 
-    return BegunDraft(model, corrections.learnt(made), _frequent(request, target, windows), save, CORRECTION_RATE)
+    return BegunDraft(
+        model, corrections.learnt(layer_corrections), _frequent(request, target, windows), save, CORRECTION_RATE
+    )
 
 
 def _begun_as(where: Path, target: ModelAdapter) -> list[int]:

@@ -61,11 +61,11 @@ def write(
         "versions": cards.versions(),
         "threads": torch.get_num_threads(),
     }
-    cards.write(folder, "pair", numbers, said(numbers), loss=_plot(ledgers))
+    cards.write(folder, "pair", numbers, page_facts(numbers), loss=_plot(ledgers))
     return numbers
 
 
-def said(numbers: dict[str, Any]) -> dict[str, Any]:
+def page_facts(numbers: dict[str, Any]) -> dict[str, Any]:
     """What the page says besides its numbers."""
     options, corpus = numbers["options"], numbers["corpus_tokens"]
     return {
@@ -144,7 +144,7 @@ def n_python_lines(prompt: str, continuation: str) -> int:
     lines = (prompt + continuation).splitlines(keepends=True)
     for end in range(len(lines) - 1, 0, -1):  # the last line is cut off by the token limit
         with suppress(tokenize.TokenError, SyntaxError):
-            found = tokenize.generate_tokens(io.StringIO("".join(lines[:end])).readline)
-            if tokenize.ERRORTOKEN not in [token.type for token in found]:
+            tokens = tokenize.generate_tokens(io.StringIO("".join(lines[:end])).readline)
+            if tokenize.ERRORTOKEN not in [token.type for token in tokens]:
                 return sum(bool(line.strip()) for line in lines[1:end])
     return 0

@@ -92,9 +92,9 @@ def distilled(model: LlamaForCausalLM, target: LlamaForCausalLM) -> WindowLoss:
     def loss(windows: Tensor) -> Tensor:
         with torch.no_grad():
             wanted = F.log_softmax(_logits(target, windows).float(), dim=-1)
-        found = F.log_softmax(_logits(model, windows).float(), dim=-1)
-        divergence = F.kl_div(found, wanted, reduction="batchmean", log_target=True)
-        return (1 - DATA_SHARE) * divergence + DATA_SHARE * F.nll_loss(found, windows[:, 1:].flatten())
+        log_probs = F.log_softmax(_logits(model, windows).float(), dim=-1)
+        divergence = F.kl_div(log_probs, wanted, reduction="batchmean", log_target=True)
+        return (1 - DATA_SHARE) * divergence + DATA_SHARE * F.nll_loss(log_probs, windows[:, 1:].flatten())
 
     return loss
 

@@ -58,7 +58,7 @@ def train_tokenizer(texts: Iterable[str], context: int = CONTEXT) -> PreTrainedT
 def learnt_from(documents: Sequence[Document]) -> Iterator[str]:
     """What merges are learnt from: training text only, by the shares of the mix."""
     for domain, share in MIX.items():
-        texts = (each.text for each in documents if each.domain == domain and not each.held_out)
+        texts = (document.text for document in documents if document.domain == domain and not document.held_out)
         yield from sample(texts, int(share * LEARNT_FROM_CHARS))
 
 
@@ -75,17 +75,17 @@ def sample(texts: Iterable[str], n_chars: int) -> Iterator[str]:
 
 def encode(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) -> TokenStore:
     """Tokenize every document into the stream of its side and domain; domains without text are left out."""
-    held_out = [each for each in documents if each.held_out]
+    held_out = [document for document in documents if document.held_out]
     streams = _by_domain(held_out, tokenizer)
-    stdlib = [each.text for each in held_out if each.domain == "code" and each.source == "stdlib"]
+    stdlib = [document.text for document in held_out if document.domain == "code" and document.source == "stdlib"]
     if "code" in streams:
         streams[STDLIB] = _stream(stdlib, tokenizer)
-    return TokenStore(_by_domain([each for each in documents if not each.held_out], tokenizer), streams)
+    return TokenStore(_by_domain([document for document in documents if not document.held_out], tokenizer), streams)
 
 
 def _by_domain(documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast) -> dict[str, Tokens]:
-    texts = {name: [each.text for each in documents if each.domain == name] for name in DOMAINS}
-    return {name: _stream(found, tokenizer) for name, found in texts.items() if found}
+    texts = {name: [document.text for document in documents if document.domain == name] for name in DOMAINS}
+    return {name: _stream(texts_of_domain, tokenizer) for name, texts_of_domain in texts.items() if texts_of_domain}
 
 
 def _stream(texts: Sequence[str], tokenizer: PreTrainedTokenizerFast) -> Tokens:
@@ -115,7 +115,7 @@ def definition_starts(stream: Ids, tokenizer: PreTrainedTokenizerFast) -> NDArra
     newline = "\u010a"  # as the byte alphabet of the tokenizer writes it
     ends = [number for token, number in vocab.items() if token.endswith(newline)] + [tokenizer.eos_token_id]
     quotes = np.cumsum(np.isin(stream, [number for token, number in vocab.items() if '"""' in token]))
-    found = np.flatnonzero(np.isin(stream[1:], words) & np.isin(stream[:-1], ends)) + 1
-    after = np.minimum(found + _DOCSTRING_WITHIN, len(stream) - 1)
-    starts: NDArray[np.int64] = found[quotes[after] == quotes[found]]
+    definitions = np.flatnonzero(np.isin(stream[1:], words) & np.isin(stream[:-1], ends)) + 1
+    after = np.minimum(definitions + _DOCSTRING_WITHIN, len(stream) - 1)
+    starts: NDArray[np.int64] = definitions[quotes[after] == quotes[definitions]]
     return starts

@@ -107,8 +107,8 @@ class Workshop:
             self.console.say("the target writes the text that the draft model will learn to follow")
             n_batches, how = max(1, round(self.request.minutes * BATCHES_PER_MINUTE)), own_text.PAIR
             feed, seed = self.feed(DISTIL), self.request.seed
-            given = (cut(feed, how.rows, how.prompt, (seed, number, 0)) for number in range(n_batches))
-            batches = [own_text.write_batch(target, rows, (seed, n), how).ids for n, rows in enumerate(given)]
+            prompts = (cut(feed, how.rows, how.prompt, (seed, number, 0)) for number in range(n_batches))
+            batches = [own_text.write_batch(target, rows, (seed, n), how).ids for n, rows in enumerate(prompts)]
             stream = np.concatenate(batches).ravel().astype(np.uint16)
             save_arrays(path, stream=stream, starts=np.arange(0, len(stream), how.length))
 
@@ -159,7 +159,9 @@ def prepare(request: PairRequest, console: Console) -> tuple[PreTrainedTokenizer
     console.say("reading the text and learning the tokenizer, a minute or three")
     n_pages = N_SUM_PAGES if request.arithmetic else 0
     documents = corpus.gather(corpus.CorpusRequest(request.packages, request.texts, n_pages, request.seed))
-    console.say(f"{len(documents):,} documents, {sum(len(each.text) for each in documents) / 1e6:.0f} MB of text")
+    console.say(
+        f"{len(documents):,} documents, {sum(len(document.text) for document in documents) / 1e6:.0f} MB of text"
+    )
     words = tokenizer.train_tokenizer(tokenizer.learnt_from(documents))
     words.save_pretrained(folder)
     store = tokenizer.encode(documents, words)

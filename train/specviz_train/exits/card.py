@@ -21,23 +21,25 @@ from specviz_train.cards import page as cards
 from specviz_train.exits.objective import LayerStates
 
 DEPTH = 0.5  # the share of the layers that specbound's d_max stands for where nothing is advised
-Said = dict[str, list[HeadTable]]  # what heads say of greedy texts, by domain
+TablesByText = dict[str, list[HeadTable]]  # what heads say of greedy texts, by domain
 
 
 def write(
     folder: Path,
     config: ExitHeadConfig,
     adapter: ModelAdapter,
-    said_by: dict[str, tuple[Heads, Said]],
+    by_name: dict[str, tuple[Heads, TablesByText]],
     windows: torch.Tensor,
     command: str,
     spent: dict[str, Any],
 ) -> dict[str, Any]:
-    """Measure on `windows` `[n, length]` and write the card. `said_by`: the `heads` as loaded again, and the `lens`."""
+    """Measure on `windows` `[n, length]` and write the card. `by_name`: the `heads` as loaded again, and the `lens`."""
     heads = {
-        (name, layer): partial(each.logits, layer) for name, (each, _) in said_by.items() for layer in config.layers
+        (name, layer): partial(head_set.logits, layer)
+        for name, (head_set, _) in by_name.items()
+        for layer in config.layers
     }
-    found = reliabilities(adapter, heads, windows)
+    measured = reliabilities(adapter, heads, windows)
     setting = default_setting(config)
     numbers = {
         "target": config.target_name,
@@ -45,14 +47,14 @@ def write(
         "rank": config.rank,
         "shortlist": config.shortlist,
         "labels": config.labels,
-        "c_h": round(cost_in_layers(adapter, said_by["heads"][0]), 3),
-        "c_h_lens": round(cost_in_layers(adapter, said_by["lens"][0]), 3),
+        "c_h": round(cost_in_layers(adapter, by_name["heads"][0]), 3),
+        "c_h_lens": round(cost_in_layers(adapter, by_name["lens"][0]), 3),
         "layers": {
-            str(layer): {name: found[name, layer].as_dict() for name in ("heads", "lens")} for layer in config.layers
+            str(layer): {name: measured[name, layer].as_dict() for name in ("heads", "lens")} for layer in config.layers
         },
         "replay": {
-            domain: {name: replayed(tables[domain], setting) for name, (_, tables) in said_by.items()}
-            for domain in said_by["heads"][1]
+            domain: {name: replayed(tables[domain], setting) for name, (_, tables) in by_name.items()}
+            for domain in by_name["heads"][1]
         },
         "advised": list(config.advised),
         "n_layers": adapter.n_layers,
@@ -61,10 +63,10 @@ def write(
         "versions": cards.versions(),
     }
     panels = [
-        (title, [cards.ReliabilityCurve(f"layer {layer}", found[name, layer].points()) for layer in config.layers])
+        (title, [cards.ReliabilityCurve(f"layer {layer}", measured[name, layer].points()) for layer in config.layers])
         for title, name in (("trained heads", "heads"), ("logit lens", "lens"))
     ]
-    cards.write(folder, "exit-heads", numbers, said(numbers), reliability=cards.reliability_plot(panels))
+    cards.write(folder, "exit-heads", numbers, page_facts(numbers), reliability=cards.reliability_plot(panels))
     return numbers
 
 
@@ -75,17 +77,17 @@ def default_setting(config: ExitHeadConfig) -> ExitKnobs:
     return ExitKnobs(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
-def advice(config: ExitHeadConfig, heads_cost: float, said: Said) -> tuple[int, ...]:
+def advice(config: ExitHeadConfig, heads_cost: float, tables_by_text: TablesByText) -> tuple[int, ...]:
     """The layers worth testing at the default threshold: those that make a token of these texts cheapest.
 
     One at least, even where plain decoding is cheaper: without advice a method tests layers by their depth alone, and
     those may have no head.
     """
-    tables = [table for own in said.values() for table in own]
+    tables = [table for own in tables_by_text.values() for table in own]
     return advised(tables, default_setting(config), heads_cost, least=1)
 
 
-def said(numbers: dict[str, Any]) -> dict[str, Any]:
+def page_facts(numbers: dict[str, Any]) -> dict[str, Any]:
     """What the page says besides its numbers."""
     shape = numbers["kind"] + (f", rank {numbers['rank']}" if numbers["rank"] else "")
     shape += f", shortlist of {numbers['shortlist']}" if numbers["shortlist"] else ""
@@ -151,19 +153,19 @@ def reliabilities(
 ) -> dict[tuple[str, int], Reliability]:
     """Of heads by name and layer, over all positions of `windows` `[n, length]`."""
     layers = tuple(sorted({layer for _, layer in heads}))
-    found: dict[tuple[str, int], list[tuple[Tensor, Tensor]]] = {head: [] for head in heads}
+    answers: dict[tuple[str, int], list[tuple[Tensor, Tensor]]] = {head: [] for head in heads}
     for part in torch.split(windows, _ROWS):
         states = LayerStates.of(adapter.model, part, layers, adapter.vocab)
         best = states.final.argmax(-1)
         for head, says in heads.items():
             top = says(states.by_layer[head[1]]).softmax(-1).max(-1)
-            found[head].append((top.values.cpu(), (top.indices == best).cpu()))
-    return {head: binned(parts) for head, parts in found.items()}
+            answers[head].append((top.values.cpu(), (top.indices == best).cpu()))
+    return {head: binned(parts) for head, parts in answers.items()}
 
 
 def binned(parts: Iterable[tuple[Tensor, Tensor]]) -> Reliability:
     """Of confidences and whether they were right, both `[n]`."""
-    sure, right = (torch.cat(each).double().numpy() for each in zip(*parts, strict=True))
+    sure, right = (torch.cat(column).double().numpy() for column in zip(*parts, strict=True))
     at = np.minimum((sure * N_BINS).astype(int), N_BINS - 1)
     count, sums, hits = (np.bincount(at, weights, N_BINS).astype(float) for weights in (None, sure, right))
     over = sure >= SURE
@@ -187,15 +189,15 @@ def greedy_texts(model: Any, prompts: list[list[int]], n_new: int) -> list[Greed
     by_length: dict[int, list[list[int]]] = {}
     for prompt in prompts:
         by_length.setdefault(len(prompt), []).append(prompt)
-    found = []
+    texts = []
     for n_prompt, same in by_length.items():
         grown, past = [torch.tensor(same, device=model.device)], None
         for _ in range(n_new):
             out = model(input_ids=grown[-1], past_key_values=past, use_cache=True)
             past = out.past_key_values
             grown.append(out.logits[:, -1:].argmax(-1))
-        found += [GreedyText(tokens, n_prompt) for tokens in torch.cat(grown, 1).tolist()]
-    return found
+        texts += [GreedyText(tokens, n_prompt) for tokens in torch.cat(grown, 1).tolist()]
+    return texts
 
 
 def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[GreedyText]]) -> dict[str, list[HeadTable]]:
@@ -210,13 +212,13 @@ def tables(adapter: ModelAdapter, heads: Heads, texts: dict[str, list[GreedyText
 
 def replayed(own: Iterable[HeadTable], setting: ExitKnobs) -> dict[str, float | None]:
     """Tokens per round, draft precision (None: nothing drafted) and layer calls a token over some texts."""
-    found = added([total(table, setting) for table in own])
-    least, most = found.calls_per_token
+    totals = added([total(table, setting) for table in own])
+    least, most = totals.calls_per_token
     numbers = {
-        "tokens_per_round": found.tokens_per_round,
-        "draft_precision": found.precision,
+        "tokens_per_round": totals.tokens_per_round,
+        "draft_precision": totals.precision,
         "layer_calls_per_token_least": least,
         "layer_calls_per_token_most": most,
-        "head_tests_per_token": found.tests / found.n_new,
+        "head_tests_per_token": totals.tests / totals.n_new,
     }
     return {name: None if value is None else round(value, 3) for name, value in numbers.items()}

@@ -96,9 +96,9 @@ class HeadObjective(Objective):
             keep = torch.randperm(shape.numel(), generator=rng)[:POSITIONS]
             picked = self.kept.windows.picked(WINDOWS, key)
             losses = self.learnt(LayerStates.kept(self.kept, picked, tuple(self.heads), keep), shape, keep)
-        for each in losses:
-            each.backward()  # type: ignore[no-untyped-call]
-            total += each.item()
+        for head_loss in losses:
+            head_loss.backward()  # type: ignore[no-untyped-call]
+            total += head_loss.item()
         move(self.optimizers, learning_rate_share(progress))
         return StepResult((total / len(self.heads),), len(keep), shape.numel())
 

@@ -93,10 +93,10 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     texts, windows = _held_out(begun, request.seed)
     trained, lens = load(request.out, adapter), LogitLens(adapter)
     both: dict[str, Heads] = {"heads": trained, "lens": lens}
-    said_by = {name: (each, tables(adapter, each, texts)) for name, each in both.items()}
-    config = replace(config, advised=card.advice(config, cost_in_layers(adapter, trained), said_by["heads"][1]))
+    by_name = {name: (head_set, tables(adapter, head_set, texts)) for name, head_set in both.items()}
+    config = replace(config, advised=card.advice(config, cost_in_layers(adapter, trained), by_name["heads"][1]))
     KIND.save(request.out, config)
-    return card.write(request.out, config, adapter, said_by, windows, request.command, request.spent(ledger, own))
+    return card.write(request.out, config, adapter, by_name, windows, request.command, request.spent(ledger, own))
 
 
 def _layers(request: ExitHeadRequest, adapter: ModelAdapter) -> tuple[int, ...]:
@@ -126,5 +126,5 @@ def _held_out(begun: recipe.TrainingInputs, seed: int) -> tuple[dict[str, list[G
 
 def save(folder: Path, config: ExitHeadConfig, heads: dict[int, ExitHead], ids: torch.Tensor | None) -> None:
     """`heads.safetensors` in bfloat16, with the shortlist `ids` `[K]` where there is one, and `config.json`."""
-    tensors = {f"{layer}.{name}": each for layer, head in heads.items() for name, each in head.state_dict().items()}
+    tensors = {f"{layer}.{name}": weight for layer, head in heads.items() for name, weight in head.state_dict().items()}
     KIND.save(folder, config, in_bfloat16(tensors | ({} if ids is None else {"shortlist": ids})))

@@ -114,10 +114,10 @@ def fit(
     """Train, or go on training; the network as of the epoch with the best macro-F1. `report` is told of each epoch."""
     loop = Loop(objective, Budget(steps=objective.epochs), checkpoint)
 
-    def told(progress: float, loss: float, tokens_per_s: float) -> None:
+    def report_epoch(progress: float, loss: float, tokens_per_s: float) -> None:
         report(loop.ledger.steps, f"loss {loss:.3f}  macro-F1 {objective.score:.3f}")
 
-    ledger = loop.finish(told, stop)
+    ledger = loop.finish(report_epoch, stop)
     objective.network.load_state_dict(objective.best)
     return FittedHrad(objective.network.eval(), objective.best_epoch, ledger.curve)
 
@@ -150,8 +150,8 @@ def predicted(network: Network, data: LabelledRounds) -> NDArray[np.float64]:
     """Probabilities `[n, 3]`."""
     network.eval()
     parts = [network(data.rows(slice(k, k + _ROWS))).softmax(-1) for k in range(0, len(data.labels), _ROWS)]
-    found: NDArray[np.float64] = torch.cat(parts).double().numpy()
-    return found
+    probabilities: NDArray[np.float64] = torch.cat(parts).double().numpy()
+    return probabilities
 
 
 def confusion(network: Network, data: LabelledRounds) -> NDArray[np.int64]:

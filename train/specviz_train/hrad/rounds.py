@@ -57,8 +57,8 @@ class HradRounds:
     @property
     def held_out(self) -> NDArray[np.bool_]:
         """Which rounds are measured on and never trained on."""
-        found: NDArray[np.bool_] = self.prompt % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
-        return found
+        is_held_out: NDArray[np.bool_] = self.prompt % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
+        return is_held_out
 
     def labels(self, gamma: int) -> NDArray[np.int64]:
         """The class of every round."""
@@ -156,7 +156,7 @@ def collect(
 
 def _joined(chunks: list[HradRounds]) -> HradRounds:
     return HradRounds(
-        np.concatenate([each.features for each in chunks]),
-        np.concatenate([each.accepted for each in chunks]),
-        np.concatenate([each.prompt for each in chunks]),
+        np.concatenate([chunk.features for chunk in chunks]),
+        np.concatenate([chunk.accepted for chunk in chunks]),
+        np.concatenate([chunk.prompt for chunk in chunks]),
     )

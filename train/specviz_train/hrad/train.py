@@ -112,18 +112,18 @@ def _rounds(request: HradRequest, pair: Pair, console: Console) -> HradRounds:
 
 def _side(request: HradRequest, rounds: HradRounds, held_out: bool) -> LabelledRounds:
     here = rounds.held_out == held_out
-    found = LabelledRounds(rounds.features[here], rounds.labels(request.gamma)[here])
-    if len(found.labels) < FEWEST:
+    side = LabelledRounds(rounds.features[here], rounds.labels(request.gamma)[here])
+    if len(side.labels) < FEWEST:
         what = "to measure on" if held_out else "to learn from"
-        raise SpecvizError(f"only {len(found.labels)} rounds {what}: ask for more with --rounds")
-    return found
+        raise SpecvizError(f"only {len(side.labels)} rounds {what}: ask for more with --rounds")
+    return side
 
 
 def save(folder: Path, config: HradConfig, network: Network) -> None:
     """`hrad.safetensors`, weights in float16 and the standardisation in float32, and `config.json`."""
     weights = {name for name, _ in network.named_parameters()}
     state = network.state_dict().items()
-    hrad.KIND.save(folder, config, {name: each.half() if name in weights else each for name, each in state})
+    hrad.KIND.save(folder, config, {name: tensor.half() if name in weights else tensor for name, tensor in state})
 
 
 N_BINS, FEWEST_IN_BIN = 10, 20  # bins of the plot, and rounds a bin must hold to be drawn
@@ -135,7 +135,7 @@ def write_card(folder: Path, numbers: dict[str, Any], probs: NDArray[np.float64]
     picture = cards.reliability_plot(
         [("H-RAD, held-out prompts", curves)], "probability it gives a class (across), share of such rounds (up)"
     )
-    cards.write(folder, "hrad", numbers, said(numbers), reliability=picture)
+    cards.write(folder, "hrad", numbers, page_facts(numbers), reliability=picture)
 
 
 def numbers_of(
@@ -175,7 +175,7 @@ def numbers_of(
     }
 
 
-def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
+def page_facts(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What the page says besides its numbers: predictions are rows, the truth is columns."""
     counts, confusion = numbers["accepted"], numbers["confusion"]
     precision = numbers["hrad"]["precision"]

@@ -70,13 +70,13 @@ def train_kangaroo(request: KangarooRequest, console: Console) -> dict[str, Any]
     config = AdapterConfig(fingerprint(target), target.name, target.n_layers, best, training.shape)
     save(request.out, config, adapters[best])
     tried_rows = {str(layer): row for layer, row in tried.items()}
-    made = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
+    facts = {"tried": tried_rows, "command": request.command, "training": request.spent(ledger, own)}
     prompts = source.prompts("held_out", 2 * N_PROMPTS, PROMPT)
     windows = begun.writer("held_out").batch((request.seed + 1, 0), own_text.HEADS, 32).ids
     model = load(request.out, target)
     console.say("measuring; that is not in the minutes")
     with console.ticks("decoding", n_decodings(prompts), "texts") as tick:
-        return write_card(request.out, config, target, model, prompts, N_NEW, windows, made, tick)
+        return write_card(request.out, config, target, model, prompts, N_NEW, windows, facts, tick)
 
 
 def _layers(request: KangarooRequest, target: ModelAdapter) -> tuple[int, ...]:
@@ -129,21 +129,21 @@ class _AdapterTraining:
         """
         path = self.request.work / "tried.json"
         try:
-            found = {int(layer): dict(row) for layer, row in kept(path).items()} if path.exists() else {}
+            costs = {int(layer): dict(row) for layer, row in kept(path).items()} if path.exists() else {}
         except (TypeError, ValueError) as error:
             raise SpecvizError(f"{path} holds no trials of layers; remove it, or give another --work folder") from error
-        missing = [layer for layer in layers if layer not in found]
+        missing = [layer for layer in layers if layer not in costs]
         if not missing:
-            return found
+            return costs
         one = len(layers) == 1
         adapters = self.fresh(layers) if one else self.run(layers, self.request.learning(WRITING) * TRYING, "tried")[0]
         self.console.say("measuring what a token costs behind each layer; that is not in the minutes")
         with self.console.ticks("trying", len(missing), "layers") as tick:
             for layer in missing:
-                found[layer] = _cost(self.target, adapters[layer], self.shape, layer, prompts)
-                keep(path, {str(layer): row for layer, row in sorted(found.items())})
+                costs[layer] = _cost(self.target, adapters[layer], self.shape, layer, prompts)
+                keep(path, {str(layer): row for layer, row in sorted(costs.items())})
                 tick(1)
-        return found
+        return costs
 
 
 def _cost(
@@ -190,12 +190,12 @@ def write_card(
     prompts: Mapping[str, list[list[int]]],
     n_new: int,
     windows: NDArray[Any],
-    made: Mapping[str, Any],
+    facts: Mapping[str, Any],
     tick: Callable[[int], None] = lambda n: None,
 ) -> dict[str, Any]:
     """Measure the adapter as loaded again; write card, numbers and plot beside it. `tick` is told of texts decoded.
 
-    `windows` `[n, length]`; `made`: layers tried, command and training, as they stand on the card.
+    `windows` `[n, length]`; `facts`: layers tried, command and training, as they stand on the card.
     """
     heads = heads_of(target, model, windows.shape[1])
     own, lens = reliabilities(target, heads, torch.from_numpy(windows.astype(np.int64))).values()
@@ -206,17 +206,17 @@ def write_card(
         "parameters": model.adapter.n_params,
         "windows": {"adapter": own.as_dict(), "lens": lens.as_dict()},
         "decoding": {domain: _decoding(target, model, some, n_new, tick) for domain, some in prompts.items()},
-        **made,
+        **facts,
         "versions": cards.versions(),
         "threads": torch.get_num_threads(),
     }
     curves = [cards.ReliabilityCurve("adapter", own.points()), cards.ReliabilityCurve("logit lens", lens.points())]
     picture = cards.reliability_plot([(f"layer {config.layer}", curves)])
-    cards.write(folder, "kangaroo", numbers, said(numbers), reliability=picture)
+    cards.write(folder, "kangaroo", numbers, page_facts(numbers), reliability=picture)
     return numbers
 
 
-def said(numbers: dict[str, Any]) -> dict[str, Any]:
+def page_facts(numbers: dict[str, Any]) -> dict[str, Any]:
     """What the page says besides its numbers."""
     names = {"lens": "the target's own head"}
     return {
@@ -253,9 +253,9 @@ def _decoding(
 
     def run(method: str, adapter: AdapterModel | None, some: Prompts, **knobs: Any) -> Decoded:
         make = (lambda m: None) if get_method(method).traits.plain else (lambda m: drafter.over(m, adapter, "argmax"))
-        found = decode(target, make, method, some, n_new, **knobs)
+        decoded = decode(target, make, method, some, n_new, **knobs)
         tick(len(some))
-        return found
+        return decoded
 
     own, always = run("kangaroo", model, prompts), run("kangaroo", model, prompts, tau=0.0)
     lens = run("kangaroo", None, prompts, exit_layers=[str(model.layer)])

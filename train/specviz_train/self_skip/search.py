@@ -44,9 +44,9 @@ class Trials:
         """Those written there, if any."""
         if not path.exists():
             return cls(path)
-        found = kept(path)
+        book = kept(path)
         try:
-            return cls(path, {str(name): float(cost) for name, cost in found["cost"].items()}, float(found["seconds"]))
+            return cls(path, {str(name): float(cost) for name, cost in book["cost"].items()}, float(book["seconds"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise SpecvizError(f"{path} is no book of trials; remove it, or give another --work folder") from error
 
@@ -64,7 +64,7 @@ def choices(n_layers: int) -> list[Choice]:
 
 
 def set_of(chosen: Sequence[Choice] | frozenset[Choice]) -> SkipSet:
-    return SkipSet(*(frozenset(layer for kind, layer in chosen if kind == each) for each in "am"))
+    return SkipSet(*(frozenset(layer for kind, layer in chosen if kind == sublayer) for sublayer in "am"))
 
 
 def ranked(harm: Mapping[Choice, float], saves: Mapping[str, float]) -> list[Choice]:
@@ -80,14 +80,14 @@ def search(
     for k in range(0, len(order), max(1, len(order) // 12)):
         if not more():
             return best
-        if (found := cost(set_of(order[:k]))) < least:
-            best, least = frozenset(order[:k]), found
+        if (price := cost(set_of(order[:k]))) < least:
+            best, least = frozenset(order[:k]), price
     at, here = best, least
     stuck = 0
     while more():
         near = _flipped(at, order, 1 + int(rng.integers(2)), rng)
-        if (found := cost(set_of(near))) < here:
-            at, here, stuck = near, found, 0
+        if (price := cost(set_of(near))) < here:
+            at, here, stuck = near, price, 0
         else:
             stuck += 1
         if here < least:
@@ -131,9 +131,9 @@ class SublayerCosts:
         return asdict(self)
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> "SublayerCosts":
+    def of(cls, fields: dict[str, Any]) -> "SublayerCosts":
         """Read what `as_dict` gave."""
-        return msgspec.convert(given, cls)
+        return msgspec.convert(fields, cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +166,9 @@ class SkipSetPricer:
 
     def ns_per_token(self, skips: SkipSet, n_new: int) -> float:
         """What a token costs with a set, in nanoseconds; more than that where a round has too few tokens."""
-        found = self.decoded(skips, n_new)
-        lacking = max(0.0, self.yields - found.tokens / found.rounds)
-        return found.predicted_ns / found.tokens * (1 + LACKING * lacking)
+        decoded = self.decoded(skips, n_new)
+        lacking = max(0.0, self.yields - decoded.tokens / decoded.rounds)
+        return decoded.predicted_ns / decoded.tokens * (1 + LACKING * lacking)
 
 
 @torch.inference_mode()
@@ -220,9 +220,9 @@ def harm(target: ModelAdapter, windows: Tensor) -> dict[Choice, float]:
     """By sublayer: the share of positions of `windows` `[n, length]` where the best token changes without it."""
     ids = windows.to(target.device)
     best = target.model(ids, use_cache=False).logits[..., : target.vocab].argmax(-1)
-    found = {}
+    shares = {}
     for choice in choices(target.n_layers):
         with silenced(target, set_of([choice])):
             other = target.model(ids, use_cache=False).logits[..., : target.vocab].argmax(-1)
-        found[choice] = float((other != best).double().mean())
-    return found
+        shares[choice] = float((other != best).double().mean())
+    return shares

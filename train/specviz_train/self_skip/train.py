@@ -135,25 +135,25 @@ def write_card(
         "threads": torch.get_num_threads(),
     }
     KIND.save(folder, replace(config, measured={"tried": n_tried, "decoding": numbers["decoding"]}))
-    cards.write(folder, "skip-set", numbers, said(numbers))
+    cards.write(folder, "skip-set", numbers, page_facts(numbers))
     return numbers
 
 
-def said(numbers: dict[str, Any]) -> dict[str, Any]:
+def page_facts(numbers: dict[str, Any]) -> dict[str, Any]:
     """What the page says besides its numbers."""
     return {"sublayers": numbers["left_out"] or "none"}
 
 
 def _decoding(judge: SkipSetPricer, skips: SkipSet, usual: SkipSet) -> dict[str, Any]:
-    own, ruled = (judge.decoded(each, MEASURED_NEW) for each in (skips, usual))
+    own, ruled = (judge.decoded(skip_set, MEASURED_NEW) for skip_set in (skips, usual))
 
     def in_plain(prompts: Prompts) -> Decoded:
         return decode(judge.target, lambda models: None, "ar", prompts, MEASURED_NEW, judge.clock(skips))
 
     plain = in_plain(judge.prompts)
 
-    def priced(found: Decoded) -> float:
-        return round(plain.predicted_ns / plain.tokens / (found.predicted_ns / found.tokens), 3)
+    def priced(decoded: Decoded) -> float:
+        return round(plain.predicted_ns / plain.tokens / (decoded.predicted_ns / decoded.tokens), 3)
 
     return {
         "tokens_per_round": round(own.tokens_per_round, 3),

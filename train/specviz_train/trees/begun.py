@@ -21,7 +21,7 @@ C = TypeVar("C", bound=Any)
 N = TypeVar("N", bound=nn.Module)
 
 
-def found(kind: DrafterKind[C, N], where: Path, adapter: ModelAdapter) -> Trained[C, N]:
+def load(kind: DrafterKind[C, N], where: Path, adapter: ModelAdapter) -> Trained[C, N]:
     """The drafter in a folder. Raises SpecvizError, in one line, for one of another kind or target."""
     try:
         return kind.read(where, adapter)
@@ -29,21 +29,21 @@ def found(kind: DrafterKind[C, N], where: Path, adapter: ModelAdapter) -> Traine
         raise SpecvizError(str(error).replace(OPTION, BEGIN, 1)) from error
 
 
-def with_weights_of(made: Trained[C, N], kind: DrafterKind[C, N], where: Path, adapter: ModelAdapter) -> Trained[C, N]:
-    """`made`, as the options make it, with the weights and the tokens of the drafter in `where`.
+def with_weights_of(fresh: Trained[C, N], kind: DrafterKind[C, N], where: Path, adapter: ModelAdapter) -> Trained[C, N]:
+    """`fresh`, as the options make it, with the weights and the tokens of the drafter in `where`.
 
     Raises SpecvizError for a drafter that is not like it.
     """
-    theirs = found(kind, where, adapter)
-    wrong = _unlike(made.network, theirs.network)
-    if wrong is None and theirs.config.taps != made.config.taps:
-        wrong = f"it reads layers {theirs.config.taps}, and the options make it {made.config.taps}"
+    theirs = load(kind, where, adapter)
+    wrong = _unlike(fresh.network, theirs.network)
+    if wrong is None and theirs.config.taps != fresh.config.taps:
+        wrong = f"it reads layers {theirs.config.taps}, and the options make it {fresh.config.taps}"
     if wrong is not None:
         raise SpecvizError(f"{BEGIN} {where}: {wrong}; give the sizes that it was made with")
-    made.network.load_state_dict(theirs.network.state_dict())
+    fresh.network.load_state_dict(theirs.network.state_dict())
     if kind.join is not None:
-        kind.join(made.network, adapter, theirs.vocabulary)
-    return Trained(made.config, made.network, theirs.vocabulary)
+        kind.join(fresh.network, adapter, theirs.vocabulary)
+    return Trained(fresh.config, fresh.network, theirs.vocabulary)
 
 
 def history(where: Path, work: Path) -> list[dict[str, Any]]:
@@ -68,10 +68,10 @@ def _trainings(where: Path) -> list[dict[str, Any]]:
 
 def _unlike(ours: nn.Module, theirs: nn.Module) -> str | None:
     """The first size or way of computing in which two networks differ; None: they are alike."""
-    told = [dict(_facts(getattr(each, "shape", None))) for each in (theirs, ours)]
-    for name, its in told[0].items():
-        if its != told[1].get(name):
-            return f"its {name} is {its}, and the options make it {told[1].get(name)}"
+    sizes = [dict(_facts(getattr(network, "shape", None))) for network in (theirs, ours)]
+    for name, its in sizes[0].items():
+        if its != sizes[1].get(name):
+            return f"its {name} is {its}, and the options make it {sizes[1].get(name)}"
     return differing(ours, theirs.state_dict())
 
 

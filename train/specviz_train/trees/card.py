@@ -43,7 +43,8 @@ class HeldOutWindows:
 
 @dataclass(frozen=True, slots=True)
 class TreeCard:
-    """What differs from kind to kind. `known`: what is counted on held-out windows; `said`: what its page says of it.
+    """What differs from kind to kind. `known`: what is counted on held-out windows; `page_facts`: of those counts, what
+    the page of the card shows.
 
     `arms`: knobs that `method` is decoded with; `places`: what the first and the last place ahead are called.
     """
@@ -53,7 +54,7 @@ class TreeCard:
     drafter: Callable[[Any, ModelAdapter], Drafter]
     arms: tuple[Mapping[str, Any], ...]
     known: Callable[[ModelAdapter, Any, HeldOutWindows], dict[str, Any]]
-    said: Callable[[Mapping[str, Any]], dict[str, Any]]
+    page_facts: Callable[[Mapping[str, Any]], dict[str, Any]]
     places: tuple[str, str]
 
     def write(
@@ -62,12 +63,12 @@ class TreeCard:
         adapter: ModelAdapter,
         trained: Trained[Any, Any],
         held: HeldOutWindows,
-        made: Mapping[str, Any],
+        training: Mapping[str, Any],
         console: Console,
     ) -> dict[str, Any]:
-        """Measure the saved drafter and write its card. `made`: command, settings and training."""
+        """Measure the saved drafter and write its card. `training`: command, settings and training."""
         known = self.known(adapter, trained, held)
-        minutes = made["training"]["minutes"]
+        minutes = training["training"]["minutes"]
         tried = minutes < MINUTES_A_PROMPT  # a recipe tried out: what it gains at its defaults is all that is measured
         own = arms(self.method, partial(self.drafter, trained, adapter), self.arms[:1] if tried else self.arms)
         prompts = held.source.prompts("held_out", n_texts(minutes, N_PROMPTS, MINUTES_A_PROMPT), PROMPT)
@@ -81,7 +82,7 @@ class TreeCard:
             "decoding": decoding,
             "side_by_side": others,
             "config": asdict(trained.config),
-            **made,
+            **training,
             "versions": cards.versions(),
             "threads": torch.get_num_threads(),
         }
@@ -95,7 +96,7 @@ class TreeCard:
 
     def words(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """What the page says besides its numbers."""
-        return {**said(numbers), **self.said(numbers)}
+        return {**page_facts(numbers), **self.page_facts(numbers)}
 
 
 def curve(points: Sequence[Sequence[float]], places: tuple[str, str]) -> str:
@@ -116,7 +117,7 @@ def curve(points: Sequence[Sequence[float]], places: tuple[str, str]) -> str:
     return cards.column([losses, shares])
 
 
-def said(numbers: Mapping[str, Any]) -> dict[str, Any]:
+def page_facts(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """What all kinds say of decoding and of how they were made."""
     spent, how = numbers["training"], numbers["settings"]
     rates = (
@@ -142,13 +143,13 @@ def beside(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         row["text"]: row["drafting_ms_per_round"] for row in rows if get_method(row["method"]).traits.tree == "levels"
     }
 
-    def told(row: Mapping[str, Any]) -> dict[str, Any]:
+    def described(row: Mapping[str, Any]) -> dict[str, Any]:
         knobs = _knobs({name: value for name, value in row["knobs"].items() if name != "node_budget"})
         least = eagle.get(row["text"])
         relative = f"{row['drafting_ms_per_round'] / least:.2f}" if least else "-"
-        return {**row, "words": "".join(f", {each}" for each in knobs), "relative": relative}
+        return {**row, "words": "".join(f", {knob}" for knob in knobs), "relative": relative}
 
-    return [told(row) for row in rows]
+    return [described(row) for row in rows]
 
 
 def _knobs(knobs: Mapping[str, Any]) -> list[str]:
@@ -171,7 +172,7 @@ class DecodingArm:
 
 def arms(method: str, make: Callable[[], Drafter], knobs: Iterable[Mapping[str, Any]]) -> list[DecodingArm]:
     """The same drafter with several knobs."""
-    return [DecodingArm(method, make, each) for each in knobs]
+    return [DecodingArm(method, make, arm_knobs) for arm_knobs in knobs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +194,20 @@ RIVALS = (
 
 def side_by_side(adapter: ModelAdapter, out: Path) -> list[DecodingArm]:
     """Every kind of drafter there is for the target: that in `out`, those beside it, those that lie with the target."""
-    found = []
+    contestants = []
     for rival in RIVALS:
         trained = _one(rival.kind, adapter, out)
         if trained is not None:
-            found += arms(rival.method, partial(rival.make, trained, adapter), rival.knobs)
-    return found
+            contestants += arms(rival.method, partial(rival.make, trained, adapter), rival.knobs)
+    return contestants
 
 
 def _one(kind: DrafterKind[Any, Any], adapter: ModelAdapter, out: Path) -> Any | None:
     """The drafter of a kind to compare with; None where there is none for this target."""
     for folder in (out, out.parent / kind.beside):
         if (folder / "config.json").is_file():
-            given = read_config(folder, "--out", kind.advice)
-            if given.get("format") == kind.format and given.get("target") == fingerprint(adapter):
+            config = read_config(folder, "--out", kind.advice)
+            if config.get("format") == kind.format and config.get("target") == fingerprint(adapter):
                 return kind.load(folder, adapter)
     try:
         return kind.pick(adapter, None)
@@ -229,21 +230,21 @@ def compared(
                 make = lambda models, arm=arm: arm.make()  # noqa: E731
                 sums[k] += decode(adapter, make, arm.method, [prompt], n_new, query=number, **arm.knobs)
                 done(1)
-        yield from (_row(domain, arm, found) for arm, found in zip(some, sums, strict=True))
+        yield from (_row(domain, arm, decoded) for arm, decoded in zip(some, sums, strict=True))
 
 
-def _row(domain: str, arm: DecodingArm, found: Decoded) -> dict[str, Any]:
-    rounds = max(1, found.rounds)
+def _row(domain: str, arm: DecodingArm, decoded: Decoded) -> dict[str, Any]:
+    rounds = max(1, decoded.rounds)
     return {
         "text": domain,
         "method": arm.method,
         "knobs": dict(arm.knobs),
-        "rounds": found.rounds,
-        "mean_acceptance_length": round(found.tokens_per_round, 3),
-        "nodes_per_round": round(found.drafted / rounds, 1),
-        "drafter_calls_per_round": round(found.draft_calls / rounds, 2),
-        "drafting_ms_per_round": round(found.drafting_ns / 1e6 / rounds, 3),
-        "drafting_share": round(found.drafting_ns / found.rounds_ns, 3) if found.rounds_ns else None,
+        "rounds": decoded.rounds,
+        "mean_acceptance_length": round(decoded.tokens_per_round, 3),
+        "nodes_per_round": round(decoded.drafted / rounds, 1),
+        "drafter_calls_per_round": round(decoded.draft_calls / rounds, 2),
+        "drafting_ms_per_round": round(decoded.drafting_ns / 1e6 / rounds, 3),
+        "drafting_share": round(decoded.drafting_ns / decoded.rounds_ns, 3) if decoded.rounds_ns else None,
     }
 
 
@@ -281,9 +282,9 @@ def slots(adapter: ModelAdapter, trained: Trained[Any, Any], windows: OwnWindows
         seen = read_target(adapter.model, trained, trained.config.taps, *part)
         last = seen.features.shape[1] - 1 - sum(cuts)
         anchors = torch.arange(begun, last, 4, device=seen.tokens.device).expand(len(seen.tokens), -1)
-        told = losses_of(trained, adapter.embedding, seen, anchors, cuts, LossConfig())
-        for tally, each in zip(tallies, told, strict=True):
-            tally.add(each.tally)
+        losses = losses_of(trained, adapter.embedding, seen, anchors, cuts, LossConfig())
+        for tally, block in zip(tallies, losses, strict=True):
+            tally.add(block.tally)
     accuracy = [(tally.right / tally.total.clamp(min=1)).tolist() for tally in tallies]
     whole = torch.stack([tally.confusion for tally in tallies]).sum(0)
     return SlotKnowledge(accuracy, whole.long().tolist())

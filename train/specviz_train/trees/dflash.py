@@ -83,10 +83,10 @@ class FilledPlaces:
     @property
     def judged(self) -> list[tuple[Tensor, Tensor]]:
         """By place: whether it was right and how sure it was, both `[n]`, where all before were right."""
-        told = []
+        judged_places = []
         for (place, reached), sure in zip(behind_right(self.places), self.sure, strict=True):
-            told.append((place.right[reached], sure[reached[place.counted]]))
-        return told
+            judged_places.append((place.right[reached], sure[reached[place.counted]]))
+        return judged_places
 
 
 def filled(trained: Trained, adapter: ModelAdapter, seen: TargetOutputs, anchors: Tensor, kind: Any) -> FilledPlaces:
@@ -100,10 +100,10 @@ def filled(trained: Trained, adapter: ModelAdapter, seen: TargetOutputs, anchors
         sure.append(network.sureness(own.detach(), logits.detach()))
         return logits
 
-    def told(place: int) -> PlaceResult:
+    def result_at(place: int) -> PlaceResult:
         return placed(seen.truth, anchors + 1 + place, lambda mask: speak(place, mask), kind)
 
-    return FilledPlaces([told(place) for place in range(network.shape.places)], sure)
+    return FilledPlaces([result_at(place) for place in range(network.shape.places)], sure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +120,14 @@ class FillLoss:
         rng = np.random.default_rng(self.batches.key(step, part, 2))
         picked = rng.integers(0, max(1, n_pairs - 1), (windows, request.anchors))
         anchors = torch.from_numpy(picked).to(seen.tokens.device)
-        found = filled(self.batches.trained, self.adapter, seen, anchors, request.draft_loss)
+        blocks = filled(self.batches.trained, self.adapter, seen, anchors, request.draft_loss)
         loss = torch.zeros((), device=seen.tokens.device)
-        for ahead, (place, (right, sure)) in enumerate(zip(found.places, found.judged, strict=True)):
+        for ahead, (place, (right, sure)) in enumerate(zip(blocks.places, blocks.judged, strict=True)):
             missed = functional.binary_cross_entropy_with_logits(sure.float(), right.float(), reduction="sum")
             loss = loss + request.decay**ahead * (place.loss + missed / max(1, len(sure)))
-        first, last = found.places[0], found.places[-1]
+        first, last = blocks.places[0], blocks.places[-1]
         right_of = first.share_right, last.share_right
-        return PartResult(loss, float(first.loss.detach()), right_of, anchors.numel() * len(found.places))
+        return PartResult(loss, float(first.loss.detach()), right_of, anchors.numel() * len(blocks.places))
 
 
 @torch.no_grad()
@@ -137,8 +137,8 @@ def _known(adapter: ModelAdapter, trained: Trained, held: HeldOutWindows) -> dic
     for part in held.windows.split(4):
         seen = read_target(adapter.model, trained, trained.config.taps, *part)
         pairs = torch.arange(0, seen.features.shape[1], EVERY, device=seen.tokens.device)
-        found = filled(trained, adapter, seen, pairs.expand(len(seen.tokens), -1), "full")
-        for place, (hit, logit) in enumerate(found.judged):
+        blocks = filled(trained, adapter, seen, pairs.expand(len(seen.tokens), -1), "full")
+        for place, (hit, logit) in enumerate(blocks.judged):
             right[place] += hit.sum()
             sure[place] += logit.float().sigmoid().sum()
             total[place] += len(hit)

@@ -36,13 +36,13 @@ def begin_as(layer: Layer, theirs: torch.nn.Module, inner: torch.Tensor | None =
     known by its weights. Parts that are called otherwise, or are of another shape, stay as they are: a layer that is
     not like ours has nothing to give.
     """
-    given: dict[str, torch.Tensor] = dict(theirs.named_parameters())
-    down, up = given.get("mlp.down_proj.weight"), given.get("mlp.up_proj.weight")
+    parameters: dict[str, torch.Tensor] = dict(theirs.named_parameters())
+    down, up = parameters.get("mlp.down_proj.weight"), parameters.get("mlp.up_proj.weight")
     if inner is None and up is not None:
         inner = up.float().norm(dim=1)
     loudest, whole = _loudest(down, inner, layer.shape.ff), True
     for name, like in _LIKE.items():
-        weight = given.get(f"{like}.weight")
+        weight = parameters.get(f"{like}.weight")
         if weight is not None and loudest is not None and name in _INNER:
             weight = weight[:, loudest] if name == "down" else weight[loudest]
         own = layer.get_parameter(f"{name}.weight")

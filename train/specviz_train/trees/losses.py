@@ -56,12 +56,12 @@ class PlaceResult:
         return float(self.right.sum() / self.counted.sum().clamp(min=1))
 
 
-def behind_right(told: Iterable[PlaceResult]) -> Iterator[tuple[PlaceResult, Tensor]]:
+def behind_right(places: Iterable[PlaceResult]) -> Iterator[tuple[PlaceResult, Tensor]]:
     """Each place, and where it counts `[W, A]` and all places before it were right."""
     alive: Tensor | bool = True
-    for each in told:
-        yield each, each.counted & alive
-        alive = alive & (each.right | ~each.counted)
+    for place in places:
+        yield place, place.counted & alive
+        alive = alive & (place.right | ~place.counted)
 
 
 Places = Callable[[TargetOutputs], Sequence[PlaceResult]]
@@ -91,12 +91,12 @@ def levels_of(
     """All levels at all pairs of what was seen."""
     network, n_pairs = trained.network, seen.features.shape[1]
     anchors = torch.arange(n_pairs, device=seen.tokens.device).expand(len(seen.tokens), -1)
-    made = packed(network, embed, seen.features, seen.tokens, anchors, (1,) * (steps - 1))
+    levels = packed(network, embed, seen.features, seen.tokens, anchors, (1,) * (steps - 1))
 
     def spoken(states: Tensor) -> Callable[[Tensor], Tensor]:
         return lambda mask: network.speak(states[:, :, 0][mask])
 
-    return [placed(seen.truth, anchors + 1 + step, spoken(states), kind) for step, states in enumerate(made)]
+    return [placed(seen.truth, anchors + 1 + step, spoken(states), kind) for step, states in enumerate(levels)]
 
 
 N_RANKS = 10
@@ -124,10 +124,10 @@ class PlacesLoss:
 
     def __call__(self, step: int, part: int = 0, progress: float = 0.0) -> PartResult:
         seen = self.batches.seen(step, part)
-        told, none = self.places(seen), torch.zeros((), device=seen.tokens.device)
-        loss = sum((self.decay**i * each.loss for i, each in enumerate(told)), none)
-        right = told[0].share_right, told[-1].share_right
-        return PartResult(loss, float(told[0].loss.detach()), right, seen.n_pairs)
+        places, none = self.places(seen), torch.zeros((), device=seen.tokens.device)
+        loss = sum((self.decay**i * place.loss for i, place in enumerate(places)), none)
+        right = places[0].share_right, places[-1].share_right
+        return PartResult(loss, float(places[0].loss.detach()), right, seen.n_pairs)
 
 
 @torch.no_grad()
@@ -137,8 +137,8 @@ def right_by_level(adapter: ModelAdapter, trained: Trained[Any, Any], windows: O
     right, total = torch.zeros(n), torch.zeros(n)
     for part in windows.split(4):
         seen = read_target(adapter.model, trained, trained.config.taps, *part)
-        for level, (told, reached) in enumerate(behind_right(levels_of(trained, adapter.embedding, seen, n))):
-            right[level] += (told.right & reached).sum()
+        for level, (place, reached) in enumerate(behind_right(levels_of(trained, adapter.embedding, seen, n))):
+            right[level] += (place.right & reached).sum()
             total[level] += reached.sum()
     return [round(share, 4) for share in (right / total.clamp(min=1)).tolist()]
 
@@ -166,13 +166,13 @@ def counted_ranks(adapter: ModelAdapter, trained: Any, windows: OwnWindows, plac
 def shares(parts: Iterable[Sequence[PlaceResult]], depths: int, n: int) -> Shares:
     """`right[d][r]`, the share of rank r + 1 at depth d + 1 among places whose earlier ranks were all at most n."""
     hits, total = torch.zeros(depths, n), torch.zeros(depths, 1)
-    for told in parts:
-        alive = torch.ones_like(told[0].counted)
-        for depth, each in enumerate(told):
-            reached = each.rank[alive & each.counted]
+    for places in parts:
+        alive = torch.ones_like(places[0].counted)
+        for depth, place in enumerate(places):
+            reached = place.rank[alive & place.counted]
             total[depth] += len(reached)
             hits[depth] += torch.bincount(reached.clamp(max=n + 1), minlength=n + 2)[1 : n + 1].cpu()
-            alive = alive & (~each.counted | (each.rank <= n))
+            alive = alive & (~place.counted | (place.rank <= n))
     rows = (hits / total.clamp(min=1)).tolist()
     return tuple(tuple(round(value, 6) for value in row) for row in rows)
 
@@ -192,12 +192,12 @@ def losses_of(
     """Of block 1 at every pair, and of one further block at `anchors` `[W, A]` for every cut."""
     network, n_pairs = trained.network, seen.features.shape[1]
     every = torch.arange(n_pairs, device=anchors.device).expand(len(anchors), -1)
-    made = packed(network, embed, seen.features, seen.tokens, anchors, cuts)
-    told = []
-    for number, states in enumerate(made):
+    blocks = packed(network, embed, seen.features, seen.tokens, anchors, cuts)
+    losses = []
+    for number, states in enumerate(blocks):
         first = (every if number == 0 else anchors) + 1 + sum(cuts[:number])
-        told.append(block_losses(network, seen.truth, states, first, how))
-    return told
+        losses.append(block_losses(network, seen.truth, states, first, how))
+    return losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +215,13 @@ class BlockLoss:
         anchors, cuts = self._places(seen, self.batches.key(step, part, 2))
         alone = step < self.alone and progress < AT_MOST
         how = replace(self.how, floor=1.0) if alone else self.how
-        told = losses_of(trained, self.embed, seen, anchors, () if alone else cuts, how)
-        loss = sum((each.draft + each.rank for each in told), torch.zeros((), device=seen.tokens.device))
+        losses = losses_of(trained, self.embed, seen, anchors, () if alone else cuts, how)
+        loss = sum((block.draft + block.rank for block in losses), torch.zeros((), device=seen.tokens.device))
         tally = SlotCounts.empty(trained.network.slots)
-        for each in told:
-            tally.add(each.tally)
+        for block in losses:
+            tally.add(block.tally)
         right = (tally.right / tally.total.clamp(min=1)).tolist()
-        return PartResult(loss, float(told[0].first), (right[0], right[-1]), seen.n_pairs)
+        return PartResult(loss, float(losses[0].first), (right[0], right[-1]), seen.n_pairs)
 
     def _places(self, seen: TargetOutputs, key: tuple[int, int, int]) -> tuple[Tensor, tuple[int, ...]]:
         """Anchors `[W, A]` whose blocks have something to predict, and one cut for every further block."""

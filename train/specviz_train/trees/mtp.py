@@ -109,9 +109,9 @@ def passed(adapter: ModelAdapter, windows: OwnWindows) -> Passed:
     """Ask the target about some windows. The first token of a text, whose states are like no other's, is left out."""
     layer, left, inner = adapter.layers[-1], [], []
     down = dict(layer.named_modules()).get("mlp.down_proj")
-    hooks = [layer.register_forward_hook(lambda module, given, out: left.append(_rows(out)))]
+    hooks = [layer.register_forward_hook(lambda module, inputs, out: left.append(_rows(out)))]
     if down is not None:
-        hooks.append(down.register_forward_pre_hook(lambda module, given: inner.append(_loudness(given[0]))))
+        hooks.append(down.register_forward_pre_hook(lambda module, inputs: inner.append(_loudness(inputs[0]))))
     parts = []
     try:
         for ids, _ in OwnWindows(windows.ids[:WINDOWS], windows.written[:WINDOWS]).split(AT_ONCE):
@@ -120,41 +120,43 @@ def passed(adapter: ModelAdapter, windows: OwnWindows) -> Passed:
             last, read = out.hidden_states[-1], out.hidden_states[adapter.n_layers - 1]
             embedded = adapter.embedding(ids)
             some = last[:, 1:-1], embedded[:, 2:], read[:, 2:], left[-1][:, 2:], last[:, 2:]
-            parts.append([each.flatten(0, 1).float() for each in some])
+            parts.append([states.flatten(0, 1).float() for states in some])
     finally:
         for hook in hooks:
             hook.remove()
-    last, token, read, leaves, after = (torch.cat(each) for each in zip(*parts, strict=True))
+    last, token, read, leaves, after = (torch.cat(states) for states in zip(*parts, strict=True))
     return Passed(last, token, read, leaves, after, torch.stack(inner).mean(0) if inner else None)
 
 
 @torch.no_grad()
 def settle(network: MtpNetwork, adapter: ModelAdapter, windows: OwnWindows) -> None:
     """Give the network its first weights. A layer that is not like ours lends nothing: then its output is guessed."""
-    told, layer = passed(adapter, windows), network.layer
-    heard = told.left / _loud(told.left)
-    gains = (told.after * heard).sum(0) / heard.square().sum(0).clamp(min=1e-12)
+    outputs, layer = passed(adapter, windows), network.layer
+    heard = outputs.left / _loud(outputs.left)
+    gains = (outputs.after * heard).sum(0) / heard.square().sum(0).clamp(min=1e-12)
     least = LEAST_GAIN * gains.abs().mean()
     gains = torch.where(gains.abs() < least, least.copysign(gains), gains)
-    loud = _loud(told.left).mean()
-    lent = levels.begin_as(layer, adapter.layers[-1], told.inner)
-    guessed = gains * (told.read if lent else told.left) / loud
-    network.fuse.weight.copy_(_map(torch.cat([_level(told.token), _level(told.last)], -1), guessed))
-    network.norm_out.weight.fill_(_loud(told.after).mean())
+    loud = _loud(outputs.left).mean()
+    lent = levels.begin_as(layer, adapter.layers[-1], outputs.inner)
+    guessed = gains * (outputs.read if lent else outputs.left) / loud
+    network.fuse.weight.copy_(_map(torch.cat([_level(outputs.token), _level(outputs.last)], -1), guessed))
+    network.norm_out.weight.fill_(_loud(outputs.after).mean())
     if lent:
-        louder = (_loud(guessed) * loud / _loud(told.read)).mean()
+        louder = (_loud(guessed) * loud / _loud(outputs.read)).mean()
         for norm in (layer.norm_attention, layer.norm_mlp):
             norm.weight.mul_(louder / gains)
         for leaves in (layer.o, layer.down):
             leaves.weight.mul_((gains / loud)[:, None])
 
 
-def _map(given: Tensor, wanted: Tensor) -> Tensor:
-    """The matrix `[b, a]` that comes nearest to `wanted` `[n, b]` on `given` `[n, a]`."""
-    squares = given.T @ given
+def _map(inputs: Tensor, wanted: Tensor) -> Tensor:
+    """The matrix `[b, a]` that comes nearest to `wanted` `[n, b]` on `inputs` `[n, a]`."""
+    squares = inputs.T @ inputs
     ridge = RIDGE * squares.diagonal().mean()
-    found: Tensor = torch.linalg.solve(squares + ridge * torch.eye(len(squares), device=given.device), given.T @ wanted)
-    return found.T
+    solution: Tensor = torch.linalg.solve(
+        squares + ridge * torch.eye(len(squares), device=inputs.device), inputs.T @ wanted
+    )
+    return solution.T
 
 
 def _loud(rows: Tensor) -> Tensor:

@@ -102,7 +102,7 @@ class DrafterBatches:
     @torch.no_grad()
     def _known(self, kept: KeptStates, picked: Ids) -> TargetOutputs:
         kept.ask(picked)
-        tokens, written = (each.to(self.model.device) for each in self.windows.at(picked))
+        tokens, written = (array.to(self.model.device) for array in self.windows.at(picked))
         features = torch.cat([kept.states(tap, picked)[:, :-1] for tap in self.taps], -1)
         logits, best = kept.logits(picked, self.trained.vocabulary.ids), kept.best(picked)
         return TargetOutputs(tokens, features, TargetRows(logits, self.trained.vocabulary, written, best))
@@ -182,9 +182,9 @@ def optimizers(network: nn.Module, pace: TrainingPace) -> list[tuple[torch.optim
     hidden = [weight for name, weight in linear if not name.startswith(("head", "rank"))]
     own = {id(weight) for weight in hidden if pace.optimizer == "muon"}
     others = [parameter for parameter in network.parameters() if id(parameter) not in own]
-    made: list[tuple[torch.optim.Optimizer, float]] = [
+    optimizer_rates: list[tuple[torch.optim.Optimizer, float]] = [
         (torch.optim.AdamW(others, lr=pace.rate, betas=(0.9, 0.95), weight_decay=0.0), pace.rate)
     ]
     if own:
-        made.append((BatchedMuon(hidden, lr=pace.muon_rate, weight_decay=0.0), pace.muon_rate))
-    return made
+        optimizer_rates.append((BatchedMuon(hidden, lr=pace.muon_rate, weight_decay=0.0), pace.muon_rate))
+    return optimizer_rates

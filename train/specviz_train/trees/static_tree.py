@@ -84,17 +84,17 @@ def _is_medusa(folder: Path) -> bool:
     """Whether a folder holds Medusa heads, ours or published ones; what is wrong with it is said by its kind."""
     if not (folder / "config.json").is_file():
         return False
-    given = read_config(folder, OPTION, medusa_files.KIND.advice)
-    return given.get("format") == medusa_files.KIND.format or "medusa_num_heads" in given
+    config = read_config(folder, OPTION, medusa_files.KIND.advice)
+    return config.get("format") == medusa_files.KIND.format or "medusa_num_heads" in config
 
 
 def _keep(folder: Path, right: Shares) -> None:
     """Heads of ours carry their table in their config; all others beside their weights."""
     path = folder / "config.json"
-    given = json.loads(path.read_text(encoding="utf-8"))
-    if given.get("format") != medusa_files.KIND.format:
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if config.get("format") != medusa_files.KIND.format:
         write_table(folder, right)
         return
     partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps({**given, "right": right}, indent=1) + "\n", encoding="utf-8")
+    partial.write_text(json.dumps({**config, "right": right}, indent=1) + "\n", encoding="utf-8")
     partial.replace(path)

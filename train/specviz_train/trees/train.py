@@ -107,7 +107,7 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
 
     def fits(target: ModelAdapter) -> dict[str, Any]:
         if request.begin is not None:
-            earlier.found(recipe.kind, request.begin, target)  # refused before text is written
+            earlier.load(recipe.kind, request.begin, target)  # refused before text is written
         return _fits(request, target)
 
     with crew.in_turn():
@@ -138,22 +138,22 @@ def train(request: R, recipe: DrafterRecipe[C, N, R], console: Console) -> dict[
     how = replace(how, temperatures=recipe.temperatures or how.temperatures)
     held = HeldOutWindows(begun.writer("held_out").batch((request.seed + 1, 0), how, N_WINDOWS), begun.source)
     recipe.kind.write(request.out, recipe.completed(target, trained, held))
-    made = {
+    facts = {
         "command": request.command,
         "settings": request.settings,
         "training": request.spent(ledger, windows.ids, "pairs"),
         **({"begun": before} if before else {}),
     }
-    return recipe.card.write(request.out, target, recipe.kind.load(request.out, target), held, made, console)
+    return recipe.card.write(request.out, target, recipe.kind.load(request.out, target), held, facts, console)
 
 
 def _own(
     request: TreeDrafterRequest, begun: part.TrainingInputs, console: Console, crew: workers.Workers
 ) -> OwnWindows:
     """What the target wrote: given, or written in a share of the time."""
-    given = begun.given(request)
-    if given is not None:
-        return given
+    own = begun.given_windows(request)
+    if own is not None:
+        return own
     writing = request.share(WRITING)
     return own_text.written_for_trees(
         begun.writer(), request.work, writing, request.seed, console, crew, request.length

@@ -31,13 +31,13 @@ def verdict(report: IdentityReport) -> str:
 
 
 _COLUMNS: Sequence[Column[MethodIdentity]] = (
-    ("method", lambda each: each.name),
-    ("tokens", lambda each: f"{each.n_tokens:,}"),
-    ("differing", lambda each: f"{each.n_differing:,}"),
-    ("law rows", lambda each: f"{each.n_rows:,}"),
-    ("differing bits", lambda each: f"{each.n_rows_differing:,}"),
-    ("rounds", lambda each: f"{each.n_rounds:,}"),
-    ("widest pass", lambda each: f"{each.n_widest:,} rows"),
+    ("method", lambda method: method.name),
+    ("tokens", lambda method: f"{method.n_tokens:,}"),
+    ("differing", lambda method: f"{method.n_differing:,}"),
+    ("law rows", lambda method: f"{method.n_rows:,}"),
+    ("differing bits", lambda method: f"{method.n_rows_differing:,}"),
+    ("rounds", lambda method: f"{method.n_rounds:,}"),
+    ("widest pass", lambda method: f"{method.n_widest:,} rows"),
 )
 
 

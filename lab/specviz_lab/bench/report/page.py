@@ -41,9 +41,9 @@ def equality_sheet(equalities: Sequence[Equality]) -> Sheet:
         return UNKNOWN if at is None else f"prompt {at.prompt}, token {at.position}, margin {at.margin:.2g}"
 
     columns: Sequence[Column[Equality]] = (
-        ("method", lambda each: each.arm),
-        ("as", lambda each: each.reference),
-        ("equal", lambda each: f"{each.n_equal} of {each.n}"),
+        ("method", lambda row: row.arm),
+        ("as", lambda row: row.reference),
+        ("equal", lambda row: f"{row.n_equal} of {row.n}"),
         ("first divergence", parting),
     )
     note = "texts equal token for token; margin: highest minus second highest logit where the worst pair parts"

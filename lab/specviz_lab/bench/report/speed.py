@@ -113,15 +113,15 @@ def _best(length: BestLength) -> str:
 
 
 _LENGTHS: Sequence[Column[BestLength]] = (
-    ("method", lambda found: found.arm),
-    ("γ", lambda found: str(found.own)),
-    ("measured", lambda found: number(found.measured, 1)),
-    ("predicted", lambda found: number(found.speeds[found.own], 1)),
+    ("method", lambda length: length.arm),
+    ("γ", lambda length: str(length.own)),
+    ("measured", lambda length: number(length.measured, 1)),
+    ("predicted", lambda length: number(length.speeds[length.own], 1)),
     ("best", _best),
-    ("predicted there", lambda found: number(found.speeds[found.best], 1)),
-    ("over the own", lambda found: f"{found.gain:.2f}"),
-    ("interval", lambda found: interval(found.gain_interval, ".2f")),
-    ("over plain", lambda found: f"{found.over_plain:.2f}"),
+    ("predicted there", lambda length: number(length.speeds[length.best], 1)),
+    ("over the own", lambda length: f"{length.gain:.2f}"),
+    ("interval", lambda length: interval(length.gain_interval, ".2f")),
+    ("over plain", lambda length: f"{length.over_plain:.2f}"),
 )
 _LENGTHS_NOTE = (
     "tokens a second without the prompt, from acceptance by position, passes by rows and drafting as measured; best by "
@@ -135,12 +135,12 @@ def _shares(widths: dict[int, int]) -> str:
 
 
 _EXITS: Sequence[Column[tuple[str, ExitCosts]]] = (
-    ("method", lambda found: found[0]),
-    ("len", lambda found: number(found[1].tokens_per_round)),
-    ("layers/token", lambda found: number(found[1].layer_calls_per_token)),
-    ("cells/token", lambda found: number(found[1].cells_per_token)),
-    ("tests/token", lambda found: number(found[1].head_tests_per_token)),
-    ("rows a round", lambda found: _shares(found[1].widths)),
+    ("method", lambda row: row[0]),
+    ("len", lambda row: number(row[1].tokens_per_round)),
+    ("layers/token", lambda row: number(row[1].layer_calls_per_token)),
+    ("cells/token", lambda row: number(row[1].cells_per_token)),
+    ("tests/token", lambda row: number(row[1].head_tests_per_token)),
+    ("rows a round", lambda row: _shares(row[1].widths)),
 )
 _EXITS_NOTE = (
     "arms without a draft model; len: tokens a round (CR); layers: calls of a layer, sequential weight reads; "
@@ -162,12 +162,12 @@ def _ratio(at: WidthTime) -> str:
 
 
 _TIMES: Sequence[Column[tuple[str, WidthTime]]] = (
-    ("method", lambda found: found[0]),
-    ("rows", lambda found: str(found[1].width)),
-    ("n", lambda found: str(found[1].n)),
-    ("measured", lambda found: number(found[1].measured_us)),
-    ("predicted", lambda found: number(found[1].predicted_us)),
-    ("predicted/measured", lambda found: _ratio(found[1])),
+    ("method", lambda row: row[0]),
+    ("rows", lambda row: str(row[1].width)),
+    ("n", lambda row: str(row[1].n)),
+    ("measured", lambda row: number(row[1].measured_us)),
+    ("predicted", lambda row: number(row[1].predicted_us)),
+    ("predicted/measured", lambda row: _ratio(row[1])),
 )
 _ROUNDS_NOTE = (
     "microseconds of drafting and the target's pass, medians; predicted: every layer call by its rows, head tests and "
