@@ -159,7 +159,7 @@ def _in_front(front: Sequence[str], args: Sequence[str]) -> list[str]:
     """The arguments behind the words of a new name; alone where the first argument, which these need, is none."""
     if FIRST not in front:
         return [*front, *args]
-    at = next((k for k, each in enumerate(args) if not each.startswith("-")), None)
+    at = next((k for k, argument in enumerate(args) if not argument.startswith("-")), None)
     return list(args) if at is None else [*front[:-1], args[at], *args[:at], *args[at + 1 :]]
 
 

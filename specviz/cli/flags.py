@@ -102,10 +102,10 @@ class SectionedCommand(click.Command):
         """Write the options section by section, each in the order of its names."""
         records = {p.name: record for p in self.get_params(ctx) if (record := p.get_help_record(ctx))}
         for title, names in self.sections.items():
-            found = [records.pop(name) for name in names if name in records]
-            if found:
+            rows = [records.pop(name) for name in names if name in records]
+            if rows:
                 with formatter.section(title):
-                    formatter.write_dl(found)
+                    formatter.write_dl(rows)
         if records:
             with formatter.section("Other"):
                 formatter.write_dl(list(records.values()))
@@ -115,10 +115,10 @@ class Minutes(click.FloatRange):
     """A finite time: neither nan nor inf ever ends."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if not math.isfinite(found):
+        minutes = super().convert(value, param, ctx)
+        if not math.isfinite(minutes):
             self.fail(f"{value} is no time in minutes", param, ctx)
-        return found
+        return minutes
 
 
 def _hold(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:

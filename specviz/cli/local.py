@@ -84,33 +84,33 @@ def list_command(as_json: bool) -> None:
 
     Looked for in the store, the hub's cache, LM Studio's and Ollama's folders. No weights are read.
     """
-    found = local_models()
-    together = pairs(found)
+    models = local_models()
+    together = pairs(models)
     if as_json:
-        echo_json(_as_json(found, together))
+        echo_json(_as_json(models, together))
     else:
-        echo_sections(_sections(found, together))
+        echo_sections(_sections(models, together))
 
 
-def _as_json(found: list[LocalModel], together: list[tuple[LocalModel, LocalModel]]) -> dict[str, Any]:
-    here = {model.name for model in found if model.place == "store"}
+def _as_json(models: list[LocalModel], together: list[tuple[LocalModel, LocalModel]]) -> dict[str, Any]:
+    here = {model.name for model in models if model.place == "store"}
     return {
         "store": str(store()),
-        "models": [{**asdict(model), "path": str(model.path)} for model in found],
+        "models": [{**asdict(model), "path": str(model.path)} for model in models],
         "pairs": [{"target": target.name, "draft": draft.name} for target, draft in together],
         "known": [{"name": model.name, "what": model.what, "here": model.name in here} for model in KNOWN.values()],
     }
 
 
 def _sections(
-    found: list[LocalModel], together: list[tuple[LocalModel, LocalModel]]
+    models: list[LocalModel], together: list[tuple[LocalModel, LocalModel]]
 ) -> dict[str, list[tuple[str, str]]]:
     sections: dict[str, list[tuple[str, str]]] = {}
-    for model in found:
+    for model in models:
         sections.setdefault(f"In the {model.place}" if model.place == "store" else model.place, []).append(
             (model.name, _words(model))
         )
-    if not found:
+    if not models:
         sections["Models"] = [("none", f"in {store()}, the hub's cache, LM Studio's or Ollama's folders")]
     if together:
         lines = [(target.name, f"--draft {draft.name}") for target, draft in together[:_MOST_PAIRS]]

@@ -74,8 +74,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
             echo_sections(_embedded_sections(report))
 
 
-for each in (local.get, local.list_command, convert.command, local.remove_command):
-    command.add_command(each)
+for subcommand in (local.get, local.list_command, convert.command, local.remove_command):
+    command.add_command(subcommand)
 
 
 @click.command("models")
@@ -88,8 +88,8 @@ def _look(ctx: click.Context, model: str, as_json: bool) -> None:
     if as_json or ctx.obj:
         echo_json(report)
     else:
-        found = {"Methods": method_rows(model)} if report.get("usable") else {}
-        echo_sections({report["name"]: _rows(report), **found})
+        needs = {"Methods": method_rows(model)} if report.get("usable") else {}
+        echo_sections({report["name"]: _rows(report), **needs})
 
 
 def embedded() -> dict[str, Any]:
@@ -130,7 +130,9 @@ def described(name: str) -> dict[str, Any]:
 
 
 def _folder(folder: Path, name: str) -> dict[str, Any]:
-    held = [each for each in model_folder.names_in(folder) if model_folder.kind_of(folder / each) == "file"]
+    held = [
+        file_name for file_name in model_folder.names_in(folder) if model_folder.kind_of(folder / file_name) == "file"
+    ]
     missing = [need for need, files in NEEDS.items() if not any(file in held for file in files)]
     borrows = model_folder.BORROWS in held
     if borrows and "tokenizer" in missing:
@@ -218,13 +220,13 @@ def _embedded_sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]
     return sections
 
 
-def _rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(report: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         (name, _value(value))
-        for name, value in found.items()
+        for name, value in report.items()
         if name not in ("name", "tried", "usable") and value != []
     ]
-    if found.get("tried") is False:
+    if report.get("tried") is False:
         rows.append(("note", f"not among the tried families; {_OTHERWISE}"))
     return rows
 

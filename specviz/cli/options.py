@@ -51,13 +51,15 @@ RECORD_HELP = "The file holds prompts, text and settings, for your eyes alone (m
 
 def knob_options(function: Command) -> Command:
     """Give a command one option per knob, in the order of the tables."""
-    found = []
+    knob_flags = []
     for name, by_method in knob_specs().items():
         spec = next(iter(by_method.values()))
         texts = spec.kind == "texts"
         words = _help(name, by_method)
-        found.append(click.option(spec.flag, name, type=str, metavar=_METAVARS[spec.kind], multiple=texts, help=words))
-    return with_options(found)(function)
+        knob_flags.append(
+            click.option(spec.flag, name, type=str, metavar=_METAVARS[spec.kind], multiple=texts, help=words)
+        )
+    return with_options(knob_flags)(function)
 
 
 def _read_knobs(ctx: click.Context, _parameter: click.Parameter, path: str | None) -> None:
@@ -149,12 +151,12 @@ def chosen_method(name: str, verifier: str | None) -> Method:
 USUAL_HELP = "[default: draft, where there is a draft model, else ngram]"
 
 
-def usual_method(given: Mapping[str, Any]) -> str:
+def usual_method(arguments: Mapping[str, Any]) -> str:
     """The method that was named; else the first of the usual ones that can run with the models that were."""
-    named = given.get("method")
+    named = arguments.get("method")
     if named is not None:
         return str(named)
-    target, draft = given.get("target"), given.get("draft")
+    target, draft = arguments.get("target"), arguments.get("draft")
     has_draft = target is None or draft is not None or usual_draft(target) is not None
     return next(name for name in USUAL if has_draft or not get_method(name).needs_draft)
 

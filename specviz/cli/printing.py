@@ -38,8 +38,8 @@ def fan_out(*sinks: Sink) -> Sink:
     """One sink that feeds all, in order."""
 
     def sink(event: Event) -> None:
-        for each in sinks:
-            each(event)
+        for receive in sinks:
+            receive(event)
 
     return sink
 
@@ -135,23 +135,23 @@ def setting(header: events.Header) -> str:
     if header.distance:
         promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"
     temperature, seed = header.sampling.get("temperature", 0), header.sampling.get("seed", 0)
-    said = f"{header.method} · {header.verifier} ({promise}) · {models} · T {numbers.knob(temperature)} · seed {seed}"
-    said = " · ".join(filter(None, (said, exactness(header))))
-    return f"{said} · {lanes(header)}" if header.lanes != "serial" or "lanes_ms" in header.env else said
+    line = f"{header.method} · {header.verifier} ({promise}) · {models} · T {numbers.knob(temperature)} · seed {seed}"
+    line = " · ".join(filter(None, (line, exactness(header))))
+    return f"{line} · {lanes(header)}" if header.lanes != "serial" or "lanes_ms" in header.env else line
 
 
 def outside_setting(header: events.Header, outside: events.Outside) -> str:
     """Who made a run that is not ours, by what rule, on one line."""
     models = " ⇐ ".join(shown(model.name) for model in (header.models.target, header.models.draft) if model)
     temperature = header.sampling.get("temperature")
-    said = (
+    parts = (
         f"{outside.engine} {outside.version or ''}".strip(),
         f"{header.method} · {header.verifier} ({outside.promise})",
         models,
         "" if temperature is None else f"T {numbers.knob(temperature)}",
         f"{outside.known} known",
     )
-    return " · ".join(filter(None, said))
+    return " · ".join(filter(None, parts))
 
 
 def lanes(header: events.Header) -> str:

@@ -47,8 +47,8 @@ def prompt_text(options: Mapping[str, Any]) -> str:
     stdin, text, file, example = (options[name] for name in ("stdin", "prompt", "prompt_file", "example"))
     if stdin not in (None, "-"):
         raise SpecvizError(f"'{stdin}' is neither an option nor -; a prompt is given as --prompt '{stdin}'")
-    given = {"-": stdin, "--prompt": text, "--prompt-file": file, "--example": example}
-    names = [name for name, value in given.items() if value is not None]
+    prompt_sources = {"-": stdin, "--prompt": text, "--prompt-file": file, "--example": example}
+    names = [name for name, value in prompt_sources.items() if value is not None]
     if len(names) != 1:
         wrong = f"{' and '.join(names)} both give a prompt" if names else "no prompt"
         raise SpecvizError(
@@ -125,10 +125,10 @@ class Stream:
 def read_stream(name: str) -> Stream:
     """A JSONL file of prompts; `-` standard input; `bundled` those that come along. Raises SpecvizError by line."""
     if name == "-":
-        found = parse_prompts(sys.stdin.buffer.read(), "standard input", "stream")
+        prompts = parse_prompts(sys.stdin.buffer.read(), "standard input", "stream")
     else:
-        found = load_prompts(None if name == BUNDLED and not Path(name).exists() else Path(name))
-    return Stream(found.source, found.stream)
+        prompts = load_prompts(None if name == BUNDLED and not Path(name).exists() else Path(name))
+    return Stream(prompts.source, prompts.stream)
 
 
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?|auto")
@@ -163,50 +163,52 @@ class RunRequest:
         return (*named, self.draft_device)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "RunRequest":
+    def of(cls, arguments: Mapping[str, Any]) -> "RunRequest":
         """From the options of the command line. Raises SpecvizError."""
-        method = options.chosen_method(options.usual_method(given), given["verifier"])
-        knobs = options.given_knobs(method, given)
-        stream = None if given["stream"] is None else _stream(given)
+        method = options.chosen_method(options.usual_method(arguments), arguments["verifier"])
+        knobs = options.given_knobs(method, arguments)
+        stream = None if arguments["stream"] is None else _stream(arguments)
         start = Start(
-            prompt="" if stream else prompt_text(given),
+            prompt="" if stream else prompt_text(arguments),
             stream=list(stream.prompts) if stream else [],
             method=method.name,
-            verifier=given["verifier"],
+            verifier=arguments["verifier"],
             knobs=knobs,
-            chat=given["chat"],
-            level=_level(given),
-            lanes=checked_lanes(given["lanes"]),
+            chat=arguments["chat"],
+            level=_level(arguments),
+            lanes=checked_lanes(arguments["lanes"]),
         )
-        record = Path(given["record"]) if given["record"] else None
+        record = Path(arguments["record"]) if arguments["record"] else None
         if record:
-            check_place(record, given["force"])
-        elif given["redact"]:
+            check_place(record, arguments["force"])
+        elif arguments["redact"]:
             raise SpecvizError("--redact leaves the text out of a recording: name its file with --record, or drop it")
         plain = ("target", "draft", "threads", "redact", "rounds", "as_json", "verbose", "quiet")
         return cls(
             start=start,
             needs_draft=method.needs_draft,
-            device=checked_device(given["device"]),
-            dtype=checked_dtype(given["dtype"]),
+            device=checked_device(arguments["device"]),
+            dtype=checked_dtype(arguments["dtype"]),
             record=record,
-            draft_device=checked_device(given["draft_device"]),
+            draft_device=checked_device(arguments["draft_device"]),
             idle=tuple(options.idle_knobs(method, knobs)),
             stream=stream,
-            **{name: given[name] for name in plain},
+            **{name: arguments[name] for name in plain},
         )
 
 
-def _stream(given: Mapping[str, Any]) -> Stream:
-    both = [flag for name, flag in SOURCES.items() if given[name] is not None]
+def _stream(arguments: Mapping[str, Any]) -> Stream:
+    both = [flag for name, flag in SOURCES.items() if arguments[name] is not None]
     if both:
         raise SpecvizError(f"--stream brings its prompts: leave out {' and '.join(both)}")
-    return read_stream(given["stream"])
+    return read_stream(arguments["stream"])
 
 
-def _level(given: Mapping[str, Any]) -> Level:
+def _level(arguments: Mapping[str, Any]) -> Level:
     """`full` for a trace, `summary` for lines of rounds, `none` when nobody looks."""
-    level: Level = given["level"] or ("full" if given["record"] else "summary" if given["rounds"] else "none")
+    level: Level = arguments["level"] or (
+        "full" if arguments["record"] else "summary" if arguments["rounds"] else "none"
+    )
     _one_of("level", level, LEVELS)
     return level
 
@@ -246,10 +248,10 @@ def check_models(target: str | None, draft: str | None, needs_draft: bool) -> No
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
     for name in filter(None, (target, None if is_self(draft) else draft)):
-        told = models.described(name)
-        if "fetch" in told:
-            raise ModelError(f"{name} is not here yet; {told['fetch']} fetches it")
-        if missing := told.get("missing"):
+        description = models.described(name)
+        if "fetch" in description:
+            raise ModelError(f"{name} is not here yet; {description['fetch']} fetches it")
+        if missing := description.get("missing"):
             raise ModelError(f"model folder '{name}' lacks {', '.join(missing)}; give a folder of save_pretrained")
     if target is None and models.embedded()["target"] is None:
         raise ModelError(

@@ -23,13 +23,13 @@ def test_the_stretches_end_with_the_prompt_and_the_first_commit(capsys: pytest.C
     events = make_events(new_tokens=8)
     for event in events[: next(k for k, event in enumerate(events) if isinstance(event, Commit))]:
         timings.sink(event)
-    assert "prefill" in timings.found
-    assert "first round" not in timings.found
+    assert "prefill" in timings.stretches
+    assert "first round" not in timings.stretches
     for event in events:
         timings.sink(event)
-    first = dict(timings.found)
+    first = dict(timings.stretches)
     timings.sink(next(event for event in events if isinstance(event, Prefill)))
-    assert timings.found == first, "only the first of each counts"
+    assert timings.stretches == first, "only the first of each counts"
     timings.tell()
     said = capsys.readouterr().err.splitlines()
     stretches = ["start", "imports", "models", "session", "prefill", "first", "all"]
@@ -54,7 +54,7 @@ def test_a_process_of_our_own_is_counted_from_its_beginning(
         timings.mark(name)
     for event in make_events(new_tokens=8):
         timings.sink(event)
-    walls = [wall for wall, _ in timings.found.values()]
+    walls = [wall for wall, _ in timings.stretches.values()]
     assert all(wall is not None for wall in walls)
     whole, most = sum(wall or 0 for wall in walls), time.time() - began
     assert least - 0.05 <= whole <= most + 0.05, "since the process began, as the system says; clocks step by 10 ms"

@@ -143,7 +143,7 @@ def a_round(
 def panel(run: Run, node: int, at: Cursor | None = None) -> Why:
     """The why panel of a node, at the end of the round unless told otherwise."""
     family = FrameBuilder(run).family(0)
-    return why(run, family, node, moment(family, at or Cursor(0, Phase.COMMIT)), said=remarks(run, family, node))
+    return why(run, family, node, moment(family, at or Cursor(0, Phase.COMMIT)), remark=remarks(run, family, node))
 
 
 def words(run: Run, node: int) -> str:

@@ -107,7 +107,7 @@ def panels(events: list[ev.Event]) -> Callable[[int, int], Why]:
 
     def panel(index: int, node: int) -> Why:
         family = builder.family(index)
-        return why(run, family, node, moment(family, Cursor(index, Phase.COMMIT)), said=remarks(run, family, node))
+        return why(run, family, node, moment(family, Cursor(index, Phase.COMMIT)), remark=remarks(run, family, node))
 
     return panel
 

@@ -27,14 +27,14 @@ _HEIGHT = 300
 def fig_calls(lanes: Sequence[RunLane], steps: Sequence[Steps], parts: int | None, dark: bool) -> go.Figure:
     """Passes of the target until so many tokens were written. `parts`: where the texts part, if they do."""
     traces = []
-    for lane, found, (mark, dash, _, _) in zip(lanes, steps, _LOOKS, strict=False):
+    for lane, lane_steps, (mark, dash, _, _) in zip(lanes, steps, _LOOKS, strict=False):
         traces.append(
             base.scatter(
                 "lines",
                 _name(lane),
-                [0, *found.positions],
-                [0, *found.calls],
-                [_name(lane), *(f"{lane.letter}: {c} passes for {p} tokens" for p, c in _pairs(found))],
+                [0, *lane_steps.positions],
+                [0, *lane_steps.calls],
+                [_name(lane), *(f"{lane.letter}: {c} passes for {p} tokens" for p, c in _pairs(lane_steps))],
                 line={"color": colour(mark, dark), "width": 2.5, "dash": dash, "shape": "hv"},
             )
         )
@@ -45,10 +45,10 @@ def fig_calls(lanes: Sequence[RunLane], steps: Sequence[Steps], parts: int | Non
 def fig_saved(lanes: Sequence[RunLane], steps: Sequence[Steps], parts: int | None, dark: bool) -> go.Figure:
     """Passes more or fewer than the first run needed for as many tokens; below 0 is faster."""
     base_steps, traces = steps[0], []
-    for lane, found, (mark, dash, _, _) in list(zip(lanes, steps, _LOOKS, strict=False))[1:]:
-        ends = min(max(found.positions, default=0), max(base_steps.positions, default=0))
+    for lane, lane_steps, (mark, dash, _, _) in list(zip(lanes, steps, _LOOKS, strict=False))[1:]:
+        ends = min(max(lane_steps.positions, default=0), max(base_steps.positions, default=0))
         places = range(1, ends + 1)
-        gained = [(found.needed(p) or 0) - (base_steps.needed(p) or 0) for p in places]
+        gained = [(lane_steps.needed(p) or 0) - (base_steps.needed(p) or 0) for p in places]
         traces.append(
             base.scatter(
                 "lines",
@@ -72,8 +72,8 @@ def _parted(out: go.Figure, parts: int | None, dark: bool) -> go.Figure:
     return out
 
 
-def _pairs(found: Steps) -> list[tuple[int, int]]:
-    return list(zip(found.positions, found.calls, strict=True))
+def _pairs(lane_steps: Steps) -> list[tuple[int, int]]:
+    return list(zip(lane_steps.positions, lane_steps.calls, strict=True))
 
 
 def _name(lane: RunLane) -> str:
@@ -83,14 +83,17 @@ def _name(lane: RunLane) -> str:
 def fig_places(lanes: Sequence[RunLane], series: Sequence[Series], axis: str, dark: bool) -> go.Figure:
     """Shares by place of several runs beside each other, with their 95 % intervals."""
     traces = []
-    for lane, found, look in zip(lanes, series, _LOOKS, strict=False):
-        if found.xs:
-            spread = list(zip(found.values, found.lows, found.highs, found.ns, strict=True))
+    for lane, places_series, look in zip(lanes, series, _LOOKS, strict=False):
+        if places_series.xs:
+            spread = list(
+                zip(places_series.values, places_series.lows, places_series.highs, places_series.ns, strict=True)
+            )
             hover = [
-                f"{lane.letter}, {axis} {x}: {v:.3f}, n {n}" for x, (v, _, _, n) in zip(found.xs, spread, strict=True)
+                f"{lane.letter}, {axis} {x}: {v:.3f}, n {n}"
+                for x, (v, _, _, n) in zip(places_series.xs, spread, strict=True)
             ]
             arms = _arms([(v, lo, hi) for v, lo, hi, _ in spread])
-            traces.append(_bars(lane, list(found.xs), list(found.values), arms, hover, look, dark))
+            traces.append(_bars(lane, list(places_series.xs), list(places_series.values), arms, hover, look, dark))
     if not traces:
         return base.empty("not defined for these runs, or not on record")
     x = {"title": axis, "dtick": 1}
@@ -101,11 +104,11 @@ def fig_kinds(lanes: Sequence[RunLane], kinds: Mapping[str, CompareRow], dark: b
     """Tokens per target call by kind of prompt."""
     traces = []
     for n, (lane, look) in enumerate(zip(lanes, _LOOKS, strict=False)):
-        found = [(kind, row.beside[n].value) for kind, row in kinds.items()]
-        told = [(name, estimate) for name, estimate in found if estimate is not None]
-        spread = [(e.value, *(e.interval or (None, None))) for _, e in told]
-        hover = [f"{lane.letter}, {sentence(name)}: {e.value:.2f}, n {e.n}" for name, e in told]
-        names, values = [sentence(name) for name, _ in told], [e.value for _, e in told]
+        estimates = [(kind, row.beside[n].value) for kind, row in kinds.items()]
+        known_estimates = [(name, estimate) for name, estimate in estimates if estimate is not None]
+        spread = [(e.value, *(e.interval or (None, None))) for _, e in known_estimates]
+        hover = [f"{lane.letter}, {sentence(name)}: {e.value:.2f}, n {e.n}" for name, e in known_estimates]
+        names, values = [sentence(name) for name, _ in known_estimates], [e.value for _, e in known_estimates]
         traces.append(_bars(lane, names, values, _arms(spread), hover, look, dark))
     return base.figure(
         traces, _HEIGHT, {"title": "kind of prompt"}, {"title": "tokens per target call"}, barmode="group"

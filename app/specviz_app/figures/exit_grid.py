@@ -167,12 +167,12 @@ def _run_stops(xs: list[int], run: tuple[TextCell, ...]) -> go.Scatter:
 def _borders(text: ExitText, xs: list[int]) -> list[dict[str, Any]]:
     """Rounds begin where a stroke stands: at the top this setting's, at the foot the run's."""
     top = text.layers[-1] + 0.5
-    found: list[tuple[tuple[TextCell, ...], float, float, str]] = [(text.here, top, top + 0.7, base.GREY)]
+    bands: list[tuple[tuple[TextCell, ...], float, float, str]] = [(text.here, top, top + 0.7, base.GREY)]
     if text.run is not None:
-        found.append((text.run, 0.4, 0.9, "#FFFFFF"))
+        bands.append((text.run, 0.4, 0.9, "#FFFFFF"))
     return [
         base.stroke(x - 0.5, low, x - 0.5, high, hex_colour)
-        for cells, low, high, hex_colour in found
+        for cells, low, high, hex_colour in bands
         for x, cell in zip(xs, cells, strict=True)
         if cell.starts
     ]

@@ -67,9 +67,9 @@ def _heat_hover(column: Column, layer: int) -> str:
     cell = column.cells[layer - 1]
     lines = [f"<b>{safe(column.shown)}, layer {layer}</b> · round {column.round}, row {column.row}"]
     if cell.conf is not None:
-        said = f"says {safe(cell.top1)}" if cell.top1 is not None else "sure"
+        top_words = f"says {safe(cell.top1)}" if cell.top1 is not None else "sure"
         right = {True: ": right", False: ": wrong", None: ""}[cell.agrees]
-        lines += [f"{said}{right}, {fine(cell.conf)} at its temperature"]
+        lines += [f"{top_words}{right}, {fine(cell.conf)} at its temperature"]
         lines += [
             {"test": "a test of the run", "observed": "only watched", "replayed": "asked in a sweep"}[cell.source]
             if cell.source

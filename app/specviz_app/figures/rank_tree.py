@@ -41,38 +41,39 @@ def rank_tree_rows(tree: TreeFrame, badges: Mapping[int, str]) -> list[dict[str,
 # One distribution ---------------------------------------------------------------------------------------------------
 
 
-def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
+def fig_offers(expansion: ExpansionView | None, dark: bool = False) -> go.Figure:
     """An expansion's best tokens: filled those that became children; ★ the target's best token, ✓ what was written."""
-    if said is None:
+    if expansion is None:
         return base.empty("no block went on from this node")
-    if not said.offers:
+    if not expansion.offers:
         return base.empty("distributions are on record at level full only")
-    names = [f"{o.rank} {_brief(o.shown)}{' ★' if o.best else ''}{' ✓' if o.written else ''}" for o in said.offers]
+    names = [f"{o.rank} {_brief(o.shown)}{' ★' if o.best else ''}{' ✓' if o.written else ''}" for o in expansion.offers]
     about = [
         f"<b>{safe(o.shown)}</b> · rank {o.rank}<br>{fine(o.prob)}<br>{'a child' if o.child else 'beyond the width'}"
         f"{'<br>the target’s best token' if o.best else ''}{'<br>what was written' if o.written else ''}"
-        for o in said.offers
+        for o in expansion.offers
     ]
     marks = [
-        colour("accepted" if o.best or o.written else "untested" if o.child else "pruned", dark) for o in said.offers
+        colour("accepted" if o.best or o.written else "untested" if o.child else "pruned", dark)
+        for o in expansion.offers
     ]
     bar = base.bar(
         "draft",
-        [o.prob for o in said.offers],
+        [o.prob for o in expansion.offers],
         list(range(len(names))),
         about,
         orientation="h",
         marker={
             "color": marks,
-            "opacity": [1 if o.child else 0.35 for o in said.offers],
+            "opacity": [1 if o.child else 0.35 for o in expansion.offers],
             "pattern": {
-                "shape": ["" if o.child else "/" for o in said.offers],
+                "shape": ["" if o.child else "/" for o in expansion.offers],
                 "fillmode": "overlay",
                 "fgopacity": 0.5,
             },
         },
     )
-    edge = sum(o.child for o in said.offers) - 0.5
+    edge = sum(o.child for o in expansion.offers) - 0.5
     x = {"title": "draft probability (dashed: the width)", "rangemode": "tozero"}
     return base.figure(
         [bar],
@@ -85,8 +86,11 @@ def fig_offers(said: ExpansionView | None, dark: bool = False) -> go.Figure:
     )
 
 
-def offer_rows(said: ExpansionView | None) -> list[dict[str, Any]]:
+def offer_rows(expansion: ExpansionView | None) -> list[dict[str, Any]]:
     return base.table(
         "rank | token | draft | child | target's best | written",
-        [(o.rank, o.shown, o.prob, o.child, o.best, o.written) for o in (said.offers if said is not None else ())],
+        [
+            (o.rank, o.shown, o.prob, o.child, o.best, o.written)
+            for o in (expansion.offers if expansion is not None else ())
+        ],
     )

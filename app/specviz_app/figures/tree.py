@@ -109,12 +109,12 @@ def _band(node: TreeNode) -> tuple[float, float] | None:
 
 def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
     """What the draft said of every drafted token beside the target's p: q, or its own odds where it drew nothing."""
-    said = {n.id: n.values.conf if n.values.q is None else n.values.q for n in nodes}
-    known = [n for n in nodes if n.id >= 0 and (said[n.id] is not None or n.values.p is not None)][:MOST]
+    draft_odds = {n.id: n.values.conf if n.values.q is None else n.values.q for n in nodes}
+    known = [n for n in nodes if n.id >= 0 and (draft_odds[n.id] is not None or n.values.p is not None)][:MOST]
     if not known:
         return base.empty("neither p nor q is on record for this round", 110)
     laws: tuple[tuple[str, list[float | None], Mark], ...] = (
-        ("draft", [said[n.id] for n in known], "drafted"),
+        ("draft", [draft_odds[n.id] for n in known], "drafted"),
         ("target", [n.values.p for n in known], "accepted"),
     )
     said_bars = [

@@ -22,8 +22,8 @@ _HEIGHT, _AXIS = 270, 40
 
 def fig_scan(moments: Sequence[Frame], dark: bool = False) -> go.Figure:
     """One bar a position: the keep chance h, the rest above it, and the u that fell; it plays from right to left."""
-    found = [(m, VerificationPanel.of(m)) for m in moments]
-    scans = [(m, v.scan) for m, v in found if v is not None and v.scan is not None]
+    models = [(m, VerificationPanel.of(m)) for m in moments]
+    scans = [(m, v.scan) for m, v in models if v is not None and v.scan is not None]
     judged = [(m, scan) for m, scan in scans if any(c.h is not None for c in scan.columns)]
     if not judged:
         return base.empty("the target has not judged the draft yet")

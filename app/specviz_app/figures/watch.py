@@ -25,16 +25,16 @@ def fig_kept(positions: Sequence[PositionShare], dark: bool = False) -> go.Figur
         "of all rounds",
         xs,
         [at.kept for at in positions],
-        [f"position {x}: {said}" for x, said in zip(xs, words, strict=True)],
+        [f"position {x}: {hover_words}" for x, hover_words in zip(xs, words, strict=True)],
         marker={"color": colour("accepted", dark)},
     )
     ends = base.pieces(*([(x, at.low), (x, at.high)] for x, at in zip(xs, positions, strict=True)))
-    given = [(x, at.given) for x, at in zip(xs, positions, strict=True) if at.given is not None]
+    conditional = [(x, at.given) for x, at in zip(xs, positions, strict=True) if at.given is not None]
     reached = base.scatter(
         "markers",
         "of rounds that came so far",
-        hover=[f"position {x}: {share:.1%} of those that came so far" for x, share in given],
-        **base.spots(given),
+        hover=[f"position {x}: {share:.1%} of those that came so far" for x, share in conditional],
+        **base.spots(conditional),
         marker={"symbol": "diamond", "size": 9, "color": colour("recovered", dark)},
     )
     whiskers = go.Scatter(**ends, **base.WHISKER, showlegend=False)
@@ -70,11 +70,11 @@ def look_rows(picture: WatchPicture) -> list[dict[str, Any]]:
 
 
 def _curve(points: Sequence[LookPoint], values: Sequence[float | None], name: str, mark: Mark, dark: bool) -> go.Figure:
-    told = [value for value in values if value is not None]
-    if not told:
+    known_values = [value for value in values if value is not None]
+    if not known_values:
         return base.empty(f"{name}: nothing was counted between two looks yet")
     line = base.scatter(
-        "lines+markers" if len(told) < 40 else "lines",
+        "lines+markers" if len(known_values) < 40 else "lines",
         name,
         [_at(point.wall) for point in points],
         list(values),

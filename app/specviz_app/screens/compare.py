@@ -60,14 +60,14 @@ def page() -> None:
     try:
         builders = _builders(server, chosen)
         runs = [(name, builders[name].run) for name in chosen]
-        found = _found(runs)
+        comparison_model = _found(runs)
     except SpecvizError as error:
         st.error(parts.plain(str(error)))
         return
-    text = found.text
+    text = comparison_model.text
     at = _position(text.n_positions, text.n_same if text.parted else 0) if text.n_positions else 0
-    _text(found, builders, chosen, at, _KEY, _moved)
-    _numbers(found, state.dark())
+    _text(comparison_model, builders, chosen, at, _KEY, _moved)
+    _numbers(comparison_model, state.dark())
 
 
 def _chosen(server: Server, names: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def _asked(label: str, key: str, names: Sequence[str], usual: list[str], most: i
 
 def _kin(name: str | None, names: Sequence[str]) -> str | None:
     """The next run that goes by the same word, which may have had the same prompt."""
-    alike = (each for each in names if name and each != name and each.split("-")[0] == name.split("-")[0])
+    alike = (other for other in names if name and other != name and other.split("-")[0] == name.split("-")[0])
     return next(alike, None)
 
 
@@ -114,11 +114,11 @@ def _builders(server: Server, chosen: Sequence[str]) -> Mapping[str, FrameBuilde
 
 def _found(runs: Sequence[tuple[str, Run]]) -> SideBySide:
     """The comparison, for the prompt that is chosen where the runs share several."""
-    found = _once(runs, 0)
-    if found.n_prompts < 2:
-        return found
+    side_by_side = _once(runs, 0)
+    if side_by_side.n_prompts < 2:
+        return side_by_side
     chosen = st.number_input(
-        "Prompt, of those that all were given", 1, found.n_prompts, 1, key=PROMPT, bind="query-params"
+        "Prompt, of those that all were given", 1, side_by_side.n_prompts, 1, key=PROMPT, bind="query-params"
     )
     return _once(runs, int(chosen or 1) - 1)
 
@@ -128,7 +128,7 @@ def _once(runs: Sequence[tuple[str, Run]], prompt: int) -> SideBySide:
     key = (prompt, *((name, id(run), run.version) for name, run in runs))
     known: dict[Any, SideBySide] = st.session_state.setdefault(_DONE, {})
     if key not in known:
-        kept = {each: found for each, found in known.items() if each[1:] == key[1:]}
+        kept = {known_key: compared for known_key, compared in known.items() if known_key[1:] == key[1:]}
         st.session_state[_DONE] = known = {**kept, key: comparison(runs, prompt)}
     return known[key]
 
@@ -137,7 +137,7 @@ def _once(runs: Sequence[tuple[str, Run]], prompt: int) -> SideBySide:
 
 
 def _text(
-    found: SideBySide,
+    side_by_side: SideBySide,
     builders: Mapping[str, FrameBuilder],
     chosen: Sequence[str],
     at: int,
@@ -145,7 +145,7 @@ def _text(
     moved: Callable[[], None],
 ) -> None:
     """The texts, with the cursor at a position; `moved` is called when it went to another."""
-    text = found.text
+    text = side_by_side.text
     parts.lead(text.words)
     legend = "".join(
         f"<div><b>{lane.letter}</b> {escape(lane.name)} <span class='sv-dim'>{escape(lane.title)} · "
@@ -160,8 +160,8 @@ def _text(
         parts.say(
             f"Tokens {first + 1} to {first + WINDOW} of {text.n_positions}; a click near an end moves the window."
         )
-    made: Any = msgspec.to_builtins(score(text, first))
-    _component(key=key, data={"score": made, "at": at}, on_place_change=guard.obeyed(moved))
+    score_data: Any = msgspec.to_builtins(score(text, first))
+    _component(key=key, data={"score": score_data, "at": at}, on_place_change=guard.obeyed(moved))
     _here(text.lanes, at, builders, chosen)
 
 
@@ -174,9 +174,9 @@ def _position(n: int, usual: int) -> int:
 
 
 def _moved() -> None:
-    told = st.session_state[_KEY].get("place")
-    if isinstance(told, int | float):
-        address.put({address.TOKEN: str(int(told) + 1)})
+    position = st.session_state[_KEY].get("place")
+    if isinstance(position, int | float):
+        address.put({address.TOKEN: str(int(position) + 1)})
 
 
 def _here(lanes: Sequence[RunLane], at: int, builders: Mapping[str, FrameBuilder], chosen: Sequence[str]) -> None:
@@ -215,8 +215,8 @@ def _why(builder: FrameBuilder, token: LaneToken) -> str:
 # In numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _numbers(found: SideBySide, dark: bool) -> None:
-    lanes, numbers = found.text.lanes, found.numbers
+def _numbers(side_by_side: SideBySide, dark: bool) -> None:
+    lanes, numbers = side_by_side.text.lanes, side_by_side.numbers
     st.subheader("Whole runs", help=f"{_HOW} 95 % over {numbers.over}.")
     rows = []
     for row in numbers.rows:
@@ -226,23 +226,25 @@ def _numbers(found: SideBySide, dark: bool) -> None:
         rows.append(cells)
     st.dataframe(rows, hide_index=True, key="compare-metrics")
     left, right = st.columns(2, gap="large")
-    parted = found.text.n_same if found.text.parted and found.text.same_prompt else None
+    parted = side_by_side.text.n_same if side_by_side.text.parted and side_by_side.text.same_prompt else None
     with left:
-        _calls(found, parted, dark)
+        _calls(side_by_side, parted, dark)
     with right:
-        _saved(found, parted, dark)
+        _saved(side_by_side, parted, dark)
     for n, name in enumerate(numbers.places):
         series = numbers.series(name)
         with (left, right)[n % 2]:
             st.subheader(_HEADINGS.get(name, name), help=series[0].label)
-            told = "; ".join(f"{lane.letter}: {_first(each.values)}" for lane, each in zip(lanes, series, strict=True))
-            alt = f"{series[0].label} by {AXES[name]}; at the first place {told}."
+            first_values = "; ".join(
+                f"{lane.letter}: {_first(lane_series.values)}" for lane, lane_series in zip(lanes, series, strict=True)
+            )
+            alt = f"{series[0].label} by {AXES[name]}; at the first place {first_values}."
             parts.plot(draw.fig_places(lanes, series, AXES[name], dark), f"compare-{name}", alt)
     kinds = {kind: row for kind, rows in numbers.kinds.items() for row in rows if row.name == "block_efficiency"}
     if kinds:
         st.subheader("By kind of prompt")
         parts.plot(draw.fig_kinds(lanes, kinds, dark), "compare-kinds", f"Tokens per target call: {', '.join(kinds)}.")
-    _settings(found)
+    _settings(side_by_side)
 
 
 _HOW = (
@@ -260,29 +262,31 @@ def _first(values: Sequence[float]) -> str:
     return f"{values[0]:.2f}" if values else "—"
 
 
-def _calls(found: SideBySide, parted: int | None, dark: bool) -> None:
+def _calls(side_by_side: SideBySide, parted: int | None, dark: bool) -> None:
     st.subheader("Target passes for the text", help="how many passes of the target it took until so many tokens stood")
-    pairs = zip(found.text.lanes, found.steps, strict=True)
-    ends = [(lane.letter, each.positions[-1], each.calls[-1]) for lane, each in pairs if each.calls]
+    pairs = zip(side_by_side.text.lanes, side_by_side.steps, strict=True)
+    ends = [
+        (lane.letter, lane_steps.positions[-1], lane_steps.calls[-1]) for lane, lane_steps in pairs if lane_steps.calls
+    ]
     alt = "; ".join(f"{letter}: {calls} passes for {tokens} tokens" for letter, tokens, calls in ends) + "."
     rows = [{"run": letter, "tokens": tokens, "target passes": calls} for letter, tokens, calls in ends]
-    parts.plot(draw.fig_calls(found.text.lanes, found.steps, parted, dark), "compare-calls", alt, rows)
+    parts.plot(draw.fig_calls(side_by_side.text.lanes, side_by_side.steps, parted, dark), "compare-calls", alt, rows)
 
 
-def _saved(found: SideBySide, parted: int | None, dark: bool) -> None:
+def _saved(side_by_side: SideBySide, parted: int | None, dark: bool) -> None:
     st.subheader("Passes beside those of A", help="below 0: fewer passes than A needed for as many tokens")
     alt = "Difference in target passes to A, by tokens written."
-    parts.plot(draw.fig_saved(found.text.lanes, found.steps, parted, dark), "compare-saved", alt)
+    parts.plot(draw.fig_saved(side_by_side.text.lanes, side_by_side.steps, parted, dark), "compare-saved", alt)
 
 
-def _settings(found: SideBySide) -> None:
+def _settings(side_by_side: SideBySide) -> None:
     st.subheader("Other settings")
-    letters = [lane.letter for lane in found.text.lanes]
-    rows = [{"": s.name, **dict(zip(letters, s.values, strict=True))} for s in found.differing]
+    letters = [lane.letter for lane in side_by_side.text.lanes]
+    rows = [{"": s.name, **dict(zip(letters, s.values, strict=True))} for s in side_by_side.differing]
     if rows:
         st.dataframe(rows, hide_index=True, key="compare-settings")
-    some = f"; only some runs have {', '.join(s.name for s in found.partly)}" if found.partly else ""
-    parts.say(f"{found.n_alike} settings are alike{some}")
+    some = f"; only some runs have {', '.join(s.name for s in side_by_side.partly)}" if side_by_side.partly else ""
+    parts.say(f"{side_by_side.n_alike} settings are alike{some}")
 
 
 # Below the stage -----------------------------------------------------------------------------------------------------
@@ -300,22 +304,22 @@ def _below(held: Viewer, dark: bool) -> None:
         return
     builders = {held.name: held.player.builder, **_builders(server, chosen)}
     runs = [(name, builders[name].run) for name in (held.name, *chosen)]
-    found = _once(runs, _prompt_here(held, _once(runs, 0)))
-    lane = found.text.lanes[0]
-    at = _beside(held, lane, found.text.n_positions)
-    _text(found, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
+    side_by_side = _once(runs, _prompt_here(held, _once(runs, 0)))
+    lane = side_by_side.text.lanes[0]
+    at = _beside(held, lane, side_by_side.text.n_positions)
+    _text(side_by_side, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
     if address.asks(address.TOKEN) not in (None, str(at + 1)):
         address.put({address.TOKEN: None})  # the stage has gone elsewhere
-    _numbers(found, dark)
+    _numbers(side_by_side, dark)
 
 
-def _prompt_here(held: Viewer, found: SideBySide) -> int:
+def _prompt_here(held: Viewer, side_by_side: SideBySide) -> int:
     """Of the prompts that all were given the one that the stage is at; the first, where it is at another."""
     index = held.player.cursor.index
     here = next(
         (n for n, q in enumerate(held.player.builder.run.queries) if q.first <= index < q.first + q.n_rounds), 0
     )
-    return next((k for k, places in enumerate(found.shared) if places[0] == here), 0)
+    return next((k for k, places in enumerate(side_by_side.shared) if places[0] == here), 0)
 
 
 def _beside(held: Viewer, lane: RunLane, n: int) -> int:
@@ -352,18 +356,18 @@ def _went(held: Viewer, lane: RunLane) -> None:
 
     The address has the position as well where the stage's place alone would lead to another.
     """
-    told = st.session_state[_BELOW].get("place")
-    if not isinstance(told, int | float) or not lane.tokens:
+    position = st.session_state[_BELOW].get("place")
+    if not isinstance(position, int | float) or not lane.tokens:
         return
-    token = lane.tokens[min(int(told), len(lane.tokens) - 1)]
+    token = lane.tokens[min(int(position), len(lane.tokens) - 1)]
     held.go(token.place)
     try:
         held.choose(_node(token))
     except SpecvizError:
         held.choose(None)  # nodes are not on record: its round is
-    st.session_state[_WENT] = ((held.name, held.place), int(told))
-    apart = int(told) != _shown(held, lane, int(told) + 1)
-    state.put_place(held, {address.TOKEN: str(int(told) + 1) if apart else None})
+    st.session_state[_WENT] = ((held.name, held.place), int(position))
+    apart = int(position) != _shown(held, lane, int(position) + 1)
+    state.put_place(held, {address.TOKEN: str(int(position) + 1) if apart else None})
 
 
 PAGE = Page(

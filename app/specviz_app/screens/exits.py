@@ -30,18 +30,18 @@ def _body(held: Viewer, dark: bool) -> None:
     shown = around.part(_PARTS)
     if shown == _PARTS[2]:
         exits_replay.section(held)
-    elif (found := ExitsPanel.of(frame)) is not None:
-        (_run if shown == _PARTS[1] else _round)(held, found, dark)
+    elif (model := ExitsPanel.of(frame)) is not None:
+        (_run if shown == _PARTS[1] else _round)(held, model, dark)
         lanes = LanesPanel.of(frame)
         if shown == _PARTS[0] and lanes is not None and _looked(frame):
             _looks(lanes.steps, dark)
 
 
-def _round(held: Viewer, found: LayersModel, dark: bool) -> None:
+def _round(held: Viewer, model: LayersModel, dark: bool) -> None:
     """The rows up to this round; the reason, where none has climbed."""
-    heat = found.heat
+    heat = model.heat
     if heat is None:
-        closed.say(found.missing or "No row climbed in this round.", ExitsPanel)
+        closed.say(model.missing or "No row climbed in this round.", ExitsPanel)
         return
     st.subheader(
         "Layers × tokens",
@@ -59,10 +59,10 @@ def _round(held: Viewer, found: LayersModel, dark: bool) -> None:
     _choose(held, heat)
     left, right = st.columns([5, 6], gap="large")
     with left:
-        _cell(found.cell, dark)
+        _cell(model.cell, dark)
     with right:
-        blocks.show(() if found.cell is None else (found.cell.heads, Words(found.cell.heads.words)), dark)
-    _parts(held, found, heat, dark)
+        blocks.show(() if model.cell is None else (model.cell.heads, Words(model.cell.heads.words)), dark)
+    _parts(held, model, heat, dark)
 
 
 def _looks(steps: Sequence[ConfStep], dark: bool) -> None:
@@ -121,7 +121,7 @@ def _cell(cell: CellInfo | None, dark: bool) -> None:
     parts.facts(cell.title, cell.words, cell.facts.rows, cell.mark, dark)
 
 
-def _parts(held: Viewer, found: LayersModel, heat: HeatMap, dark: bool) -> None:
+def _parts(held: Viewer, model: LayersModel, heat: HeatMap, dark: bool) -> None:
     """The round under the cursor: who computed what, the stairs, who paid."""
     index = held.player.cursor.index
     mine = [c for c in heat.columns if c.index == index]
@@ -136,27 +136,27 @@ def _parts(held: Viewer, found: LayersModel, heat: HeatMap, dark: bool) -> None:
         parts.plot(of_round.fig_kinds(mine, heat.n_layers, dark), "layers-kinds", alt, of_round.kind_rows(mine))
     with right:
         st.subheader("Layers passed", help="layers that every row has passed, after each climb of the round")
-        stairs = found.stairs
+        stairs = model.stairs
         words = stairs.words if stairs is not None else "No climb yet."
         rows = table_rows(stairs.table) if stairs is not None else None
         parts.plot(of_round.fig_stairs(stairs, dark), "layers-stairs", words, rows)
         parts.say(words)
-    if found.ledger is not None:
-        timing = [Words(f"{found.timing}.")] if found.timing else []
-        blocks.show((found.ledger, Words(found.ledger.words), *timing), dark)
+    if model.ledger is not None:
+        timing = [Words(f"{model.timing}.")] if model.timing else []
+        blocks.show((model.ledger, Words(model.ledger.words), *timing), dark)
 
 
-def _run(held: Viewer, found: LayersModel, dark: bool) -> None:
+def _run(held: Viewer, model: LayersModel, dark: bool) -> None:
     """The run as a whole: what the tests ask, what other thresholds cost, the clock, the wrong exits."""
-    if found.heat is None:
-        closed.say(found.missing or "No row climbed in this run.", ExitsPanel)
+    if model.heat is None:
+        closed.say(model.missing or "No row climbed in this run.", ExitsPanel)
         return
     index = held.player.cursor.index
     times, clock, stops, wrong = state.once("exit-run", held, lambda: run_blocks(held.player.run))
     here = next((k for k, place in enumerate(times.places) if place is not None and place.index == index), None)
-    said = [block for block in (found.numbers, Words(f"{found.oracle}."), found.gates) if block is not None]
+    gate_blocks = [block for block in (model.numbers, Words(f"{model.oracle}."), model.gates) if block is not None]
     blocks.show(
-        (*said, *found.sweeps, Words(found.swept), replace(times, cursor=here), clock, stops, wrong),
+        (*gate_blocks, *model.sweeps, Words(model.swept), replace(times, cursor=here), clock, stops, wrong),
         dark,
         go=partial(_go, held),
     )

@@ -47,7 +47,7 @@ class SweepJob:
 
     out: Path
     process: "subprocess.Popen[bytes]"
-    said: Path  # what it wrote on standard error
+    stderr_path: Path  # what it wrote on standard error
 
     @classmethod
     def start(
@@ -55,11 +55,11 @@ class SweepJob:
     ) -> "SweepJob":
         """Begin. `command`: another one than this Python's specviz, for tests."""
         place = Path(tempfile.mkdtemp(dir=folder))
-        out, said = place / f"{name}.sv.jsonl", place / "said"
+        out, stderr_path = place / f"{name}.sv.jsonl", place / "said"
         words = [*(command or (sys.executable, "-m", "specviz")), *arguments(header, str(trace), str(out), target)]
-        with said.open("wb") as stderr:
+        with stderr_path.open("wb") as stderr:
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr)
-        return cls(out, process, said)
+        return cls(out, process, stderr_path)
 
     @property
     def running(self) -> bool:
@@ -75,7 +75,7 @@ class SweepJob:
 
     @property
     def last_words(self) -> str:
-        lines = self.said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = self.stderr_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1].removeprefix("specviz: ") if lines else ""
 
     def stop(self) -> None:
@@ -184,8 +184,10 @@ def _text(held: Viewer, replay: TextReplay, setting: ExitKnobs, dark: bool) -> N
     st.markdown("**The text under this setting** · from the round under the cursor on")
     parts.plot(of_grid.fig_text(text, dark), "try-text", text.words, of_grid.text_rows(text))
     run = " □ where the run stopped; strokes at the foot: its rounds." if text.run is not None else ""
-    said = f"{text.words} Strokes at the top: where a round begins. Dotted: the first layer whose head is right.{run}"
-    parts.say(said)
+    caption = (
+        f"{text.words} Strokes at the top: where a round begins. Dotted: the first layer whose head is right.{run}"
+    )
+    parts.say(caption)
 
 
 _JOB = "sweep-job"

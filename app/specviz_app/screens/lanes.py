@@ -36,20 +36,20 @@ def _body(held: Viewer, dark: bool) -> None:
     clock = _CLOCKS[named]
     held.options = LanesPanel.choose(held.options, clock=clock)
     frame = held.frame
-    found = LanesPanel.of(frame)
-    if found is None:
+    model = LanesPanel.of(frame)
+    if model is None:
         return
     if shown == _PARTS[2]:
-        _pay(found, dark)
+        _pay(model, dark)
     else:
-        (_branches if shown == _PARTS[1] else _lanes)(held, found, dark)
+        (_branches if shown == _PARTS[1] else _lanes)(held, model, dark)
 
 
-def _lanes(held: Viewer, found: LanesModel, dark: bool) -> None:
+def _lanes(held: Viewer, model: LanesModel, dark: bool) -> None:
     """The bars, and the one under the cursor."""
-    chart = found.chart
+    chart = model.chart
     if chart is None:
-        closed.say(found.missing or "Nothing ran in this round.", LanesPanel)
+        closed.say(model.missing or "Nothing ran in this round.", LanesPanel)
         return
     event = parts.plot(
         draw.fig_lanes(chart, dark), "lanes-chart", draw.lanes_alt(chart), draw.lane_rows(chart), pick=True
@@ -62,12 +62,12 @@ def _lanes(held: Viewer, found: LanesModel, dark: bool) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         _choose(held, chart)
-        if found.block is not None:
-            block = found.block
+        if model.block is not None:
+            block = model.block
             parts.facts(block.title, block.words, block.rows, block.mark, dark)
     with right:
         st.markdown(f"**The run on the {draw.CLOCKS[chart.clock]} clock**")
-        rows = [{"": row.label, "value": row.value, "clock": row.note} for row in found.summary]
+        rows = [{"": row.label, "value": row.value, "clock": row.note} for row in model.summary]
         st.dataframe(rows, hide_index=True, key="lanes-summary")
 
 
@@ -83,35 +83,35 @@ def _choose(held: Viewer, chart: Chart) -> None:
     around.choice(held, "Stretch", "lanes-block", named, here, take)
 
 
-def _branches(held: Viewer, found: LanesModel, dark: bool) -> None:
+def _branches(held: Viewer, model: LanesModel, dark: bool) -> None:
     """How the round drafted: what it looked at, where it branched, what the classifier said."""
-    if found.missing is not None and not found.steps and found.fan is None:
-        closed.say(found.missing, LanesPanel)
+    if model.missing is not None and not model.steps and model.fan is None:
+        closed.say(model.missing, LanesPanel)
         return
     st.subheader(
         "Confidence before every token",
         help="Drafting stops before a token whose confidence lies below the "
         "bound. Circles: the line that is drafted first; diamonds: branches.",
     )
-    stopped = [s.shown for s in found.steps if s.stopped]
-    alt = f"{len(found.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
-    parts.plot(draw.fig_steps(found.steps, _bound(held), dark), "lanes-steps", alt, draw.step_rows(found.steps))
-    if not found.steps:
-        parts.say(found.steps_missing)
+    stopped = [s.shown for s in model.steps if s.stopped]
+    alt = f"{len(model.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
+    parts.plot(draw.fig_steps(model.steps, _bound(held), dark), "lanes-steps", alt, draw.step_rows(model.steps))
+    if not model.steps:
+        parts.say(model.steps_missing)
     st.subheader(
         "Branches",
         help="The draft goes on beside the target's pass, on several first tokens at once: the "
         "one the target takes survives.",
     )
-    fan = found.fan
+    fan = model.fan
     if fan is None:
-        parts.say(found.fan_missing or "No branches in this round.")
+        parts.say(model.fan_missing or "No branches in this round.")
     else:
         parts.plot(draw.fig_fan(fan, dark), "lanes-fan", fan.words, draw.fan_rows(fan))
         parts.say(fan.words)
         mass = "" if fan.mass is None else f"p(B) {percent(fan.mass)}"
         st.caption(parts.plain(" · ".join(filter(None, (fan.k_text, f"rule {fan.rule}", mass, fan.memory)))))
-    _hrad(found, dark)
+    _hrad(model, dark)
 
 
 def _bound(held: Viewer) -> str:
@@ -119,8 +119,8 @@ def _bound(held: Viewer) -> str:
     return held.player.run.method_traits.threshold_symbol or "bound"
 
 
-def _hrad(found: LanesModel, dark: bool) -> None:
-    if found.hrad is None:
+def _hrad(model: LanesModel, dark: bool) -> None:
+    if model.hrad is None:
         return
     left, right = st.columns(2, gap="large")
     with left:
@@ -129,22 +129,22 @@ def _hrad(found: LanesModel, dark: bool) -> None:
             help="A small classifier that reads the target's hidden state: draft nothing, until the "
             "draft is unsure, or keep all.",
         )
-        said = " ".join(call.words for call in found.hrad.calls) or found.hrad.words
-        parts.plot(draw.fig_hrad(found.hrad, dark), "lanes-hrad", said, draw.hrad_rows(found.hrad))
-        parts.say(said)
+        calls_words = " ".join(call.words for call in model.hrad.calls) or model.hrad.words
+        parts.plot(draw.fig_hrad(model.hrad, dark), "lanes-hrad", calls_words, draw.hrad_rows(model.hrad))
+        parts.say(calls_words)
     with right:
         st.subheader("H-RAD over the run", help="what was said against what turned out, where that is known")
-        words = found.hrad.words
-        parts.plot(draw.fig_confusion(found.hrad, dark), "lanes-confusion", words, draw.confusion_rows(found.hrad))
+        words = model.hrad.words
+        parts.plot(draw.fig_confusion(model.hrad, dark), "lanes-confusion", words, draw.confusion_rows(model.hrad))
         parts.say(words)
 
 
-def _pay(found: LanesModel, dark: bool) -> None:
+def _pay(model: LanesModel, dark: bool) -> None:
     """Tokens a second by draft length from what was measured."""
-    if found.pay is None or found.pay.curve is None:
-        closed.say((found.pay.missing if found.pay else found.missing) or "Nothing ran in this round.", LanesPanel)
+    if model.pay is None or model.pay.curve is None:
+        closed.say((model.pay.missing if model.pay else model.missing) or "Nothing ran in this round.", LanesPanel)
         return
-    blocks.show(found.pay, dark)
+    blocks.show(model.pay, dark)
 
 
 PANELS = (Below("lanes", "Lanes", 60, _body, ("lanes",), lacks(LanesPanel), LanesPanel),)

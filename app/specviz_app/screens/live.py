@@ -110,7 +110,7 @@ def _many(core: ServedRun, method: MethodInfo) -> None:
             width=240,
             help="one drafter for all, which learns on the way if its method can (knob adapt)",
         )
-        given = st.file_uploader(
+        upload = st.file_uploader(
             "A file of prompts",
             type=["jsonl"],
             key="stream-file",
@@ -120,8 +120,8 @@ def _many(core: ServedRun, method: MethodInfo) -> None:
         )
         try:
             prompts = load_prompts(None) if source == _SOURCES[0] else None
-            if source == _SOURCES[1] and given is not None:
-                prompts = parse_prompts(given.getvalue(), given.name, given.name.removesuffix(".jsonl"))
+            if source == _SOURCES[1] and upload is not None:
+                prompts = parse_prompts(upload.getvalue(), upload.name, upload.name.removesuffix(".jsonl"))
         except SpecvizError as error:
             st.error(parts.plain(str(error)))
             return
@@ -174,12 +174,12 @@ def _given(method: MethodInfo) -> dict[str, Any]:
 def _knobs(core: ServedRun, method: MethodInfo) -> None:
     """Every knob of the method, and the button that asks a running run for those that were moved."""
     start = core.settings.start
-    given = start.knobs if start is not None and start.method == method.name else {}
+    start_values = start.knobs if start is not None and start.method == method.name else {}
     running, asked = core.asked()
     if running == method.name:
         knob_widgets.follow(method, asked)
     with st.expander(f"Knobs of {method.name}"):
-        knob_widgets.knob_widgets(method, given)
+        knob_widgets.knob_widgets(method, start_values)
         st.button(
             "Apply at the next round",
             key="apply",
@@ -187,8 +187,8 @@ def _knobs(core: ServedRun, method: MethodInfo) -> None:
             args=(core, method),
             help="sends what differs from what is in force; the picture says since when",
         )
-        if said := st.session_state.pop("apply_said", None):
-            parts.say(said)
+        if apply_answer := st.session_state.pop("apply_said", None):
+            parts.say(apply_answer)
 
 
 def _settings(core: ServedRun, method: MethodInfo) -> None:

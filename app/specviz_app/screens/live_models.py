@@ -48,12 +48,12 @@ def _found() -> list[LocalModel]:
 
 def boxes(server: Server) -> PickedModels:
     """The two lists, in the row that is open."""
-    core, found = server.core, _found()
+    core, available = server.core, _found()
     asked = core.models if core.has_core else server.settings.models.said_plainly
     named = core.has_core or server.settings.live
-    targets = target_choices(found)
+    targets = target_choices(available)
     target = _box("Model", "target", targets, asked.target if named else targets[0].name)
-    drafts = draft_choices(target.name, found)
+    drafts = draft_choices(target.name, available)
     same = named and target.name == asked.target
     draft = _box("Draft model", f"draft of {target.name}", drafts, asked.draft if same else drafts[0].name)
     return PickedModels(target, draft, core.loaded and core.models == ModelNames(target.name, draft.name))
@@ -78,7 +78,7 @@ def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelC
     names = list(by_name)
     st.session_state.setdefault(key, first if first in names else names[0])
 
-    def said(name: str) -> str:
+    def label_of(name: str) -> str:
         choice = by_name.get(name)
         return name if choice is None else choice.label if choice.able else f"{choice.label} (not here)"
 
@@ -86,7 +86,7 @@ def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelC
         label,
         names,
         key=key,
-        format_func=said,
+        format_func=label_of,
         accept_new_options=True,
         persist_state="session",
         width=178,

@@ -27,15 +27,15 @@ def _body(held: Viewer, dark: bool) -> None:
     show(held, state.once("overview", held, lambda: overview(run, held.player.builder.meter)), dark)
 
 
-def show(held: Viewer, found: Overview, dark: bool) -> None:
+def show(held: Viewer, model: Overview, dark: bool) -> None:
     frame = held.frame
-    if found.judgement.card is not None:
-        parts.run_card(found.judgement.card)
-    _judgement(held, found.judgement)
+    if model.judgement.card is not None:
+        parts.run_card(model.judgement.card)
+    _judgement(held, model.judgement)
     if frame.n_warnings:
         _warnings(held, frame.n_warnings)
     _find(held)
-    blocks.show(found.blocks or (), dark)
+    blocks.show(model.blocks or (), dark)
     st.caption(
         "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
         "their mean has none; — is not defined for this run, or not on record."

@@ -38,41 +38,41 @@ def _learning(held: Viewer, dark: bool) -> None:
 def _shown(held: Viewer, dark: bool, shown: str) -> None:
     held.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
     frame = held.frame
-    found = RanksPanel.of(frame)
-    if found is None:
+    model = RanksPanel.of(frame)
+    if model is None:
         return
-    if found.missing is not None:
-        closed.say(found.missing, RanksPanel)
+    if model.missing is not None:
+        closed.say(model.missing, RanksPanel)
         return
-    for note in found.notes:
+    for note in model.notes:
         st.info(parts.plain(note))
     sections: dict[str, Callable[[Viewer, RanksModel, bool], None]] = {
         _PARTS[0]: _round,
         _PARTS[1]: ranks_run.section,
         "learning": learning_section,
     }
-    sections[shown](held, found, dark)
+    sections[shown](held, model, dark)
 
 
-def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
+def _round(held: Viewer, model: RanksModel, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
     frame = held.frame
     tree = frame.tree
-    parts.lead(" ".join(filter(None, (found.shape, found.ending))))
+    parts.lead(" ".join(filter(None, (model.shape, model.ending))))
     if tree.missing is None and len(tree.nodes) > 1:
         stage_tree(held, "ranks-tree", "ranks-none" if st.session_state.get("ranks-pruned") else "ranks")
-        parts.table(draw.rank_tree_rows(tree, found.badges), "ranks-tree")
+        parts.table(draw.rank_tree_rows(tree, model.badges), "ranks-tree")
     else:
         st.info(parts.plain(tree.missing or "Nothing was drafted in this round."))
-    signs = _SIGNS if found.round_expansions else _PLAIN_SIGNS
-    st.caption(parts.plain(" · ".join(filter(None, (found.tree_text, signs)))))
+    signs = _SIGNS if model.round_expansions else _PLAIN_SIGNS
+    st.caption(parts.plain(" · ".join(filter(None, (model.tree_text, signs)))))
     st.toggle("show pruned nodes as well", key="ranks-pruned")
     left, right = st.columns(2, gap="large")
     with left:
-        _choose(held, frame.tree, found.badges, frame.selected)
+        _choose(held, frame.tree, model.badges, frame.selected)
         parts.why_panel(frame.why, dark, "ranks-why")
-        said = _expansion(found, dark) if found.round_expansions else None
-    if not found.round_expansions:
+        expansion = _expansion(model, dark) if model.round_expansions else None
+    if not model.round_expansions:
         return
     with right:
         st.subheader(
@@ -80,9 +80,9 @@ def _round(held: Viewer, found: RanksModel, dark: bool) -> None:
             help="The slot's best tokens, with what the draft gave them. Filled: they "
             "became children. ★ the target's best token, ✓ what was written.",
         )
-        words = said.words if said is not None else "No block went on from this node."
-        parts.plot(draw.fig_offers(said, dark), "ranks-offers", words, draw.offer_rows(said))
-    _table(held, found)
+        words = expansion.words if expansion is not None else "No block went on from this node."
+        parts.plot(draw.fig_offers(expansion, dark), "ranks-offers", words, draw.offer_rows(expansion))
+    _table(held, model)
 
 
 def _choose(held: Viewer, tree: TreeFrame, badges: Mapping[int, str], selected: int | None) -> None:
@@ -96,15 +96,15 @@ def _choose(held: Viewer, tree: TreeFrame, badges: Mapping[int, str], selected: 
         around.choice(held, "Node", "ranks-node", names, selected, held.choose)
 
 
-def _expansion(found: RanksModel, dark: bool) -> ExpansionView | None:
+def _expansion(model: RanksModel, dark: bool) -> ExpansionView | None:
     """What slots said of the place behind the chosen node: one of them in words."""
-    if not found.expansions:
-        parts.say(found.expansions_title or "No block went on from this node.")
+    if not model.expansions:
+        parts.say(model.expansions_title or "No block went on from this node.")
         return None
-    st.markdown(f"**{parts.plain(found.expansions_title)}**")
-    views = {e.id: e for e in found.expansions}
+    st.markdown(f"**{parts.plain(model.expansions_title)}**")
+    views = {e.id: e for e in model.expansions}
     if len(views) > 1:
-        labels = {e.id: f"block {e.block}, slot {e.slot}" for e in found.expansions}
+        labels = {e.id: f"block {e.block}, slot {e.slot}" for e in model.expansions}
         wanted = st.segmented_control(
             "Expansion",
             list(views),
@@ -114,29 +114,31 @@ def _expansion(found: RanksModel, dark: bool) -> ExpansionView | None:
             label_visibility="collapsed",
             required=True,
         )
-        said = views[wanted if wanted is not None else next(iter(views))]
+        expansion = views[wanted if wanted is not None else next(iter(views))]
     else:
-        said = next(iter(views.values()))
-    mark = OUTCOMES[said.outcome][0]
+        expansion = next(iter(views.values()))
+    mark = OUTCOMES[expansion.outcome][0]
     rows = [
         WhyRow(
             f"P(rank {name})",
             f"{p:.2f}".removeprefix("0"),
             p,
-            " · ".join(["predicted"] * (k == said.bucket) + ["true"] * (k == said.true_bucket)),
+            " · ".join(["predicted"] * (k == expansion.bucket) + ["true"] * (k == expansion.true_bucket)),
         )
-        for k, (name, p) in enumerate(zip(BUCKETS, said.probs, strict=False))
+        for k, (name, p) in enumerate(zip(BUCKETS, expansion.probs, strict=False))
     ]
-    parts.facts(f"block {said.block}, slot {said.slot}: width {said.width}", said.words, rows, mark, dark)
-    if said.phi:
+    parts.facts(
+        f"block {expansion.block}, slot {expansion.slot}: width {expansion.width}", expansion.words, rows, mark, dark
+    )
+    if expansion.phi:
         with st.expander("What the rank head read"):
-            st.dataframe([{"": r.label, "value": r.value, "note": r.note} for r in said.phi], hide_index=True)
-    return said
+            st.dataframe([{"": r.label, "value": r.value, "note": r.note} for r in expansion.phi], hide_index=True)
+    return expansion
 
 
-def _table(held: Viewer, found: RanksModel) -> None:
+def _table(held: Viewer, model: RanksModel) -> None:
     """Every expansion of the round; a line leads to its node."""
-    rows = found.round_expansions
+    rows = model.round_expansions
     if not rows:
         return
     st.subheader(
@@ -180,7 +182,7 @@ PANELS = (
 )
 
 
-def learning_section(held: Viewer, found: RanksModel, dark: bool) -> None:
+def learning_section(held: Viewer, model: RanksModel, dark: bool) -> None:
     """The queries, what was learnt after each, the seconds; the reason, where nothing was learnt."""
     learnt = LearningPanel.of(held.frame)
     view = learnt.view if learnt is not None else None

@@ -15,24 +15,24 @@ _ANY = 0
 _KEPT, _PATH = "all kept parents", "on the path"
 
 
-def section(held: Viewer, found: RanksModel, dark: bool) -> None:
+def section(held: Viewer, model: RanksModel, dark: bool) -> None:
     """Everything about ranks over the run."""
-    if found.over_run is None:
+    if model.over_run is None:
         return
-    blocks.one(found.over_run.summary, dark)
-    if found.blocks:
-        held.options = RanksPanel.choose(held.options, filter=filters(found))
-        found = RanksPanel.of(held.frame) or found
-        if found.confusion is None:
-            parts.say(none_judged(found))
-        _buckets(held, found, dark)
-    if (run := found.over_run) is not None:
-        if found.confusion is not None:
+    blocks.one(model.over_run.summary, dark)
+    if model.blocks:
+        held.options = RanksPanel.choose(held.options, filter=filters(model))
+        model = RanksPanel.of(held.frame) or model
+        if model.confusion is None:
+            parts.say(none_judged(model))
+        _buckets(held, model, dark)
+    if (run := model.over_run) is not None:
+        if model.confusion is not None:
             blocks.show((run.widths, run.reach, run.other_widths, run.slots), dark)
         blocks.show((run.blocks, run.depths), dark)
 
 
-def filters(found: RanksModel) -> RankFilter:
+def filters(model: RanksModel) -> RankFilter:
     """Which expansions are counted: block, slot, and whether the path alone. The choice stands in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         basis = st.segmented_control(
@@ -45,8 +45,8 @@ def filters(found: RanksModel) -> RankFilter:
             help="on the path: what the drafter is like given that all before was right. All kept parents: everywhere "
             "the target looked, most of it behind tokens that were not written.",
         )
-        block = _some("Block", found.blocks, "ranks-block", 1)
-        slot = _some("Slot", found.slots, "ranks-slot", 0)
+        block = _some("Block", model.blocks, "ranks-block", 1)
+        slot = _some("Slot", model.slots, "ranks-slot", 0)
     return RankFilter(block, slot, path_only=basis == _PATH)
 
 
@@ -61,17 +61,17 @@ def _some(label: str, values: tuple[int, ...], key: str, first: int) -> int | No
     return None if chosen == _ANY else chosen + first - 1
 
 
-def _buckets(held: Viewer, found: RanksModel, dark: bool) -> None:
+def _buckets(held: Viewer, model: RanksModel, dark: bool) -> None:
     """The confusion, and what the chosen cell holds."""
-    if found.confusion is None:
+    if model.confusion is None:
         return
     left, right = st.columns([6, 5], gap="large")
     with left:
-        blocks.one(found.confusion.heat, dark, pick=partial(_pick, held))
-        if found.confusion.n_unknown:
-            parts.say(unknown_words(found.confusion))
+        blocks.one(model.confusion.heat, dark, pick=partial(_pick, held))
+        if model.confusion.n_unknown:
+            parts.say(unknown_words(model.confusion))
     with right:
-        _cell(held, found)
+        _cell(held, model)
 
 
 def _pick(held: Viewer, place: Destination) -> None:
@@ -79,7 +79,7 @@ def _pick(held: Viewer, place: Destination) -> None:
     st.rerun()
 
 
-def _cell(held: Viewer, found: RanksModel) -> None:
+def _cell(held: Viewer, model: RanksModel) -> None:
     """The cell by name, and its expansions: a line leads to the round."""
     names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
     here = RanksPanel.chosen(held.options).cell
@@ -98,15 +98,15 @@ def _cell(held: Viewer, found: RanksModel) -> None:
         placeholder="a click on the map, or here",
         label_visibility="collapsed",
     )
-    if found.cell is None:
-        table = found.confusion
+    if model.cell is None:
+        table = model.confusion
         rows = [
             {"rank": BUCKETS[k], "means": word, "children given": table.widths[k] if table else None}
             for k, word in enumerate(BUCKET_WORDS)
         ]
         st.dataframe(rows, hide_index=True, key="ranks-buckets")
         return
-    _entries(held, found.cell)
+    _entries(held, model.cell)
 
 
 def _entries(held: Viewer, cell: CellList) -> None:

@@ -106,9 +106,9 @@ def _address(held: WatchedServer | None) -> None:
 def _begin() -> None:
     owner.must_own()
     url, variable = st.session_state["watch-url"], st.session_state["watch-key"].strip() or None
-    made = WatchedServer(url, key_of(variable), _EVERY)
+    watched = WatchedServer(url, key_of(variable), _EVERY)
     _forget()
-    st.session_state[_HELD] = made
+    st.session_state[_HELD] = watched
 
 
 def _stop() -> None:

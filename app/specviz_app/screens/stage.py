@@ -39,12 +39,12 @@ def _followed(server: Server) -> None:
     def looked() -> Viewer:
         return held if held is not None else state.viewer(server)
 
-    told = {
+    events = {
         "place": lambda: _moved(looked()),
         "panel": lambda: below.switch(looked(), state.said(KEY, "panel"), looked().go),
         **together.told(server, KEY, looked),
     }
-    stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in told.items()})
+    stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in events.items()})
     if held is None:
         if below.opened():
             guard.fragment(_wait, around.WATCH_S)(server)
@@ -82,8 +82,8 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
     if problem := st.session_state.pop(live_models.PROBLEM, None):
         st.error(parts.plain(problem))
     first_minute.loading(server)
-    told = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
-    named = address.asks(address.AT) is not None or bool(told.get("place")) or _panel_moved(held)
+    component = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
+    named = address.asks(address.AT) is not None or bool(component.get("place")) or _panel_moved(held)
     run = held.player.run
     data = {
         "url": STAGE,
@@ -122,11 +122,11 @@ def _panel_moved(held: Viewer) -> bool:
 
 def _moved(held: Viewer) -> None:
     """Somebody stayed at a place: the panel and other pages go there, and the address says it. "" is back to live."""
-    told = state.said(KEY, "place")
-    if isinstance(told, str) and told:
-        held.go(told)
+    named_place = state.said(KEY, "place")
+    if isinstance(named_place, str) and named_place:
+        held.go(named_place)
         state.put_place(held)
-    elif told == "" and held.source.live and held.player.run.rounds:
+    elif named_place == "" and held.source.live and held.player.run.rounds:
         held.seek(held.newest)
         address.forget(address.AT)
 

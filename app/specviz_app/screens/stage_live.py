@@ -58,7 +58,7 @@ def _panels(core: ServedRun, held: Viewer | None) -> list[tuple[str, str, str]]:
     """The row of panels; before one is opened, by what the method has."""
     if held is not None:
         return below.row(held)
-    return [(each.id, each.title, "" if core.has_core else "no run yet") for each in all_below()]
+    return [(panel.id, panel.title, "" if core.has_core else "no run yet") for panel in all_below()]
 
 
 def _nothing() -> None:

@@ -48,14 +48,14 @@ Records = LineIndex | KeptRecords
 
 
 def _body(held: Viewer, dark: bool) -> None:
-    found = _records_of(held, current())
-    if not len(found):
+    all_records = _records_of(held, current())
+    if not len(all_records):
         st.info("No records yet.")
         return
     records, schema, about = st.tabs(["Records", "Schema", "About"], key="trace-tabs", on_change="rerun")
     with records:
         if records.open:
-            _records(held, found)
+            _records(held, all_records)
     with schema:
         if schema.open:
             _schema()
@@ -76,25 +76,27 @@ def _records_of(held: Viewer, server: Server) -> Records:
     return known[1]
 
 
-def _records(held: Viewer, found: Records) -> None:
+def _records(held: Viewer, records: Records) -> None:
     """A row for every record; of many a part at a time."""
-    kinds = [_ALL, *found.kinds]
+    kinds = [_ALL, *records.kinds]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         kind = st.selectbox("Record", kinds, key=KIND, bind="query-params", width=190)
-        number = st.number_input("Round, 0 for all", 0, found.last_round, 0, key=ROUND, bind="query-params", width=190)
-        wanted = found.matching(None if kind == _ALL else kind, number)
+        number = st.number_input(
+            "Round, 0 for all", 0, records.last_round, 0, key=ROUND, bind="query-params", width=190
+        )
+        wanted = records.matching(None if kind == _ALL else kind, number)
         first = _first(len(wanted))
         st.download_button(
             "Download the trace",
-            data=lambda: b"\n".join([*found.read(range(len(found))), b""]),
+            data=lambda: b"\n".join([*records.read(range(len(records))), b""]),
             file_name=f"{_file_name(held)}.sv.jsonl",
             mime="application/x-ndjson",
             on_click="ignore",
         )
     shown = wanted[first : first + MOST_ROWS]
     part = f", here {first + 1:,} to {first + len(shown):,}" if len(shown) < len(wanted) else ""
-    st.caption(f"{len(wanted):,} of {len(found):,} records{part}")
-    table = pa.Table.from_pylist([_row(line) for line in found.read(shown)])
+    st.caption(f"{len(wanted):,} of {len(records):,} records{part}")
+    table = pa.Table.from_pylist([_row(line) for line in records.read(shown)])
     st.dataframe(table, hide_index=True, lazy=True, key="records-table", alt=f"{len(shown)} records of the trace")
 
 

@@ -15,18 +15,18 @@ from specviz_app.ui.viewer import Viewer
 def _body(held: Viewer, dark: bool) -> None:
     moments = held.moments()
     frame = moments[-1]
-    found = VerificationPanel.of(frame)
-    if found is not None:
-        _round(held, moments, found, dark)
+    model = VerificationPanel.of(frame)
+    if model is not None:
+        _round(held, moments, model, dark)
         st.divider()
-        blocks.show(pictures.run_blocks(found), dark)
+        blocks.show(pictures.run_blocks(model), dark)
 
 
-def _round(held: Viewer, moments: list[Frame], found: VerificationModel, dark: bool) -> None:
+def _round(held: Viewer, moments: list[Frame], model: VerificationModel, dark: bool) -> None:
     """The draft under the cursor; the reason, where there is no scan of it."""
-    scan, frame = found.scan, moments[-1]
+    scan, frame = model.scan, moments[-1]
     if scan is None:
-        closed.say(found.missing or "Nothing to scan in this round.", VerificationPanel)
+        closed.say(model.missing or "Nothing to scan in this round.", VerificationPanel)
         return
     parts.dim(scan.title)
     st.dataframe(draw.scan_rows(scan), hide_index=True, key="scan-table", alt=draw.scan_alt(scan))
@@ -36,8 +36,8 @@ def _round(held: Viewer, moments: list[Frame], found: VerificationModel, dark: b
     event = parts.plot(draw.fig_scan(moments, dark), "scan", draw.scan_alt(scan), pick=True)
     around.clicked(held, frame.selected, event, "scan")
     parts.lead(scan.words)
-    _stairs(found, dark)
-    blocks.show(pictures.round_blocks(found), dark)
+    _stairs(model, dark)
+    blocks.show(pictures.round_blocks(model), dark)
 
 
 def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
@@ -48,14 +48,14 @@ def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
     around.choice(held, "Position", "scan-position", named, here, held.choose)
 
 
-def _stairs(found: VerificationModel, dark: bool) -> None:
+def _stairs(model: VerificationModel, dark: bool) -> None:
     st.subheader(
         "Ratio staircase",
         help="r: target over draft probability of the whole prefix. The cap rides on its "
         "peaks; c is what is left below the cap, and what the prefix is worth.",
     )
-    words = found.stairs.words if found.stairs is not None else ""
-    parts.plot(draw.fig_stairs(found.stairs, dark), "stairs", words or "No ratios yet.", draw.stairs_rows(found.stairs))
+    words = model.stairs.words if model.stairs is not None else ""
+    parts.plot(draw.fig_stairs(model.stairs, dark), "stairs", words or "No ratios yet.", draw.stairs_rows(model.stairs))
 
 
 PANELS = (

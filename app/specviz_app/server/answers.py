@@ -105,10 +105,10 @@ def obey(server: "Server", body: bytes) -> Response:
 def heard(server: "Server", leads: bool, body: bytes) -> Response:
     """A word of a page about looking together: where it stands, for who may steer; that it has gone, for all."""
     try:
-        said = decode_said(body)
-        if isinstance(said, Lead) and not leads:
+        message = decode_said(body)
+        if isinstance(message, Lead) and not leads:
             return no("only who started this server presents: open it by the address that it printed, with the key")
-        server.room.hear(said)
+        server.room.hear(message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return refused(f"bad word: {error}", 400)
     return JSONResponse({"ok": True}, headers=HEADERS)

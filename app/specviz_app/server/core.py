@@ -348,10 +348,10 @@ class ServedRun(TalkingRun):
             return msgspec.structs.replace(start, knobs={name: shown[name] for name in shown if name in known})
 
     def _method(self, name: str) -> MethodInfo:
-        found = [info for info in self.catalogue.methods if info.name == name] if self.catalogue is not None else []
-        if not found:
+        matching = [info for info in self.catalogue.methods if info.name == name] if self.catalogue is not None else []
+        if not matching:
             raise SpecvizError(f"no method '{name[:20]}' is loaded")
-        return found[0]
+        return matching[0]
 
     def _stands(self, method: str) -> dict[str, Any]:
         """What a person gave or moved for this method: in the newest run, else on the command line."""
@@ -392,14 +392,14 @@ class LiveSource:
 
     def poll(self) -> list[Event]:
         """What is new since the last call; the core is asked in parts, so that it is held up by none for long."""
-        found: list[Event] = []
+        new_events: list[Event] = []
         while True:
             generation, events = self._core.since(self._generation, self._n)
             self._n = len(events) + (self._n if generation == self._generation else 0)
             self._generation = generation
-            found += events
+            new_events += events
             if len(events) < MOST:
-                return found
+                return new_events
 
     def send(self, command: Command) -> None:
         self._core.command(command)

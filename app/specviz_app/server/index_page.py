@@ -25,7 +25,7 @@ class KnownBase:
         plain = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
         begun: Message | None = None
 
-        async def said(message: Message) -> None:
+        async def send_patched(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = message
@@ -40,7 +40,7 @@ class KnownBase:
                 await send(start)
             await send(message)
 
-        await self.app({**scope, "headers": plain}, receive, said)
+        await self.app({**scope, "headers": plain}, receive, send_patched)
 
 
 def _navigates(scope: Scope) -> bool:

@@ -50,8 +50,8 @@ class LiveRounds:
     def rounds(self, first: int, n: int, view: str = "") -> bytes:
         """Some rounds as they are now, as a JSON list. Raises SpecvizError for a round or a view that is not there."""
         upto = first + max(1, min(n, MOST_ROUNDS))
-        found = [self._round(index, view) for index in range(first, upto) if index == first or self._has(index)]
-        return b"[" + b",".join(found) + b"]"
+        rounds = [self._round(index, view) for index in range(first, upto) if index == first or self._has(index)]
+        return b"[" + b",".join(rounds) + b"]"
 
     def points(self, first: int) -> bytes:
         """The time line from a round on."""
@@ -151,13 +151,13 @@ def _two_settings(core: ServedRun) -> str:
 def conversation(core: ServedRun) -> bytes:
     """What was said, as escaped texts; the answer in hand is the newest run itself. `unsent` goes back into the box."""
     dialogue = core.dialogue()
-    said = {
+    transcript = {
         "above": [_turn(core, turn) for turn in dialogue.above[-_MOST_TURNS:]],
         "below": _in_lines(dialogue.below),
         "shown": dialogue.shown,
         "unsent": core.talk.unsent,
     }
-    return msgspec.json.encode(said)
+    return msgspec.json.encode(transcript)
 
 
 def _turn(core: ServedRun, turn: Spoken) -> dict[str, Any]:

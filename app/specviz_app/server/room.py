@@ -55,12 +55,12 @@ class Room:
         self._shown: tuple[str, Path] | None = None
         self._version = 0
 
-    def hear(self, said: Lead | Leave) -> None:
+    def hear(self, message: Lead | Leave) -> None:
         """What a page says."""
         with self._lock:
-            if isinstance(said, Lead):
-                self._lead = said
-            elif self._lead is not None and self._lead.who == said.who:
+            if isinstance(message, Lead):
+                self._lead = message
+            elif self._lead is not None and self._lead.who == message.who:
                 self._lead = self._shown = None
             self._version += 1
 

@@ -201,15 +201,15 @@ async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[
 
     A frame is whole, so a client that comes back misses nothing.
     """
-    seen, told, quiet = _last_seen(request), -1, 0.0
+    seen, room_version, quiet = _last_seen(request), -1, 0.0
     together = view == ALONE or "room" in request.query_params
     server.n_streams += 1
     try:
         yield b"retry: 500\n\n"
         while not server.closing.is_set() and not await request.is_disconnected():
             standing, words = server.room.told()
-            if together and standing != told:
-                told, quiet = standing, 0.0
+            if together and standing != room_version:
+                room_version, quiet = standing, 0.0
                 yield b"event: room\ndata: %s\n\n" % words
             if view in _VIEWS and server.core.version != seen:
                 seen, body = await asyncio.to_thread(server.frame, view)
@@ -237,8 +237,8 @@ async def _answered(request: Request, what: str, answer: Callable[[bytes], Respo
 
 async def _short(request: Request) -> bytes | None:
     """The body, as far as a command may go; None for a longer one, of which no more is read than that."""
-    told = request.headers.get("content-length", "0")
-    if not (told.isdecimal() and told.isascii()) or len(told) > 9 or int(told) > _LONGEST:
+    length = request.headers.get("content-length", "0")
+    if not (length.isdecimal() and length.isascii()) or len(length) > 9 or int(length) > _LONGEST:
         return None
     body = b""
     async for piece in request.stream():
@@ -257,5 +257,5 @@ def _allowed(server: Server, token: str) -> bool:
     return _same(token, server.token)
 
 
-def _same(given: str, wanted: str) -> bool:
-    return secrets.compare_digest(given.encode(), wanted.encode())
+def _same(presented: str, wanted: str) -> bool:
+    return secrets.compare_digest(presented.encode(), wanted.encode())

@@ -29,7 +29,7 @@ def taken(asked: Mapping[str, str]) -> Taken:
     kind, theme, word = asked.get("share", ""), asked.get("theme", "light"), asked.get("round", "0")
     if kind not in TYPES:
         raise SpecvizError(f"no file of kind '{kind[:20]}' here; there are {', '.join(TYPES)}")
-    known = next((each for each in THEMES if each == theme), None)
+    known = next((known for known in THEMES if known == theme), None)
     if known is None:
         raise SpecvizError(f"no theme '{theme[:20]}'; there are {', '.join(THEMES)}")
     if not (word.isdecimal() and word.isascii()) or len(word) > 9:
@@ -39,7 +39,7 @@ def taken(asked: Mapping[str, str]) -> Taken:
 
 def prepared(builder: FrameBuilder, wanted: Taken) -> Callable[[], bytes]:
     """What makes the file, with all it needs of the run. Raises SpecvizError where that round is not."""
-    ending = next((each for each in ENDINGS if each == wanted.kind), None)
+    ending = next((kind for kind in ENDINGS if kind == wanted.kind), None)
     if ending is not None:
         try:
             whole = zipped(builder.run, ending)

@@ -143,10 +143,10 @@ class OpenRun:
             while not self._builder.run.rounds and not self._whole:
                 self._read(AT_A_TIME)
             if not self._head:
-                found = structs.replace(head(self._builder, self._name), more=not self._whole)
+                first_part = structs.replace(head(self._builder, self._name), more=not self._whole)
                 if not self._whole:
-                    return msgspec.json.encode(found)
-                self._head = msgspec.json.encode(found)
+                    return msgspec.json.encode(first_part)
+                self._head = msgspec.json.encode(first_part)
             return self._head
 
     def further(self, since: int) -> bytes:

@@ -145,7 +145,7 @@ def choice(
 
 def clicked(held: Viewer, selected: int | None, event: Any, key: str) -> None:
     """A click on a node of a plot chooses it."""
-    found = click(event, key)
-    if found and isinstance(found[0], int | float) and int(found[0]) != selected:
-        held.choose(int(found[0]))
+    clicked_place = click(event, key)
+    if clicked_place and isinstance(clicked_place[0], int | float) and int(clicked_place[0]) != selected:
+        held.choose(int(clicked_place[0]))
         st.rerun()

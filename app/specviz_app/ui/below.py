@@ -22,7 +22,7 @@ MANY = 256  # rounds of a run above which the row is told by some of them
 def opened() -> str:
     """The id of the panel that the address opens; "" for none."""
     wanted = address.asks(PANEL) or ""
-    return wanted if any(each.id == wanted for each in all_below()) else ""
+    return wanted if any(panel.id == wanted for panel in all_below()) else ""
 
 
 def large() -> bool:
@@ -46,52 +46,52 @@ def _row(held: Viewer) -> list[tuple[str, str, str]]:
     all_of = all_below()
     rounds = held.player.run.rounds
     if not rounds:
-        return [(each.id, each.title, "no round yet") for each in all_of]
-    shown = Options(shown=tuple({name for each in all_of for name in each.asks}))
+        return [(panel.id, panel.title, "no round yet") for panel in all_of]
+    shown = Options(shown=tuple({name for panel in all_of for name in panel.asks}))
     fullest = max(range(held.newest + 1), key=lambda index: rounds.point(index).n_drafted or 0)
     places = tuple(dict.fromkeys((fullest, held.newest)))
     frames = _few(held, places, shown) if len(rounds) > MANY else [held.end_of(index, shown) for index in places]
-    return [(each.id, each.title, _nothing(each, frames)) for each in all_of]
+    return [(panel.id, panel.title, _nothing(panel, frames)) for panel in all_of]
 
 
 def _few(held: Viewer, places: Sequence[int], shown: Options) -> list[Frame]:
     """Those rounds of a long run as if they were all of it: what panels count over a whole run is not counted here."""
     run = held.player.run
     small = Viewer("", NoSource(""), Player(excerpt(run, places), animate=False), Options())
-    found = [small.player.run.find(*run.rounds.place(index)) for index in places]
-    return [small.end_of(index, shown) for index in found if index is not None]
+    indexes = [small.player.run.find(*run.rounds.place(index)) for index in places]
+    return [small.end_of(index, shown) for index in indexes if index is not None]
 
 
-def _nothing(each: Below, frames: Sequence[Frame]) -> str:
-    reasons = [each.lacks(frame) for frame in frames]
+def _nothing(panel: Below, frames: Sequence[Frame]) -> str:
+    reasons = [panel.lacks(frame) for frame in frames]
     return "" if "" in reasons else " ".join(reasons[0].split())
 
 
-def switch(held: Viewer, told: object, go: Callable[[str], None]) -> None:
+def switch(held: Viewer, event: object, go: Callable[[str], None]) -> None:
     """A tab was pressed, or the panel made large: this and the place that the picture had come to are one step of the
     browser's history.
     """
-    if not isinstance(told, dict):
+    if not isinstance(event, dict):
         return
-    if place := str(told.get("place") or ""):
+    if place := str(event.get("place") or ""):
         go(place)
-    panel = str(told.get("id") or "") or None
-    wanted = {PANEL: panel, LARGE: "1" if panel and told.get("large") else None}
+    panel = str(event.get("id") or "") or None
+    wanted = {PANEL: panel, LARGE: "1" if panel and event.get("large") else None}
     address.put(wanted | ({address.AT: held.place} if place else {}))
 
 
 def show(held: Viewer, dark: bool) -> None:
     """The open panel."""
-    found = next((each for each in all_below() if each.id == opened()), None)
-    if found is None or not held.player.run.rounds:
+    panel = next((below for below in all_below() if below.id == opened()), None)
+    if panel is None or not held.player.run.rounds:
         return
-    reason = next(reason for id, _, reason in row(held) if id == found.id)
+    reason = next(reason for id, _, reason in row(held) if id == panel.id)
     with st.container(key="panel"):
         if reason:
-            closed.say(reason, found.panel)
+            closed.say(reason, panel.panel)
             return
-        held.asks(*found.asks)
+        held.asks(*panel.asks)
         try:
-            guard.guarded(found.show)(held, dark)
+            guard.guarded(panel.show)(held, dark)
         finally:
             held.asks()

@@ -51,8 +51,8 @@ def one(block: Block, dark: bool, go: Go | None = None, pick: Go | None = None) 
             fig_heat(block, dark), block.key, block.words or block.missing, heat_rows(block), pick is not None
         )
         parts.say(block.words)
-        if pick is not None and (found := around.click(event, block.key)):
-            pick(Destination(int(found[0]), int(found[1])))
+        if pick is not None and (place := around.click(event, block.key)):
+            pick(Destination(int(place[0]), int(place[1])))
     else:
         _chart(block, dark, go)
 
@@ -67,8 +67,8 @@ def _chart(block: Plot, dark: bool, go: Go | None) -> None:
     leads = go is not None and bool(block.places)
     rows = table_rows(twin(block)) if block.xs else None
     event = parts.plot(fig_plot(block, dark), block.key, block.words or block.missing or block.title, rows, leads)
-    if go is not None and leads and (found := around.click(event, block.key)):
-        go(Destination(int(found[0]), None if found[1] is None else int(found[1])))
+    if go is not None and leads and (place := around.click(event, block.key)):
+        go(Destination(int(place[0]), None if place[1] is None else int(place[1])))
 
 
 def _table(block: TableBlock, go: Go | None) -> None:

@@ -10,9 +10,9 @@ from specviz_app.ui import guard, parts, state
 
 def say(reason: str, panel: AnyPanel | None) -> None:
     """A button that opens the recording, then the reason; no button where that one is shown, or none fills it."""
-    found = recording_for(panel) if panel is not None else None
-    if panel is not None and found is not None and found.name != state.source_name(current()):
-        _offer(found.name, panel)
+    recording = recording_for(panel) if panel is not None else None
+    if panel is not None and recording is not None and recording.name != state.source_name(current()):
+        _offer(recording.name, panel)
     st.info(parts.plain(reason))
 
 

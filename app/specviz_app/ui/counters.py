@@ -75,7 +75,7 @@ def _card(picture: WatchPicture) -> None:
 def _numbers(picture: WatchPicture) -> list[tuple[str, str, str | None]]:
     ends = picture.length_ends
     span = f"95 % interval [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "no interval: the counters do not carry one"
-    told = [
+    numbers = [
         ("tokens a round", None if picture.length is None else f"{picture.length:.2f}", span),
         ("kept of drafted", None if picture.acceptance is None else f"{picture.acceptance:.1%}", "pooled"),
         ("tokens/s", None if picture.tokens_per_s is None else number(picture.tokens_per_s), None),
@@ -83,14 +83,14 @@ def _numbers(picture: WatchPicture) -> list[tuple[str, str, str | None]]:
         ("drafted", None if picture.n_drafted is None else f"{picture.n_drafted:,}", None),
         ("accepted", None if picture.n_accepted is None else f"{picture.n_accepted:,}", None),
     ]
-    return [(label, text or "—", help_) for label, text, help_ in told]
+    return [(label, text or "—", help_) for label, text, help_ in numbers]
 
 
 def _events(picture: WatchPicture) -> None:
     """What changed, in words."""
-    found = [(change.wall, change.words) for change in picture.changes]
-    found += [(wall, "the server began again; its counts are added up") for wall in picture.restarts]
-    for wall, words in sorted(found)[-6:]:
+    events = [(change.wall, change.words) for change in picture.changes]
+    events += [(wall, "the server began again; its counts are added up") for wall in picture.restarts]
+    for wall, words in sorted(events)[-6:]:
         parts.say(f"{time.strftime('%H:%M:%S', time.localtime(wall))} {words}")
-    if not found and picture.points:
+    if not events and picture.points:
         parts.say(f"No change beyond chance in {picture.n_looks} looks.")

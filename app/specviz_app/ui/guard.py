@@ -53,12 +53,12 @@ def fragment(work: Callable[Given, None], run_every: float | None = None) -> Cal
     """A part of a page that is made anew by itself."""
 
     @wraps(work)
-    def told(*args: Given.args, **more: Given.kwargs) -> None:
+    def with_rerun(*args: Given.args, **more: Given.kwargs) -> None:
         tell()
         work(*args, **more)
 
-    made: Callable[Given, Any] = st.fragment(guarded(told), run_every=run_every)
-    return made
+    fragment_function: Callable[Given, Any] = st.fragment(guarded(with_rerun), run_every=run_every)
+    return fragment_function
 
 
 def tell() -> None:

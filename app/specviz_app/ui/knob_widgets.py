@@ -44,15 +44,15 @@ def _as_widget(spec: KnobSpec, value: Any) -> Any:
 
 def bad_link(method: MethodInfo) -> list[str]:
     """What the address asks of this method's knobs and cannot have: Streamlit drops it without a word."""
-    said = []
+    problems = []
     for spec in method.knobs:
         raw = address.asks(key(method.name, spec))
         try:
             if raw is not None and spec.kind != "texts":
                 spec.check(raw)
         except KnobError as error:
-            said.append(str(error))
-    return said
+            problems.append(str(error))
+    return problems
 
 
 def _now(method: MethodInfo, spec: KnobSpec, start: Mapping[str, Any]) -> Any:

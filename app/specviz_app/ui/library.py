@@ -29,21 +29,21 @@ AT_A_TIME = 20_000  # records of a file that a page reads before it shows them
 def choices(server: Server, uploads: Mapping[str, Path]) -> dict[str, Path | None]:
     """Everything by name, in the order in which it is offered. None stands for the live run and those before it."""
     replay = server.settings.replay
-    given: dict[str, Path | None] = {trace_name(replay): replay} if replay is not None else {}
-    given |= {name: uploads[name] for name in reversed(list(uploads))}
+    sources: dict[str, Path | None] = {trace_name(replay): replay} if replay is not None else {}
+    sources |= {name: uploads[name] for name in reversed(list(uploads))}
     first: dict[str, Path | None] = {LIVE: None} if server.core.loaded or server.settings.live else {}
     last: dict[str, Path | None] = {} if first else {LIVE: None}
-    bundle = {name: path for name, path in bundled_traces().items() if name not in given}
-    past: dict[str, Path | None] = {name: None for name in reversed(list(server.core.past)) if name not in given}
-    return {**given, **first, **past, **bundle, **last}
+    bundle = {name: path for name, path in bundled_traces().items() if name not in sources}
+    past: dict[str, Path | None] = {name: None for name in reversed(list(server.core.past)) if name not in sources}
+    return {**sources, **first, **past, **bundle, **last}
 
 
 def opened(name: str, server: Server, uploads: Mapping[str, Path]) -> Source:
     """A source by its name. Raises SpecvizError for a trace that cannot be read."""
-    found = choices(server, uploads)
-    if name not in found:
+    offered = choices(server, uploads)
+    if name not in offered:
         raise SpecvizError(f"no trace '{name}' here; choose one at the top")
-    path = found[name]
+    path = offered[name]
     if path is not None:
         return TraceFile(path, at_a_time=AT_A_TIME)
     return LiveSource(server.core) if name == LIVE else PastSource(server.core.events_of(name))
@@ -73,8 +73,8 @@ def bring(name: str, data: bytes, folder: Path | None = None) -> Brought:
     except SpecvizError as error:
         shutil.rmtree(place)
         raise TraceError(str(error).replace(str(source), safe)) from None
-    words = [line for each in imported for line in (f"{safe}: {each.words}", *each.warnings)]
-    return Brought({trace_name(each.path): each.path for each in imported}, tuple(words))
+    words = [line for trace in imported for line in (f"{safe}: {trace.words}", *trace.warnings)]
+    return Brought({trace_name(trace.path): trace.path for trace in imported}, tuple(words))
 
 
 _CHUNK = 1 << 20

@@ -52,21 +52,21 @@ def lead(words: str, below: str = "") -> None:
     st.html(f'<p class="sv-said">{escape(words)}</p>' + (f'<p class="sv-dim">{escape(below)}</p>' if below else ""))
 
 
-def metrics(found: Iterable[tuple[str, str, str | None]], key: str) -> None:
+def metrics(numbers: Iterable[tuple[str, str, str | None]], key: str) -> None:
     """Numbers in boxes of one width, as many in a row as there is room for: label, value, what it is."""
     with st.container(key=f"numbers-{key}", gap="small"):
-        for label, value, help_ in found:
+        for label, value, help_ in numbers:
             st.metric(label, value, help=help_, border=True)
 
 
 def unlike(labels: Sequence[str]) -> list[str]:
     """The labels, told apart: a second one that reads the same gets a number. A list goes by its labels alone."""
     n: dict[str, int] = {}
-    told = []
+    distinct = []
     for label in labels:
         n[label] = n.get(label, 0) + 1
-        told.append(label if n[label] == 1 else f"{label} ({n[label]})")
-    return told
+        distinct.append(label if n[label] == 1 else f"{label} ({n[label]})")
+    return distinct
 
 
 def key_of(key: str, place: str, labels: Sequence[str]) -> str:
@@ -100,9 +100,9 @@ def _badge(tone: Tone, words: str) -> str:
 
 def run_card(card: RunCard) -> None:
     """Who made a run that is not ours, by what rule, and what does not add up."""
-    told = [(label, _badge(card.tone, words) if label == "promise" else escape(words)) for label, words in card.rows]
+    rows = [(label, _badge(card.tone, words) if label == "promise" else escape(words)) for label, words in card.rows]
     wrong = "".join(f"<p>{_badge('broken', words)}</p>" for words in card.violations)
-    _card(card.title, told, wrong)
+    _card(card.title, rows, wrong)
 
 
 def server_card(title: str, rows: Iterable[tuple[str, str]]) -> None:
@@ -112,8 +112,10 @@ def server_card(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 def _card(title: str, rows: Iterable[tuple[str, str]], below: str = "") -> None:
     """Label, and HTML of what is said; `below`: HTML."""
-    told = "".join(f"<tr><th scope=row>{escape(label)}</th><td>{said}</td></tr>" for label, said in rows)
-    st.html(f'<div class="sv-why sv-card"><h4>{escape(title)}</h4><table>{told}</table>{below}</div>')
+    rows_html = "".join(
+        f"<tr><th scope=row>{escape(label)}</th><td>{value_html}</td></tr>" for label, value_html in rows
+    )
+    st.html(f'<div class="sv-why sv-card"><h4>{escape(title)}</h4><table>{rows_html}</table>{below}</div>')
 
 
 def why_panel(why: Why | None, dark: bool, key: str) -> None:
@@ -193,5 +195,5 @@ def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]
     the conversation, `core`: what the page around offers has changed, and `page`: what it has laid out of the
     conversation has; of a recording `here` and `welcomed`; `mode` and `led`: about looking together.
     """
-    told: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
-    _stage_component(key=key, data=dict(data), **told)
+    callbacks: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
+    _stage_component(key=key, data=dict(data), **callbacks)

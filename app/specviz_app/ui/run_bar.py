@@ -73,13 +73,13 @@ def unknown(server: Server) -> str | None:
 
 def _say_unknown(server: Server) -> None:
     """Until another run is chosen."""
-    said = st.session_state.get("src-unknown")
-    if said is None:
+    unknown = st.session_state.get("src-unknown")
+    if unknown is None:
         return
-    if SRC in st.session_state and source_name(server) != said[1]:
+    if SRC in st.session_state and source_name(server) != unknown[1]:
         st.session_state.pop("src-unknown")
         return
-    st.warning(plain(said[0]))
+    st.warning(plain(unknown[0]))
 
 
 def take(name: str, data: bytes) -> None:
@@ -93,17 +93,17 @@ def take(name: str, data: bytes) -> None:
 
 def _take_upload() -> str | None:
     """Check a newly uploaded file once; it becomes the chosen source, or the answer says what is wrong with it."""
-    given = st.session_state.get("upload")
-    if given is None:
+    upload = st.session_state.get("upload")
+    if upload is None:
         st.session_state.pop("upload_seen", None)
         return None
     seen: tuple[str, str | None] | None = st.session_state.get("upload_seen")
-    if seen is None or seen[0] != given.file_id:
+    if seen is None or seen[0] != upload.file_id:
         problem = None
         try:
-            take(given.name, given.getvalue())
+            take(upload.name, upload.getvalue())
         except SpecvizError as error:
             problem = str(error)
-        seen = (given.file_id, problem)
+        seen = (upload.file_id, problem)
         st.session_state["upload_seen"] = seen
     return seen[1]

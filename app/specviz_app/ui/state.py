@@ -151,8 +151,8 @@ def tell() -> None:
 
 def bad_place() -> str | None:
     """What is wrong with the place in the address."""
-    found: str | None = st.session_state.get("bad_place")
-    return found
+    problem: str | None = st.session_state.get("bad_place")
+    return problem
 
 
 def went() -> int:

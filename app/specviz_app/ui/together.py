@@ -73,14 +73,14 @@ def _go(place: object, looked: Callable[[], Viewer]) -> None:
         state.put_place(held)
 
 
-def _put_mode(given: object, looked: Callable[[], Viewer]) -> None:
-    if not isinstance(given, dict):
+def _put_mode(mode_event: object, looked: Callable[[], Viewer]) -> None:
+    if not isinstance(mode_event, dict):
         return
-    wanted = given.get("mode")
+    wanted = mode_event.get("mode")
     now, before = str(wanted) if wanted in (PRESENT, FOLLOW) else "", mode()
     st.session_state[_TOLD] = (now, before, time.monotonic())
     _write(now)
-    _go(given.get("place"), looked)
+    _go(mode_event.get("place"), looked)
 
 
 def _led(server: Server, where: object, looked: Callable[[], Viewer]) -> None:

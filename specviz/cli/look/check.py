@@ -47,25 +47,25 @@ def command(ctx: click.Context, target: str, draft: str | None, line: str | None
         raise SpecvizError(f"{running(target)} has no MTP layers of its own: name its DRAFT")
     draft = draft or target
     second = read_side(draft)
-    kind, found = kind_of_draft(first, second), check_pair(first, second, served)
-    wrong = any(each.severity == "error" for each in found)
+    kind, findings = kind_of_draft(first, second), check_pair(first, second, served)
+    wrong = any(finding.severity == "error" for finding in findings)
     if as_json:
-        findings = [{**msgspec.to_builtins(each), "fault_text": fault_of(each)} for each in found]
+        as_objects = [{**msgspec.to_builtins(finding), "fault_text": fault_of(finding)} for finding in findings]
         kind_object = {**asdict(kind), "served": kind.served}
-        echo_json({"target": target, "draft": draft, "kind": kind_object, "works": not wrong, "findings": findings})
+        echo_json({"target": target, "draft": draft, "kind": kind_object, "works": not wrong, "findings": as_objects})
     else:
         click.echo(running(f"the draft is {kind.named}: {kind.seen}"))
         if kind.served:
             click.echo(running(f"  served as {kind.served}"))
-        for each in found:
-            mark, colour = _MARKS[each.severity]
-            click.secho(f"{mark} {each.severity}  ", fg=colour, bold=True, nl=False)
-            click.echo(running(each.what))
-            click.echo(f"    leads to {each.fault:>2}: {fault_of(each)}")
-            click.echo(f"    fix: {running(each.fix)}  [{each.code}]")
-        counts: Counter[str] = Counter(each.severity for each in found)
-        told = ", ".join(f"{counts[kind]} {kind}{'s' * (counts[kind] != 1)}" for kind in _MARKS if counts[kind])
+        for finding in findings:
+            mark, colour = _MARKS[finding.severity]
+            click.secho(f"{mark} {finding.severity}  ", fg=colour, bold=True, nl=False)
+            click.echo(running(finding.what))
+            click.echo(f"    leads to {finding.fault:>2}: {fault_of(finding)}")
+            click.echo(f"    fix: {running(finding.fix)}  [{finding.code}]")
+        counts: Counter[str] = Counter(finding.severity for finding in findings)
+        counted = ", ".join(f"{counts[kind]} {kind}{'s' * (counts[kind] != 1)}" for kind in _MARKS if counts[kind])
         verdict = "cannot work together" if wrong else "can work together"
-        click.echo(f"{running(target)} and {running(draft)} {verdict}: {told or 'nothing found'}")
+        click.echo(f"{running(target)} and {running(draft)} {verdict}: {counted or 'nothing found'}")
     if wrong:
         ctx.exit(1)

@@ -50,10 +50,10 @@ def _file(source: Path) -> Path:
         return source
     if not source.exists():
         raise ModelError(f"{source}: no such file or folder")
-    found = sorted(path for path in source.iterdir() if path.suffix in PICKLED) if source.is_dir() else []
-    if len(found) == 1:
-        return found[0]
-    held = f"it holds {len(found)} ({', '.join(path.name for path in found[:4])})" if found else "there is none"
+    pickles = sorted(path for path in source.iterdir() if path.suffix in PICKLED) if source.is_dir() else []
+    if len(pickles) == 1:
+        return pickles[0]
+    held = f"it holds {len(pickles)} ({', '.join(path.name for path in pickles[:4])})" if pickles else "there is none"
     raise ModelError(f"{source}: no single pickled file ({held}); name one that ends in {', '.join(PICKLED)}")
 
 
@@ -94,8 +94,8 @@ def _wrong(table: dict[Any, Any]) -> str | None:
 
 def _named(error: Exception) -> str:
     """What a refused file would have run, where the loader says it."""
-    found = re.search(r"GLOBAL ([\w.]+)", str(error))
-    return f" ({found[1]})" if found else ""
+    match = re.search(r"GLOBAL ([\w.]+)", str(error))
+    return f" ({match[1]})" if match else ""
 
 
 def _first(error: Exception) -> str:

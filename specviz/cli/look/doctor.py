@@ -66,14 +66,14 @@ def command(as_json: bool, schema: str | None, as_list: bool) -> None:
 
 def examine() -> dict[str, Any]:
     """Everything `doctor` knows, as plain JSON."""
-    found = devices()
+    available = devices()
     return {
         "python": {"version": platform.python_version(), "system": platform.system(), "machine": platform.machine()},
         "packages": {name: installed(name) for name in BASE},
         "extras": {name: extra(name) for name in EXTRAS},
-        "devices": found,
+        "devices": available,
         "kernel": kernel(),
-        "lanes": lanes(found),
+        "lanes": lanes(available),
         "memory": memory(),
         "terminal": terminal(),
         "assets": assets(),
@@ -90,61 +90,67 @@ def installed(distribution: str) -> str | None:
 
 def extra(name: str) -> dict[str, Any]:
     """Versions of an extra's packages, and the line that installs it when one is missing."""
-    found = {package: installed(package) for package in EXTRAS[name]}
-    missing = [package for package, seen in found.items() if seen is None]
-    return {"packages": found, "missing": missing, "install": f"pip install 'specviz-llm[{name}]'" if missing else None}
+    versions = {package: installed(package) for package in EXTRAS[name]}
+    missing = [package for package, seen in versions.items() if seen is None]
+    return {
+        "packages": versions,
+        "missing": missing,
+        "install": f"pip install 'specviz-llm[{name}]'" if missing else None,
+    }
 
 
 def devices() -> dict[str, Any]:
     """What torch can compute on; without torch the processor's cores alone."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: dict[str, Any] = {"cpu": {"cores": cores, "threads": None}, "cuda": [], "mps": False, "problem": None}
+    report: dict[str, Any] = {"cpu": {"cores": cores, "threads": None}, "cuda": [], "mps": False, "problem": None}
     try:
         import torch
     except ImportError as error:
-        found["problem"] = "torch is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
-        return found
+        report["problem"] = "torch is not installed" if isinstance(error, ModuleNotFoundError) else str(error)
+        return report
     except OSError as error:  # a library torch was built against is missing or broken
-        found["problem"] = f"torch does not load: {error}"
-        return found
-    found["cpu"]["threads"] = torch.get_num_threads()
-    found["mps"] = torch.backends.mps.is_available()
+        report["problem"] = f"torch does not load: {error}"
+        return report
+    report["cpu"]["threads"] = torch.get_num_threads()
+    report["mps"] = torch.backends.mps.is_available()
     if torch.cuda.is_available():
         every = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
-        found["cuda"] = [
+        report["cuda"] = [
             {"name": p.name, "memory_mib": p.total_memory // _MIB, "capability": f"{p.major}.{p.minor}"} for p in every
         ]
-    return found
+    return report
 
 
 def kernel() -> dict[str, Any]:
     """What builds the kernel of a CPU, where it is kept, and what is wrong with either."""
     from specviz.engine.model.compiled.build import NoKernel, failures, find_compiler, folders, trouble
 
-    found: dict[str, Any] = {"compiler": None, "folder": None, "problems": []}
+    report: dict[str, Any] = {"compiler": None, "folder": None, "problems": []}
     try:
         compiler = find_compiler()
-        found["compiler"] = shlex.join(compiler.words)
-        found["problems"] += [compiler.remark] if compiler.remark else []
+        report["compiler"] = shlex.join(compiler.words)
+        report["problems"] += [compiler.remark] if compiler.remark else []
     except NoKernel as error:
-        found["problems"].append(str(error))
+        report["problems"].append(str(error))
     for folder in folders():
         wrong = trouble(folder)
         if not wrong:
-            found["folder"] = str(folder)
-            found["problems"] += [f"not built of late: {note.read_text(encoding='utf-8')}" for note in failures(folder)]
+            report["folder"] = str(folder)
+            report["problems"] += [
+                f"not built of late: {note.read_text(encoding='utf-8')}" for note in failures(folder)
+            ]
             break
-        found["problems"].append(wrong)
-    return found
+        report["problems"].append(wrong)
+    return report
 
 
-def lanes(found: dict[str, Any]) -> list[str]:
+def lanes(available: dict[str, Any]) -> list[str]:
     """The lanes that this machine could give two models (`--lanes`)."""
-    places = 1 + len(found["cuda"]) + found["mps"]
+    places = 1 + len(available["cuda"]) + available["mps"]
     return [
         "serial",
-        *["threads"] * (found["cpu"]["cores"] > 1),
-        *["streams"] * bool(found["cuda"]),
+        *["threads"] * (available["cpu"]["cores"] > 1),
+        *["streams"] * bool(available["cuda"]),
         *["two_device"] * (places > 1),
     ]
 
@@ -180,11 +186,11 @@ def terminal() -> dict[str, Any]:
 def assets() -> dict[str, dict[str, int]]:
     """Bundled files by kind: how many, how many bytes."""
     root = resources.files("specviz_assets")
-    found = {}
+    sizes_by_kind = {}
     for kind in ("models", "traces", "prompts"):
         sizes = list(_sizes(root / kind))
-        found[kind] = {"n_files": len(sizes), "bytes": sum(sizes)}
-    return found
+        sizes_by_kind[kind] = {"n_files": len(sizes), "bytes": sum(sizes)}
+    return sizes_by_kind
 
 
 def _sizes(folder: Traversable) -> list[int]:
@@ -208,7 +214,7 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
             ("python", f"{python['version']}, {python['system']} {python['machine']}"),
             *((name, seen or "not installed") for name, seen in report["packages"].items()),
         ],
-        "Extras": [(name, _extra_words(found)) for name, found in report["extras"].items()],
+        "Extras": [(name, _extra_words(report_part)) for name, report_part in report["extras"].items()],
         "Devices": [
             *_device_words(report["devices"]),
             ("lanes", ", ".join(report["lanes"])),
@@ -218,33 +224,38 @@ def _sections(report: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
         "Memory": [(name.removesuffix("_mib"), _mib(value)) for name, value in report["memory"].items()],
         "Terminal": [("size", shape), ("colours", colours), ("encoding", str(seen["encoding"]))],
         "Bundled": [
-            (kind, f"{found['n_files']} files, {found['bytes'] / 1e6:.1f} MB" if found["n_files"] else "none")
-            for kind, found in report["assets"].items()
+            (
+                kind,
+                f"{report_part['n_files']} files, {report_part['bytes'] / 1e6:.1f} MB"
+                if report_part["n_files"]
+                else "none",
+            )
+            for kind, report_part in report["assets"].items()
         ],
     }
 
 
-def _kernel_words(found: dict[str, Any]) -> list[tuple[str, str]]:
-    by, folder = found["compiler"], found["folder"]
+def _kernel_words(report: dict[str, Any]) -> list[tuple[str, str]]:
+    by, folder = report["compiler"], report["folder"]
     built = f"built by {by}, kept in {folder}" if by and folder else "none, so decoding takes two to five times as long"
-    return [("kernel", built), *(("", problem) for problem in found["problems"])]
+    return [("kernel", built), *(("", problem) for problem in report["problems"])]
 
 
-def _extra_words(found: dict[str, Any]) -> str:
-    if found["missing"]:
-        return f"missing {', '.join(found['missing'])}: {found['install']}"
-    return ", ".join(f"{name} {seen}" for name, seen in found["packages"].items())
+def _extra_words(report: dict[str, Any]) -> str:
+    if report["missing"]:
+        return f"missing {', '.join(report['missing'])}: {report['install']}"
+    return ", ".join(f"{name} {seen}" for name, seen in report["packages"].items())
 
 
-def _device_words(found: dict[str, Any]) -> list[tuple[str, str]]:
-    threads = found["cpu"]["threads"]
-    cores = f"{found['cpu']['cores']} cores" + (f", torch uses {threads} threads" if threads else "")
-    cuda = [f"{d['name']}, {_mib(d['memory_mib'])}, capability {d['capability']}" for d in found["cuda"]]
+def _device_words(available: dict[str, Any]) -> list[tuple[str, str]]:
+    threads = available["cpu"]["threads"]
+    cores = f"{available['cpu']['cores']} cores" + (f", torch uses {threads} threads" if threads else "")
+    cuda = [f"{d['name']}, {_mib(d['memory_mib'])}, capability {d['capability']}" for d in available["cuda"]]
     return [
         ("cpu", cores),
         *((f"cuda:{i}", words) for i, words in enumerate(cuda or ["none"])),
-        ("mps", "available" if found["mps"] else "none"),
-        *([("problem", found["problem"])] if found["problem"] else []),
+        ("mps", "available" if available["mps"] else "none"),
+        *([("problem", available["problem"])] if available["problem"] else []),
     ]
 
 

@@ -46,7 +46,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @flag("--force", "Write over what is there.")
 @quiet()
 @max_mb_option
-def command(trace: str, **given: Any) -> None:
+def command(trace: str, **arguments: Any) -> None:
     """Save a run as a page that plays, a round as SVG, PNG or GIF, or the tables of a trace as CSV or Parquet.
 
     TRACE is a recorded trace, or the name of one that comes with the package. A round is written as r37, q2/r5 of
@@ -60,28 +60,28 @@ def command(trace: str, **given: Any) -> None:
       specviz export run.sv.jsonl.gz --svg r4/n14 --theme dark
       specviz export run.sv.jsonl.gz --csv tables
     """
-    if given["chrome"] is not None:
+    if arguments["chrome"] is not None:
         raise SpecvizError(
             "--chrome: Chrome traces are not written any more; --parquet DIR writes rounds, nodes and tests, and "
             "'specviz stats --sql' asks them"
         )
-    asked = [kind for kind in (*_PAGES, *_PICTURES, *_FOLDERS) if given[kind] not in (None, False)]
+    asked = [kind for kind in (*_PAGES, *_PICTURES, *_FOLDERS) if arguments[kind] not in (None, False)]
     if len(asked) != 1:
         seen = f" together: {', '.join(f'--{kind}' for kind in asked)}" if asked else ""
         raise SpecvizError(
             f"name one thing to export{seen}; one of --html, --gif r4, --svg r4, --png r4, --csv DIR, --parquet DIR"
         )
     kind = asked[0]
-    _refuse_unused(kind, given)
+    _refuse_unused(kind, arguments)
     if kind in _PAGES:
-        _page(trace, given)
+        _page(trace, arguments)
     elif kind in _FOLDERS:
-        _tables(trace, kind, given)
+        _tables(trace, kind, arguments)
     else:
-        _picture(trace, kind, given)
+        _picture(trace, kind, arguments)
 
 
-def _refuse_unused(kind: str, given: dict[str, Any]) -> None:
+def _refuse_unused(kind: str, arguments: dict[str, Any]) -> None:
     """Raises SpecvizError for an option that this kind has no use for: it would be ignored without a word."""
     source = click.get_current_context().get_parameter_source
     uses = {"phase": ("svg", "png"), "speed": ("gif",), "out": (*_PAGES, *_PICTURES)}
@@ -95,72 +95,72 @@ def _or(kinds: Sequence[str]) -> str:
     return " or ".join(f"--{kind}" for kind in kinds)
 
 
-def _page(trace: str, given: dict[str, Any]) -> None:
+def _page(trace: str, arguments: dict[str, Any]) -> None:
     from specviz.cli.look.written import refuse_place, unwritten
     from specviz.trace import resolve
     from specviz.view.stage.notebook import saved, trace_title
 
     path = resolve(trace)
-    written = given["out"] or Path(f"{trace_title(path)}.html")
-    refuse_place(written, path, given["force"])
+    written = arguments["out"] or Path(f"{trace_title(path)}.html")
+    refuse_place(written, path, arguments["force"])
     page = saved(path)
     try:
         page.save(written)
     except OSError as error:
         raise unwritten(written, error) from None
     click.echo(running(str(written)))
-    if not given["quiet"]:
+    if not arguments["quiet"]:
         size = written.stat().st_size / 1e3
         narrate(f"specviz: {page.n_rounds:,} rounds, {size:,.0f} kB; open it in a browser")
 
 
-def _tables(trace: str, kind: str, given: dict[str, Any]) -> None:
+def _tables(trace: str, kind: str, arguments: dict[str, Any]) -> None:
     from specviz.cli.look.written import read_run
     from specviz.tables import ENDINGS, TABLES, WHOLE, write_tables
     from specviz.trace import resolve
 
-    folder, narrow = given[kind], bool(given["narrow"])
+    folder, narrow = arguments[kind], bool(arguments["narrow"])
     asked = [table for table in (WHOLE if kind == "parquet" else TABLES) if table.narrow or not narrow]
     there = [folder / f"{table.name}.{kind}" for table in asked]
     taken = next((path for path in there if path.exists()), None)
-    if taken is not None and not given["force"]:
+    if taken is not None and not arguments["force"]:
         raise SpecvizError(f"{taken} is there already; give --force to write over it, or another folder")
     path = resolve(trace)
     builder = read_run(path)
     try:
-        ending = next(each for each in ENDINGS if each == kind)
+        ending = next(known for known in ENDINGS if known == kind)
         written = write_tables(builder.run, ending, folder, asked, narrow, [path])
     except OSError as error:
         raise SpecvizError(f"cannot write into '{folder}': {error.strerror or error}; name another folder") from None
-    for made in written:
-        click.echo(running(str(made)))
+    for file in written:
+        click.echo(running(str(file)))
 
 
-def _picture(trace: str, kind: str, given: dict[str, Any]) -> None:
+def _picture(trace: str, kind: str, arguments: dict[str, Any]) -> None:
     from specviz.cli.look.written import read_run, refuse_place, unwritten
     from specviz.trace import resolve
     from specviz.trace.private import open_like
     from specviz.view.stage.notebook import trace_title
 
-    path, place = resolve(trace), str(given[kind]).strip()
+    path, place = resolve(trace), str(arguments[kind]).strip()
     _check_place(kind, place)
     named = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
-    written = given["out"] or Path(f"{trace_title(path)}-{named}.{kind}")
-    refuse_place(written, path, given["force"])
+    written = arguments["out"] or Path(f"{trace_title(path)}-{named}.{kind}")
+    refuse_place(written, path, arguments["force"])
     builder = read_run(path)
-    made = (
-        _film(builder, place, given)
+    picture = (
+        _film(builder, place, arguments)
         if kind == "gif"
-        else _still(builder, "svg" if kind == "svg" else "png", place, given)
+        else _still(builder, "svg" if kind == "svg" else "png", place, arguments)
     )
     try:
         with open_like(written, [path]) as file:
-            file.write(made)
+            file.write(picture)
     except OSError as error:
         raise unwritten(written, error) from None
     click.echo(running(str(written)))
-    if not given["quiet"]:
-        narrate(f"specviz: {len(made) / 1e3:,.0f} kB")
+    if not arguments["quiet"]:
+        narrate(f"specviz: {len(picture) / 1e3:,.0f} kB")
 
 
 def _check_place(kind: str, place: str) -> None:
@@ -179,7 +179,7 @@ def _index(builder: "FrameBuilder", kind: str, place: str) -> tuple[int, int | N
     q = int(match["q"]) if match["q"] else run.queries[0].number
     query = next((query for query in run.queries if query.number == q), None)
     if query is None:
-        numbers = ", ".join(f"q{each.number}" for each in run.queries[:20])
+        numbers = ", ".join(f"q{known.number}" for known in run.queries[:20])
         raise SpecvizError(f"--{kind} {place}: no query {q}; there are {numbers}")
     index = run.find(q, int(match["r"]))
     if index is None:
@@ -196,7 +196,7 @@ def _indexes(builder: "FrameBuilder", kind: str, place: str) -> range:
     return range(ends[0], ends[-1] + 1)
 
 
-def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:
+def _film(builder: "FrameBuilder", place: str, arguments: dict[str, Any]) -> bytes:
     from specviz.view.stage.page import posed_page
     from specviz.view.stage.pictures import film
 
@@ -206,10 +206,10 @@ def _film(builder: "FrameBuilder", place: str, given: dict[str, Any]) -> bytes:
             f"--gif {place}: {len(indexes)} rounds are too many for one GIF, {_MOST_ROUNDS} at most; "
             "'--html' saves a whole run that plays"
         )
-    return film(posed_page(builder, indexes, given["theme"], given["width"]), indexes, given["speed"])
+    return film(posed_page(builder, indexes, arguments["theme"], arguments["width"]), indexes, arguments["speed"])
 
 
-def _still(builder: "FrameBuilder", kind: Literal["svg", "png"], place: str, given: dict[str, Any]) -> bytes:
+def _still(builder: "FrameBuilder", kind: Literal["svg", "png"], place: str, arguments: dict[str, Any]) -> bytes:
     from specviz.view.stage.document import one_round
     from specviz.view.stage.page import posed_page
     from specviz.view.stage.pictures import still
@@ -222,8 +222,8 @@ def _still(builder: "FrameBuilder", kind: Literal["svg", "png"], place: str, giv
         there = f"there are n{known[0]} to n{known[-1]}" if known else "nothing was drafted in it"
         raise SpecvizError(f"--{kind} {place}: round {page.place} has no node {node}; {there}")
     phases = [_PHASES[moment.phase - 1] for moment in page.moments]
-    k = _last_of(phases, given["phase"], place)
-    return still(posed_page(builder, [index], given["theme"], given["width"]), kind, index, k, node)
+    k = _last_of(phases, arguments["phase"], place)
+    return still(posed_page(builder, [index], arguments["theme"], arguments["width"]), kind, index, k, node)
 
 
 def _last_of(phases: Sequence[str], phase: str | None, place: str) -> int:

@@ -39,40 +39,42 @@ class FirstRun:
     record: Path | None
 
 
-def name_trace(given: dict[str, Any]) -> None:
+def name_trace(arguments: dict[str, Any]) -> None:
     """A trace without a flag is one to replay. Raises SpecvizError for two of them and for one that is not there."""
-    trace, replay = given.pop("trace"), given["replay"]
+    trace, replay = arguments.pop("trace"), arguments["replay"]
     if trace is None:
         return
     if replay is not None:
         raise SpecvizError(f"two traces, {trace} and --replay {replay}; 'specviz compare' shows them side by side")
-    given["replay"] = str(resolve(trace))
+    arguments["replay"] = str(resolve(trace))
 
 
-def wants_run(given: Mapping[str, Any]) -> bool:
+def wants_run(arguments: Mapping[str, Any]) -> bool:
     """Whether anything was named that only a run of one's own has. SpecvizError beside a recording."""
-    typed = any(given.get(name) not in (None, ()) for name in options.knob_specs())
-    live = typed or any(given.get(name) is not None for name in _NAMED) or any(given.get(name) for name in _FLAGS)
-    if live and given["replay"] is not None:
+    typed = any(arguments.get(name) not in (None, ()) for name in options.knob_specs())
+    live = (
+        typed or any(arguments.get(name) is not None for name in _NAMED) or any(arguments.get(name) for name in _FLAGS)
+    )
+    if live and arguments["replay"] is not None:
         raise SpecvizError("--replay shows a recording: leave out the prompt, the method, the models and the knobs")
     return live
 
 
-def first_run(given: Mapping[str, Any], record: Path | None) -> FirstRun:
+def first_run(arguments: Mapping[str, Any], record: Path | None) -> FirstRun:
     """The run, checked as far as that goes without a model; without a prompt the screen asks for one."""
-    method = options.chosen_method(options.usual_method(given), given["verifier"])
-    asked = any(given[name] is not None for name in _PROMPTS)
+    method = options.chosen_method(options.usual_method(arguments), arguments["verifier"])
+    asked = any(arguments[name] is not None for name in _PROMPTS)
     start = Start(
-        prompt=prompt_text({**given, "stdin": None}) if asked else "",
+        prompt=prompt_text({**arguments, "stdin": None}) if asked else "",
         method=method.name,
-        verifier=given["verifier"],
-        knobs=options.given_knobs(method, given),
-        chat=given["chat"],
-        paused=given["paused"],
-        lanes=checked_lanes(given.get("lanes") or "auto"),
+        verifier=arguments["verifier"],
+        knobs=options.given_knobs(method, arguments),
+        chat=arguments["chat"],
+        paused=arguments["paused"],
+        lanes=checked_lanes(arguments.get("lanes") or "auto"),
     )
-    check_models(given["target"], given["draft"], method.needs_draft)
+    check_models(arguments["target"], arguments["draft"], method.needs_draft)
     if record is not None:
-        check_place(record, given["force"])
-    argv = [word for name in _ARGV if given[name] is not None for word in (f"--{name}", str(given[name]))]
+        check_place(record, arguments["force"])
+    argv = [word for name in _ARGV if arguments[name] is not None for word in (f"--{name}", str(arguments[name]))]
     return FirstRun(tuple(argv), start, record)

@@ -29,24 +29,24 @@ def answer(sql: str, traces: Sequence[str], as_csv: bool, as_json: bool) -> None
         )
     from specviz.tables.database import ask
 
-    found = ask(sql, traces)
-    for note in found.notes:
+    result = ask(sql, traces)
+    for note in result.notes:
         narrate(f"specviz: {running(note)}")
     if as_json:
-        rows = [dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.rows]
-        echo_json({"columns": found.columns, "rows": rows})
+        rows = [dict(zip(result.columns, map(_plain, row), strict=True)) for row in result.rows]
+        echo_json({"columns": result.columns, "rows": rows})
     elif as_csv:
-        _csv(found)
+        _csv(result)
     else:
-        _print(found)
+        _print(result)
 
 
-def _csv(found: "QueryResult") -> None:
+def _csv(result: "QueryResult") -> None:
     from specviz.tables.write import plain_cell
 
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(found.columns)
-    writer.writerows([plain_cell(cell) for cell in row] for row in found.rows)
+    writer.writerow(result.columns)
+    writer.writerows([plain_cell(cell) for cell in row] for row in result.rows)
 
 
 def _plain(cell: Any) -> Any:
@@ -54,37 +54,37 @@ def _plain(cell: Any) -> Any:
     return float(cell) if isinstance(cell, Decimal) else cell
 
 
-def _print(found: "QueryResult") -> None:
+def _print(result: "QueryResult") -> None:
     from specviz.console import standard_output
 
-    table = table_of(*(running(name) for name in found.columns))
-    for number in range(len(found.columns)):
-        is_text = any(isinstance(row[number], str) for row in found.rows[:_SHOWN])
+    table = table_of(*(running(name) for name in result.columns))
+    for number in range(len(result.columns)):
+        is_text = any(isinstance(row[number], str) for row in result.rows[:_SHOWN])
         table.columns[number].justify = "left" if is_text else "right"
-    for row in found.rows[:_SHOWN]:
+    for row in result.rows[:_SHOWN]:
         table.add_row(*map(_shown, row))
     with standard_output(_NARROWEST) as console:
-        if _width(found) <= console.width:
+        if _width(result) <= console.width:
             console.print(table)
         else:
-            _print_records(console, found)
-    if len(found.rows) > _SHOWN:
-        narrate(f"specviz: {_SHOWN} of {len(found.rows):,} rows; --csv and --json have all")
+            _print_records(console, result)
+    if len(result.rows) > _SHOWN:
+        narrate(f"specviz: {_SHOWN} of {len(result.rows):,} rows; --csv and --json have all")
 
 
-def _width(found: "QueryResult") -> int:
+def _width(result: "QueryResult") -> int:
     """Cells across, were every column as wide as its widest value; a long text may be cut to 40."""
-    rows = [list(map(_shown, row)) for row in found.rows[:_SHOWN]]
-    widest = (max([len(name), *(min(len(row[k]), 40) for row in rows)]) for k, name in enumerate(found.columns))
-    return sum(widest) + 2 * len(found.columns)
+    rows = [list(map(_shown, row)) for row in result.rows[:_SHOWN]]
+    widest = (max([len(name), *(min(len(row[k]), 40) for row in rows)]) for k, name in enumerate(result.columns))
+    return sum(widest) + 2 * len(result.columns)
 
 
-def _print_records(console: "Console", found: "QueryResult") -> None:
+def _print_records(console: "Console", result: "QueryResult") -> None:
     """Row by row, a line for each column: what is too wide for a table."""
-    widest = max(map(len, found.columns))
-    for number, row in enumerate(found.rows[:_SHOWN], start=1):
+    widest = max(map(len, result.columns))
+    for number, row in enumerate(result.rows[:_SHOWN], start=1):
         console.print(f"row {number}", style="bold")
-        for name, cell in zip(found.columns, row, strict=True):
+        for name, cell in zip(result.columns, row, strict=True):
             console.print(f"  {running(name):<{widest}}  {_shown(cell)}", no_wrap=True, overflow="ellipsis")
 
 
@@ -104,12 +104,17 @@ def print_tables(as_json: bool) -> None:
     from specviz.tables.rows import WHOLE, TableColumn
 
     run = TableColumn("run", "text", "which recording: its name without the ending")
-    told = {table.name: (run, *table.columns) for table in WHOLE}
+    columns_by_table = {table.name: (run, *table.columns) for table in WHOLE}
     if as_json:
-        echo_json({n: [{"name": c.name, "kind": c.kind, "help": c.help} for c in cols] for n, cols in told.items()})
+        echo_json(
+            {
+                n: [{"name": c.name, "kind": c.kind, "help": c.help} for c in cols]
+                for n, cols in columns_by_table.items()
+            }
+        )
         return
     with standard_output(_NARROWEST) as console:
-        for name, columns in told.items():
+        for name, columns in columns_by_table.items():
             table = table_of(name, "kind", "")
             table.columns[1].justify = "left"
             for column in columns:

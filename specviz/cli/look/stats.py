@@ -119,8 +119,8 @@ def measure_file(path: Path, check: bool = False) -> Measured:
         if check and trace.n_trailing:
             raise TraceError(f"{trace.path}: {trace.n_trailing} bytes behind its end are no part of the gzip data")
         metrics = tally.summary()
-        said = judge(tally.run, tally, metrics, places.find) if tally.run is not None else NO_JUDGEMENT
-        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, metrics, said, tally.costs)
+        judgement = judge(tally.run, tally, metrics, places.find) if tally.run is not None else NO_JUDGEMENT
+        return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, metrics, judgement, tally.costs)
 
 
 class RoundPlaces:
@@ -184,13 +184,13 @@ def as_object(run: Measured) -> dict[str, Any]:
     }
 
 
-def judged_object(said: RunJudgement) -> dict[str, Any]:
+def judged_object(judgement: RunJudgement) -> dict[str, Any]:
     """The run in one line and its parts; findings with the places that show them, as `specviz tui --at` takes them."""
     return {
-        "line": said.line,
-        **{name: getattr(said, name) for name in ("tokens", "speed", "basis", "basis_words")},
-        "findings": [_finding(finding) for finding in said.findings],
-        **({} if said.card is None else {"card": asdict(said.card)}),
+        "line": judgement.line,
+        **{name: getattr(judgement, name) for name in ("tokens", "speed", "basis", "basis_words")},
+        "findings": [_finding(finding) for finding in judgement.findings],
+        **({} if judgement.card is None else {"card": asdict(judgement.card)}),
     }
 
 

@@ -56,7 +56,7 @@ def print_run(
     header: Header,
     end: End | None,
     metrics: Metrics,
-    said: RunJudgement,
+    judgement: RunJudgement,
     first: bool = True,
     costs: Calibration | None = None,
 ) -> None:
@@ -75,7 +75,7 @@ def print_run(
             console.print()
         console.print(Text(running(file), style="bold"))
         console.print(Text(f"{running(setting(header))} · ended: {running(end.reason) if end else 'no end record'}"))
-        _judgement(console, said)
+        _judgement(console, judgement)
         for table in tables:
             console.print()
             console.print(table)
@@ -123,17 +123,17 @@ def _pay(panel: PayPanel) -> Iterator[tuple[str, Table]]:
     yield f"{panel.words}\n{panel.point_text}\n{panel.note}", table
 
 
-def _judgement(console: Console, said: RunJudgement) -> None:
+def _judgement(console: Console, judgement: RunJudgement) -> None:
     """The run in one line, how its speed-up came about, and what stands out with the rounds that show it."""
-    if said.card is not None:
-        _card(console, said.card)
-    if not said.tokens:
+    if judgement.card is not None:
+        _card(console, judgement.card)
+    if not judgement.tokens:
         return
     console.print()
-    console.print(Text(said.line, style="bold"))
-    if said.basis_words:
-        console.print(Text(said.basis_words))
-    for finding in said.findings:
+    console.print(Text(judgement.line, style="bold"))
+    if judgement.basis_words:
+        console.print(Text(judgement.basis_words))
+    for finding in judgement.findings:
         console.print()
         console.print(Text(f"! {finding.headline}", style="bold"))
         console.print(Padding(Text(finding.text), (0, 0, 0, 2)))
@@ -167,34 +167,34 @@ def _whole(metrics: Metrics) -> Table:
     return table
 
 
-def _modelled(found: Modelled | None, pair: bool) -> Iterator[Table]:
+def _modelled(modelled: Modelled | None, pair: bool) -> Iterator[Table]:
     """The run on the modelled clock: a table of its own, for none of its times was measured. With one model alone
     there are no two lanes, and the target's pass is the unit."""
-    if found is None:
+    if modelled is None:
         return
     table = table_of("modelled clock", "value", "")
     for name, meaning in _MODELLED if pair else _ALONE:
-        value = getattr(found, name)
+        value = getattr(modelled, name)
         table.add_row(name, numbers.UNKNOWN if value is None else figure(value), meaning)
     yield table
 
 
-def _numbered(what: str, name: str, found: Mapping[int, Estimate] | None, *notes: str) -> Iterator[Table]:
+def _numbered(what: str, name: str, estimates: Mapping[int, Estimate] | None, *notes: str) -> Iterator[Table]:
     """A metric that has an estimate for every `what`."""
-    if found:
+    if estimates:
         table = table_of(what, name, "95 % interval", "n", *notes)
-        for key, estimate in found.items():
+        for key, estimate in estimates.items():
             table.add_row(str(key), *cells(estimate))
         yield table
 
 
 def _others(metrics: Metrics) -> Iterator[Table]:
     """What has estimates by number and no place in the other tables: metrics of extensions."""
-    for name, found in metrics.items():
-        if name in _PLACED or not isinstance(found, dict):
+    for name, estimates in metrics.items():
+        if name in _PLACED or not isinstance(estimates, dict):
             continue
-        if all(isinstance(key, int) and isinstance(value, Estimate) for key, value in found.items()):
-            yield from _numbered("", name, found, METRICS[name].help)
+        if all(isinstance(key, int) and isinstance(value, Estimate) for key, value in estimates.items()):
+            yield from _numbered("", name, estimates, METRICS[name].help)
 
 
 def _confusion(
@@ -237,8 +237,8 @@ def _trees(metrics: Metrics) -> Iterator[Table]:
     if metrics.slot_accuracy:
         table = table_of("slot_accuracy", "slot", "first right", "95 % interval", "bucket right", "95 % interval", "n")
         for block, slots in metrics.slot_accuracy.items():
-            for slot, found in slots.items():
-                table.add_row(f"block {block}", str(slot), *cells(found.top1)[:2], *cells(found.bucket))
+            for slot, accuracy in slots.items():
+                table.add_row(f"block {block}", str(slot), *cells(accuracy.top1)[:2], *cells(accuracy.bucket))
         yield table
     if metrics.block_counts:
         table = table_of("block_counts", "calls", "starts", "offered", "sent", "tested", "accepted", "ms a call")
@@ -257,14 +257,14 @@ def _trees(metrics: Metrics) -> Iterator[Table]:
         yield _adapted(metrics.adapted)
 
 
-def _adapted(found: AdaptCounts) -> Table:
+def _adapted(counts: AdaptCounts) -> Table:
     table = table_of("adapted", "value", METRICS["adapted"].help)
-    table.add_row("queries", f"{found.n_queries:,}", ", ".join(f"{name} {n}" for name, n in found.actions.items()))
-    table.add_row("reasons", "", ", ".join(f"{name} {n}" for name, n in found.reasons.items()))
-    table.add_row("spent_s", figure(found.spent_s), f"seconds of exploring, of {figure(found.budget_s)} allowed")
-    table.add_row("regret", numbers.UNKNOWN if found.regret is None else figure(found.regret), "seconds")
-    table.add_row("n_reverted", f"{found.n_reverted:,}", "updates taken back")
-    table.add_row("version", str(found.version), "of the drafter's weights")
+    table.add_row("queries", f"{counts.n_queries:,}", ", ".join(f"{name} {n}" for name, n in counts.actions.items()))
+    table.add_row("reasons", "", ", ".join(f"{name} {n}" for name, n in counts.reasons.items()))
+    table.add_row("spent_s", figure(counts.spent_s), f"seconds of exploring, of {figure(counts.budget_s)} allowed")
+    table.add_row("regret", numbers.UNKNOWN if counts.regret is None else figure(counts.regret), "seconds")
+    table.add_row("n_reverted", f"{counts.n_reverted:,}", "updates taken back")
+    table.add_row("version", str(counts.version), "of the drafter's weights")
     return table
 
 

@@ -31,8 +31,8 @@ def methods_for(target: str) -> str:
     """`16 of 18 methods work with it; not trained for it yet: eagle3, medusa`. The core has the last word."""
     methods = all_methods()
     lacking = [name for name, method in methods.items() if not _has_part(target, method)]
-    said = f"{len(methods) - len(lacking)} of {len(methods)} methods work with it"
-    return said + (f"; not trained for it yet: {', '.join(lacking)}" if lacking else "")
+    sentence = f"{len(methods) - len(lacking)} of {len(methods)} methods work with it"
+    return sentence + (f"; not trained for it yet: {', '.join(lacking)}" if lacking else "")
 
 
 def _has_part(target: str, method: Method) -> bool:
@@ -69,7 +69,7 @@ def _places(target: str) -> list[Path]:
 @click.option("--serve", is_flag=True, hidden=True)
 @max_mb_option
 @options.knob_options
-def command(**given: Any) -> int:
+def command(**arguments: Any) -> int:
     """Watch a run live, or replay a trace: TRACE is a file, or the name of one that comes with the package.
 
     With nothing named, a list of bundled traces opens: no model is needed. With a prompt or a method, the core starts
@@ -80,7 +80,7 @@ def command(**given: Any) -> int:
       specviz tui run.sv.jsonl.gz --at r37/n14
       specviz tui --example code --method draft --gamma 6 --temperature 0.8
     """
-    if given.pop("serve"):
+    if arguments.pop("serve"):
         raise SpecvizError(
             "--serve is gone: textual-serve shows this screen in a browser: pip install textual-serve, then python -c "
             "\"from textual_serve.server import Server; Server('specviz tui').serve()\"; 'specviz web' is the dashboard"
@@ -89,24 +89,26 @@ def command(**given: Any) -> int:
         raise MissingExtra("tui", "the terminal front-end uses textual, which is not installed; it")
     from specviz_tui.screens.library import Library, WorkerStart
 
-    live.name_trace(given)
-    wanted = live.wants_run(given)
+    live.name_trace(arguments)
+    wanted = live.wants_run(arguments)
     from specviz.cli.look.watch import show_history
     from specviz.engines.watch.history import is_history
     from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
     from specviz_tui.common.paint import THEMES
     from specviz_tui.common.remapped import own_keys
 
-    core = _core(given) if wanted else WorkerStart()
-    if given["replay"] is not None and is_history(given["replay"]):
-        return show_history(given["replay"])
-    theme = given["theme"] or ""
+    core = _core(arguments) if wanted else WorkerStart()
+    if arguments["replay"] is not None and is_history(arguments["replay"]):
+        return show_history(arguments["replay"])
+    theme = arguments["theme"] or ""
     if theme and theme not in THEMES:
         raise SpecvizError(f"no theme '{theme}'{suggestion(theme, THEMES)}")
-    library = Library(wants_animation(), given["ascii_only"], core, keys=own_keys(), methods=methods_for, theme=theme)
-    feed = _opened(library, given["replay"], wanted)
+    library = Library(
+        wants_animation(), arguments["ascii_only"], core, keys=own_keys(), methods=methods_for, theme=theme
+    )
+    feed = _opened(library, arguments["replay"], wanted)
     in_browser = _in_browser()
-    app = SpecvizApp(library, feed, given["at"], driver_class=None if in_browser else terminal_driver())
+    app = SpecvizApp(library, feed, arguments["at"], driver_class=None if in_browser else terminal_driver())
     if not in_browser:
         leave_with_terminal(app)
     try:
@@ -144,16 +146,16 @@ def _is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def _core(given: Mapping[str, Any]) -> "WorkerStart":
+def _core(arguments: Mapping[str, Any]) -> "WorkerStart":
     """The worker and its first prompt. Standard input is the keyboard here."""
     from specviz_tui.screens.library import WorkerStart
 
-    if given["prompt_file"] == "-":
+    if arguments["prompt_file"] == "-":
         raise SpecvizError(
             "standard input is the keyboard of the screen, the prompt cannot come from it; use --prompt-file FILE"
         )
-    first = live.first_run(given, Path(given["record"]) if given["record"] else None)
+    first = live.first_run(arguments, Path(arguments["record"]) if arguments["record"] else None)
     begins = first.start if first.start.prompt else None
     return WorkerStart(
-        first.argv, first.record, begins, first.start, redact=given["redact"], paced=not given["full_speed"]
+        first.argv, first.record, begins, first.start, redact=arguments["redact"], paced=not arguments["full_speed"]
     )

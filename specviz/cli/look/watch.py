@@ -114,8 +114,8 @@ def _looked(watcher: "ServerWatcher") -> str | None:
 def _line(watcher: "ServerWatcher", problem: str | None, width: int, as_json: bool) -> None:
     picture = None if problem else watcher.picture
     if as_json:
-        found = dataclasses.asdict(picture) if picture is not None else None
-        echo_json({"server": watcher.address, "problem": problem, "counters": found})
+        counters = dataclasses.asdict(picture) if picture is not None else None
+        echo_json({"server": watcher.address, "problem": problem, "counters": counters})
     elif picture is None:
         click.echo(running(f"{watcher.address.ljust(width)}  {problem}"))
     else:
@@ -189,15 +189,15 @@ def tell(picture: "WatchPicture", as_json: bool, short: bool = False) -> None:
 
 def _now(picture: "WatchPicture") -> list[str]:
     point = picture.points[-1]
-    said = [
+    parts = [
         f"{point.length:.2f} tokens a round" if point.length is not None else "",
         f"{point.acceptance:.0%} of drafted kept" if point.acceptance is not None else "",
         f"{point.tokens_per_s:.1f} tok/s" if point.tokens_per_s is not None else "",
         "server began again" if point.wall in picture.restarts else "",
     ]
     if point.length is None and point.acceptance is None and picture.n_rounds is not None:
-        said.insert(0, "nothing drafted")
-    return [f"{_clock(point.wall)}  " + " · ".join(filter(None, said))]
+        parts.insert(0, "nothing drafted")
+    return [f"{_clock(point.wall)}  " + " · ".join(filter(None, parts))]
 
 
 def _lines(picture: "WatchPicture") -> list[str]:
@@ -212,11 +212,11 @@ def _lines(picture: "WatchPicture") -> list[str]:
     counted = (("rounds", picture.n_rounds), ("drafted", picture.n_drafted), ("accepted", picture.n_accepted))
     out += [words] if (words := " · ".join(f"{n:,} {name}" for name, n in counted if n is not None)) else []
     for at in picture.positions:
-        given = f"  {at.given:6.1%} of those that came so far" if at.given is not None else ""
+        conditional = f"  {at.given:6.1%} of those that came so far" if at.given is not None else ""
         out.append(
-            f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{given}"
+            f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{conditional}"
         )
-    out += [f"  {each.words}" for each in picture.engines]
+    out += [f"  {engine.words}" for engine in picture.engines]
     out += [f"  {picture.finding}"] if picture.finding else []
     out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
     out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]

@@ -53,7 +53,7 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 @options.recording_options("Write a trace of the live runs.")
 @max_mb_option
 @options.knob_options
-def command(**given: Any) -> int:
+def command(**arguments: Any) -> int:
     """Watch a run live, or look at a trace, in the browser: TRACE is a file, or the name of one that comes with it.
 
     With nothing named, the bundled traces are shown and models are loaded when asked for on the live stage. With a
@@ -70,8 +70,8 @@ def command(**given: Any) -> int:
     from specviz_app.launcher import free_port, serve
     from specviz_app.server.server import LOOPBACK, Server
 
-    settings = _settings(given)
-    host, port = given["host"], given["port"]
+    settings = _settings(arguments)
+    host, port = arguments["host"], arguments["port"]
     free = free_port(host, port)
     if port and free != port:
         click.echo(f"specviz: port {port} is in use, using {free}", err=True)
@@ -81,7 +81,7 @@ def command(**given: Any) -> int:
             "commands are for who opens the address with the key",
             err=True,
         )
-    wants = given["open_browser"]
+    wants = arguments["open_browser"]
     serve(Server(settings), host, free, _has_desktop() if wants is None else wants, _ready)
     return 0
 
@@ -97,19 +97,19 @@ def _has_desktop() -> bool:
     return sys.stdout.isatty() and (sys.platform in ("darwin", "win32") or any(map(os.environ.get, _DISPLAYS)))
 
 
-def _settings(given: dict[str, Any]) -> "Settings":
+def _settings(arguments: dict[str, Any]) -> "Settings":
     """What to show or run, checked as far as that goes without a model. Raises SpecvizError."""
     from specviz_app.server.core import Settings
 
-    live.name_trace(given)
-    wanted = live.wants_run(given)
-    if given["replay"] is not None:
-        path = resolve(given["replay"])
+    live.name_trace(arguments)
+    wanted = live.wants_run(arguments)
+    if arguments["replay"] is not None:
+        path = resolve(arguments["replay"])
         Trace(path).close()
         return Settings(replay=path.absolute())
     if not wanted:
         return Settings()
-    first = live.first_run(given, Path(given["record"]).absolute() if given["record"] else None)
-    if first.record is None and given["redact"]:
+    first = live.first_run(arguments, Path(arguments["record"]).absolute() if arguments["record"] else None)
+    if first.record is None and arguments["redact"]:
         raise SpecvizError("--redact leaves the text out of a recording: name its file with --record, or drop it")
-    return Settings(argv=first.argv, start=first.start, live=True, record=first.record, redact=given["redact"])
+    return Settings(argv=first.argv, start=first.start, live=True, record=first.record, redact=arguments["redact"])

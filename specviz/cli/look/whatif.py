@@ -148,12 +148,12 @@ def _round(run: Run, at: str) -> RoundRecord:
 def _one(run: Run, record: RoundRecord, change: Change, as_json: bool) -> None:
     from specviz.view.whatif import what_if
 
-    found = decide(run, record, change)
-    shown = what_if(run, found, change)
+    decision = decide(run, record, change)
+    shown = what_if(run, decision, change)
     if as_json:
-        echo_json(_json_round(found, shown.sentence))
+        echo_json(_json_round(decision, shown.sentence))
         return
-    click.echo(f"r{found.r}: {shown.sentence}")
+    click.echo(f"r{decision.r}: {shown.sentence}")
     if shown.nodes:
         from rich.console import Console
 
@@ -168,28 +168,28 @@ def _one(run: Run, record: RoundRecord, change: Change, as_json: bool) -> None:
 def _one_exit(replay: ExitReplay, record: RoundRecord, change: Change, as_json: bool) -> None:
     from specviz.view.whatif import exits_words
 
-    found, words = replay.decide(record), Change(knobs=replay.knobs)
-    sentence = exits_words(found, words)
+    decision, words = replay.decide(record), Change(knobs=replay.knobs)
+    sentence = exits_words(decision, words)
     if as_json:
-        echo_json({**{f.name: getattr(found, f.name) for f in fields(found)}, "sentence": sentence})
+        echo_json({**{f.name: getattr(decision, f.name) for f in fields(decision)}, "sentence": sentence})
     else:
-        click.echo(f"r{found.r}: {sentence}")
+        click.echo(f"r{decision.r}: {sentence}")
 
 
-def _json_round(found: Decision, sentence: str) -> dict[str, Any]:
-    parting, now = found.parting, found.now
+def _json_round(decision: Decision, sentence: str) -> dict[str, Any]:
+    parting, now = decision.parting, decision.now
     return {
-        "q": found.q,
-        "r": found.r,
-        "n": found.n,
-        "verifier": found.verifier,
-        "why": found.why or None,
-        "was": _json_way(found.was),
+        "q": decision.q,
+        "r": decision.r,
+        "n": decision.n,
+        "verifier": decision.verifier,
+        "why": decision.why or None,
+        "was": _json_way(decision.was),
         "now": None
         if now is None
         else _json_way(now) | {"tests": now.tests, "carried_rounds": now.carries} | _json_loosened(now),
-        "kept": found.kept,
-        "cut": found.gone,
+        "kept": decision.kept,
+        "cut": decision.gone,
         "parting": None if parting is None else {"pos": parting.pos, "sure": parting.sure},
         "sentence": sentence,
     }
@@ -216,10 +216,10 @@ def _json_way(way: RoundAgain) -> dict[str, Any]:
 def _whole(run: Run, change: Change, as_json: bool) -> None:
     from specviz.view.whatif import what_if_run
 
-    found = decide_run(run, change)
-    shown = what_if_run(found, _typed(run, change))
+    replayed = decide_run(run, change)
+    shown = what_if_run(replayed, _typed(run, change))
     if as_json:
-        echo_json(_json_run(found, shown.sentence))
+        echo_json(_json_run(replayed, shown.sentence))
         return
     echo_sections({running(shown.sentence): shown.rows})
     click.echo(shown.note)
@@ -233,18 +233,18 @@ def _typed(run: Run, change: Change) -> Change:
     return checked(run.header, change)
 
 
-def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
+def _json_run(replayed: RunAgain, sentence: str) -> dict[str, Any]:
     return {
-        "verifier": found.verifier,
-        "n_rounds": len(found.rounds),
-        "n_told": found.n_told,
-        "n_unfit": found.unfit,
-        "kept_as_recorded": found.was,
-        "difference": found.difference,
-        "verdict": found.verdict,
-        "carried_rounds": found.carried,
-        "law_off": found.moved,
-        "law_off_untold": found.unmoved or None,
+        "verifier": replayed.verifier,
+        "n_rounds": len(replayed.rounds),
+        "n_told": replayed.n_told,
+        "n_unfit": replayed.unfit,
+        "kept_as_recorded": replayed.was,
+        "difference": replayed.difference,
+        "verdict": replayed.verdict,
+        "carried_rounds": replayed.carried,
+        "law_off": replayed.moved,
+        "law_off_untold": replayed.unmoved or None,
         "rounds": [
             {
                 "q": g.q,
@@ -255,7 +255,7 @@ def _json_run(found: RunAgain, sentence: str) -> dict[str, Any]:
                 "parts_for_sure": g.sure,
                 "why": g.why or None,
             }
-            for g in found.rounds
+            for g in replayed.rounds
         ],
         "sentence": sentence,
     }

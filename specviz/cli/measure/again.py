@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def decoded_again(
-    name: str, method: str | None, verifiers: Sequence[str], given: Mapping[str, Any]
+    name: str, method: str | None, verifiers: Sequence[str], arguments: Mapping[str, Any]
 ) -> list[tuple[str, Run]]:
     """The recorded run, then one for every verifier that was named, or one with the other knobs.
 
@@ -42,14 +42,15 @@ def decoded_again(
             f"{name} does not hold its prompt, so it cannot be decoded again; record it without --redact"
         )
     table = options.chosen_method(method or header.method, None)
-    knobs = _knobs(table, header, given)
+    knobs = _knobs(table, header, arguments)
     asked = [
-        pick_verifier(table, verifier, table.table.knobs(knobs)).name
-        for verifier in _verifiers(table, header, verifiers)
+        pick_verifier(table, named, table.table.knobs(knobs)).name for named in _verifiers(table, header, verifiers)
     ]
-    pair = _pair(header, table, given)
+    pair = _pair(header, table, arguments)
     chat = _as_message(pair, prefill, name)
-    starts = [Start(prompt=prefill.text, method=table.name, verifier=each, knobs=knobs, chat=chat) for each in asked]
+    starts = [
+        Start(prompt=prefill.text, method=table.name, verifier=verifier, knobs=knobs, chat=chat) for verifier in asked
+    ]
     return [(trace_title(path), run), *_decoded(pair, starts)]
 
 
@@ -63,25 +64,25 @@ def _verifiers(method: Method, header: Header, asked: Sequence[str]) -> list[str
     return [header.verifier if header.verifier in method.verifiers else None]
 
 
-def _knobs(method: Method, header: Header, given: Mapping[str, Any]) -> dict[str, Any]:
+def _knobs(method: Method, header: Header, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The recorded values of the knobs that the method has, under those that were typed."""
     was = {**header.knobs, **header.sampling}
     kept = {
         spec.name: was[spec.name] for spec in method.table.specs if was.get(spec.name, spec.default) != spec.default
     }
-    return method.table.check(kept) | options.given_knobs(method, {**given, "verifier": None})
+    return method.table.check(kept) | options.given_knobs(method, {**arguments, "verifier": None})
 
 
-def _pair(header: Header, method: Method, given: Mapping[str, Any]) -> "Pair":
+def _pair(header: Header, method: Method, arguments: Mapping[str, Any]) -> "Pair":
     """The recording's target. Raises SpecvizError where another one was loaded."""
     was = header.models.target
     known = was.name if was is not None and local_path(was.name) is not None else None
-    target, draft = given["target"] or known, given["draft"] or _draft(header)
+    target, draft = arguments["target"] or known, arguments["draft"] or _draft(header)
     check_models(target, draft, method.needs_draft)
     from specviz.engine.run.local import load_pair
 
-    device, dtype = checked_device(given["device"]), checked_dtype(given["dtype"])
-    pair = load_pair(target, draft, method.needs_draft, device, dtype, given["threads"])
+    device, dtype = checked_device(arguments["device"]), checked_dtype(arguments["dtype"])
+    pair = load_pair(target, draft, method.needs_draft, device, dtype, arguments["threads"])
     pair.runtime.begin()
     here = pair.target.info
     if was is None or (was.name, was.vocab) != (here.name, here.vocab):

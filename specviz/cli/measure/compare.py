@@ -77,7 +77,7 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 @options.model_options
 @flags.JSON_LINE
 @flags.quiet("No progress; errors are still told.")
-def command(**given: Any) -> int:
+def command(**arguments: Any) -> int:
     """Say what differs between recordings, or compare verifiers on the same drafts.
 
     With two to six RUNs nothing is decoded. Each is a trace, the name of one that comes along, a folder of traces or a
@@ -107,38 +107,38 @@ def command(**given: Any) -> int:
       specviz compare --vary gamma=2,4,8 --vary temperature=0,1 --traces grid
       specviz compare --verifiers multi_tokenwise,multi_hsd --shape chains --candidates 4 --prompts questions.jsonl
     """
-    if given["runs"]:
-        return _recorded(given)
+    if arguments["runs"]:
+        return _recorded(arguments)
     wrong = next((name for name in _OF_RUNS if _was_typed(name)), None)
     if wrong is not None:
         raise SpecvizError(f"--{wrong.replace('_', '-')} is of recorded runs: name two or more")
-    method = get_method(given["method"])
-    prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
-    check_models(given["target"], given["draft"], method.needs_draft)
-    question = _question(method, given)
+    method = get_method(arguments["method"])
+    prompts = load_prompts(Path(arguments["prompts"]) if arguments["prompts"] else None, arguments["limit"])
+    check_models(arguments["target"], arguments["draft"], method.needs_draft)
+    question = _question(method, arguments)
     import msgspec
 
     from specviz.comparison import words
     from specviz.comparison.measured import compare
     from specviz.comparison.sheets import print_sheets
 
-    with _progress(given["quiet"]) as progress:
-        report = compare(question, prompts, _command(question, prompts, given), progress)
-    heading, found = words.heading(report), words.sheets(report)
-    if not given["as_json"]:
-        print_sheets(heading, found)
+    with _progress(arguments["quiet"]) as progress:
+        report = compare(question, prompts, _command(question, prompts, arguments), progress)
+    heading, report_sheets = words.heading(report), words.sheets(report)
+    if not arguments["as_json"]:
+        print_sheets(heading, report_sheets)
     click.echo(msgspec.json.encode(report).decode())
     return INTERRUPTED if report.interrupted else OK
 
 
-def _recorded(given: Mapping[str, Any]) -> int:
+def _recorded(arguments: Mapping[str, Any]) -> int:
     """Recordings; or a single one and its prompt decoded again with what was typed. Exit code 1 where a rule holds.
 
     Raises SpecvizError for an option that says nothing of that, for too few or too many, and for bad rules.
     """
     ours, sets = (*_OF_RUNS, "runs", "as_json", "quiet"), (*options.knob_specs(), "verifiers", "method")
-    typed = [name for name in given if name not in ours and _was_typed(name)]
-    again = len(given["runs"]) == 1 and any(name in sets for name in typed)
+    typed = [name for name in arguments if name not in ours and _was_typed(name)]
+    again = len(arguments["runs"]) == 1 and any(name in sets for name in typed)
     wrong = next((name for name in typed if not again or name not in (*sets, *options.MODELS)), None)
     if wrong is not None:
         flag = f"--{wrong.replace('_', '-')}"
@@ -149,47 +149,47 @@ def _recorded(given: Mapping[str, Any]) -> int:
     from specviz.comparison.sheets import print_sheets
     from specviz.view.compare import MOST, comparison_of, parse_rules, set_of
 
-    runs, out = given["runs"], given["out"]
+    runs, out = arguments["runs"], arguments["out"]
     if not again and not 2 <= len(runs) <= MOST:
         more = ", or give a setting to decode its prompt again with, as --gamma 2" if len(runs) == 1 else ""
         raise SpecvizError(f"{len(runs)} recorded runs to compare; name 2 to {MOST}{more}")
-    rules = parse_rules(given["fail_if"])
+    rules = parse_rules(arguments["fail_if"])
     traces = [path for name in runs for path in files_of(name)]
     if out is not None:
         for path in traces:
-            refuse_place(out, path, given["force"])
+            refuse_place(out, path, arguments["force"])
     if not again and counted.are_counts(traces, runs):
-        return _counted(given, traces)
+        return _counted(arguments, traces)
     if again:
         from specviz.cli.measure.again import decoded_again
 
-        verifiers = [name.strip() for name in (given["verifiers"] or "").split(",") if name.strip()]
-        method = given["method"] if "method" in typed else None
-        found = [set_of(name, run) for name, run in decoded_again(runs[0], method, verifiers, given)]
+        verifiers = [name.strip() for name in (arguments["verifiers"] or "").split(",") if name.strip()]
+        method = arguments["method"] if "method" in typed else None
+        run_sets = [set_of(name, run) for name, run in decoded_again(runs[0], method, verifiers, arguments)]
     else:
-        found = [read_set(name) for name in runs]
-    report = comparison_of(found, given["prompt_number"] - 1)
+        run_sets = [read_set(name) for name in runs]
+    report = comparison_of(run_sets, arguments["prompt_number"] - 1)
     gates = [(rule.text, rule.broken(report)) for rule in rules]
     if out is not None:
         _write(out, traces, heading(report), sheets(report, gates))
-    if given["as_json"]:
+    if arguments["as_json"]:
         echo_json(as_object(report, gates))
     else:
         print_sheets(heading(report), sheets(report, gates))
     return FAILED if any(why is not None for _, why in gates) else OK
 
 
-def _counted(given: Mapping[str, Any], traces: Sequence[Path]) -> int:
+def _counted(arguments: Mapping[str, Any], traces: Sequence[Path]) -> int:
     """Histories of counts, or totals. Raises SpecvizError for rules, which are of single rounds."""
     from specviz.cli.measure import counted
     from specviz.comparison.sheets import print_sheets
 
-    if given["fail_if"]:
+    if arguments["fail_if"]:
         raise SpecvizError(f"--fail-if is of single rounds: {running(str(traces[0]))} holds counts alone")
     compared = counted.CountsCompared.of(traces)
-    if given["out"] is not None:
-        _write(given["out"], traces, compared.heading, compared.sheets)
-    if given["as_json"]:
+    if arguments["out"] is not None:
+        _write(arguments["out"], traces, compared.heading, compared.sheets)
+    if arguments["as_json"]:
         echo_json(compared.as_object())
     else:
         print_sheets(compared.heading, compared.sheets)
@@ -226,31 +226,31 @@ def _folder(name: str | None) -> Path | None:
     return folder
 
 
-def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
+def _question(method: Method, arguments: Mapping[str, Any]) -> "ComparisonSettings":
     """Raises SpecvizError for anything that can be known without a model."""
-    with_defaults = {**given, **{name: value for name, value in _DEFAULTS.items() if given.get(name) is None}}
-    asked = None if given["verifiers"] is None else _names(given["verifiers"], method)
+    with_defaults = {**arguments, **{name: value for name, value in _DEFAULTS.items() if arguments.get(name) is None}}
+    asked = None if arguments["verifiers"] is None else _names(arguments["verifiers"], method)
     knobs = options.given_knobs(method, {**with_defaults, "verifier": asked[0] if asked else None})
-    _check_amounts(knobs, given)
+    _check_amounts(knobs, arguments)
     snapshot = method.table.knobs(knobs)
     knobs = _drafted_with(method, snapshot) | knobs
-    varied = _varied(method, given, knobs)
+    varied = _varied(method, arguments, knobs)
     names = asked or (_that_fit(method, snapshot) if not varied else [pick_verifier(method, None, snapshot).name])
     verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
     from specviz.comparison.measured import ComparisonSettings
 
-    models = {"device": checked_device(given["device"]), "dtype": checked_dtype(given["dtype"])}
-    models |= {name: given[name] for name in ("target", "draft", "threads")}
-    seconds = given["minutes"] * 60 if given["minutes"] else None
+    models = {"device": checked_device(arguments["device"]), "dtype": checked_dtype(arguments["dtype"])}
+    models |= {name: arguments[name] for name in ("target", "draft", "threads")}
+    seconds = arguments["minutes"] * 60 if arguments["minutes"] else None
     question = ComparisonSettings(
         method.name,
         tuple(verifiers),
         knobs,
-        given["seeds"],
+        arguments["seeds"],
         seconds,
         {**models, "needs_draft": method.needs_draft},
         varied,
-        _folder(given["traces"]),
+        _folder(arguments["traces"]),
     )
     for setting in question.settings:  # each must be one that can be decoded
         pick_verifier(method, setting.verifier.name, method.table.knobs({**knobs, **setting.knobs}))
@@ -260,11 +260,11 @@ def _question(method: Method, given: Mapping[str, Any]) -> "ComparisonSettings":
 _FIXED = {"seed": "--seeds N", "max_new_tokens": "--max-new-tokens"}  # what is no setting of a method
 
 
-def _varied(method: Method, given: Mapping[str, Any], knobs: Mapping[str, Any]) -> dict[str, list[Any]]:
+def _varied(method: Method, arguments: Mapping[str, Any], knobs: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The knobs that take several values. Raises SpecvizError."""
     out: dict[str, list[Any]] = {}
     specs = {spec.name: spec for spec in method.table.specs if spec.kind != "texts"}
-    for word in given["vary"]:
+    for word in arguments["vary"]:
         typed, _, values = word.partition("=")
         name = typed.strip().removeprefix("--").replace("-", "_")
         if name in _FIXED:
@@ -308,12 +308,12 @@ def _drafted_with(method: Method, knobs: Knobs) -> dict[str, Any]:
     return {name: knobs[name] for name in works}
 
 
-def _check_amounts(knobs: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    if given["minutes"] is not None and not math.isfinite(given["minutes"]):
-        raise SpecvizError(f"--minutes {given['minutes']} is no time; give a number, or leave it out for no bound")
-    last = int(knobs.get("seed", 0)) + given["seeds"] - 1
+def _check_amounts(knobs: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    if arguments["minutes"] is not None and not math.isfinite(arguments["minutes"]):
+        raise SpecvizError(f"--minutes {arguments['minutes']} is no time; give a number, or leave it out for no bound")
+    last = int(knobs.get("seed", 0)) + arguments["seeds"] - 1
     if last > LAST_SEED:
-        raise SpecvizError(f"--seeds {given['seeds']} goes up to seed {last}; the last there is is {LAST_SEED}")
+        raise SpecvizError(f"--seeds {arguments['seeds']} goes up to seed {last}; the last there is is {LAST_SEED}")
 
 
 @contextmanager
@@ -335,7 +335,7 @@ def _progress(quiet: bool) -> Iterator["Progress"]:
         yield advance
 
 
-def _command(question: "ComparisonSettings", prompts: PromptSet, given: Mapping[str, Any]) -> str:
+def _command(question: "ComparisonSettings", prompts: PromptSet, arguments: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
     words = [
         "specviz compare",
@@ -345,8 +345,8 @@ def _command(question: "ComparisonSettings", prompts: PromptSet, given: Mapping[
     words += [
         f"--{name.replace('_', '-')} {value}" for name, value in question.knobs.items() if name not in question.varied
     ]
-    words += [f"--vary {word}" for word in given["vary"]]
-    words += [f"--prompts {prompts.source}"] * bool(given["prompts"])
-    words += [f"--{name} {given[name]}" for name in ("limit", "seeds", "minutes") if given[name] is not None]
-    words += [f"--{name} {Path(given[name]).name}" for name in ("target", "draft") if given[name]]
+    words += [f"--vary {word}" for word in arguments["vary"]]
+    words += [f"--prompts {prompts.source}"] * bool(arguments["prompts"])
+    words += [f"--{name} {arguments[name]}" for name in ("limit", "seeds", "minutes") if arguments[name] is not None]
+    words += [f"--{name} {Path(arguments[name]).name}" for name in ("target", "draft") if arguments[name]]
     return " ".join(words)

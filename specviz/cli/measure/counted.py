@@ -77,12 +77,12 @@ class CountsCompared:
 
 def _cells(row: CountDifference) -> list[str]:
     out = []
-    for k, found in enumerate(row.differences, 1):
+    for k, difference in enumerate(row.differences, 1):
         out.append(_value(row, k))
-        if found is None:
+        if difference is None:
             out.append("—")
             continue
-        by, ends = found
+        by, ends = difference
         within = f" ±{_number(row, (ends[1] - ends[0]) / 2)}" if ends is not None else ""
         out.append(f"{'+' if by >= 0 else MINUS}{_number(row, abs(by))}{within}")
     return out

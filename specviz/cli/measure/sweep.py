@@ -76,20 +76,20 @@ def sweep(
     if write is not None:
         check_place(write, force)
     with Trace(trace) as opened:
-        header, found = queries(opened.read())
+        header, replayed = queries(opened.read())
     own = _own_heads(method, header)
-    parts = _told(header, found, heads, own) or _ask_heads(header, found, target, heads or own)
-    for query in found:
+    parts = _told(header, replayed, heads, own) or _ask_heads(header, replayed, target, heads or own)
+    for query in replayed:
         query.stops = frozenset(_numbers(parts.get(STOPS, "")))
     advised = _numbers(parts.get(ADVISED, ""))
     n_layers = n_layers_of(header)
     base = _base(method, header, n_layers, values["exit_layers"], advised)
     axes = _axes(method, n_layers, advised, base, values)
     as_run = values["exit_layers"] is None and (heads or own) == own
-    checked = _checked(method, header, found, base, n_layers) if as_run else None
-    totals = grid([query.text(n_layers) for query in found], **axes, layers=base.layers).totals()
+    checked = _checked(method, header, replayed, base, n_layers) if as_run else None
+    totals = grid([query.text(n_layers) for query in replayed], **axes, layers=base.layers).totals()
     if write is not None:
-        _copy(trace, found, parts, write)
+        _copy(trace, replayed, parts, write)
     if as_json:
         echo_json({"method": method, "n_layers": n_layers, "totals": [_row(t) for t in totals], "run": checked})
         return
@@ -99,23 +99,23 @@ def sweep(
 def _own_heads(method: str, header: Header) -> str | None:
     """The heads that the run had if it was of this method, else the method's own; None: those of the target."""
     spec = get_method(method).table.spec("heads")
-    given = spec.check(header.knobs.get("heads", [])) if header.method == method else spec.default
-    return next(iter(given), None)
+    heads = spec.check(header.knobs.get("heads", [])) if header.method == method else spec.default
+    return next(iter(heads), None)
 
 
 def _numbers(text: str) -> list[int]:
     return [int(word) for word in text.split() if word.isdecimal() and len(word) < 10]
 
 
-def _told(header: Header, found: list[ReplayQuery], heads: str | None, own: str | None) -> dict[str, str] | None:
+def _told(header: Header, replayed: list[ReplayQuery], heads: str | None, own: str | None) -> dict[str, str] | None:
     """What the trace already holds of the method's heads; None where they, or others named now, must be asked."""
     parts = header.models.parts
-    if heads is not None or parts.get(ASKED, SHIPPED) != (own or SHIPPED) or not all(q.records for q in found):
+    if heads is not None or parts.get(ASKED, SHIPPED) != (own or SHIPPED) or not all(q.records for q in replayed):
         return None
     return {ASKED: SHIPPED} | {name: parts[name] for name in (ADVISED, ASKED, STOPS) if name in parts}
 
 
-def _ask_heads(header: Header, found: list[ReplayQuery], target: str | None, heads: str | None) -> dict[str, str]:
+def _ask_heads(header: Header, replayed: list[ReplayQuery], target: str | None, heads: str | None) -> dict[str, str]:
     """One pass of the target over every text; which heads were asked, and which layers they advise to test.
 
     Raises SpecvizError for a model that cannot have written them.
@@ -131,8 +131,8 @@ def _ask_heads(header: Header, found: list[ReplayQuery], target: str | None, hea
     adapter = loaded.adapter
     _refuse_other(header, adapter)
     chosen = pick(adapter, heads)
-    narrate(f"asking the heads ({chosen.kind}) about {sum(len(query.tokens) for query in found)} tokens")
-    for query in found:
+    narrate(f"asking the heads ({chosen.kind}) about {sum(len(query.tokens) for query in replayed)} tokens")
+    for query in replayed:
         query.records = list(exit_table(adapter, chosen, query.prompt + query.tokens, len(query.prompt)))
     advised, stops = (" ".join(map(str, numbers)) for numbers in (chosen.advised, sorted(stop_tokens(loaded))))
     return {ADVISED: advised, ASKED: heads or SHIPPED, STOPS: stops}
@@ -171,67 +171,67 @@ def _base(method: str, header: Header, n_layers: int, exit_layers: str | None, a
 
 
 def _axes(
-    method: str, n_layers: int, advised: list[int], base: ExitKnobs, given: dict[str, str | None]
+    method: str, n_layers: int, advised: list[int], base: ExitKnobs, values: dict[str, str | None]
 ) -> dict[str, list[Any]]:
     """The values of every knob: those given, each as a run would take it, or the setting's. Raises KnobError."""
     table, axes = get_method(method).table, {}
     for name in AXES:
-        text = given[name]
+        text = values[name]
         fitted = None if text is None else early.fitted(table.spec(name), n_layers, METHODS[method], advised)
         axes[name] = [getattr(base, name)] if text is None or fitted is None else each_value(fitted, text)
     return axes
 
 
 def _checked(
-    method: str, header: Header, found: list[ReplayQuery], base: ExitKnobs, n_layers: int
+    method: str, header: Header, replayed: list[ReplayQuery], base: ExitKnobs, n_layers: int
 ) -> dict[str, float] | None:
     """Tokens per round replayed and run, when the trace is a run of this method with one setting throughout."""
-    if header.method != method or any(query.n_changes for query in found):
+    if header.method != method or any(query.n_changes for query in replayed):
         return None
     if header.knobs.get("draft_mode", "argmax") != "argmax" and temperature_of(header) > 0:
         return None
-    again = added([query.text(n_layers).total(base) for query in found])
-    return {"replayed": again.tokens_per_round, "run": again.n_new / sum(query.n_rounds for query in found)}
+    again = added([query.text(n_layers).total(base) for query in replayed])
+    return {"replayed": again.tokens_per_round, "run": again.n_new / sum(query.n_rounds for query in replayed)}
 
 
-def _row(found: Total) -> dict[str, Any]:
-    setting, calls = found.setting, found.calls_per_token
+def _row(total: Total) -> dict[str, Any]:
+    setting, calls = total.setting, total.calls_per_token
     return {
         "alpha": setting.alpha,
         "tau": setting.tau,
         "d_max": setting.d_max,
         "w_max": setting.w_max,
         "exit_layers": list(setting.layers or ()),
-        "tokens_per_round": found.tokens_per_round,
-        "draft_precision": found.precision,
+        "tokens_per_round": total.tokens_per_round,
+        "draft_precision": total.precision,
         "layer_calls_per_token": list(calls),
-        "n_new": found.n_new,
-        "n_rounds": found.n_rounds,
+        "n_new": total.n_new,
+        "n_rounds": total.n_rounds,
     }
 
 
 def _show(totals: list[Total], checked: dict[str, float] | None) -> None:
     """One line a setting; the fewest layer calls at worst are marked."""
-    best = min(totals, key=lambda found: found.calls_per_token[1])
+    best = min(totals, key=lambda total: total.calls_per_token[1])
     click.secho("    α     τ   d   w  tokens/round  drafts right  layer calls/token", bold=True)
-    for found in totals:
-        setting, (least, most) = found.setting, found.calls_per_token
-        right = "-" if found.precision is None else f"{found.precision:.0%}"
+    for total in totals:
+        setting, (least, most) = total.setting, total.calls_per_token
+        right = "-" if total.precision is None else f"{total.precision:.0%}"
         calls = f"{least:.2f}" if most - least < 0.005 else f"{least:.2f} to {most:.2f}"
         click.echo(
             f"{setting.alpha:5.1f} {setting.tau:5.2f} {setting.d_max:3} {setting.w_max:3}  "
-            f"{found.tokens_per_round:12.2f}  {right:>12}  {calls}{'  ← fewest' if found is best else ''}"
+            f"{total.tokens_per_round:12.2f}  {right:>12}  {calls}{'  ← fewest' if total is best else ''}"
         )
     narrate(f"plain decoding: 1 token a round, {totals[0].n_layers} layer calls a token; {totals[0].n_new} tokens")
     if checked:
         narrate(f"the recorded run: {checked['replayed']:.4f} tokens a round replayed, {checked['run']:.4f} run")
 
 
-def _copy(trace: Path, found: list[ReplayQuery], parts: dict[str, str], path: Path) -> None:
+def _copy(trace: Path, replayed: list[ReplayQuery], parts: dict[str, str], path: Path) -> None:
     """The trace again with the records added in front of its end, and what was asked in its header."""
     from specviz.trace import Recorder
 
-    records = [msgspec.structs.replace(record, q=query.q) for query in found for record in query.records]
+    records = [msgspec.structs.replace(record, q=query.q) for query in replayed for record in query.records]
     recorder = Recorder(path)
     with Trace(trace) as opened:
         for event in opened.read():

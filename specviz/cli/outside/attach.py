@@ -89,13 +89,13 @@ def command(
         _pass_on(server, out, proxy or 0, ask, rule)
         return
     asked = ServerRequest(prompt, max_new_tokens, temperature, seed)
-    said = " ".join(filter(None, (server.kind, server.version, server.model)))
+    server_name = " ".join(filter(None, (server.kind, server.version, server.model)))
     trace = open_trace(server, out, asked, rule)
     if tui:
         _watched(answer(server, asked, trace), trace)
         _kept(trace)
         return
-    narrate(f"specviz: {running(said)} at {running(server.url)}; to watch: specviz tui {running(str(out))}")
+    narrate(f"specviz: {running(server_name)} at {running(server.url)}; to watch: specviz tui {running(str(out))}")
     begun = False
     try:
         with terminable(), waited_for("the first token") as waiting:

@@ -75,8 +75,8 @@ class RoundLines:
         tokens = " ".join(part for part in (self._drafted(record), self._closing(record)) if part)
         counts = f"{self._kept(record, end)}, {end.n_emitted} new"
         spent = numbers.duration(sum(end.stage_ns.values()))
-        said = ", ".join([counts, spent, *_ahead(record), *_grown(record)])
-        return f"r{end.r:<4} {tokens}{' ' * max(0, _TOKENS_CELLS - width(tokens))}  {said}"
+        measures = ", ".join([counts, spent, *_ahead(record), *_grown(record)])
+        return f"r{end.r:<4} {tokens}{' ' * max(0, _TOKENS_CELLS - width(tokens))}  {measures}"
 
     def _kept(self, record: RoundRecord, end: events.RoundEnd) -> str:
         """How many were kept, of those drafted; where rounds judge what others drafted, of those judged."""
@@ -154,8 +154,8 @@ class RoundLines:
         for verdict in family.tests:
             yield self._readable(node_words(case(self._run, family, verdict.node)))
         if record.closing is not None:
-            said = remarks(self._run, family, CLOSING).words
-            yield self._readable(closing_words(self._run, family, said))
+            sentence = remarks(self._run, family, CLOSING).words
+            yield self._readable(closing_words(self._run, family, sentence))
 
     def _readable(self, sentence: str) -> str:
         return ascii_only(sentence) if self._ascii else sentence
@@ -280,46 +280,46 @@ def plain(row: QueryRow) -> list[str]:
 
 def learning(row: QueryRow) -> list[str]:
     """A query and what was learnt from it."""
-    found, length = row.adapt, _value(row.metrics.mean_acceptance_length)
-    if found is None:
+    adapt, length = row.adapt, _value(row.metrics.mean_acceptance_length)
+    if adapt is None:
         return [str(row.q), _domain(row, 10), length, "", "", "not over", *[""] * 5]
-    gain = "" if found.gain is None else f"{signed(found.gain)} ±{numbers.number(found.se)}"
-    cost = found.update_s if found.update_s is not None else found.cost
+    gain = "" if adapt.gain is None else f"{signed(adapt.gain)} ±{numbers.number(adapt.se)}"
+    cost = adapt.update_s if adapt.update_s is not None else adapt.cost
     return [
         str(row.q),
         _domain(row, 10),
         length,
-        numbers.number(found.s),
-        found.action,
-        why(found),
+        numbers.number(adapt.s),
+        adapt.action,
+        why(adapt),
         gain,
         "" if cost is None else seconds(cost),
-        f"{seconds(found.spent)}/{seconds(found.budget)}",
-        "" if found.measured_gain is None else signed(found.measured_gain),
-        weights(found),
+        f"{seconds(adapt.spent)}/{seconds(adapt.budget)}",
+        "" if adapt.measured_gain is None else signed(adapt.measured_gain),
+        weights(adapt),
     ]
 
 
-def why(found: Adapt) -> str:
+def why(adapt: Adapt) -> str:
     """The reason, and of a skip what it was for."""
-    if found.reset is not None:
-        return f"{'guard: ' if found.reason == 'guard' else ''}to {found.reset}"
-    if found.frozen:
+    if adapt.reset is not None:
+        return f"{'guard: ' if adapt.reason == 'guard' else ''}to {adapt.reset}"
+    if adapt.frozen:
         return "frozen"
-    if found.reason != "skip":
-        tried = next((arm.n for arm in found.arms if arm.action == found.action), 0)
-        return f"{found.reason}, try {tried + 1}" if found.reason == "explore" else found.reason
-    if not found.arms or found.n_rejections < 2:
+    if adapt.reason != "skip":
+        tried = next((arm.n for arm in adapt.arms if arm.action == adapt.action), 0)
+        return f"{adapt.reason}, try {tried + 1}" if adapt.reason == "explore" else adapt.reason
+    if not adapt.arms or adapt.n_rejections < 2:
         return "too little seen"
-    return "no budget to try" if any(arm.ucb is None or arm.ucb > 0 for arm in found.arms) else "would not pay"
+    return "no budget to try" if any(arm.ucb is None or arm.ucb > 0 for arm in adapt.arms) else "would not pay"
 
 
-def weights(found: Adapt) -> str:
+def weights(adapt: Adapt) -> str:
     """What the next query drafts with."""
-    if found.reverted:
-        return f"v{found.version_after} taken back"
-    moved = found.version_after != found.version_before
-    return f"v{found.version_before}→v{found.version_after}" if moved else f"v{found.version_after}"
+    if adapt.reverted:
+        return f"v{adapt.version_after} taken back"
+    moved = adapt.version_after != adapt.version_before
+    return f"v{adapt.version_before}→v{adapt.version_after}" if moved else f"v{adapt.version_after}"
 
 
 def thought(arm: AdaptArm) -> str:

@@ -83,7 +83,7 @@ class Result:
         if record.commit is not None:
             self._finish = record.commit.finish
 
-    def _learn(self, found: events.Adapt) -> None:
+    def _learn(self, adapt: events.Adapt) -> None:
         """What was done at the end of a query."""
 
     @property
@@ -194,11 +194,11 @@ class QueryRow:
                 self.text += "".join(commit.texts)
                 self.tokens += commit.tokens
 
-    def learn(self, found: events.Adapt) -> None:
+    def learn(self, adapt: events.Adapt) -> None:
         """What was made of it at its end."""
-        self.adapt = found
+        self.adapt = adapt
         if self.tally is not None:
-            self.tally.learn(found)
+            self.tally.learn(adapt)
 
     @property
     def metrics(self) -> Metrics:
@@ -278,19 +278,19 @@ class StreamResult(Result):
             row.take(record)
             self.domains[row.domain].take(record)
 
-    def _learn(self, found: events.Adapt) -> None:
+    def _learn(self, adapt: events.Adapt) -> None:
         if not self.rows:
             return
         row = self.rows[-1]
-        row.learn(found)
-        self.domains[row.domain].learn(found)
+        row.learn(adapt)
+        self.domains[row.domain].learn(adapt)
         for name in _LEARNT:
-            value = getattr(found, name)
+            value = getattr(adapt, name)
             if value is not None:
                 self._sums[name] = (self._sums[name] or 0) + value
-        self._n_kept += found.action != "skip" and not found.reverted
-        self._n_reverted += found.action != "skip" and found.reverted
-        self._n_resets += found.reset is not None
+        self._n_kept += adapt.action != "skip" and not adapt.reverted
+        self._n_reverted += adapt.action != "skip" and adapt.reverted
+        self._n_resets += adapt.reset is not None
 
     @property
     def learns(self) -> bool:

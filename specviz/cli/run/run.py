@@ -59,7 +59,7 @@ _MUCH = 100_000_000  # bytes that a run takes beside its models
 @flag("--quiet -q", "No narration; errors are still told.")
 @options.KNOB_FILE
 @options.knob_options
-def command(**given: Any) -> None:
+def command(**arguments: Any) -> None:
     """Decode a prompt, round by round, or a stream of prompts.
 
     Every knob is a flag; a knob that the chosen method lacks is an error. With no model named, the embedded pair is
@@ -73,8 +73,8 @@ def command(**given: Any) -> None:
       echo 'The module' | specviz run - --method ngram --temperature 0.8 --json
       specviz run --stream prompts.jsonl --method specblock --adapt on --record learnt.sv.jsonl
     """
-    timings = Timings() if given.pop("timings") else None
-    _decoded(RunRequest.of(given), timings=timings)
+    timings = Timings() if arguments.pop("timings") else None
+    _decoded(RunRequest.of(arguments), timings=timings)
 
 
 def _decoded(request: RunRequest, timings: Timings | None = None) -> None:
@@ -220,8 +220,8 @@ class Output:
         self._text = None if request.as_json or request.rounds or request.stream else TextPrinter()
         rounds = RoundLines(result.run, sys.stderr, request.verbose) if request.rounds else None
         self._queries = _query_lines(request, result)
-        told = self._recorded if request.record is not None else None
-        sinks: list[Sink | None] = [self._narrator, self._held, told, rounds, self._text, self._queries]
+        recorder = self._recorded if request.record is not None else None
+        sinks: list[Sink | None] = [self._narrator, self._held, recorder, rounds, self._text, self._queries]
         self.sink = fan_out(*(sink for sink in sinks if sink is not None))
 
     def begin(self) -> None:

@@ -42,14 +42,14 @@ class Timings:
     wall: float = field(default_factory=time.perf_counter)
     cpu: float = 0.0  # the process began with 0
     loaded: float = 0.0  # MiB of the process with its models
-    found: dict[str, tuple[float | None, float]] = field(default_factory=dict)
+    stretches: dict[str, tuple[float | None, float]] = field(default_factory=dict)
     header: Header | None = None  # of the run
 
     def mark(self, name: str) -> None:
         """The stretch since the last mark."""
         wall, cpu = time.perf_counter(), time.process_time()
         since = _age() if name == "start" else wall - self.wall
-        self.found[name] = (since, cpu - self.cpu)
+        self.stretches[name] = (since, cpu - self.cpu)
         self.wall, self.cpu = wall, cpu
         if name == "models":
             self.loaded = _high_water()
@@ -58,19 +58,19 @@ class Timings:
         """Watches a run until its first token."""
         if isinstance(event, Header):
             self.header = event
-        elif isinstance(event, Prefill) and "prefill" not in self.found:
+        elif isinstance(event, Prefill) and "prefill" not in self.stretches:
             self.mark("prefill")
-        elif isinstance(event, Commit) and "first round" not in self.found:
+        elif isinstance(event, Commit) and "first round" not in self.stretches:
             self.mark("first round")
 
     def tell(self, memory: "MemoryPlan | None" = None, chunks: "Sequence[PromptChunk]" = ()) -> None:
         """A line a stretch, a line a chunk of a long prompt, and memory; nothing where no token came."""
-        if "first round" not in self.found:
+        if "first round" not in self.stretches:
             return
         narrate(f"{'to the first token':<14} {'wall':>9} {'processor':>10}")
-        for name, (wall, cpu) in self.found.items():
+        for name, (wall, cpu) in self.stretches.items():
             narrate(f"  {pad(name, 14)}  {_seconds(wall):>9} {_seconds(cpu):>9}  {_WHAT[name]}")
-        walls, cpus = zip(*self.found.values(), strict=True)
+        walls, cpus = zip(*self.stretches.values(), strict=True)
         whole = sum(wall or 0.0 for wall in walls)
         narrate(f"  {'all':<14}  {_seconds(whole):>9} {_seconds(sum(cpus)):>9}")
         for line in (*_by_what(self.header), *_by_chunk(chunks), *_held(memory, self.loaded)):

@@ -89,10 +89,10 @@ def listed(sets: Sequence[tuple[str, str]], words: str) -> Aligned:
 
 def aligned(runs: Sequence[tuple[str, Run]], queries: Sequence[int]) -> Aligned:
     """`runs`: names and runs, each with a query. `queries`: which of its queries is looked at, by place."""
-    found = [run.queries[n] for (_, run), n in zip(runs, queries, strict=True)]
+    compared_queries = [run.queries[n] for (_, run), n in zip(runs, queries, strict=True)]
     alone = [run for _, run in runs]
     by_id = numbered_alike([run.header for run in alone])
-    texts = [[t for t in query.tokens if t.mark != "prompt"] for query in found]
+    texts = [[t for t in query.tokens if t.mark != "prompt"] for query in compared_queries]
     keys = comparable([[(token.token, token.running) for token in text] for text in texts], by_id)
     same = [n_alike(keys[0], other) for other in keys] if keys is not None else [0 for _ in texts]
     parts = [
@@ -101,10 +101,10 @@ def aligned(runs: Sequence[tuple[str, Run]], queries: Sequence[int]) -> Aligned:
     ]
     lanes = tuple(
         _lane(letter, name, run, query, text, part)
-        for letter, (name, run), query, text, part in zip(LETTERS, runs, found, texts, parts, strict=False)
+        for letter, (name, run), query, text, part in zip(LETTERS, runs, compared_queries, texts, parts, strict=False)
     )
-    prompts = {key for (key,) in prompt_keys([[query.prefill] for query in found])}
-    shown = "".join(token.running for token in found[0].tokens if token.mark == "prompt")
+    prompts = {key for (key,) in prompt_keys([[query.prefill] for query in compared_queries])}
+    shown = "".join(token.running for token in compared_queries[0].tokens if token.mark == "prompt")
     text = Aligned(
         prompt=shown,
         same_prompt=len(prompts) == 1,
@@ -114,7 +114,7 @@ def aligned(runs: Sequence[tuple[str, Run]], queries: Sequence[int]) -> Aligned:
         words="",
         known=keys is not None,
     )
-    return replace(text, words=_words(text, texts, alone, found, by_id, None not in prompts))
+    return replace(text, words=_words(text, texts, alone, compared_queries, by_id, None not in prompts))
 
 
 def _lane(letter: str, name: str, run: Run, query: Query, text: Sequence[TextToken], parts_at: int | None) -> RunLane:
@@ -151,17 +151,17 @@ def _words(
         return "The runs were given different prompts, so their texts are not the same text; numbers can be compared."
     lengths = {len(lane.tokens) for lane in lanes}
     if text.parted:
-        said = f"{_begin(n_same)} {_parting(lanes, n_same)}."
+        sentence = f"{_begin(n_same)} {_parting(lanes, n_same)}."
     elif len(lengths) == 1:
-        said = f"The same text in all {len(lanes)}: {plural(n_same, 'token')}, one by one."
+        sentence = f"The same text in all {len(lanes)}: {plural(n_same, 'token')}, one by one."
     else:
         longest = max(lanes, key=lambda lane: len(lane.tokens))
         beyond = f"{longest.letter} goes on to {len(longest.tokens)}"
-        said = f"The same text as far as all go, {plural(n_same, 'token')}; {beyond}."
+        sentence = f"The same text as far as all go, {plural(n_same, 'token')}; {beyond}."
     if not told_prompts:
-        return f"{said} The prompts are not on record: they may have been others."
+        return f"{sentence} The prompts are not on record: they may have been others."
     near = _near(lanes, texts, runs, n_same) if text.parted and by_id else None
-    return f"{said} {_promise(text, runs, queries, near)}".strip()
+    return f"{sentence} {_promise(text, runs, queries, near)}".strip()
 
 
 def _begin(n_same: int) -> str:
@@ -176,14 +176,14 @@ def _parting(lanes: Sequence[RunLane], at: int) -> str:
     for lane in lanes:
         word = lane.tokens[at].shown[:_QUOTED] if at < len(lane.tokens) else None
         groups.setdefault(word, []).append(lane.letter)
-    said = []
+    clauses = []
     for word, letters in groups.items():
         who = " and ".join(filter(None, (", ".join(letters[:-1]), letters[-1])))
         many = len(letters) > 1
-        said.append(
+        clauses.append(
             f"{who} {'have' if many else 'has'} ended" if word is None else f"{who} write{'' if many else 's'} “{word}”"
         )
-    return ", ".join(said)
+    return ", ".join(clauses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,15 +201,15 @@ def _near(lanes: Sequence[RunLane], texts: Sequence[Sequence[TextToken]], runs: 
     for lane, text, run in zip(lanes, texts, runs, strict=True):
         if at >= len(text):
             continue
-        given, own = _row(run.rounds[lane.tokens[at].index], text[at]), text[at].token
-        other = next((token for token in here if token != own and token in given), None)
-        if own not in given or other is None:
+        logprobs, own = _row(run.rounds[lane.tokens[at].index], text[at]), text[at].token
+        other = next((token for token in here if token != own and token in logprobs), None)
+        if own not in logprobs or other is None:
             continue
-        mine, theirs = apart(prob(given[own]) or 0.0, prob(given[other]) or 0.0)
+        mine, theirs = apart(prob(logprobs[own]) or 0.0, prob(logprobs[other]) or 0.0)
         target = run.header.models.target if run.header is not None else None
         return _Near(
             f"In {lane.letter} the target gives “{run.name(own)}” {mine} and “{run.name(other)}” {theirs}",
-            abs(given[own] - given[other]),
+            abs(logprobs[own] - logprobs[other]),
             _FINE_ROUNDING if target is not None and target.dtype == "float32" else _ROUNDING,
         )
     return None
@@ -234,14 +234,16 @@ def _promise(text: Aligned, runs: Sequence[Run], queries: Sequence[Query], near:
         return "Target, seed or sampling differ." if parted else ""
     if not all(header.lossless for header in headers):
         return ""
-    told = f" {near.words}." if near is not None else ""
+    nearness = f" {near.words}." if near is not None else ""
     if laws[0].get("temperature") == 0:
         must = "At temperature 0 a lossless rule writes the target's likeliest tokens"
         return f"{must}, so {_fault(near)}." if parted else f"{must}."
     if all(header.keeps_tokens for header in headers):
         kept = "Each promises the tokens of plain decoding"
         return (
-            f"{kept} up to the rounding of its arithmetic, and here that made another.{told}" if parted else f"{kept}."
+            f"{kept} up to the rounding of its arithmetic, and here that made another.{nearness}"
+            if parted
+            else f"{kept}."
         )
     if not parted:
         return ""

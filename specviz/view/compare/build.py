@@ -64,18 +64,18 @@ def comparison_of(sets: Sequence[RunSet], prompt: int = 0) -> SideBySide:
     shared, untold = shared_requests(sets)
     if shared and not 0 <= prompt < len(shared):
         raise SpecvizError(f"no prompt {prompt + 1} of those the runs share; there are {len(shared)}")
-    texts = tuple(_texts(sets[0], each, [(at[0], at[k]) for at in shared], untold) for k, each in enumerate(sets))
-    places = [tuple(each.requests[k].place for each, k in zip(sets, at, strict=True)) for at in shared]
+    texts = tuple(_texts(sets[0], run_set, [(at[0], at[k]) for at in shared], untold) for k, run_set in enumerate(sets))
+    places = [tuple(run_set.requests[k].place for run_set, k in zip(sets, at, strict=True)) for at in shared]
     queries = places[prompt] if shared else (0,) * len(sets)
-    runs = [each.run for each in sets if each.run is not None]
+    runs = [run_set.run for run_set in sets if run_set.run is not None]
     single = len(runs) == len(sets)
     return SideBySide(
-        aligned([(each.name, run) for each, run in zip(sets, runs, strict=True)], queries)
+        aligned([(run_set.name, run) for run_set, run in zip(sets, runs, strict=True)], queries)
         if single
-        else listed([(each.name, _size(each)) for each in sets], _words(texts[1:])),
+        else listed([(run_set.name, _size(run_set)) for run_set in sets], _words(texts[1:])),
         texts[1:],
         compared(sets),
-        settings([each.set_to for each in sets]),
+        settings([run_set.set_to for run_set in sets]),
         tuple(steps(run, query) for run, query in zip(runs, queries, strict=True)) if single else (),
         tuple(places) if single else (),
         prompt if shared else 0,
@@ -85,17 +85,17 @@ def comparison_of(sets: Sequence[RunSet], prompt: int = 0) -> SideBySide:
 def _words(texts: Sequence[TextsBeside]) -> str:
     if len(texts) == 1:
         return texts[0].words
-    return " ".join(f"{letter}: {each.words}" for letter, each in zip(LETTERS[1:], texts, strict=False))
+    return " ".join(f"{letter}: {beside.words}" for letter, beside in zip(LETTERS[1:], texts, strict=False))
 
 
-def _size(found: RunSet) -> str:
-    rounds = sum(request.tally.n_rounds for request in found.requests)
-    return f"{plural(len(found.requests), 'prompt')}, {plural(rounds, 'round')}"
+def _size(run_set: RunSet) -> str:
+    rounds = sum(request.tally.n_rounds for request in run_set.requests)
+    return f"{plural(len(run_set.requests), 'prompt')}, {plural(rounds, 'round')}"
 
 
 def _texts(first: RunSet, other: RunSet, pairs: Sequence[tuple[int, int]], untold: int) -> TextsBeside:
     """`untold`: requests without a prompt on record."""
     both = [(first.requests[a], other.requests[b]) for a, b in pairs]
-    found = [parting((a.name, b.name), (a.written, b.written), (a.header, b.header)) for a, b in both]
-    partings = tuple(each for each in found if isinstance(each, TextParting))
-    return TextsBeside(n_same=found.count(True), n_unknown=untold + found.count(None), partings=partings)
+    outcomes = [parting((a.name, b.name), (a.written, b.written), (a.header, b.header)) for a, b in both]
+    partings = tuple(outcome for outcome in outcomes if isinstance(outcome, TextParting))
+    return TextsBeside(n_same=outcomes.count(True), n_unknown=untold + outcomes.count(None), partings=partings)

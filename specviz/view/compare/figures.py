@@ -46,12 +46,14 @@ class CompareRow:
     @property
     def differences(self) -> tuple[str, ...]:
         """To the first set, `—` for itself and where there is none."""
-        return tuple(UNKNOWN if each.difference is None else _signed(each.difference) for each in self.beside)
+        return tuple(
+            UNKNOWN if estimate.difference is None else _signed(estimate.difference) for estimate in self.beside
+        )
 
     @property
     def apart(self) -> tuple[bool, ...]:
         """Whether the interval of the difference leaves out 0."""
-        return tuple(each.difference is not None and _sure(each.difference) for each in self.beside)
+        return tuple(estimate.difference is not None and _sure(estimate.difference) for estimate in self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,12 @@ class Compared:
     def series(self, name: str) -> tuple[Series, ...]:
         """A number by place, ready for a plot, one for each set."""
         n = len(self.places[name][0].beside)
-        return tuple(one_series(name, Metrics({each: self._column(each, k) for each in AXES})) for k in range(n))
+        return tuple(one_series(name, Metrics({axis: self._column(axis, k) for axis in AXES})) for k in range(n))
 
     def _column(self, name: str, k: int) -> dict[int, Estimate] | None:
         """The values of one set, by place."""
-        found = [(int(row.name.partition("@")[2]), row.beside[k].value) for row in self.places.get(name, ())]
-        return {at: value for at, value in found if value is not None} or None
+        by_place = [(int(row.name.partition("@")[2]), row.beside[k].value) for row in self.places.get(name, ())]
+        return {at: value for at, value in by_place if value is not None} or None
 
     def find(self, name: str) -> CompareRow | None:
         """The row of `block_efficiency`, `survival@3` ..; None: there is none of that name."""
@@ -105,58 +107,62 @@ def compared(sets: Sequence[RunSet]) -> Compared:
     shared, _ = shared_requests(sets)
     paired = len(shared) > 1
     requests = (
-        [[each.requests[k] for k in picked] for each, picked in zip(sets, zip(*shared, strict=True), strict=True)]
+        [[run_set.requests[k] for k in picked] for run_set, picked in zip(sets, zip(*shared, strict=True), strict=True)]
         if paired
-        else [each.requests for each in sets]
+        else [run_set.requests for run_set in sets]
     )
     rows = {row.name: row for row in _rows(requests, NAMES, paired)}
     places = {name: tuple(row for row in rows.values() if row.name.startswith(f"{name}@")) for name, _ in SERIES}
     whole = tuple(rows[name] for name, _, _ in ROWS if name in rows)
-    some = {name: found for name, found in places.items() if found}
+    some = {name: place_rows for name, place_rows in places.items() if place_rows}
     return Compared(whole, some, _kinds(requests, paired), len(shared) if paired else 0)
 
 
 def _rows(requests: Sequence[Sequence[Request]], names: Sequence[str], paired: bool) -> list[CompareRow]:
-    found = beside([[request.tally for request in each] for each in requests], names, paired=paired)
+    compared_metrics = beside(
+        [[request.tally for request in estimates] for estimates in requests], names, paired=paired
+    )
     words = {name: (label, help_) for name, label, help_ in ROWS}
     return [
         CompareRow(
             name,
             words.get(name, (name, ""))[0],
-            tuple(metric(name, name, one.value, words.get(name, ("", ""))[1]) for one in each),
-            tuple(each),
+            tuple(metric(name, name, one.value, words.get(name, ("", ""))[1]) for one in estimates),
+            tuple(estimates),
         )
-        for name, each in found.items()
+        for name, estimates in compared_metrics.items()
     ]
 
 
 def _kinds(requests: Sequence[Sequence[Request]], paired: bool) -> dict[str, tuple[CompareRow, ...]]:
     """Of each kind of prompt that is told."""
-    names = {request.kind for each in requests for request in each}
+    names = {request.kind for set_requests in requests for request in set_requests}
     out = {}
     for kind in sorted(names) if names - {""} else ():
         # Pairs stay pairs, whatever another set calls the kind of a prompt.
         picked = [k for k, request in enumerate(requests[0]) if request.kind == kind]
         of_kind = [
-            [each[k] for k in picked] if paired else [request for request in each if request.kind == kind]
-            for each in requests
+            [set_requests[k] for k in picked]
+            if paired
+            else [request for request in set_requests if request.kind == kind]
+            for set_requests in requests
         ]
         rows = _rows(of_kind, [name for name, _, _ in ROWS], paired and len(picked) > 1)
         out[kind or NO_KIND] = tuple(rows)
     return out
 
 
-def _sure(found: Estimate) -> bool:
+def _sure(estimate: Estimate) -> bool:
     """Whether the interval leaves out 0."""
-    return found.interval is not None and not found.interval[0] <= 0 <= found.interval[1]
+    return estimate.interval is not None and not estimate.interval[0] <= 0 <= estimate.interval[1]
 
 
-def _signed(found: Estimate) -> str:
+def _signed(estimate: Estimate) -> str:
     """`+.31 ±.12`, `−.04 ±.09: cannot tell`, `+2.4 (all 40 alike)` where one of the two shows no spread."""
-    size = number(abs(found.value))
-    sign = "+" if found.value > 0 else MINUS if found.value < 0 else "±"
-    unsure = found.interval is not None and not _sure(found)
-    return f"{sign}{size} {uncertainty(found)}".strip() + (": cannot tell" if unsure else "")
+    size = number(abs(estimate.value))
+    sign = "+" if estimate.value > 0 else MINUS if estimate.value < 0 else "±"
+    unsure = estimate.interval is not None and not _sure(estimate)
+    return f"{sign}{size} {uncertainty(estimate)}".strip() + (": cannot tell" if unsure else "")
 
 
 def steps(run: Run, query: int) -> Steps:

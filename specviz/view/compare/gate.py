@@ -56,16 +56,16 @@ class GateRule:
     def _moved(self, report: SideBySide, other: int) -> str | None:
         row = report.numbers.find(self.metric)
         beside = None if row is None else row.beside[other + 1]
-        found = None if beside is None else beside.ratio if self.relative else beside.difference
-        if found is None:
+        change = None if beside is None else beside.ratio if self.relative else beside.difference
+        if change is None:
             raise SpecvizError(f"--fail-if '{self.text}': {self.metric} was not counted in both sets")
-        if not self._reached(found.value, found.value):
+        if not self._reached(change.value, change.value):
             return None
         # Where all of many units are alike no spread was seen, and the value is what there is to go by.
-        if self.surely and found.interval is None and found.why_unknown != "alike":
+        if self.surely and change.interval is None and change.why_unknown != "alike":
             raise SpecvizError(f"--fail-if '{self.text}': too few units for an interval; leave 'surely' out")
-        ends = found.interval if self.surely and found.interval is not None else (found.value, found.value)
-        return _change(found, self.relative) if self._reached(*ends) else None
+        ends = change.interval if self.surely and change.interval is not None else (change.value, change.value)
+        return _change(change, self.relative) if self._reached(*ends) else None
 
     def _text_broken(self, report: SideBySide, other: int) -> str | None:
         texts = report.texts[other]
@@ -81,8 +81,8 @@ class GateRule:
         return drops if self.sign < 0 else rises if self.sign > 0 else drops or rises
 
 
-def _change(found: Estimate, relative: bool) -> str:
-    return f"{found.value:+.1%}" if relative else f"{found.value:+.3f}"
+def _change(estimate: Estimate, relative: bool) -> str:
+    return f"{estimate.value:+.1%}" if relative else f"{estimate.value:+.3f}"
 
 
 def parse_rules(texts: Sequence[str]) -> list[GateRule]:
@@ -93,28 +93,28 @@ def parse_rules(texts: Sequence[str]) -> list[GateRule]:
 def _rule(text: str) -> GateRule:
     if text == _TEXT:
         return GateRule(text)
-    found = _RULE.fullmatch(text)
-    if found is None:
+    match = _RULE.fullmatch(text)
+    if match is None:
         raise SpecvizError(f"--fail-if '{text}' is no condition; {_EXAMPLE}")
-    metric, verb = found["metric"], found["verb"]
+    metric, verb = match["metric"], match["verb"]
     name, at, place = metric.partition("@")
     name = ALIASES.get(name, name)
     if (name not in PLACED or not place.isdecimal() or place == "0") if at else name not in WHOLE:
         placed = (*PLACED, *(old for old, new in ALIASES.items() if new in PLACED))
         whole = (*WHOLE, *(old for old, new in ALIASES.items() if new in WHOLE))
-        known = (*whole, *(f"{each}@1" for each in placed))
+        known = (*whole, *(f"{placed_name}@1" for placed_name in placed))
         raise SpecvizError(f"--fail-if '{text}': no metric '{metric}'{suggestion(metric, known)}")
     if verb not in _VERBS:
         raise SpecvizError(f"--fail-if '{text}': '{verb}' is no change{suggestion(verb, _VERBS)}")
-    least = float(found["number"])
+    least = float(match["number"])
     if not least:
         raise SpecvizError(f"--fail-if '{text}': name a change above 0")
-    relative = found["unit"] == "%"
+    relative = match["unit"] == "%"
     return GateRule(
         text,
         f"{name}{at}{place}",
         _VERBS[verb],
         least / 100 if relative else least,
         relative,
-        found["sure"] is not None,
+        match["sure"] is not None,
     )

@@ -72,7 +72,7 @@ def _lane(lane: RunLane, first: int, n: int) -> ScoreLane:
 
 def wrote(block: LaneRound) -> str:
     """What a round wrote, in words."""
-    told = f"{block.place} wrote {plural(block.stop - block.first, 'token')}"
+    sentence = f"{block.place} wrote {plural(block.stop - block.first, 'token')}"
     if not block.n_drafted:
-        return told
-    return f"{told}: {block.n_accepted} of {block.n_drafted} drafted were kept"
+        return sentence
+    return f"{sentence}: {block.n_accepted} of {block.n_drafted} drafted were kept"

@@ -64,26 +64,28 @@ def set_of(name: str, run: Run) -> RunSet:
 
 def set_of_all(name: str, sets: Sequence[RunSet]) -> RunSet:
     """Several recordings as one set; what they were set to is told with every value that occurs."""
-    found: dict[str, set[str]] = {}
-    for each in sets:
-        for setting, value in each.set_to.items():
-            found.setdefault(setting, set()).add(value)
-    settings = {setting: ", ".join(sorted(values)) for setting, values in found.items()}
-    return RunSet(name, None, tuple(request for each in sets for request in each.requests), settings)
+    values_of: dict[str, set[str]] = {}
+    for run_set in sets:
+        for setting, value in run_set.set_to.items():
+            values_of.setdefault(setting, set()).add(value)
+    settings = {setting: ", ".join(sorted(values)) for setting, values in values_of.items()}
+    return RunSet(name, None, tuple(request for run_set in sets for request in run_set.requests), settings)
 
 
 def shared_requests(sets: Sequence[RunSet]) -> tuple[list[tuple[int, ...]], int]:
     """Of every prompt that all sets have, repetition by repetition, the place of its request in each, in the order of
     the first set; and of how many requests of one set at most the prompt is not on record."""
-    keys = prompt_keys([[request.prefill for request in each.requests] for each in sets])
+    keys = prompt_keys([[request.prefill for request in set_keys.requests] for set_keys in sets])
     named = []
-    for each in keys:
+    for set_keys in keys:
         seen: Counter[str] = Counter()
         of_set: dict[tuple[str, int], int] = {}
-        for place, key in enumerate(each):
+        for place, key in enumerate(set_keys):
             if key is not None:
                 of_set[key, seen[key]] = place
                 seen[key] += 1
         named.append(of_set)
-    shared = [tuple(each[key] for each in named) for key in named[0] if all(key in each for each in named)]
-    return shared, max(each.count(None) for each in keys)
+    shared = [
+        tuple(set_keys[key] for set_keys in named) for key in named[0] if all(key in set_keys for set_keys in named)
+    ]
+    return shared, max(set_keys.count(None) for set_keys in keys)

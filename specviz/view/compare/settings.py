@@ -33,8 +33,8 @@ class Setting:
 
 def settings(sets: Sequence[Mapping[str, str]]) -> tuple[Setting, ...]:
     """Of every set what `set_to` tells, in the order in which the sets have it."""
-    names = list(dict.fromkeys(name for each in sets for name in each))
-    return tuple(Setting(name, tuple(each.get(name, UNKNOWN) for each in sets)) for name in names)
+    names = list(dict.fromkeys(name for run_settings in sets for name in run_settings))
+    return tuple(Setting(name, tuple(run_settings.get(name, UNKNOWN) for run_settings in sets)) for name in names)
 
 
 def set_to(header: Header | None, prefill: Prefill | None) -> dict[str, str]:
@@ -55,12 +55,12 @@ def set_to(header: Header | None, prefill: Prefill | None) -> dict[str, str]:
         "lanes": header.lanes,
         "seed": UNKNOWN if prefill is None else str(prefill.seed),
     }
-    given = header.sampling | header.knobs
+    knobs = header.sampling | header.knobs
     machine: dict[str, Any] = {"recorded": header.level} | {
         name: header.env[name] for name in _MACHINE if name in header.env
     }
     return {name: running(text) for name, text in named.items() if text != UNKNOWN} | {
-        name: running(shown(value)) for name, value in (given | machine).items() if name not in named
+        name: running(shown(value)) for name, value in (knobs | machine).items() if name not in named
     }
 
 

@@ -65,8 +65,8 @@ def n_alike(one: Sequence[object], other: Sequence[object]) -> int:
 
 def numbered_alike(headers: Sequence[Header | None]) -> bool | None:
     """Whether all targets have one name and one size of vocabulary; None where no target is told."""
-    found = {target_of(header) for header in headers}
-    return None if found == {None} else len(found) == 1
+    targets = {target_of(header) for header in headers}
+    return None if targets == {None} else len(targets) == 1
 
 
 def target_of(header: Header | None) -> tuple[str, int | None] | None:
@@ -81,7 +81,9 @@ def prompt_keys(runs: Sequence[Sequence[Prefill | None]]) -> list[list[str | Non
     By text, which is the same for targets that number their tokens differently, where all have one; else by ids.
     """
     by_text = all(_spelled(prefill) for run in runs for prefill in run if prefill is not None and _told(prefill))
-    return [[_key(each, by_text) if each is not None and _told(each) else None for each in run] for run in runs]
+    return [
+        [_key(prefill, by_text) if prefill is not None and _told(prefill) else None for prefill in run] for run in runs
+    ]
 
 
 def _told(prefill: Prefill) -> bool:
@@ -112,5 +114,5 @@ def parting(
     if at == len(texts[0]) == len(texts[1]):
         return True
     stretches = (texts[0][max(0, at - _AROUND) : at], *(text[at : at + _AROUND] for text in texts))
-    before, mine, other = ("".join(word for _, word in each) for each in stretches)
+    before, mine, other = ("".join(word for _, word in stretch) for stretch in stretches)
     return TextParting(a_request=names[0], b_request=names[1], at=at, before=before, a_text=mine, b_text=other)

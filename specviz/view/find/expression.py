@@ -155,14 +155,14 @@ def _part(node: ast.expr, known: Mapping[str, FilterField], deep: int = 0) -> _P
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             inner = _truth(_part(operand, known, deep + 1))
             return _Part(
-                "truth", lambda at: None if (found := inner.read(at)) is None else not found, "", inner.of_node
+                "truth", lambda at: None if (operand := inner.read(at)) is None else not operand, "", inner.of_node
             )
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _both(_Part("number", lambda _: 0.0), ast.Sub, _part(operand, known, deep + 1), "number")
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OF_NUMBERS:
             return _both(_part(left, known), type(op), _part(right, known), "number")
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARING for op in ops):
-            parts = [_part(each, known) for each in (left, *others)]
+            parts = [_part(expression, known) for expression in (left, *others)]
             tests = zip(parts, ops, parts[1:], strict=False)
             return _joined([_both(one, type(op), other, "truth") for one, op, other in tests], stops=False)
     raise _wrong(f"'{running(ast.unparse(node))}' cannot stand here; {_GOES_THERE}")
@@ -181,8 +181,8 @@ def _joined(parts: list[_Part], stops: bool) -> _Part:
     reads = [_truth(part).read for part in parts]
 
     def read(at: FilterSubject) -> bool | None:
-        found = [one(at) for one in reads]
-        return stops if stops in found else None if None in found else not stops
+        truths = [one(at) for one in reads]
+        return stops if stops in truths else None if None in truths else not stops
 
     return _Part("truth", read, of_node=any(part.of_node for part in parts))
 

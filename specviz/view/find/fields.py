@@ -157,13 +157,13 @@ NAMES = " · ".join(f"{field.name}: {field.help}" for field in FIELDS)
 
 def fields(knobs: Iterable[str] = ()) -> Mapping[str, FilterField]:
     """Every field by name, with the knobs of a run, as numbers, behind them."""
-    found = {name: _number(name, "a knob", _knob(name), False) for name in knobs}
-    return found | {field.name: field for field in FIELDS}
+    knob_fields = {name: _number(name, "a knob", _knob(name), False) for name in knobs}
+    return knob_fields | {field.name: field for field in FIELDS}
 
 
 def _knob(name: str) -> Callable[[FilterSubject], float | None]:
     def value(at: FilterSubject) -> float | None:
-        given = at.record.knobs.get(name)
-        return float(given) if isinstance(given, int | float) else None
+        knob = at.record.knobs.get(name)
+        return float(knob) if isinstance(knob, int | float) else None
 
     return value

@@ -46,8 +46,8 @@ def search(run: Run, wanted: Filter, index: int, node: int | None, by: int = 1) 
         at = (index + by * step) % n
         if wanted.of_node and run.rounds.point(at).n_drafted == 0 and step:
             continue  # by its row: it need not be read
-        found = matches(run.rounds[at], wanted)
-        numbered = [FoundPlace(at, each, k, len(found)) for k, each in enumerate(found, 1)]
+        matched = matches(run.rounds[at], wanted)
+        numbered = [FoundPlace(at, matched_node, k, len(matched)) for k, matched_node in enumerate(matched, 1)]
         if by < 0:
             numbered.reverse()
         if step in (0, n):
@@ -69,8 +69,8 @@ def first_matches(run: Run, wanted: Filter, most: int, seconds: float) -> tuple[
     return places, len(run.rounds)
 
 
-def _beyond(found: int | None, node: int | None, by: int) -> bool:
+def _beyond(match: int | None, node: int | None, by: int) -> bool:
     """Whether a match of the round one stands in comes after the place there."""
-    if found is None:
+    if match is None:
         return False
-    return node is None or (found > node if by > 0 else found < node)
+    return node is None or (match > node if by > 0 else match < node)

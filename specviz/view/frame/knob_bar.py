@@ -79,7 +79,7 @@ def _used(record: RoundRecord) -> dict[str, int]:
 def absent_knobs(method: str, specs: Sequence[KnobSpec]) -> tuple[tuple[str, str], ...]:
     """Symbol and reason of every well-known knob that a method with these knobs lacks."""
     own = {spec.name for spec in specs}
-    missing = {name: found for name, found in _WELL_KNOWN.items() if name not in own}
+    missing = {name: reason for name, reason in _WELL_KNOWN.items() if name not in own}
     return tuple((symbol, f"{method} has no {name}: {why}") for name, (symbol, why) in missing.items())
 
 
@@ -136,9 +136,9 @@ def value_text(spec: KnobSpec, value: Any, parts: Mapping[str, str], used: int |
     if spec.kind == "texts" and not value:
         if spec.name not in _PARTS:
             return _EMPTY.get(spec.name, shown(value))
-        told = parts.get(spec.name, "")
-        lacks = next((word for word in ("none", "logit lens") if told.startswith(word)), None)
-        short, colon, _ = told.partition(": ")
+        part = parts.get(spec.name, "")
+        lacks = next((word for word in ("none", "logit lens") if part.startswith(word)), None)
+        short, colon, _ = part.partition(": ")
         return lacks or (f"shipped, {short}" if colon and len(short) <= _SHORT else "shipped")
     text = _STANDS_FOR.get((spec.name, value), shown(value)) if isinstance(value, int) else shown(value)
     if (spec.name, value) == ("node_budget", -1) and spec.help.endswith(_PRESET_BUDGET):
@@ -243,7 +243,7 @@ def _last(run: Run, record: RoundRecord | None) -> str:
     steps = changes[first:]
     moved = {c.name: (next(x.old for x in steps if x.name == c.name), c.new) for c in steps}
     specs = {spec.name: label(spec) for spec in (run.header.knob_specs if run.header is not None else ())}
-    told = (
+    changes_text = (
         f"{specs.get(name, name)} {shown(old)}→{shown(new)}" if old != new else f"{specs.get(name, name)} {shown(new)}"
         for name, (old, new) in moved.items()
     )
@@ -251,7 +251,7 @@ def _last(run: Run, record: RoundRecord | None) -> str:
     stop = bisect_right(range(len(run.rounds)), limit, key=run.rounds.place)
     effect = _effect(run, before, (turns[-1], stop))
     # What came of it stands first: of a narrow line the list of knobs is what may be cut.
-    return f"last r{changes[-1].applied_r}: {f'{effect} with ' if effect else ''}{', '.join(told)}"
+    return f"last r{changes[-1].applied_r}: {f'{effect} with ' if effect else ''}{', '.join(changes_text)}"
 
 
 def _effect(run: Run, before: tuple[int, int], after: tuple[int, int]) -> str:
@@ -271,24 +271,24 @@ def _effect(run: Run, before: tuple[int, int], after: tuple[int, int]) -> str:
 
 def _lengths(run: Run, places: tuple[int, int]) -> list[int]:
     """Tokens of every block."""
-    found: list[int] = []
+    lengths: list[int] = []
     for record in run.rounds[places[0] : places[1]]:
         if record.end is None:
             continue
-        if record.start.carry is not None and found:
-            found[-1] += record.end.n_emitted
+        if record.start.carry is not None and lengths:
+            lengths[-1] += record.end.n_emitted
         else:
-            found.append(record.end.n_emitted)
-    return found
+            lengths.append(record.end.n_emitted)
+    return lengths
 
 
 def _compared(old: Sequence[int], new: Sequence[int]) -> str:
     from specviz.metrics.sequential import lasting_difference
 
-    found = lasting_difference(old, new)
-    if found is None or found.interval is None:
+    difference = lasting_difference(old, new)
+    if difference is None or difference.interval is None:
         return ""
-    low, high = found.interval
+    low, high = difference.interval
     verdict = ": cannot tell yet" if low <= 0 <= high else ""
     what = f"tok/round {number(sum(old) / len(old), 1)}→{number(sum(new) / len(new), 1)}"
     return f"{what} (n {len(new)}, {half_width((high - low) / 2)}{verdict})"

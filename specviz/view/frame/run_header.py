@@ -178,12 +178,12 @@ class Warned:
 
 def warned(run: Run) -> tuple[Warned, ...]:
     """Every warning of a run, in order."""
-    several, found = len(run.queries) > 1, []
+    several, warnings = len(run.queries) > 1, []
     for event in run.warnings:
         index = run.find(event.q, event.r)
         place = "" if index is None else f"q{event.q} r{event.r}" if several else f"r{event.r}"
-        found.append(Warned(index, place, warning_text(event)))
-    return tuple(found)
+        warnings.append(Warned(index, place, warning_text(event)))
+    return tuple(warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +202,13 @@ class WarningGroup:
 
 def warning_groups(run: Run) -> tuple[WarningGroup, ...]:
     """Every warning of a run once, with how often it came and where; those of a kind stand together."""
-    found: dict[str, list[Warned]] = {}
+    by_text: dict[str, list[Warned]] = {}
     for warning in warned(run):
-        found.setdefault(warning.text, []).append(warning)
-    kinds = list(dict.fromkeys(text.partition(":")[0] for text in found))
+        by_text.setdefault(warning.text, []).append(warning)
+    kinds = list(dict.fromkeys(text.partition(":")[0] for text in by_text))
     return tuple(
         WarningGroup(text, len(same), tuple(dict.fromkeys((w.index, w.place) for w in same if w.index is not None)))
-        for text, same in sorted(found.items(), key=lambda item: kinds.index(item[0].partition(":")[0]))
+        for text, same in sorted(by_text.items(), key=lambda item: kinds.index(item[0].partition(":")[0]))
     )
 
 

@@ -101,10 +101,10 @@ def one_series(name: str, metrics: "Metrics | None") -> Series:
             missing = "a backward scan keeps tokens it never tests, so there is no such rate: see survival"
         return Series(name, label, (), (), (), (), (), missing)
     xs = tuple(sorted(column))
-    found = [column[x] for x in xs]
-    edges = [e.interval or (None, None) for e in found]
+    estimates = [column[x] for x in xs]
+    edges = [e.interval or (None, None) for e in estimates]
     lows, highs = tuple(lo for lo, _ in edges), tuple(hi for _, hi in edges)
-    return Series(name, label, xs, tuple(e.value for e in found), lows, highs, tuple(e.n for e in found))
+    return Series(name, label, xs, tuple(e.value for e in estimates), lows, highs, tuple(e.n for e in estimates))
 
 
 def histogram(metrics: "Metrics | None") -> tuple[tuple[int, int], ...]:

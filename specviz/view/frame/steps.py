@@ -181,8 +181,8 @@ def text_token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int = 0,
     closing = family.record.closing
     token = born.token if born else (closing.token or 0) if closing else 0
     text, raw = (born.text, born.bytes) if born else run.words.get(token, ("", None))
-    said, r = running(text, raw, LONGEST), family.record.r
-    return TextToken(shown(text, raw), said, token, mark, r, pos, node, provisional=True, breaks=breaks)
+    text_running, r = running(text, raw, LONGEST), family.record.r
+    return TextToken(shown(text, raw), text_running, token, mark, r, pos, node, provisional=True, breaks=breaks)
 
 
 _TAIL = 8  # characters of a prompt that stand for its unnamed last token

@@ -168,21 +168,21 @@ def all_panels() -> tuple[AnyPanel, ...]:
 
 @cache
 def _found() -> dict[str, AnyPanel]:
-    found = {}
+    panels = {}
     for folder in pkgutil.iter_modules(__path__):
         home = f"{__name__}.{folder.name}.build"
         if folder.ispkg and find_spec(home):
             for panel in vars(importlib.import_module(home)).values():
                 if isinstance(panel, type) and issubclass(panel, Panel) and panel.__module__ == home:
-                    found[panel.id] = panel
-    return found
+                    panels[panel.id] = panel
+    return panels
 
 
 def remarks(run: Run, family: RoundTree, node: int) -> Remark:
     """What all panels have to say about a node, put together."""
-    found = [remark for panel in all_panels() if (remark := panel.explain(run, family, node)) is not None]
-    rows = tuple(row for remark in found for row in remark.rows)
-    return Remark(rows, " ".join(remark.words for remark in found if remark.words))
+    panel_remarks = [remark for panel in all_panels() if (remark := panel.explain(run, family, node)) is not None]
+    rows = tuple(row for remark in panel_remarks for row in remark.rows)
+    return Remark(rows, " ".join(remark.words for remark in panel_remarks if remark.words))
 
 
 T = TypeVar("T")

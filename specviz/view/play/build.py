@@ -44,8 +44,8 @@ class FrameBuilder:
     def __init__(self, run: Run, counted: CountedRun | None = None) -> None:
         self.run = run
         self.meter, self._counted = Meter(counted.metrics if counted is not None else None), counted
-        told = WeakMethod(self._leaving)  # a run that held its builder would be freed late, and its file with it
-        run.rounds.leaving.append(lambda record: (tell := told()) and tell(record))
+        on_leaving = WeakMethod(self._leaving)  # a run that held its builder would be freed late, and its file with it
+        run.rounds.leaving.append(lambda record: (tell := on_leaving()) and tell(record))
         self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
         self._counting: list[Panel[Any, Any]] | None = None  # told of rounds that leave memory
         self._families: OrderedDict[int, tuple[Any, RoundTree, RoundSteps]] = OrderedDict()
@@ -101,9 +101,11 @@ class FrameBuilder:
         """Where the nodes of a round stand; another node is looked at in the same places where they hold it already."""
         family, room = self.family(index), options.room if options.folding != "none" else TreeRoom()
         if room.rows:
-            found = self._laid(index, options.folding, options.selected if selected == options.selected else None, room)
-            if selected is None or selected in found.places:
-                return found
+            layout = self._laid(
+                index, options.folding, options.selected if selected == options.selected else None, room
+            )
+            if selected is None or selected in layout.places:
+                return layout
             return self._laid(index, options.folding, selected, room)
         moves = (
             selected
@@ -269,11 +271,11 @@ class FrameBuilder:
 
     def _panel(self, kind: AnyPanel) -> Panel[Any, Any]:
         if kind not in self._panels:
-            made = self._panels[kind] = kind(self.run)
+            panel = self._panels[kind] = kind(self.run)
             kept = self._counted.panels.get(kind.id) if self._counted is not None else None
             if kept:
                 try:
-                    made.restore(kept)
+                    panel.restore(kept)
                 except (msgspec.MsgspecError, ValueError):  # of another version of it: it counts for itself
                     self._panels[kind] = kind(self.run)
         return self._panels[kind]

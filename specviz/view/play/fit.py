@@ -70,8 +70,8 @@ def drafted_kin(family: RoundTree, selected: int | None) -> Kin:
     key = ("kin", odd)
     if key not in family.known:
         family.known[key] = Kin.of(family, lambda node: node in (CLOSING, odd) or family.nodes[node].kept)
-    found: Kin = family.known[key]
-    return found
+    kin: Kin = family.known[key]
+    return kin
 
 
 class Fit:
@@ -155,17 +155,17 @@ def _by_odds(family: RoundTree) -> list[int]:
     """All nodes, the surest first; worked out once for a round."""
     if "by_odds" not in family.known:
         family.known["by_odds"] = sorted(family.nodes, key=_surest(family))
-    found: list[int] = family.known["by_odds"]
-    return found
+    ranked: list[int] = family.known["by_odds"]
+    return ranked
 
 
 def _surest(family: RoundTree) -> Callable[[int], tuple[float, int]]:
     """Sorts nodes by the odds that the draft gave their paths, the likeliest first; a parent before its children."""
     odds: dict[int, float] = {ROOT: 0.0}
     for node, born in family.nodes.items():
-        said = born.logq if born.logq is not None else born.log_conf
+        log_odds = born.logq if born.logq is not None else born.log_conf
         siblings = family.children[family.parent(node)]
-        here = said if said is not None else -_LATER * (1 + siblings.index(node))
+        here = log_odds if log_odds is not None else -_LATER * (1 + siblings.index(node))
         odds[node] = odds.get(family.parent(node), 0.0) + min(here, 0.0)
     return lambda node: (-odds[node], family.depth[node])
 

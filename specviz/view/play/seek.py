@@ -140,8 +140,8 @@ class Seek:
         for index in range(here.index, count if by > 0 else -1, by):
             if not self.run.rounds.rejected(index):
                 continue
-            found = self._failed_tests(index)
-            beyond = [c for c in found if (c > here if by > 0 else c < here)]
+            tests = self._failed_tests(index)
+            beyond = [c for c in tests if (c > here if by > 0 else c < here)]
             if beyond:
                 return self._go(beyond[0] if by > 0 else beyond[-1])
         return False
@@ -159,8 +159,8 @@ class Seek:
         if not rounds:
             return False
         query = rounds.place(self.cursor.index)[0] if q is None else q
-        found = next((index for index in range(len(rounds)) if rounds.covers(index, query, pos)), None)
-        return False if found is None else self.seek_index(found)
+        index_of_position = next((index for index in range(len(rounds)) if rounds.covers(index, query, pos)), None)
+        return False if index_of_position is None else self.seek_index(index_of_position)
 
     def seek_time(self, t: int) -> bool:
         """To the last round that had begun at this time (ns of the trace's clock)."""
@@ -168,8 +168,8 @@ class Seek:
 
     def seek_text(self, wanted: str) -> bool:
         """To the next round that completes this text, searching on from here and round again."""
-        found = next((index for index in self.text_places(wanted) if index is not None), None)
-        return False if found is None else self.seek_index(found)
+        index_of_text = next((index for index in self.text_places(wanted) if index is not None), None)
+        return False if index_of_text is None else self.seek_index(index_of_text)
 
     def text_places(self, wanted: str) -> Iterator[int | None]:
         """The rounds that complete a text, from the next one on and round again; None after each that does not."""

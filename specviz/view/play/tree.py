@@ -155,19 +155,19 @@ def layout(
 def _in_room(kin: Kin, room: TreeRoom, selected: int | None, keep: set[int] | None) -> TreeLayout:
     """As many nodes as the lines hold, of those to `keep`. How many lines counts take is known when all stands: what is
     spare is given out again."""
-    found, rows, fit = None, room.rows, Fit(kin if keep is None else kin.among(keep), room)
+    best, rows, fit = None, room.rows, Fit(kin if keep is None else kin.among(keep), room)
     for _ in range(_TRIES):
         fits = fit.fitted(rows, selected)
         laid = _Builder(kin, lambda node, fits=fits: node not in fits, tight=True).build()  # type: ignore[misc]
         lines = len(laid.order) if room.listed else laid.n_rows
-        if found is not None and lines > room.rows:
+        if best is not None and lines > room.rows:
             break
-        found = laid
+        best = laid
         if lines >= room.rows:
             break
         rows += room.rows - lines
-    assert found is not None
-    return found
+    assert best is not None
+    return best
 
 
 def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:
@@ -300,9 +300,9 @@ def _raw_closing(family: RoundTree) -> float | None:
 
 def value_texts(values: Values) -> ValueTexts:
     """All of them, for who shows several at once; what the draft said where q has no meaning."""
-    said = values.q if values.q is not None else values.conf
+    draft_odds = values.q if values.q is not None else values.conf
     return ValueTexts(
-        q="" if said is None else prob(said),
+        q="" if draft_odds is None else prob(draft_odds),
         p="" if values.p is None else prob(values.p),
         ratio="" if values.ratio is None else ratio(values.ratio),
         u="" if values.u is None else prob(values.u),
@@ -319,8 +319,8 @@ def value_text(values: Values, mode: ValueName, closing: bool = False) -> tuple[
         return prob(values.u), values.u
     if mode == "rank":
         return UNKNOWN if values.rank is None else f"#{values.rank}", None if not values.rank else 1 / values.rank
-    said = values.q if values.q is not None else values.conf
-    return prob(said), said
+    draft_odds = values.q if values.q is not None else values.conf
+    return prob(draft_odds), draft_odds
 
 
 def _note(family: RoundTree, now: Moment, node: int) -> str:

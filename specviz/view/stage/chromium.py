@@ -30,8 +30,8 @@ _PLACES = (
 def executable() -> str | None:
     """Where chromium or one of its kind is: CHROMIUM if that is set, else what the path or its usual place has."""
     named = os.environ.get("CHROMIUM")
-    found = (shutil.which(name) for name in (*_NAMES, *_PLACES))
-    return named or next(filter(None, found), None)
+    installed = (shutil.which(name) for name in (*_NAMES, *_PLACES))
+    return named or next(filter(None, installed), None)
 
 
 @contextmanager
@@ -54,8 +54,8 @@ def chromium(*more: str) -> Iterator[Any]:
         try:
             browser = driver.chromium.launch(executable_path=path, args=[*FLAGS, *more])
         except Error as error:
-            said = error.message.strip().splitlines()[0]
-            raise SpecvizError(f"the browser '{path}' does not start: {said}; name another in CHROMIUM") from None
+            reason = error.message.strip().splitlines()[0]
+            raise SpecvizError(f"the browser '{path}' does not start: {reason}; name another in CHROMIUM") from None
         try:
             yield browser
         finally:

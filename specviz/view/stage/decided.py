@@ -52,7 +52,9 @@ class DecidedRound:
         )
         self.add(node, why)
 
-    def page(self, said: str, selected: int, counts: str, kept: Sequence[int], badges: Mapping[int, str]) -> StageRound:
+    def page(
+        self, sentence: str, selected: int, counts: str, kept: Sequence[int], badges: Mapping[int, str]
+    ) -> StageRound:
         """`kept`: nodes that would become text, in its order."""
         nodes, tree = tuple(self.nodes.values()), self.frame.tree
         places = tuple(range(len(nodes)))
@@ -66,7 +68,7 @@ class DecidedRound:
                 StageMoment(
                     phase=int(Phase.CLOSE),
                     phase_text="what if",
-                    said=said,
+                    said=sentence,
                     selected=selected,
                     counts=Counts(counts),
                     nodes=places,

@@ -103,13 +103,13 @@ def points_from(builder: FrameBuilder, first: int) -> tuple[StagePoint, ...]:
     """The time line from a round on, with the text that every round wrote."""
     run, several = builder.run, len(builder.run.queries) > 1
     texts = _texts(builder, first)
-    found = []
+    points = []
     for index in range(first, len(run.rounds)):
         point = run.rounds.point(index)
         place = f"q{point.q}/r{point.r}" if several else f"r{point.r}"
         written = texts.get(index, ())
-        found.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
-    return tuple(found)
+        points.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
+    return tuple(points)
 
 
 def further(builder: FrameBuilder, first: int, more: bool) -> StageFurther:

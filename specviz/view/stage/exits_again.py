@@ -65,14 +65,14 @@ def _knob(spec: KnobSpec, value: Any, n_layers: int) -> WhatIfKnob:
     return WhatIfKnob(what_if_knob(spec, value, **changes), alone=True)
 
 
-def next_words(found: ExitsAgain) -> str:
+def next_words(replayed: ExitsAgain) -> str:
     """Where the round would end: the text parts nowhere, but the rounds after it begin elsewhere."""
-    if found.ends == found.ended:
-        return f"at every position; the next round would begin where it did, at {found.ends}"
-    return f"at every position; the next round would begin at {found.ends} instead of {found.ended}"
+    if replayed.ends == replayed.ended:
+        return f"at every position; the next round would begin where it did, at {replayed.ends}"
+    return f"at every position; the next round would begin at {replayed.ends} instead of {replayed.ended}"
 
 
-def exits_round(builder: FrameBuilder, index: int, found: ExitsAgain) -> StageRound:
+def exits_round(builder: FrameBuilder, index: int, replayed: ExitsAgain) -> StageRound:
     """The round as it would have ended: one draft a row, the last of them wrong or not, and the target's own token.
 
     Nodes are numbered in the order in which they would be drafted.
@@ -83,39 +83,39 @@ def exits_round(builder: FrameBuilder, index: int, found: ExitsAgain) -> StageRo
     page.add(root, reasons[ROOT])
     badges: dict[int, str] = {}
     n_layers = _n_layers(builder.run)
-    for k, (token, layer) in enumerate(zip(found.drafts, found.exits, strict=True)):
-        mark: Mark = "accepted" if k < found.kept else "rejected"
-        conf = found.confs[k]
+    for k, (token, layer) in enumerate(zip(replayed.drafts, replayed.exits, strict=True)):
+        mark: Mark = "accepted" if k < replayed.kept else "rejected"
+        conf = replayed.confs[k]
         rows = (
             WhyRow("confidence", prob(conf), conf, "of the head there, annealed as asked"),
             WhyRow("layer", str(layer), layer / n_layers, f"of {n_layers}"),
         )
         why = what_if_why(
-            k, builder.run.word(token), mark, _stops(builder.run, found, layer, k < found.kept), rows=rows
+            k, builder.run.word(token), mark, _stops(builder.run, replayed, layer, k < replayed.kept), rows=rows
         )
         page.add_new(k, k - 1 if k else ROOT, 0, token, mark, Values(conf=conf), why)
         badges[k] = f"layer {layer}"
-    if found.closing is not None:
-        above = found.kept - 1 if found.kept else ROOT
-        mark = "recovered" if found.wrong else "bonus"
+    if replayed.closing is not None:
+        above = replayed.kept - 1 if replayed.kept else ROOT
+        mark = "recovered" if replayed.wrong else "bonus"
         words = "The target's own token closes the round."
-        why = what_if_why(CLOSING, builder.run.word(found.closing), mark, words)
-        page.add_new(CLOSING, above, int(found.kept in page.nodes), found.closing, mark, Values(), why)
-    closing = (CLOSING,) if found.closing is not None else ()
+        why = what_if_why(CLOSING, builder.run.word(replayed.closing), mark, words)
+        page.add_new(CLOSING, above, int(replayed.kept in page.nodes), replayed.closing, mark, Values(), why)
+    closing = (CLOSING,) if replayed.closing is not None else ()
     return page.page(
         "What if: other exit settings, on the same text.",
-        found.kept if found.wrong else CLOSING if closing else ROOT,
-        f"{len(found.drafts)} drafted, {found.kept} kept",
-        (*range(found.kept), *closing),
+        replayed.kept if replayed.wrong else CLOSING if closing else ROOT,
+        f"{len(replayed.drafts)} drafted, {replayed.kept} kept",
+        (*range(replayed.kept), *closing),
         badges,
     )
 
 
-def _stops(run: Run, found: ExitsAgain, layer: int, kept: bool) -> str:
+def _stops(run: Run, replayed: ExitsAgain, layer: int, kept: bool) -> str:
     stops = f"Its row would stop after layer {layer} and draft this token"
     if kept:
         return f"{stops}, which the target chooses as well."
-    right = "" if found.closing is None else f": the target chooses {run.word(found.closing)}"
+    right = "" if replayed.closing is None else f": the target chooses {run.word(replayed.closing)}"
     return f"{stops}, which is wrong{right}."
 
 

@@ -34,16 +34,18 @@ class RoundMoments:
 
     def all(self) -> tuple[StageMoment, ...]:
         """Every moment, in order."""
-        made = []
+        moments = []
         for phase, step in self.builder.steps(self.index).moments:
             cursor = Cursor(self.index, phase, step)
             frame, now = self._at(cursor), moment(self.family, cursor)
             nodes = frame.tree.nodes
             strip = [t for t in frame.strip.tokens if t.provisional and t.node is not None]
-            made.append((frame, now, [_look(node) for node in nodes], [self._why(node, now) for node in nodes], strip))
-        looks = _places((look for *_, own, _, _ in made for look in own), lambda look: look.id)
-        whys = _places((why for *_, own, _ in made for why in own), lambda why: why.node)
-        texts = _places((text for *_, own in made for text in own), lambda text: text.pos)
+            moments.append(
+                (frame, now, [_look(node) for node in nodes], [self._why(node, now) for node in nodes], strip)
+            )
+        looks = _places((look for *_, own, _, _ in moments for look in own), lambda look: look.id)
+        whys = _places((why for *_, own, _ in moments for why in own), lambda why: why.node)
+        texts = _places((text for *_, own in moments for text in own), lambda text: text.pos)
         self.looks, self.whys, self.texts = tuple(looks), tuple(whys), tuple(texts)
         return tuple(
             StageMoment(
@@ -57,7 +59,7 @@ class RoundMoments:
                 texts=tuple(map(texts.__getitem__, strip)),
                 fresh=tuple(node.id for node in frame.tree.nodes if node.fresh),
             )
-            for frame, now, seen, reasons, strip in made
+            for frame, now, seen, reasons, strip in moments
         )
 
     def end(self) -> tuple[Frame, dict[int, Why]]:

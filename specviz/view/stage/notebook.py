@@ -42,8 +42,8 @@ class SavedRun:
 
 def show(trace: Path | str, height: int = _HEIGHT) -> SavedRun:
     """A recorded run, to be looked at in a notebook. Raises TraceError for what is no readable trace with rounds."""
-    found = saved(trace)
-    return replace(found, height=height)
+    page = saved(trace)
+    return replace(page, height=height)
 
 
 def saved(trace: Path | str) -> SavedRun:

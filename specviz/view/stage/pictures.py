@@ -74,9 +74,9 @@ def film(html: str, indexes: Sequence[int], speed: float = 1.0) -> bytes:
             last = shot
     durations = [max(20, round(ms / speed / 10) * 10) for ms in stand]
     first, *rest = _flat(images)
-    made = BytesIO()
-    first.save(made, "GIF", save_all=True, append_images=rest, duration=durations, loop=0, optimize=False)
-    return made.getvalue()
+    buffer = BytesIO()
+    first.save(buffer, "GIF", save_all=True, append_images=rest, duration=durations, loop=0, optimize=False)
+    return buffer.getvalue()
 
 
 def _shots(page: Any, indexes: Sequence[int]) -> Iterator[tuple[bytes, float]]:

@@ -56,36 +56,36 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
     if texts is not None and exits_asked(run, change):
         return _exits(builder, index, ExitReplay(run, change.knobs, texts), _base(run, record, Change()))
     change = checked(run.header, change)
-    found = decide(run, record, change)
-    base = _base(run, record, change, found)
+    decision = decide(run, record, change)
+    base = _base(run, record, change, decision)
     moves = exit_knobs(run, record) if texts is not None else ()
     others = tuple(knob for knob in base.knobs if knob.knob.name not in {moved.knob.name for moved in moves})
     base = msgspec.structs.replace(base, knobs=(*moves, *others), missing=missing)
     if change.nothing:
         return base
-    shown = what_if(run, found, change)
+    shown = what_if(run, decision, change)
     return msgspec.structs.replace(
         base,
         change=shown.change,
         sentence=shown.sentence,
         told=shown.told,
         note=shown.note,
-        warns=_warns(found.verifier, shown.law) if change.verifier is not None else "",
-        round=_Again(builder, index, found, found.now, shown).page() if found.now is not None else None,
+        warns=_warns(decision.verifier, shown.law) if change.verifier is not None else "",
+        round=_Again(builder, index, decision, decision.now, shown).page() if decision.now is not None else None,
     )
 
 
-def _base(run: Run, record: RoundRecord, change: Change, found: Decision | None = None) -> StageWhatIf:
+def _base(run: Run, record: RoundRecord, change: Change, decision: Decision | None = None) -> StageWhatIf:
     """What may be changed in a round, and where it stands."""
     assert run.header is not None
-    found = decide(run, record, change) if found is None else found
+    decision = decide(run, record, change) if decision is None else decision
     offer = movable(run, record, change)
     return StageWhatIf(
         own=run.header.verifier,
-        verifier=found.verifier,
+        verifier=decision.verifier,
         verifiers=offer.verifiers,
         knobs=tuple(_knob(spec, record, change) for spec in offer.knobs if not without_effect(spec, record.knobs)),
-        draws=_draws(found, offer),
+        draws=_draws(decision, offer),
         lossy=tuple(name for name in offer.verifiers if _warns(name)),
     )
 
@@ -93,16 +93,16 @@ def _base(run: Run, record: RoundRecord, change: Change, found: Decision | None 
 def _exits(builder: FrameBuilder, index: int, replay: ExitReplay, base: StageWhatIf) -> StageWhatIf:
     """A round of early exit under other exit settings, from what the exit heads say of the recorded text."""
     run, record = builder.run, builder.run.rounds[index]
-    found, change = replay.decide(record), Change(knobs=replay.knobs)
+    replayed, change = replay.decide(record), Change(knobs=replay.knobs)
     moves = exit_knobs(run, record, replay.knobs)
     others = tuple(knob for knob in base.knobs if knob.knob.name not in {moved.knob.name for moved in moves})
     return msgspec.structs.replace(
         base,
         knobs=(*moves, *others),
         change=changed_words(change),
-        sentence=f"{exits_words(found, change)} {next_words(found)}",
+        sentence=f"{exits_words(replayed, change)} {next_words(replayed)}",
         told=True,
-        round=exits_round(builder, index, found),
+        round=exits_round(builder, index, replayed),
     )
 
 
@@ -127,17 +127,17 @@ def _knob(spec: KnobSpec, record: RoundRecord, change: Change) -> WhatIfKnob:
     return WhatIfKnob(item, bool(spec.cuts))
 
 
-def _draws(found: Decision, offer: Movable) -> dict[str, float]:
+def _draws(decision: Decision, offer: Movable) -> dict[str, float]:
     """What is drawn for every test, as asked for or as recorded."""
     drawn = {str(node): u for node, u in offer.uniforms.items()}
-    return drawn | {str(test.node): test.u for test in (found.now.tests if found.now is not None else ())}
+    return drawn | {str(test.node): test.u for test in (decision.now.tests if decision.now is not None else ())}
 
 
 class _Again:
     """One round as it would have ended, laid out like the recorded one."""
 
-    def __init__(self, builder: FrameBuilder, index: int, found: Decision, now: RoundAgain, shown: WhatIf) -> None:
-        self.run, self.found, self.now, self.shown = builder.run, found, now, shown
+    def __init__(self, builder: FrameBuilder, index: int, decision: Decision, now: RoundAgain, shown: WhatIf) -> None:
+        self.run, self.found, self.now, self.shown = builder.run, decision, now, shown
         self.frame, self.reasons = RoundMoments(builder, index).end()
         self.sheet = DecidedRound(builder, index, self.frame)
 
@@ -157,7 +157,7 @@ class _Again:
 
     def _add(self, node: TreeNode) -> None:
         """As it ended, but for what the change makes of it."""
-        again = next((each for each in self.shown.nodes if each.node == node.id), None)
+        again = next((candidate for candidate in self.shown.nodes if candidate.node == node.id), None)
         if again is None:
             self.sheet.add(as_if(node, node.mark, node.id == ROOT, node.values, node.note), self.reasons[node.id])
             return

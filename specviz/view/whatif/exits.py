@@ -5,11 +5,11 @@ from specviz.view.words.numbers import plural
 from specviz.whatif import Change, ExitsAgain
 
 
-def exits_words(found: ExitsAgain, change: Change) -> str:
+def exits_words(replayed: ExitsAgain, change: Change) -> str:
     """How many tokens would be kept, where their rows would have stopped, and what ends the draft."""
-    kept = plural(found.kept, "drafted token")
-    against = "as many as were" if found.kept == found.was else f"{found.was} were"
-    layers = ", ".join(map(str, found.exits))
-    stops = f"; rows stop after {'layer' if len(found.exits) == 1 else 'layers'} {layers}" if layers else ""
-    wrong = ", and the last draft is not what the target chooses" if found.wrong else ""
+    kept = plural(replayed.kept, "drafted token")
+    against = "as many as were" if replayed.kept == replayed.was else f"{replayed.was} were"
+    layers = ", ".join(map(str, replayed.exits))
+    stops = f"; rows stop after {'layer' if len(replayed.exits) == 1 else 'layers'} {layers}" if layers else ""
+    wrong = ", and the last draft is not what the target chooses" if replayed.wrong else ""
     return f"{changed_words(change)}, {kept} would have been kept, {against}{stops}{wrong}; the text is the same"

@@ -64,55 +64,55 @@ def changed_words(change: Change) -> str:
     return ", ".join(filter(None, (f"under {change.verifier}" if change.verifier else "", with_))) or "as recorded"
 
 
-def what_if(run: Run, found: Decision, change: Change, ascii: bool = False) -> WhatIf:
+def what_if(run: Run, decision: Decision, change: Change, ascii: bool = False) -> WhatIf:
     """The round as it would be, beside what it was."""
     sure: dict[int, Mark] = {}
-    if found.now is not None:
-        sure |= dict.fromkeys(found.gone, "pruned")
-        sure |= found.now.marks
-    nodes = [_node(run, found, node, was, sure.get(node), ascii) for node, was in found.was.marks.items()]
-    closing = found.now.closing if found.now is not None else None
-    parting = found.parting
+    if decision.now is not None:
+        sure |= dict.fromkeys(decision.gone, "pruned")
+        sure |= decision.now.marks
+    nodes = [_node(run, decision, node, was, sure.get(node), ascii) for node, was in decision.was.marks.items()]
+    closing = decision.now.closing if decision.now is not None else None
+    parting = decision.parting
     return WhatIf(
-        q=found.q,
-        r=found.r,
-        index=found.index,
+        q=decision.q,
+        r=decision.r,
+        index=decision.index,
         change=changed_words(change),
-        sentence=_sentence(run, found, changed_words(change)),
-        told=found.now is not None,
+        sentence=_sentence(run, decision, changed_words(change)),
+        told=decision.now is not None,
         nodes=tuple(nodes),
         marks={node.node: node.now or "drafted" for node in nodes},
-        kept_was=len(found.was.accepted),
-        kept=found.kept,
+        kept_was=len(decision.was.accepted),
+        kept=decision.kept,
         closing=None if closing is None else run.name(closing),
         parting=parting.pos if parting is not None else None,
-        note=_note(found),
-        law="" if found.now is None else _moved(found.now),
+        note=_note(decision),
+        law="" if decision.now is None else _moved(decision.now),
     )
 
 
-def _node(run: Run, found: Decision, node: int, was: Mark, now: Mark | None, ascii: bool) -> WhatIfNode:
-    shown = run.name(_token(run, found, node))
+def _node(run: Run, decision: Decision, node: int, was: Mark, now: Mark | None, ascii: bool) -> WhatIfNode:
+    shown = run.name(_token(run, decision, node))
     after = "?" if now is None else glyph(now, ascii)
-    return WhatIfNode(node, shown, was, now, (glyph(was, ascii), after), _reason(found, node))
+    return WhatIfNode(node, shown, was, now, (glyph(was, ascii), after), _reason(decision, node))
 
 
-def _token(run: Run, found: Decision, node: int) -> int:
-    record = run.rounds[found.index].node(node)
+def _token(run: Run, decision: Decision, node: int) -> int:
+    record = run.rounds[decision.index].node(node)
     assert record is not None
     return record.token
 
 
-def _test(found: Decision, node: int) -> TestAgain | None:
-    return next((test for test in found.now.tests if test.node == node), None) if found.now is not None else None
+def _test(decision: Decision, node: int) -> TestAgain | None:
+    return next((test for test in decision.now.tests if test.node == node), None) if decision.now is not None else None
 
 
-def _reason(found: Decision, node: int) -> str:
+def _reason(decision: Decision, node: int) -> str:
     """What decides about a node: its test, or what a rule that is read and not run compares; "" for nothing."""
-    test = _test(found, node)
+    test = _test(decision, node)
     if test is not None:
         return _compared(test)
-    other = found.now.compared.get(node) if found.now is not None else None
+    other = decision.now.compared.get(node) if decision.now is not None else None
     if other is None:
         return ""
     value, bound = (f"{other.value:g}", f"{other.bound:g}") if other.what == "rank" else apart(other.value, other.bound)
@@ -128,16 +128,21 @@ def _compared(test: TestAgain) -> str:
     return f"u {u} {sign} {threshold}"
 
 
-def _sentence(run: Run, found: Decision, change: str) -> str:
-    if found.now is None:
-        return f"{change}: cannot be told: {found.why}"
-    parts = [_difference(run, found, found.now), _carried(found.now), _parting(found, found.now), _moved(found.now)]
+def _sentence(run: Run, decision: Decision, change: str) -> str:
+    if decision.now is None:
+        return f"{change}: cannot be told: {decision.why}"
+    parts = [
+        _difference(run, decision, decision.now),
+        _carried(decision.now),
+        _parting(decision, decision.now),
+        _moved(decision.now),
+    ]
     return f"{change} {'; '.join(filter(None, parts))}"
 
 
-def _difference(run: Run, found: Decision, now: RoundAgain) -> str:
+def _difference(run: Run, decision: Decision, now: RoundAgain) -> str:
     """The first token on the way down that meets another fate, and why; then how many are kept."""
-    was = found.was
+    was = decision.was
     if not was.marks:
         return "nothing is another: this round had no draft"
     if now.accepted == was.accepted:
@@ -148,46 +153,46 @@ def _difference(run: Run, found: Decision, now: RoundAgain) -> str:
     pairs = zip(_path(now, len(was.accepted)), _path(was, len(now.accepted)), strict=True)
     ours, theirs = next((a, b) for a, b in pairs if a != b)
     count = f"{len(now.accepted)} kept instead of {len(was.accepted)}"
-    return f"{_fate(run, found, now, ours, theirs)} ({count})"
+    return f"{_fate(run, decision, now, ours, theirs)} ({count})"
 
 
 def _path(way: RoundAgain, at_least: int) -> list[int | None]:
     return [*way.accepted, *[None] * max(0, at_least - len(way.accepted))]
 
 
-def _fate(run: Run, found: Decision, now: RoundAgain, ours: int | None, theirs: int | None) -> str:
+def _fate(run: Run, decision: Decision, now: RoundAgain, ours: int | None, theirs: int | None) -> str:
     """Of the node that is kept now, or that no longer is."""
     node = ours if ours is not None else theirs
     assert node is not None
-    name = f"n{node} {run.name(_token(run, found, node))}"
+    name = f"n{node} {run.name(_token(run, decision, node))}"
     if ours is None:
-        if node in found.gone:
+        if node in decision.gone:
             return f"{name} would not have been drafted"
-        return f"{name} would have been {_lost(found, now, node)}"
-    test = _test(found, node)
+        return f"{name} would have been {_lost(decision, now, node)}"
+    test = _test(decision, node)
     if now.compared:
-        return f"{name} would have been kept: {_reason(found, node)}"
+        return f"{name} would have been kept: {_reason(decision, node)}"
     if test is None or not test.passed:
         longer = next((t for t in now.tests if t.passed and t.node in now.accepted), None)
         return f"{name} would have been kept" + (f" with n{longer.node}: {_compared(longer)}" if longer else "")
     return f"{name} would have been kept: {_compared(test)}"
 
 
-def _lost(found: Decision, now: RoundAgain, node: int) -> str:
+def _lost(decision: Decision, now: RoundAgain, node: int) -> str:
     """How a kept node is lost: by its own test, or because the target draws another token there."""
-    test = _test(found, node)
+    test = _test(decision, node)
     if (test is not None and not test.passed) or node in now.compared:
-        return f"rejected: {_reason(found, node)}"
+        return f"rejected: {_reason(decision, node)}"
     if now.marks[node] == "rejected":
         return "rejected: the target draws another token there"
     return "passed over"
 
 
-def _parting(found: Decision, now: RoundAgain) -> str:
-    parting = found.parting
+def _parting(decision: Decision, now: RoundAgain) -> str:
+    parting = decision.parting
     assert parting is not None
     if parting.pos is None:
-        return "the text would go on as it did" if now.accepted == found.was.accepted else "the text is the same"
+        return "the text would go on as it did" if now.accepted == decision.was.accepted else "the text is the same"
     if not parting.sure:
         return f"which token closes the round, at position {parting.pos}, is not on record"
     return f"from position {parting.pos} on the text would differ"
@@ -210,8 +215,8 @@ def _carried(now: RoundAgain) -> str:
     return f"then {n} {more}" if n else ""
 
 
-def _note(found: Decision) -> str:
+def _note(decision: Decision) -> str:
     """What must stand beside the answer."""
-    if found.now is None:
+    if decision.now is None:
         return ""
     return "decision only: on the text before this round as recorded; nothing is said of what comes behind"

@@ -19,48 +19,48 @@ class WhatIfRun:
     note: str = DECISION_ONLY
 
 
-def what_if_run(found: RunAgain, change: Change) -> WhatIfRun:
+def what_if_run(replayed: RunAgain, change: Change) -> WhatIfRun:
     """The paired difference and what it rests on."""
-    assert found.was is not None
+    assert replayed.was is not None
     words = changed_words(change)
     rows = [
-        ("rounds with a draft", f"{len(found.rounds)}, told {found.n_told}"),
-        ("drafted tokens kept a round", f"{number(found.was.value)} as recorded"),
-        ("difference", _difference(found)),
+        ("rounds with a draft", f"{len(replayed.rounds)}, told {replayed.n_told}"),
+        ("drafted tokens kept a round", f"{number(replayed.was.value)} as recorded"),
+        ("difference", _difference(replayed)),
     ]
-    if found.unfit:
-        rows.append(("left out", f"{plural(found.unfit, 'round')} whose draft {found.verifier} does not take"))
-    if found.carried:
+    if replayed.unfit:
+        rows.append(("left out", f"{plural(replayed.unfit, 'round')} whose draft {replayed.verifier} does not take"))
+    if replayed.carried:
         rows.append(
             (
                 "besides",
-                f"{plural(found.carried, 'carried round')} behind their stops, a target call for one token each",
+                f"{plural(replayed.carried, 'carried round')} behind their stops, a target call for one token each",
             )
         )
-    if found.moved is not None:
-        off = f"{_law(found)} off the target's a token (total variation)" if found.moved.value else "the target's"
+    if replayed.moved is not None:
+        off = f"{_law(replayed)} off the target's a token (total variation)" if replayed.moved.value else "the target's"
         rows.append(("law", off))
-    elif found.unmoved:
-        rows.append(("law", f"not the target's; by how much cannot be told: {found.unmoved}"))
-    rows += [("not told", f"{plural(n, 'round')}: {why}") for why, n in found.reasons]
-    return WhatIfRun(words, f"{words} {_said(found)}{_moved(found)}{_parts(found)}", tuple(rows))
+    elif replayed.unmoved:
+        rows.append(("law", f"not the target's; by how much cannot be told: {replayed.unmoved}"))
+    rows += [("not told", f"{plural(n, 'round')}: {why}") for why, n in replayed.reasons]
+    return WhatIfRun(words, f"{words} {_said(replayed)}{_moved(replayed)}{_parts(replayed)}", tuple(rows))
 
 
-def _said(found: RunAgain) -> str:
-    n = plural(len(found.rounds), "round")
-    if found.verdict == "same":
+def _said(replayed: RunAgain) -> str:
+    n = plural(len(replayed.rounds), "round")
+    if replayed.verdict == "same":
         return f"every one of {n} keeps what it kept"
-    if found.verdict == "cannot tell yet":
+    if replayed.verdict == "cannot tell yet":
         return f"it cannot be told yet from {n} whether more or fewer tokens are kept"
-    return f"{found.verdict} tokens are kept a round: {_difference(found)} over {n}"
+    return f"{replayed.verdict} tokens are kept a round: {_difference(replayed)} over {n}"
 
 
-def _difference(found: RunAgain) -> str:
+def _difference(replayed: RunAgain) -> str:
     """`+.43 ±.2`; where some rounds cannot be told, of how many it is."""
-    if found.difference is None:
+    if replayed.difference is None:
         return "cannot be told of any round"
-    told = f" over the {plural(found.n_told, 'round')} told" if found.n_told < len(found.rounds) else ""
-    return f"{signed(found.difference.value)} {uncertainty(found.difference, signed)}".strip() + told
+    scope = f" over the {plural(replayed.n_told, 'round')} told" if replayed.n_told < len(replayed.rounds) else ""
+    return f"{signed(replayed.difference.value)} {uncertainty(replayed.difference, signed)}".strip() + scope
 
 
 def signed(value: float) -> str:
@@ -69,21 +69,21 @@ def signed(value: float) -> str:
     return text if text == "0" else f"{'+' if value > 0 else MINUS}{text}"
 
 
-def _law(found: RunAgain) -> str:
-    assert found.moved is not None
-    return f"{number(found.moved.value)} {uncertainty(found.moved)}".strip()
+def _law(replayed: RunAgain) -> str:
+    assert replayed.moved is not None
+    return f"{number(replayed.moved.value)} {uncertainty(replayed.moved)}".strip()
 
 
-def _moved(found: RunAgain) -> str:
-    if found.moved is not None and not found.moved.value:
+def _moved(replayed: RunAgain) -> str:
+    if replayed.moved is not None and not replayed.moved.value:
         return "; no token's law is off the target's"
-    return "" if found.moved is None else f"; a token's law is {_law(found)} off the target's"
+    return "" if replayed.moved is None else f"; a token's law is {_law(replayed)} off the target's"
 
 
-def _parts(found: RunAgain) -> str:
-    first = found.parts
+def _parts(replayed: RunAgain) -> str:
+    first = replayed.parts
     if first is None:
         return ""
-    before = found.rounds[: found.rounds.index(first)]
+    before = replayed.rounds[: replayed.rounds.index(first)]
     would = "would" if first.sure and all(gain.kept is not None for gain in before) else "may"
     return f"; the text {would} part in round {first.r}, at position {first.pos}"

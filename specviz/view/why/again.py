@@ -79,20 +79,24 @@ def _by_rule(run: Run, record: RoundRecord, node: int, name: str, ascii: bool) -
     own = run.header is not None and run.header.verifier == name
     change = Change() if own else Change(verifier=name)
     try:
-        found = what_if(run, decide(run, record, change), change, ascii)
+        whatif = what_if(run, decide(run, record, change), change, ascii)
     except SpecvizError as error:
         return RuleAgain(name, own, None, "?", "?", str(error))
-    kept = "?" if found.kept is None else str(found.kept)
-    mark = found.marks.get(node) if any(each.node == node and each.now is not None for each in found.nodes) else None
+    kept = "?" if whatif.kept is None else str(whatif.kept)
+    mark = (
+        whatif.marks.get(node)
+        if any(whatif_node.node == node and whatif_node.now is not None for whatif_node in whatif.nodes)
+        else None
+    )
     sign = "" if node == CLOSING else "?" if mark is None else glyph(mark, ascii)
-    return RuleAgain(name, own, mark, sign, kept, "as recorded" if own else _said(found))
+    return RuleAgain(name, own, mark, sign, kept, "as recorded" if own else _said(whatif))
 
 
-def _said(found: WhatIf) -> str:
+def _said(whatif: WhatIf) -> str:
     """In a few words where nothing is another."""
-    alike = found.told and found.parting is None
-    same = "; ".join(filter(None, ("the same tokens, the same text", found.law)))
-    return same if alike else found.sentence
+    alike = whatif.told and whatif.parting is None
+    same = "; ".join(filter(None, ("the same tokens, the same text", whatif.law)))
+    return same if alike else whatif.sentence
 
 
 def least_u(lo: float, hi: float, u: float) -> str:
@@ -100,5 +104,5 @@ def least_u(lo: float, hi: float, u: float) -> str:
     inside = lo <= u < hi
     outside = (hi + 1) / 2 if 1 - hi >= lo else lo / 2  # the wider stretch: there is a u that can be told
     other = outside if inside else (lo + hi) / 2
-    told = (f"{other:.{digits}f}" for digits in range(2, 17))
-    return next((text for text in told if (lo <= float(text) < hi) != inside and float(text) < 1), f"{u:.6g}")
+    roundings = (f"{other:.{digits}f}" for digits in range(2, 17))
+    return next((text for text in roundings if (lo <= float(text) < hi) != inside and float(text) < 1), f"{u:.6g}")

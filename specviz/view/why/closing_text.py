@@ -21,8 +21,8 @@ _EMPTY = {
 _NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"
 
 
-def closing_words(run: Run, family: RoundTree, said: str = "") -> str:
-    """Why the round ends with this token, or without one. `said`: what the panels add."""
+def closing_words(run: Run, family: RoundTree, panel_words: str = "") -> str:
+    """Why the round ends with this token, or without one. `panel_words`: what the panels add."""
     closing = family.record.closing
     if closing is None or closing.kind == "none":
         return _no_token(run, family)
@@ -32,7 +32,7 @@ def closing_words(run: Run, family: RoundTree, said: str = "") -> str:
     else:
         text = _recovered(run, family, closing, token)
         text += " That is a drafted token after all." if closing.equals_drafted else ""
-    return " ".join(filter(None, (text, _missed(run, family), said)))
+    return " ".join(filter(None, (text, _missed(run, family), panel_words)))
 
 
 def _no_token(run: Run, family: RoundTree) -> str:

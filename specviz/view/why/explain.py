@@ -23,14 +23,14 @@ from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plur
 from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
-def why(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool = False, said: Remark | None = None) -> Why:
-    """The panel of a node, the root or the closing token at this moment. `said`: what the panels add."""
-    said = said or Remark()
+def why(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool = False, remark: Remark | None = None) -> Why:
+    """The panel of a node, the root or the closing token at this moment. `remark`: what the panels add."""
+    remark = remark or Remark()
     if node == CLOSING:
-        return _closing(run, family, now, ascii, said.words)
+        return _closing(run, family, now, ascii, remark.words)
     if node not in family.nodes:
-        return _root(run, family, ascii, said.words)
-    return _node(run, family, node, now, ascii, said)
+        return _root(run, family, ascii, remark.words)
+    return _node(run, family, node, now, ascii, remark)
 
 
 def _root(run: Run, family: RoundTree, ascii: bool, shape: str) -> Why:
@@ -45,7 +45,7 @@ def _root(run: Run, family: RoundTree, ascii: bool, shape: str) -> Why:
     return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
 
 
-def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, said: str) -> Why:
+def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, panel_words: str) -> Why:
     mark = now.mark(family, CLOSING)
     closing = family.record.closing
     depth = family.depth.get(family.stop, 0) + 1
@@ -65,7 +65,7 @@ def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, said: str) -
         headline=f"{mark.upper()} · depth {depth} · closes the round",
         rule="the engine's own rule" if foreign_rule(run) else _closing_rule(family),
         rows=tuple(rows),
-        words=closing_words(run, family, said),
+        words=closing_words(run, family, panel_words),
         residual=residual(run, family),
         otherwise=_another(closing) if rows else None,
         rank=ranked,
@@ -88,7 +88,7 @@ def _closing_rule(family: RoundTree) -> str:
     return "sampled from the target's row"
 
 
-def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said: Remark) -> Why:
+def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, remark: Remark) -> Why:
     facts = case(run, family, node)
     mark = now.mark(family, node)
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
@@ -102,8 +102,8 @@ def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, said
         glyph=glyph(mark, ascii),
         headline=_headline(facts, mark, now.all_tested),
         rule=_rule(facts),
-        rows=(*said.rows, *_rows(facts, now.has_p, decided)),
-        words=" ".join(filter(None, (words, said.words))),
+        rows=(*remark.rows, *_rows(facts, now.has_p, decided)),
+        words=" ".join(filter(None, (words, remark.words))),
         residual=residual(run, family) if drawn_here else None,
         cost=f"{plural(facts.n_below, 'node')} below never tested" if lost and facts.n_below else None,
         flip=flip(facts) if decided else None,
@@ -197,8 +197,8 @@ def _verdict_rows(facts: NodeContext) -> list[WhyRow]:
             return [WhyRow("u", fine(v.u), v.u, "nothing to fall in")]
         u, stretch = within(v.u, v.lo, v.hi)
         return [WhyRow("u", u, v.u, f"{'falls in' if verdict.status == 'accepted' else 'not in'} {stretch}")]
-    told = [] if facts.judged is None else [WhyRow("judged", f"n{facts.judged}", None, "its twin")]
-    return [*told, *_test_rows(verdict, facts.backward)]
+    judged_rows = [] if facts.judged is None else [WhyRow("judged", f"n{facts.judged}", None, "its twin")]
+    return [*judged_rows, *_test_rows(verdict, facts.backward)]
 
 
 def _test_rows(verdict: Verify, backward: bool) -> list[WhyRow]:

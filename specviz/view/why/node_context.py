@@ -45,8 +45,8 @@ def paths(run: Run, family: RoundTree) -> tuple[Path, ...]:
     """Every drawn chain of the round, in the order of its leaf's id; worked out once."""
     if "paths" not in family.known:
         family.known["paths"] = tuple(_paths(run, family))
-    found: tuple[Path, ...] = family.known["paths"]
-    return found
+    drawn_paths: tuple[Path, ...] = family.known["paths"]
+    return drawn_paths
 
 
 def _paths(run: Run, family: RoundTree) -> list[Path]:
@@ -59,11 +59,11 @@ def _paths(run: Run, family: RoundTree) -> list[Path]:
     seed = record.query.prefill.seed if record.query.prefill else None
     key = None if seed is None else (seed, record.r)
     verdicts = _with_p(family)
-    found = [
+    chains = [
         links([kept[i] for i in p if i in kept], verdicts, record.chains, run.rule.replays_as, key, family.ordinals)
         for p in drawn
     ]
-    return [Path(chain, k, len(found)) for k, chain in enumerate(found, 1) if chain]
+    return [Path(chain, k, len(chains)) for k, chain in enumerate(chains, 1) if chain]
 
 
 def _with_p(family: RoundTree) -> Mapping[int, Verify]:
@@ -81,9 +81,9 @@ def looked_at(run: Run, family: RoundTree, selected: int | None) -> Path | None:
     every = paths(run, family)
     for node in (selected, family.stop):
         if node is not None and node != ROOT:
-            found = next((path for path in every if path.link(node) is not None), None)
-            if found is not None:
-                return found
+            through = next((path for path in every if path.link(node) is not None), None)
+            if through is not None:
+                return through
     return every[0] if every else None
 
 

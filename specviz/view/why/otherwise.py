@@ -64,15 +64,15 @@ def _never_tested(run: Run, family: RoundTree, facts: NodeContext) -> str | None
 def _if_flipped(run: Run, family: RoundTree, node: int, words: str) -> str | None:
     """`tested if n7 "▁mat" is kept: u < .293`."""
     facts = case(run, family, node)
-    found, verdict = flip(facts), facts.verdict
-    if found is None or verdict is None:
+    stretch, verdict = flip(facts), facts.verdict
+    if stretch is None or verdict is None:
         more = otherwise(run, family, facts)
         return None if more is None else f"{words} n{node} {facts.token} is {more}"
-    if found.hi <= found.lo or (found.lo == 0 and found.hi == 1):
+    if stretch.hi <= stretch.lo or (stretch.lo == 0 and stretch.hi == 1):
         return f"no u of n{node} {facts.token} changes that"
     lost, drawn = verdict.status == "accepted", verdict.kind == "draw"
     fate = "not drawn" if lost and drawn else "rejected" if lost else "drawn" if drawn else "kept"
-    where = f"u {'outside' if lost else 'in'} {span(found.lo, found.hi)}"
+    where = f"u {'outside' if lost else 'in'} {span(stretch.lo, stretch.hi)}"
     if not drawn:
-        where = f"u {'≥' if lost else '<'} {apart(verdict.u, found.hi)[1]}"
+        where = f"u {'≥' if lost else '<'} {apart(verdict.u, stretch.hi)[1]}"
     return f"{words} n{node} {facts.token} is {fate}: {where}"

@@ -50,8 +50,8 @@ def _node_words(case: NodeContext) -> str:
         sentence = _UNTESTED.get(verdict.why)
         return sentence(case) if sentence else _NOTHING
     kept = verdict.status == "accepted"
-    if case.elsewhere and (told := _told_elsewhere(case, kept)):
-        return told
+    if case.elsewhere and (words := _told_elsewhere(case, kept)):
+        return words
     if case.backward:
         return scan_words(case, kept)
     if case.greedy:
@@ -152,12 +152,12 @@ def _test_kept(case: NodeContext) -> str:
     if not case.drawn:
         return f"{_named(case)} {_u_is(case, 'below', 'so it stays', 'it stayed')}"
     if case.values.thr is not None and case.values.thr >= 1:
-        v, who, told = case.values, "The target", ""
+        v, who, inequality = case.values, "The target", ""
         if case.n_failed:
             who = f"What the target has left after {_failed(case)}"
         elif v.p is not None and v.q is not None:
-            told = f" (p {fine(v.p)} ≥ q {fine(v.q)})"
-        return f"{who} wants {case.token} at least as much as the draft did{told}, so no draw can reject it."
+            inequality = f" (p {fine(v.p)} ≥ q {fine(v.q)})"
+        return f"{who} wants {case.token} at least as much as the draft did{inequality}, so no draw can reject it."
     return f"{_too_sure(case)} Accept probability {percent(case.values.thr)}; this u accepts it."
 
 

@@ -12,26 +12,26 @@ EXACT = "bitwise"  # what a run says of a target whose rows do not depend on wha
 def rounding(header: Header) -> str:
     """`" up to bf16 rounding"`, for a target whose pass over several rows rounds otherwise than over one: a promise
     about its text then ends where two tokens are nearly level. Older runs do not say; in 16 bits it was so."""
-    target, said = header.models.target, header.env.get("exact")
-    if target is None or said == EXACT:
+    target, exactness_note = header.models.target, header.env.get("exact")
+    if target is None or exactness_note == EXACT:
         return ""
     if target.dtype == "float32":
-        return " up to fp32 rounding" if isinstance(said, str) else ""
+        return " up to fp32 rounding" if isinstance(exactness_note, str) else ""
     short = _SHORT.get(target.dtype or "", "")
     return f" up to {short} rounding" if short in ("bf16", "fp16") else ""
 
 
 def exactness(header: Header) -> str:
     """`"exact: bitwise"`, or why it is up to rounding, and where its layers lie; nothing where a run does not say."""
-    said = header.env.get("exact")
-    exact = f"exact: {running(said)}" if isinstance(said, str) else ""
+    exactness_note = header.env.get("exact")
+    exact = f"exact: {running(exactness_note)}" if isinstance(exactness_note, str) else ""
     return " · ".join(filter(None, (exact, placement(header))))
 
 
 def placement(header: Header) -> str:
     """Where a target's layers lie that are spread over devices, or partly on disk; nothing for any other."""
-    said = header.env.get("layers")
-    return f"layers: {running(said)}" if isinstance(said, str) else ""
+    layers_note = header.env.get("layers")
+    return f"layers: {running(layers_note)}" if isinstance(layers_note, str) else ""
 
 
 def precision(info: ModelInfo) -> str:

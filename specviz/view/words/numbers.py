@@ -105,14 +105,14 @@ def _seen(values: Sequence[float], least: Sequence[int], pairs: Iterable[tuple[i
     would not be seen to lie below the second as it does, or not to as it does not."""
     digits, kept = list(least), [(i, j) for i, j in pairs if max(i, j) < len(values)]
     while True:
-        told = [_told(*each) for each in zip(values, digits, strict=False)]
-        read = [float(text) for text in told]
+        texts = [_told(*shown_value) for shown_value in zip(values, digits, strict=False)]
+        read = [float(text) for text in texts]
         wrong = {k for k, value in enumerate(values) if (read[k] in (0, 1)) != (value in (0, 1))}
         for i, j in kept:
             if (values[i] < values[j]) != (read[i] < read[j]):  # the coarser one first
                 wrong |= {k for k in (i, j) if digits[k] == min(digits[i], digits[j])}
         if not wrong or max(digits) >= _MOST_DIGITS:
-            return told
+            return texts
         for k in wrong:
             digits[k] += 1
 

@@ -60,8 +60,8 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
 
     def behind(self) -> int:
         """Gates are counted over the run; a method without them has none to count."""
-        told = self.needs(self.run.method_traits) and self.run.level != "none"
-        return self._gates.behind(self.run.rounds) if told else 0
+        counted = self.needs(self.run.method_traits) and self.run.level != "none"
+        return self._gates.behind(self.run.rounds) if counted else 0
 
     def catch_up(self, n_rounds: int) -> None:
         self._gates.add(self.run.rounds, n_rounds)
@@ -149,15 +149,15 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
 
     def _before(self, record: RoundRecord, room: int, ascii: bool) -> tuple[Column, ...]:
         """The rows of earlier rounds of the same query, as they ended."""
-        found: list[tuple[Column, ...]] = []
+        columns_by_round: list[tuple[Column, ...]] = []
         rounds = self.run.rounds
         for index in range(record.index - 1, max(record.query.first, record.index - _FAR) - 1, -1):
             columns = self._known(rounds[index], None, ascii)[1]
             room -= len(columns)
             if room < 0:
                 break
-            found.append(columns)
-        return tuple(column for columns in reversed(found) for column in columns)
+            columns_by_round.append(columns)
+        return tuple(column for columns in reversed(columns_by_round) for column in columns)
 
     # The map ----------------------------------------------------------------------------------------------------------
 
@@ -198,11 +198,11 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
 
     def _map_words(self, tested: Sequence[int]) -> str:
         parts = self.run.header.models.parts if self.run.header else {}
-        said = " · ".join(f"{name}: {parts[name]}" for name in ("heads", "adapter") if parts.get(name))
+        trained_parts = " · ".join(f"{name}: {parts[name]}" for name in ("heads", "adapter") if parts.get(name))
         if not tested:
-            return f"no layer has a test{' · ' if said else ''}{said}"
+            return f"no layer has a test{' · ' if trained_parts else ''}{trained_parts}"
         where = f"tests after {'layer' if len(tested) == 1 else 'layers'} {', '.join(map(str, tested))}"
-        return f"{where} · {said}" if said else where
+        return f"{where} · {trained_parts}" if trained_parts else where
 
     def _note(self, columns: Sequence[Column], n_layers: int) -> str:
         known = {cell.layer for column in columns for cell in column.cells if cell.conf is not None}

@@ -43,8 +43,8 @@ class Climbs:
 
     @property
     def n_layers(self) -> int:
-        found = self.setting
-        return found.n_layers if found else max((len(c.fill_after) for c in self.climbs), default=0)
+        exit_knobs = self.setting
+        return exit_knobs.n_layers if exit_knobs else max((len(c.fill_after) for c in self.climbs), default=0)
 
     @property
     def first(self) -> int:
@@ -219,10 +219,10 @@ class HeadWords:
 
         Layers count as watched when every one below the top was asked at this position.
         """
-        said = [self._top1.get((pos, layer)) for layer in range(1, self.n_layers)]
-        if chosen is None or None in said or not said:
+        head_tokens = [self._top1.get((pos, layer)) for layer in range(1, self.n_layers)]
+        if chosen is None or None in head_tokens or not head_tokens:
             return None, None
-        right = [top1 == chosen for top1 in said]
+        right = [top1 == chosen for top1 in head_tokens]
         first = next((k + 1 for k, good in enumerate(right) if good), self.n_layers)
         settled = self.n_layers
         while settled > 1 and right[settled - 2]:

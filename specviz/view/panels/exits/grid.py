@@ -95,9 +95,9 @@ class TextReplay:
             if len(self.known) >= _KEPT:
                 self.known.clear()
             axes: dict[str, Sequence[Any]] = {name: (getattr(base, name),) for name in KNOBS} | {x: xs, y: ys}
-            found = grid(self.texts, **axes, layers=base.layers)
+            totals = grid(self.texts, **axes, layers=base.layers)
             self.known[key] = tuple(
-                tuple(found.at(*({x: i, y: j}.get(name, 0) for name in KNOBS)) for i in range(len(xs)))
+                tuple(totals.at(*({x: i, y: j}.get(name, 0) for name in KNOBS)) for i in range(len(xs)))
                 for j in range(len(ys))
             )
         return self.known[key]
@@ -107,16 +107,16 @@ def replay_of(run: Run) -> TextReplay:
     """The run's texts, ready to be replayed. Raises SpecvizError with the reason when they are not."""
     if run.header is None:
         raise SpecvizError(NOT_SWEPT)
-    header, found = queries(replay_events(run))
-    if not any(query.records for query in found):
+    header, replayed = queries(replay_events(run))
+    if not any(query.records for query in replayed):
         raise SpecvizError(NOT_SWEPT)
     n_layers = n_layers_of(header)
-    found = [query for query in found if query.records]
+    replayed = [query for query in replayed if query.records]
     own, why = _own(run)
     changes = {change.name for change in run.changes}
     return TextReplay(
-        tuple(found),
-        tuple(query.text(n_layers) for query in found),
+        tuple(replayed),
+        tuple(query.text(n_layers) for query in replayed),
         n_layers,
         own,
         why,
@@ -127,15 +127,15 @@ def replay_of(run: Run) -> TextReplay:
     )
 
 
-def value(found: Total, measure: Name, head_cost: float | None) -> float | None:
+def value(total: Total, measure: Name, head_cost: float | None) -> float | None:
     """One number of a setting; None where it is not defined or not measured."""
     if measure == "tokens":
-        return found.tokens_per_round
+        return total.tokens_per_round
     if measure == "calls":
-        return found.calls_per_token[1]
+        return total.calls_per_token[1]
     if measure == "wrong":
-        return None if found.precision is None else 1 - found.precision
-    return None if head_cost is None else found.layers_per_token(head_cost)
+        return None if total.precision is None else 1 - total.precision
+    return None if head_cost is None else total.layers_per_token(head_cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +218,8 @@ def _grid_words(
     if best is None:
         return "No setting of this map has that number."
     row, column = best
-    found = totals[row][column]
-    at = ", ".join(f"{SYMBOLS[name]} {number(float(getattr(found.setting, name)))}" for name in names)
+    total = totals[row][column]
+    at = ", ".join(f"{SYMBOLS[name]} {number(float(getattr(total.setting, name)))}" for name in names)
     shown = percent(values[row][column]) if measure.name == "wrong" else number(values[row][column])
     others = "1 other cell is" if same == 2 else f"{same - 1} other cells are"
     more = f"; {others} as good, this one takes the fewest layer calls" if same > 1 else ""
@@ -232,15 +232,15 @@ def bounds_text(bounds: tuple[float, float]) -> str:
     return number(least) if number(least) == number(most) else f"{number(least)} to {number(most)}"
 
 
-def _hover(found: Total, replay: TextReplay) -> str:
-    setting = found.setting
-    cost = value(found, "layers", replay.head_cost)
+def _hover(total: Total, replay: TextReplay) -> str:
+    setting = total.setting
+    cost = value(total, "layers", replay.head_cost)
     knobs = " · ".join(f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS)
     lines = [
         knobs,
-        f"{number(found.tokens_per_round)} tokens a round",
-        f"{bounds_text(found.calls_per_token)} layer calls a token",
-        f"{found.kept} exits right, {found.wrong} wrong",
+        f"{number(total.tokens_per_round)} tokens a round",
+        f"{bounds_text(total.calls_per_token)} layer calls a token",
+        f"{total.kept} exits right, {total.wrong} wrong",
     ]
     lines += [f"{number(cost)} layers a token with heads"] if cost is not None else []
     return "\n".join(lines)
@@ -258,10 +258,16 @@ def _own(run: Run) -> tuple[ExitKnobs | None, str]:
     drawn = header.knobs.get("draft_mode", "argmax") != "argmax"
     if drawn and float(header.sampling.get("temperature", 0)) > 0:
         return None, "its drafts were drawn, and a replay knows only the most likely ones"
-    found = exit_setting(run, run.rounds[0]) if run.rounds else None
-    if found is None:
+    run_setting = exit_setting(run, run.rounds[0]) if run.rounds else None
+    if run_setting is None:
         return None, "the trace does not say how it was set"
-    return ExitKnobs(found.alpha or 0.0, found.tau or 0.0, found.deepest, found.w_max or 0, found.layers), ""
+    return ExitKnobs(
+        run_setting.alpha or 0.0,
+        run_setting.tau or 0.0,
+        run_setting.deepest,
+        run_setting.w_max or 0,
+        run_setting.layers,
+    ), ""
 
 
 def _ran(run: Run, n_layers: int) -> Total | None:

@@ -203,11 +203,11 @@ def _median(counts: Counter[float]) -> float | None:
     n = counts.total()
     if not n:
         return None
-    found, before = [], 0
+    middle, before = [], 0
     for value in sorted(counts):
-        found += [value] * sum(before <= place < before + counts[value] for place in {(n - 1) // 2, n // 2})
+        middle += [value] * sum(before <= place < before + counts[value] for place in {(n - 1) // 2, n // 2})
         before += counts[value]
-    return sum(found) / len(found)
+    return sum(middle) / len(middle)
 
 
 def gate_plot(setting: ExitSetting | None, tally: GateTally, words: str = "") -> Plot | None:

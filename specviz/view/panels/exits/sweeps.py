@@ -31,18 +31,21 @@ def sweeps(run: "Run", record: "RoundRecord") -> Sweeps:
     from specviz.cost.exit_replay import ExitKnobs, queries  # numpy: not needed to open a window
     from specviz.cost.exit_setting import exit_setting, replay_events
 
-    found = exit_setting(run, record)
+    run_setting = exit_setting(run, record)
     missing = _missing(run)
-    if missing is not None or found is None or found.alpha is None or found.tau is None:
+    if missing is not None or run_setting is None or run_setting.alpha is None or run_setting.tau is None:
         return (), missing or "the trace does not say at which setting it ran"
     try:
-        texts = [query.text(found.n_layers) for query in queries(replay_events(run))[1] if query.records]
+        texts = [query.text(run_setting.n_layers) for query in queries(replay_events(run))[1] if query.records]
     except SpecvizError as error:
         return (), str(error)
-    own = ExitKnobs(round(found.alpha, 1), found.tau, found.n_layers, found.w_max or 0, found.layers)
+    own = ExitKnobs(
+        round(run_setting.alpha, 1), run_setting.tau, run_setting.n_layers, run_setting.w_max or 0, run_setting.layers
+    )
     taus = _line("tau", "τ", sorted({*TAUS, own.tau}), own, texts)
     alphas = _line("alpha", "α", sorted({*ALPHAS, own.alpha}), own, texts)
-    held = f"α {number(own.alpha)}, τ {number(own.tau)}, layers {', '.join(map(str, found.layers))}, w_max {own.w_max}"
+    layers = ", ".join(map(str, run_setting.layers))
+    held = f"α {number(own.alpha)}, τ {number(own.tau)}, layers {layers}, w_max {own.w_max}"
     tokens = sum(len(text.table.tokens) for text in texts)
     return (taus, alphas), f"replayed on the {tokens} tokens of this run: the text stays the same; held: {held}"
 

@@ -94,11 +94,11 @@ def _line(label: str, ran: str, here: str, change: str, better: bool | None, hel
 Bounds = tuple[float, float]
 
 
-def _with_heads(found: Total | None, cost: float | None) -> Bounds | None:
-    if found is None or cost is None:
+def _with_heads(total: Total | None, cost: float | None) -> Bounds | None:
+    if total is None or cost is None:
         return None
-    most = found.layers_per_token(cost)
-    return most - found.calls_more / max(1, found.n_new), most
+    most = total.layers_per_token(cost)
+    return most - total.calls_more / max(1, total.n_new), most
 
 
 def _bounded(label: str, ran: Bounds | None, here: Bounds | None, help_: str) -> tuple[Cell, ...]:
@@ -117,7 +117,7 @@ def _regrets(replay: TextReplay, picked: ExitKnobs) -> Plot:
     every = range(min([*here, *(ran or ()), 0]), max([*here, *(ran or ()), 0]) + 1)
     counted = [("this run", ran, "untested")] if ran is not None else []
     looks: list[tuple[str, Counter[int], Mark]] = [*counted, ("here", here, "accepted")]  # type: ignore[list-item]
-    told = ", ".join(f"{here[gap]} tokens {gap} layers late" for gap in every if here[gap])
+    late_words = ", ".join(f"{here[gap]} tokens {gap} layers late" for gap in every if here[gap])
     return Plot(
         "try-regret",
         "Regret",
@@ -126,7 +126,7 @@ def _regrets(replay: TextReplay, picked: ExitKnobs) -> Plot:
         tuple(PlotCurve(name, tuple(counts[gap] for gap in every), mark) for name, counts, mark in looks),
         "count",
         help="against an oracle that stops at the first layer whose head is right",
-        words=f"Regret: {told or 'no stops'}.",
+        words=f"Regret: {late_words or 'no stops'}.",
         missing="" if here or ran else "nothing would stop early, here or in the run",
     )
 
@@ -137,9 +137,9 @@ def _gaps(replay: TextReplay, setting: ExitKnobs) -> list[int]:
 
 
 def _regret(replay: TextReplay, setting: ExitKnobs) -> tuple[float | None, int]:
-    found = _gaps(replay, setting)
-    late = [gap for gap in found if gap >= 0]
-    return (float(np.mean(late)) if late else None), len(found) - len(late)
+    gaps = _gaps(replay, setting)
+    late = [gap for gap in gaps if gap >= 0]
+    return (float(np.mean(late)) if late else None), len(gaps) - len(late)
 
 
 def _delta(gap: float) -> str:
@@ -241,11 +241,11 @@ def exit_text(replay: TextReplay, picked: ExitKnobs, q: int, pos: int, span: int
 
 def _cells(text: Text, setting: ExitKnobs) -> list[TextCell]:
     """Every token of a text under a setting: the rounds are walked, so rows that are never tested are told apart."""
-    table, found = text.table, text.rounds(setting)
+    table, replayed_rounds = text.table, text.rounds(setting)
     columns, _ = table.stops(setting)
-    starts = {done.start for done in found}
-    stopped = {done.start + i: depth for done in found for i, depth in enumerate(done.exits)}
-    full = {done.start + len(done.exits) for done in found if len(done.exits) >= setting.w_max}
+    starts = {done.start for done in replayed_rounds}
+    stopped = {done.start + i: depth for done in replayed_rounds for i, depth in enumerate(done.exits)}
+    full = {done.start + len(done.exits) for done in replayed_rounds if len(done.exits) >= setting.w_max}
     return [
         TextCell(
             stopped.get(t),

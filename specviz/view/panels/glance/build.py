@@ -63,20 +63,20 @@ class GlancePanel(Panel[PanelOptions, Glance]):
         return self._made.of(key, lambda: self._make(record.index, metrics))
 
     def _make(self, index: int, metrics: "Metrics | None") -> Glance:
-        curves = [found for name in _CURVES if not (found := one_series(name, metrics)).missing]
+        curves = [curve for name in _CURVES if not (curve := one_series(name, metrics)).missing]
         return Glance(None, curves[0] if curves else None, self._ranks(index), _stages(metrics))
 
     def _ranks(self, index: int) -> tuple[GlanceBar, ...]:
         """How the target ranks the tokens it judged."""
-        found = Counter[str]()
+        counts = Counter[str]()
         for record in self.run.rounds[max(0, index + 1 - _RECENT) : index + 1]:
             here = [v.rank_p for v in record.verdicts.values() if v.order is not None and v.rank_p is not None]
-            found.update(next((label for most, label in _EDGES if rank <= most), _BEYOND) for rank in here)
-        total = found.total()
+            counts.update(next((label for most, label in _EDGES if rank <= most), _BEYOND) for rank in here)
+        total = counts.total()
         if not total:
             return ()
         labels = (*(label for _, label in _EDGES), _BEYOND)
-        return tuple(GlanceBar(label, found[label] / total, percent(found[label] / total)) for label in labels)
+        return tuple(GlanceBar(label, counts[label] / total, percent(counts[label] / total)) for label in labels)
 
 
 def _stages(metrics: "Metrics | None") -> tuple[GlanceBar, ...]:

@@ -67,7 +67,7 @@ class Stretch:
             self.rounds.popleft()
             self.first += 1
         if len(self.settled) > 64 * STRETCH or self.first % STRETCH == 0:
-            self.settled = {key: found for key, found in self.settled.items() if found[1] >= self.first}
+            self.settled = {key: settled for key, settled in self.settled.items() if settled[1] >= self.first}
 
 
 class _KeptFacts(msgspec.Struct, array_like=True):
@@ -191,8 +191,8 @@ class RunFacts:
 
     def fate(self, record: RoundRecord, node: int, until: int) -> Fate | None:
         """What became of a token, if round `until` or an earlier one settled it."""
-        found = self.settled.get((record.q, node))
-        return found[0] if found is not None and found[1] <= until else None
+        settled = self.settled.get((record.q, node))
+        return settled[0] if settled is not None and settled[1] <= until else None
 
     def voided(self, index: int) -> Mapping[int, Fate]:
         """Tokens a round settled that did not become text."""
@@ -332,8 +332,8 @@ class LaneBlockBuilder:
                 yield self._block(piece, at, kind, mine)
 
     def _branch(self, node: int) -> int | None:
-        found = self.record.query.nodes.get(node)
-        return found.branch if found is not None else None
+        drafted = self.record.query.nodes.get(node)
+        return drafted.branch if drafted is not None else None
 
     def _block(self, piece: LanePiece, at: tuple[int, str, int], kind: BlockKind, nodes: tuple[int, ...]) -> LaneBlock:
         fates = [self._fate(node) for node in nodes]
@@ -358,10 +358,10 @@ class LaneBlockBuilder:
         )
 
     def _fate(self, node: int) -> str | None:
-        found = self.facts.settled.get((self.record.q, node))
-        if found is None or found[1] > self.until or (found[1] == self.until and not self.judged):
+        settled = self.facts.settled.get((self.record.q, node))
+        if settled is None or settled[1] > self.until or (settled[1] == self.until and not self.judged):
             return None
-        return found[0]
+        return settled[0]
 
     def _shown(self, piece: LanePiece, nodes: Sequence[int]) -> str:
         known = self.record.query.nodes

@@ -49,9 +49,9 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def worth(cls, run: Run) -> int:
         """Times of single passes; most of all where drafting goes on beside the target."""
         ours = run.header is None or run.header.outside is None
-        told = run.level != "none" and (ours or any(record.spans for record in run.rounds[:1]))
-        told = told and run.tells_tokens and not (run.header is not None and run.header.imported)
-        return int(told) + int(told and run.method_traits.pipelined)
+        has_times = run.level != "none" and (ours or any(record.spans for record in run.rounds[:1]))
+        has_times = has_times and run.tells_tokens and not (run.header is not None and run.header.imported)
+        return int(has_times) + int(has_times and run.method_traits.pipelined)
 
     def empty(self, reason: str) -> LanesModel:
         return LanesModel(reason)
@@ -121,18 +121,20 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         first = max(record.query.first, record.index - ROUNDS + 1)
         rounds = self.run.rounds[first : record.index + 1]
         waits = list(accumulate(self._waits(rounds)))
-        each = zip(rounds, waits, strict=True)
-        found = [self._round(r, clock, record.index, now if r is record else None, judged, ns) for r, ns in each]
-        lanes_used = set(_lanes([block for part in found for block in part]))
-        found = [[block for block in part if block.lane in lanes_used] for part in found]
-        blocks = tuple(block for part in found for block in part)
+        timed = zip(rounds, waits, strict=True)
+        round_blocks = [
+            self._round(r, clock, record.index, now if r is record else None, judged, ns) for r, ns in timed
+        ]
+        lanes_used = set(_lanes([block for part in round_blocks for block in part]))
+        round_blocks = [[block for block in part if block.lane in lanes_used] for part in round_blocks]
+        blocks = tuple(block for part in round_blocks for block in part)
         text = self._clock_text(clock)
         if clock == "measured" and waits[-1] >= _TOLD_NS:
             text += f"; {seconds(waits[-1] / 1e9)} of waiting between rounds left out"
         if not blocks:
             return Chart(clock, text, (), (), (), (), 0.0, 0.0, None, self._no_blocks(clock, now))
         spans = []
-        for r, part in zip(rounds, found, strict=True):
+        for r, part in zip(rounds, round_blocks, strict=True):
             if part:
                 b0, b1 = min(b.t0 for b in part), max(b.t1 for b in part)
                 spans.append(RoundSpan(r.index, r.r, b0, b1, f"{sequence(part)} · {seconds(b1 - b0)}"))
@@ -261,29 +263,29 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
         rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]
-        found: Mapping[str, Any] = {} if metrics is None else metrics
+        clocked: Mapping[str, Any] = {} if metrics is None else metrics
         if clock == "model":
-            found = {} if found.get("modelled") is None else asdict(found["modelled"])
+            clocked = {} if clocked.get("modelled") is None else asdict(clocked["modelled"])
         words = "modelled" if clock == "model" else "measured"
         for name, label in (
             ("overlap_efficiency", "overlap"),
             ("bubble_target", "target idle"),
             ("bubble_draft", "draft idle"),
         ):
-            value = found.get(name)
+            value = clocked.get(name)
             rows.append(WhyRow(label, percent(value), None, words) if value is not None else None)
-        wasted = found.get("wasted_draft_s")
+        wasted = clocked.get("wasted_draft_s")
         rows.append(WhyRow("drafting lost", seconds(wasted), None, words) if wasted is not None else None)
-        if clock == "model" and found.get("speedup") is not None:
-            rows.insert(0, WhyRow("speed-up", f"{number(found['speedup'])}×", None, "modelled, over plain decoding"))
+        if clock == "model" and clocked.get("speedup") is not None:
+            rows.insert(0, WhyRow("speed-up", f"{number(clocked['speedup'])}×", None, "modelled, over plain decoding"))
         return tuple(row for row in rows if row is not None)
 
 
 def _row(metrics: "Metrics | None", name: str, label: str, kind: str) -> WhyRow | None:
-    found = None if metrics is None else metrics[name]
-    if found is None:
+    metric = None if metrics is None else metrics[name]
+    if metric is None:
         return None
-    value = found if isinstance(found, int | float) else found.value
+    value = metric if isinstance(metric, int | float) else metric.value
     return WhyRow(label, percent(value) if kind == "percent" else number(value))
 
 

@@ -74,11 +74,11 @@ def told(pay: PayPanel) -> dict[str, Any]:
 
 
 def pay_panel(
-    header: Header | None, found: Calibration | None, metrics: "Metrics | None", knobs: Mapping[str, Any]
+    header: Header | None, calibration: Calibration | None, metrics: "Metrics | None", knobs: Mapping[str, Any]
 ) -> PayPanel:
     """The curve of a run that drafts chains, or why there is none."""
-    missing = _no_curve(header, found, metrics, knobs)
-    if missing or found is None or metrics is None:
+    missing = _no_curve(header, calibration, metrics, knobs)
+    if missing or calibration is None or metrics is None:
         return PayPanel(missing)
     stages = {name: took.value / 1e3 for name, took in (metrics.stage_ms or {}).items()}
     drafted, calls = metrics.n_drafted / metrics.n_rounds, metrics.n_draft_calls / metrics.n_rounds
@@ -87,8 +87,8 @@ def pay_panel(
     over = metrics.over_plain
     slower = (over.slower if over is not None else None) or 1.0
     costs = RoundCosts(
-        tuple(found.widths),
-        tuple(ns * slower / 1e9 for ns in found.target_ns),
+        tuple(calibration.widths),
+        tuple(ns * slower / 1e9 for ns in calibration.target_ns),
         step_s=drafting / drafted if grows else 0.0,
         rest_s=sum(stages.get(name, 0.0) for name in ("verdict", "commit", "other")),
         fixed_s=0.0 if grows else drafting,
@@ -109,7 +109,7 @@ def pay_panel(
 
 
 def _no_curve(
-    header: Header | None, found: Calibration | None, metrics: "Metrics | None", knobs: Mapping[str, Any]
+    header: Header | None, calibration: Calibration | None, metrics: "Metrics | None", knobs: Mapping[str, Any]
 ) -> str:
     if header is None or metrics is None or not metrics.n_rounds:
         return "No round has ended yet."
@@ -121,7 +121,7 @@ def _no_curve(
         )
     if header.method_traits.exits != "none":
         return "Drafts climb the target's own layers here: their length is the depth of exits."
-    if found is None or len(found.widths) < 2 or len(found.target_ns) != len(found.widths):
+    if calibration is None or len(calibration.widths) < 2 or len(calibration.target_ns) != len(calibration.widths):
         return "This trace holds no costs by rows: what a wider pass takes was not measured."
     if metrics.position_acceptance is None:
         return "This verifier accepts what it never tests, so acceptance by position is not known."

@@ -292,8 +292,8 @@ def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, f
         return f"A draft forward, {seconds(block.took)}; nothing was drawn after it: the draft model was too unsure."
     words = [run.name(record.query.nodes[n].token) for n in block.nodes if n in record.query.nodes]
     rows = f" over {block.size} rows" if block.size > 1 else ""
-    made = f"{block.forwards} draft forwards" if block.forwards > 1 else "A draft forward"
-    text = f"{made}{rows}, {seconds(block.took)}: {said(words)} {'was' if len(words) == 1 else 'were'} drawn."
+    forwards = f"{block.forwards} draft forwards" if block.forwards > 1 else "A draft forward"
+    text = f"{forwards}{rows}, {seconds(block.took)}: {said(words)} {'was' if len(words) == 1 else 'were'} drawn."
     text += _role(record, block)
     settled = {facts.settled[record.q, n][1] for n in block.nodes if (record.q, n) in facts.settled and n in fates}
     if not settled:

@@ -106,8 +106,8 @@ def _view(run: Run, record: RoundRecord) -> AdaptView | None:
     learnt = [(query, query.adapt) for query in run.queries if query.adapt is not None]
     if not learnt:
         return None
-    found = [adapt for _, adapt in learnt]
-    total = tuple(accumulate(adapt.regret or 0.0 for adapt in found))
+    decisions = [adapt for _, adapt in learnt]
+    total = tuple(accumulate(adapt.regret or 0.0 for adapt in decisions))
     cursor = next((k for k, (query, _) in enumerate(learnt) if query is record.query), None)
     places = tuple(Destination(q.first + q.n_rounds - 1) if q.n_rounds else None for q, _ in learnt)
     queries = TableBlock(
@@ -117,17 +117,17 @@ def _view(run: Run, record: RoundRecord) -> AdaptView | None:
         places=places,
         cursor=cursor,
     )
-    here = found[cursor if cursor is not None else -1]
-    length = tuple(adapt.mean_acceptance_length for adapt in found)
+    here = decisions[cursor if cursor is not None else -1]
+    length = tuple(adapt.mean_acceptance_length for adapt in decisions)
     stream = Plot(
         "learning-stream",
         "Length by query",
         "query",
         tuple(query.number for query, _ in learnt),
-        (PlotCurve("length", length, look="line", marks=tuple(map(_mark, found))),),
+        (PlotCurve("length", length, look="line", marks=tuple(map(_mark, decisions))),),
         help="mean acceptance length; the colour: what was learnt after it, red: taken back",
         words=step_words(here),
-        notes=tuple(step_words(adapt) for adapt in found),
+        notes=tuple(step_words(adapt) for adapt in decisions),
         places=places,
         cursor=cursor,
         table=queries,
@@ -137,76 +137,76 @@ def _view(run: Run, record: RoundRecord) -> AdaptView | None:
         key="learning-ledger",
         title="Spent and given up",
         curves=(
-            PlotCurve("spent on exploring", tuple(adapt.spent for adapt in found), "recovered", "step"),
+            PlotCurve("spent on exploring", tuple(adapt.spent for adapt in decisions), "recovered", "step"),
             PlotCurve("regret so far", total, "rejected", "step"),
         ),
         unit="seconds",
         help="Exploring has a budget, a share of the serving time. Regret is what the decisions gave up against the "
         "best expected profit.",
-        words=f"Exploring spent {short_seconds(found[-1].spent)}; regret {short_seconds(total[-1])}.",
+        words=f"Exploring spent {short_seconds(decisions[-1].spent)}; regret {short_seconds(total[-1])}.",
         notes=(),
     )
     actions = tuple(Words(text) for text in _actions(here))
     return AdaptView(
-        step_words(here), actions, Facts("learning", tuple(_summary(found, total[-1]))), queries, stream, ledger
+        step_words(here), actions, Facts("learning", tuple(_summary(decisions, total[-1]))), queries, stream, ledger
     )
 
 
-def _mark(found: Adapt) -> Mark:
-    return "rejected" if found.reverted or found.reset else "untested" if found.action == "skip" else "accepted"
+def _mark(adapt: Adapt) -> Mark:
+    return "rejected" if adapt.reverted or adapt.reset else "untested" if adapt.action == "skip" else "accepted"
 
 
-def _line(query: Query, found: Adapt, total: float) -> tuple[Cell, ...]:
-    domain = found.domain or (query.prefill.domain if query.prefill is not None else "") or ""
-    gain = UNKNOWN if found.measured_gain is None else f"{found.measured_gain:+.2f}"
-    back = "taken back" if found.reverted else f"put back to {found.reset}" if found.reset else ""
+def _line(query: Query, adapt: Adapt, total: float) -> tuple[Cell, ...]:
+    domain = adapt.domain or (query.prefill.domain if query.prefill is not None else "") or ""
+    gain = UNKNOWN if adapt.measured_gain is None else f"{adapt.measured_gain:+.2f}"
+    back = "taken back" if adapt.reverted else f"put back to {adapt.reset}" if adapt.reset else ""
     return (
         Cell(str(query.number), query.number),
         Cell(shown(domain) or UNKNOWN),
-        Cell(number(found.mean_acceptance_length), found.mean_acceptance_length),
-        Cell(number(found.s), found.s),
-        Cell(found.action, mark=_mark(found)),
-        Cell(found.reason),
-        Cell(gain, found.measured_gain),
-        Cell(short_seconds(found.regret), found.regret),
+        Cell(number(adapt.mean_acceptance_length), adapt.mean_acceptance_length),
+        Cell(number(adapt.s), adapt.s),
+        Cell(adapt.action, mark=_mark(adapt)),
+        Cell(adapt.reason),
+        Cell(gain, adapt.measured_gain),
+        Cell(short_seconds(adapt.regret), adapt.regret),
         Cell(short_seconds(total), total),
         Cell(back, mark="rejected"),
     )
 
 
-def _actions(found: Adapt) -> list[str]:
+def _actions(adapt: Adapt) -> list[str]:
     """Every allowed action, the one taken marked; older records hold the one taken alone, and its words say it."""
     out = []
-    for arm in found.arms:
+    for arm in adapt.arms:
         upper = math.inf if arm.ucb is None else arm.ucb
         worth = (
             f"expected {short_seconds(arm.save - arm.cost)}" if None not in (arm.save, arm.cost) else "not yet known"
         )
         out.append(
-            f"{'▶' if arm.action == found.action else ' '} {arm.action} ({ACTIONS.get(arm.action, '')}): {worth}, at "
+            f"{'▶' if arm.action == adapt.action else ' '} {arm.action} ({ACTIONS.get(arm.action, '')}): {worth}, at "
             f"least {short_seconds(arm.lcb)}, at most {short_seconds(upper)}; costs {short_seconds(arm.cost)}, "
             f"taken {arm.n} times before"
         )
     return out
 
 
-def step_words(found: Adapt) -> str:
+def step_words(adapt: Adapt) -> str:
     """What was done after a query, why, and what came of it."""
-    text = f"{found.n_rejections} rejections with a surprise of {number(found.s)} a round. "
-    if found.frozen:
+    text = f"{adapt.n_rejections} rejections with a surprise of {number(adapt.s)} a round. "
+    if adapt.frozen:
         return f"{text}Updates are frozen: nothing was learnt."
-    what = ACTIONS.get(found.action, found.action)
-    text += f"Chosen: {found.action} ({what}): {REASONS.get(found.reason, found.reason)}."
-    if found.action != "skip" and found.measured_gain is not None:
+    what = ACTIONS.get(adapt.action, adapt.action)
+    text += f"Chosen: {adapt.action} ({what}): {REASONS.get(adapt.reason, adapt.reason)}."
+    if adapt.action != "skip" and adapt.measured_gain is not None:
         text += (
-            f" Held-out coverage went from {_share(found.coverage_before)} to {_share(found.coverage_after)}, worth "
-            f"{number(found.measured_gain)} tokens a round"
+            f" Held-out coverage went from {_share(adapt.coverage_before)} to {_share(adapt.coverage_after)}, worth "
+            f"{number(adapt.measured_gain)} tokens a round"
         )
-        text += f", for {short_seconds(found.update_s)}." if found.update_s is not None else "."
-    if found.reverted:
+        text += f", for {short_seconds(adapt.update_s)}." if adapt.update_s is not None else "."
+    if adapt.reverted:
         text += " It was taken back: coverage fell, or a weight was not finite. Its cost stays charged."
-    if found.reset:
-        text += f" Weights were put back to the {found.reset}."
+    if adapt.reset:
+        text += f" Weights were put back to the {adapt.reset}."
     return text
 
 
@@ -215,7 +215,7 @@ def _share(value: float | None) -> str:
 
 
 def _summary(learnt: list[Adapt], total: float) -> list[WhyRow]:
-    last, taken = learnt[-1], Counter[str](found.action for found in learnt)
+    last, taken = learnt[-1], Counter[str](adapt.action for adapt in learnt)
     share = min(1, last.spent / last.budget) if last.budget else None
     rows = [
         WhyRow("queries", str(len(learnt)), None, " · ".join(f"{name} {taken[name]}" for name in ACTIONS)),
@@ -224,7 +224,7 @@ def _summary(learnt: list[Adapt], total: float) -> list[WhyRow]:
         WhyRow("taken back", str(sum(a.reverted for a in learnt)), None, "updates that made held-out coverage worse"),
         WhyRow("weights", f"version {last.version_after}"),
     ]
-    true = [found.replay_regret for found in learnt if found.replay_regret is not None]
+    true = [adapt.replay_regret for adapt in learnt if adapt.replay_regret is not None]
     if true:
         rows.insert(3, WhyRow("true regret", short_seconds(sum(true)), None, "by replaying every action on copies"))
     return rows

@@ -70,10 +70,12 @@ def _overview(
     fit: "GeometricFit | None" = None,
     fates: Mapping[str, int] | None = None,
 ) -> Overview:
-    found = [metric(name, label, None if metrics is None else metrics[name], help_) for name, label, help_ in _METRICS]
+    metric_rows = [
+        metric(name, label, None if metrics is None else metrics[name], help_) for name, label, help_ in _METRICS
+    ]
     curves = series(metrics)
     blocks = RunBlocks(
-        Facts("overview", tuple(WhyRow(one.label, one.text, None, one.help) for one in found)),
+        Facts("overview", tuple(WhyRow(one.label, one.text, None, one.help) for one in metric_rows)),
         _marks(run, metrics, fates or {}),
         tuple(series_plot(curves[name], axis, heading) for name, axis, heading in _CURVES),
         _calibration(judgement.confidence),
@@ -132,7 +134,7 @@ def _stages(metrics: "Metrics | None") -> Plot:
     curve = PlotCurve(
         "median", tuple(times[name].value for name in names), marks=tuple(_STAGES.get(n, "untested") for n in names)
     )
-    said = ", ".join(f"{name} {number(times[name].value)} ms" for name in names)
+    medians = ", ".join(f"{name} {number(times[name].value)} ms" for name in names)
     return Plot(
         "stages",
         "Where the time goes",
@@ -141,7 +143,7 @@ def _stages(metrics: "Metrics | None") -> Plot:
         (curve,) if names else (),
         "ms",
         help="medians; prefill once per prompt, the others once per round",
-        words=f"Median time by stage: {said}.",
+        words=f"Median time by stage: {medians}.",
         missing="" if names else "no times on record",
         flat=True,
         notes=notes,

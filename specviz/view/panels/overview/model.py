@@ -44,12 +44,12 @@ class RunBlocks:
     def acceptance(self) -> list[Plot]:
         """By position, by depth where that is another number (on a chain it is not); else survival."""
         named = {curve.key: curve for curve in self.curves if not curve.missing}
-        found: list[Plot] = []
+        plots: list[Plot] = []
         for name in ("position_acceptance", "depth_acceptance"):
             curve = named.get(name)
-            if curve is not None and not any(curve.curves == other.curves for other in found):
-                found.append(curve)
-        return found or [named[name] for name in ("survival",) if name in named]
+            if curve is not None and not any(curve.curves == other.curves for other in plots):
+                plots.append(curve)
+        return plots or [named[name] for name in ("survival",) if name in named]
 
 
 @dataclass(frozen=True, slots=True)

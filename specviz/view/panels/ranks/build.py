@@ -169,8 +169,8 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
 def _summary(metrics: "Metrics | None") -> tuple[WhyRow, ...]:
     rows = []
     for name, label, kind, note in _NUMBERS:
-        found = None if metrics is None else metrics[name]
-        value = None if found is None else found.value
+        metric = None if metrics is None else metrics[name]
+        value = None if metric is None else metric.value
         if value is None:
             continue
         text = percent(value) if kind == "percent" else number(value) + ("×" if kind == "times" else "")

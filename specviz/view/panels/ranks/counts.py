@@ -55,11 +55,11 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
     if not known:
         return None
     counts = ranks.confusion(known)
-    given = tuple(_width(known, b) for b in range(N))
-    costs = tuple(tuple(_cost(pred, true, given[pred]) for true in range(N)) for pred in range(N))
+    widths_given = tuple(_width(known, b) for b in range(N))
+    costs = tuple(tuple(_cost(pred, true, widths_given[pred]) for true in range(N)) for pred in range(N))
     rows = [sum(counts[true][pred] for true in range(N)) for pred in range(N)]
     right = [share(counts[b][b], rows[b]) for b in range(N)]
-    found = [share(counts[b][b], sum(counts[b].values())) for b in range(N)]
+    recalls = [share(counts[b][b], sum(counts[b].values())) for b in range(N)]
     spent = [mean([seen.n_children for seen in known if seen.bucket == b]) for b in range(N)]
     basis = ON_PATH if picked.wanted.path_only else ALL_KEPT
     findings = tuple(_findings(picked))
@@ -69,34 +69,36 @@ def confusion(picked: Picked, cursor: tuple[int, int] | None) -> Confusion | Non
         tuple(f"pred {name}" for name in BUCKETS),
         tuple(f"true {name}" for name in BUCKETS),
         tuple(
-            tuple(_square(counts, pred, true, rows[pred], costs[pred][true], given[pred]) for true in range(N))
+            tuple(_square(counts, pred, true, rows[pred], costs[pred][true], widths_given[pred]) for true in range(N))
             for pred in range(N)
         ),
         ("precision", "children"),
         tuple((prob(right[b]), number(spent[b], 1)) for b in range(N)),
-        (("recall", *map(prob, found)),),
+        (("recall", *map(prob, recalls)),),
         help="Which rank the target's token has: as the rank head said, and as it was. "
         + " ".join(f"{style.glyph} {style.word}." for cost, style in COST_STYLES.items() if cost != "right"),
         words=f"{sum(counts[b][b] for b in range(N)):,} of {len(known):,} right. Counted {basis}. "
         + " ".join(f"{words}." for words in findings),
         cursor=cursor,
     )
-    return Confusion(heat, given, len(known), len(picked.placed) - len(known), basis, findings)
+    return Confusion(heat, widths_given, len(known), len(picked.placed) - len(known), basis, findings)
 
 
-def _cost(pred: int, true: int, given: str) -> RankCost:
-    cost = cost_of(pred, true, given.startswith("0"))
+def _cost(pred: int, true: int, children: str) -> RankCost:
+    cost = cost_of(pred, true, children.startswith("0"))
     assert cost is not None
     return cost
 
 
-def _square(counts: dict[int, dict[int, int]], pred: int, true: int, in_row: int, cost: RankCost, given: str) -> Square:
+def _square(
+    counts: dict[int, dict[int, int]], pred: int, true: int, in_row: int, cost: RankCost, children: str
+) -> Square:
     count, mark = counts[true][pred], COSTS[cost][0]
     note = (
         f"predicted {BUCKETS[pred]} ({BUCKET_WORDS[pred]}), was {BUCKETS[true]} ({BUCKET_WORDS[true]}): {count:,} "
         f"expansions\n{percent(share(count, in_row))} of its row, "
         f"{percent(share(count, sum(counts[true].values())))} of its column\n{COSTS[cost][1]}\n"
-        f"children given: {given}\na click lists them"
+        f"children given: {children}\na click lists them"
     )
     return Square(f"{count:,}", share(count, in_row), COST_STYLES[cost].glyph if count else "", mark, note)
 
@@ -133,8 +135,8 @@ def _findings(picked: Picked) -> list[str]:
         out.append(f"{len(wide)} too wide: {extra} children more than the true bucket asks for")
     if gave_up:
         reachable = sum(seen.true is not None and seen.true < N - 1 and not seen.covers(written) for seen in gave_up)
-        said = f"{plural(len(gave_up), 'slot')} stopped widening or lay behind one that did"
-        out.append(f"{said}; {reachable} of them had it within rank 10")
+        stopped = f"{plural(len(gave_up), 'slot')} stopped widening or lay behind one that did"
+        out.append(f"{stopped}; {reachable} of them had it within rank 10")
     return out
 
 
@@ -164,10 +166,10 @@ def _entry(run: Run, placed: Placed, cursor: bool, written: bool) -> CellEntry:
     record, seen = run.rounds[placed.index], placed.seen
     born = record.nodes.get(seen.parent)
     parent = shown(born.text, born.bytes) if born is not None else root_text(run, record)
-    each = next((e for e in record.expansions if e.id == seen.id), None)
+    expansion = next((e for e in record.expansions if e.id == seen.id), None)
     rank = seen.rank(written)
-    found = true_token(record, each, written) if each is not None else None
-    token = "—" if found is None else run.word(found)
+    truth = true_token(record, expansion, written) if expansion is not None else None
+    token = "—" if truth is None else run.word(truth)
     query = f"q{seen.q} " if len(run.queries) > 1 else ""
     return CellEntry(
         index=placed.index,
@@ -235,8 +237,8 @@ def widths(picked: Picked) -> Plot:
     useful = tuple(sum(seen.covers(written) for seen in group) for group in groups)
     lines = []
     for width, group, n_spent, n_useful in zip(covered, groups, spent, useful, strict=True):
-        found = covered[width]
-        low, high = found.interval or (None, None)
+        coverage = covered[width]
+        low, high = coverage.interval or (None, None)
         rank = mean([rank for seen in group if seen.covers(written) and (rank := seen.rank(written)) is not None])
         lines.append(
             (
@@ -244,7 +246,7 @@ def widths(picked: Picked) -> Plot:
                 Cell(f"{len(group):,}", len(group)),
                 Cell(f"{n_spent:,}", n_spent),
                 Cell(f"{n_useful:,}", n_useful),
-                Cell(prob(found.value), found.value, found.value, "accepted"),
+                Cell(prob(coverage.value), coverage.value, coverage.value, "accepted"),
                 Cell("" if low is None else f"{prob(low)}–{prob(high)}"),
                 Cell(number(rank, 1), rank),
             )
@@ -277,7 +279,7 @@ def reach(picked: Picked) -> Plot:
     known = picked.known
     shares = tuple(ranks.reach(known, MOST_REACH, picked.wanted.path_only)) if known else ()
     xs = tuple(range(1, len(shares) + 1))
-    given = tuple(share(sum(seen.n_children >= width for seen in known), len(known)) for width in xs)
+    width_shares = tuple(share(sum(seen.n_children >= width for seen in known), len(known)) for width in xs)
     return Plot(
         "ranks-reach",
         "Coverage by width",
@@ -285,7 +287,7 @@ def reach(picked: Picked) -> Plot:
         xs,
         (
             PlotCurve("would be covered", shares, look="step"),
-            PlotCurve("were given so much", given, "recovered", "step"),
+            PlotCurve("were given so much", width_shares, "recovered", "step"),
         ),
         "percent",
         help="what one width for every expansion would have covered, whatever they were given; exact, since the true "
@@ -325,15 +327,15 @@ def slots(picked: Picked) -> Plot:
     from specviz.metrics import ranks
 
     written = picked.wanted.path_only
-    found = [(b, s, each) for b, of in ranks.slot_accuracy(picked.known).items() for s, each in of.items()]
-    groups = [[seen for seen in picked.known if (seen.block, seen.slot) == (b, s)] for b, s, _ in found]
-    first = tuple(each.top1.value if each.top1 else None for *_, each in found)
-    bucket = tuple(each.bucket.value if each.bucket else None for *_, each in found)
+    accuracies = [(b, s, accuracy) for b, of in ranks.slot_accuracy(picked.known).items() for s, accuracy in of.items()]
+    groups = [[seen for seen in picked.known if (seen.block, seen.slot) == (b, s)] for b, s, _ in accuracies]
+    first = tuple(accuracy.top1.value if accuracy.top1 else None for *_, accuracy in accuracies)
+    bucket = tuple(accuracy.bucket.value if accuracy.bucket else None for *_, accuracy in accuracies)
     return Plot(
         "ranks-slots",
         "Accuracy by block and slot",
         "",
-        tuple(f"b{b} s{s}" for b, s, _ in found),
+        tuple(f"b{b} s{s}" for b, s, _ in accuracies),
         (
             PlotCurve("best token right", first),
             PlotCurve("bucket right", bucket, "recovered"),
@@ -341,8 +343,8 @@ def slots(picked: Picked) -> Plot:
         ),
         "percent",
         help="given what the filter counts; later slots see less",
-        words="; ".join(f"block {b} slot {s}: {percent(v)}" for (b, s, _), v in zip(found, first, strict=True)),
-        missing="" if found else "no slot with a known rank yet",
+        words="; ".join(f"block {b} slot {s}: {percent(v)}" for (b, s, _), v in zip(accuracies, first, strict=True)),
+        missing="" if accuracies else "no slot with a known rank yet",
         notes=tuple(f"{len(g):,} expansions, mean width {number(mean([e.n_children for e in g]))}" for g in groups),
     )
 

@@ -57,7 +57,7 @@ class RankFacts:
     def _next(self, record: RoundRecord) -> None:
         from specviz.metrics.ranks import seen
 
-        self.placed += [Placed(record.index, seen(each)) for each in record.expansions]
+        self.placed += [Placed(record.index, seen(expansion)) for expansion in record.expansions]
         self._done += 1
 
     def kept(self) -> bytes:
@@ -68,8 +68,8 @@ class RankFacts:
         """What was kept, in place of counting. Raises ValueError for something else."""
         from specviz.metrics.ranks import Seen
 
-        done, at, found = msgspec.msgpack.decode(data, type=tuple[int, list[int], list[Seen]])
-        self.placed = [Placed(index, each) for index, each in zip(at, found, strict=True)]
+        done, at, kept = msgspec.msgpack.decode(data, type=tuple[int, list[int], list[Seen]])
+        self.placed = [Placed(index, seen_expansion) for index, seen_expansion in zip(at, kept, strict=True)]
         self._done = done
 
     def pick(self, wanted: RankFilter) -> "Picked":
@@ -120,22 +120,25 @@ def maker_of(record: RoundRecord, node: int) -> Expansion | None:
         return None
     named = born.src.get("expansion")
     if isinstance(named, int):
-        return next((each for each in record.expansions if each.id == named), None)
+        return next((expansion for expansion in record.expansions if expansion.id == named), None)
     place = (born.parent, born.src.get("block"), born.src.get("slot"))
-    return next((each for each in record.expansions if (each.parent, each.block, each.slot) == place), None)
+    return next(
+        (expansion for expansion in record.expansions if (expansion.parent, expansion.block, expansion.slot) == place),
+        None,
+    )
 
 
-def true_token(record: RoundRecord, each: Expansion, written: bool) -> int | None:
+def true_token(record: RoundRecord, expansion: Expansion, written: bool) -> int | None:
     """The token that was written after an expansion's parent, or the target's best there; None: not on record."""
     if written:
         path = [ROOT, *kept_path(record)]
         tokens = record.commit.tokens if record.commit is not None else []
-        at = path.index(each.parent) if each.parent in path else len(tokens)
+        at = path.index(expansion.parent) if expansion.parent in path else len(tokens)
         return tokens[at] if at < len(tokens) else None
-    rank = each.true_rank_argmax
-    if rank is not None and each.top and rank <= len(each.top):
-        return each.top[rank - 1][0]
-    siblings = [i for i, node in record.nodes.items() if node.parent == each.parent and i in record.verdicts]
+    rank = expansion.true_rank_argmax
+    if rank is not None and expansion.top and rank <= len(expansion.top):
+        return expansion.top[rank - 1][0]
+    siblings = [i for i, node in record.nodes.items() if node.parent == expansion.parent and i in record.verdicts]
     return next((best for i in siblings if (best := record.verdicts[i].argmax_p) is not None), None)
 
 
@@ -143,4 +146,4 @@ def offering(record: RoundRecord, node: int) -> list[Expansion]:
     """Every expansion that offered a node: the one that made it, then those it was merged with."""
     born, maker = record.nodes.get(node), maker_of(record, node)
     merged = set(born.src.get("merged") or ()) if born is not None else set()
-    return [each for each in record.expansions if each is maker or each.id in merged]
+    return [expansion for expansion in record.expansions if expansion is maker or expansion.id in merged]

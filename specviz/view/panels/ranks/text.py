@@ -19,14 +19,14 @@ from specviz.view.words.numbers import fine, number, ordinal, plural, prob
 from specviz.view.words.palette import ROOT
 
 
-def place(each: Expansion) -> str:
+def place(expansion: Expansion) -> str:
     """`block 2, slot 1`."""
-    return f"block {each.block}, slot {each.slot}"
+    return f"block {expansion.block}, slot {expansion.slot}"
 
 
-def none_judged(found: RanksModel) -> str:
+def none_judged(model: RanksModel) -> str:
     """Why a filter leaves nothing to count."""
-    return f"No expansion has been judged yet for {found.filter_text}."
+    return f"No expansion has been judged yet for {model.filter_text}."
 
 
 def unknown_words(table: Confusion) -> str:
@@ -34,14 +34,14 @@ def unknown_words(table: Confusion) -> str:
     return f"{table.n_unknown:,} more hang below pruned nodes: their truth is unknown."
 
 
-def rank_words(each: ExpansionView) -> str:
+def rank_words(view: ExpansionView) -> str:
     """`rank of the target's best 3 · of what was written 3 · prefix right · entropy 2.1`, as far as it is known."""
-    right = None if each.valid_prefix is None else "prefix right" if each.valid_prefix else "prefix wrong"
+    right = None if view.valid_prefix is None else "prefix right" if view.valid_prefix else "prefix wrong"
     parts = (
-        None if each.true_rank is None else f"rank of the target's best {each.true_rank}",
-        None if each.emitted_rank is None else f"of what was written {each.emitted_rank}",
+        None if view.true_rank is None else f"rank of the target's best {view.true_rank}",
+        None if view.emitted_rank is None else f"of what was written {view.emitted_rank}",
         right,
-        None if each.entropy is None else f"entropy {number(each.entropy)}",
+        None if view.entropy is None else f"entropy {number(view.entropy)}",
     )
     return " · ".join(part for part in parts if part)
 
@@ -49,28 +49,28 @@ def rank_words(each: ExpansionView) -> str:
 # One expansion ------------------------------------------------------------------------------------------------------
 
 
-def width_words(run: Run, record: RoundRecord, each: Expansion) -> str:
+def width_words(run: Run, record: RoundRecord, expansion: Expansion) -> str:
     """Why the expansion got this many children."""
-    said = f"rank {BUCKETS[each.bucket]} predicted" + (
-        f" ({prob(each.rank_probs[each.bucket])})" if each.rank_probs else ""
+    predicted = f"rank {BUCKETS[expansion.bucket]} predicted" + (
+        f" ({prob(expansion.rank_probs[expansion.bucket])})" if expansion.rank_probs else ""
     )
-    got = plural(each.n_children, "child", "children")
-    if each.width_reason == "beam":
-        return f"The root's first slot gets k_max children whatever is predicted ({said}): {got}."
-    if each.width_reason == "trim":
-        return f"{_upper(said)}, but the draft is {prob(_sure(each))} sure of its first: trimmed to {got}."
-    if each.width_reason == "override":
+    got = plural(expansion.n_children, "child", "children")
+    if expansion.width_reason == "beam":
+        return f"The root's first slot gets k_max children whatever is predicted ({predicted}): {got}."
+    if expansion.width_reason == "trim":
+        return f"{_upper(predicted)}, but the draft is {prob(_sure(expansion))} sure of its first: trimmed to {got}."
+    if expansion.width_reason == "override":
         why = _overrides(record)
-        return f"{_upper(said)}, but {why}: {got}."
-    if each.width_reason == "give_up":
-        return _gave_up(record, each, said)
-    return f"{_upper(said)}, which this preset gives {each.width}: {got}."
+        return f"{_upper(predicted)}, but {why}: {got}."
+    if expansion.width_reason == "give_up":
+        return _gave_up(record, expansion, predicted)
+    return f"{_upper(predicted)}, which this preset gives {expansion.width}: {got}."
 
 
 def offered_words(run: Run, record: RoundRecord, node: int) -> str:
     """Why the slot that made a node offered as many as it did."""
-    made = offering(record, node)
-    return f"It comes from {place(made[0])}. {width_words(run, record, made[0])}" if made else ""
+    makers = offering(record, node)
+    return f"It comes from {place(makers[0])}. {width_words(run, record, makers[0])}" if makers else ""
 
 
 def drawn(record: RoundRecord) -> bool:
@@ -86,45 +86,45 @@ def _overrides(record: RoundRecord) -> str:
     return "drawn siblings get what the budget still affords" if drawn(record) else "w_max caps it"
 
 
-def _gave_up(record: RoundRecord, each: Expansion, said: str) -> str:
+def _gave_up(record: RoundRecord, expansion: Expansion, predicted: str) -> str:
     """The slot that gave up, or one behind it."""
-    mine = [other for other in record.expansions if other.start == each.start]
-    first = next((other for other in mine if other.width_reason == "give_up"), each)
+    mine = [other for other in record.expansions if other.start == expansion.start]
+    first = next((other for other in mine if other.width_reason == "give_up"), expansion)
     spine = "only the main guess follows, and no block starts here"
-    if first is each:
-        return f"{_upper(said)}, which gets no siblings: the block stops widening, {spine}."
+    if first is expansion:
+        return f"{_upper(predicted)}, which gets no siblings: the block stops widening, {spine}."
     return f"Slot {first.slot} of this block stopped widening (rank {BUCKETS[first.bucket]} predicted): {spine}."
 
 
-def _sure(each: Expansion) -> float | None:
-    return math.exp(min(0.0, each.top[0][1])) if each.top else None
+def _sure(expansion: Expansion) -> float | None:
+    return math.exp(min(0.0, expansion.top[0][1])) if expansion.top else None
 
 
-def truth_words(run: Run, record: RoundRecord, each: Expansion, outcome: Outcome) -> str:
+def truth_words(run: Run, record: RoundRecord, expansion: Expansion, outcome: Outcome) -> str:
     """Where the target's token stood, and what width would have had it."""
-    if each.true_bucket is None:
+    if expansion.true_bucket is None:
         return "The target never looked here: the parent was pruned."
-    rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
-    found = true_token(record, each, each.on_path)
-    what = "the token that was written" if each.on_path else "the target's best token"
-    what += f", {run.name(found)}," if found is not None else ""
+    rank = expansion.true_rank_emitted if expansion.on_path else expansion.true_rank_argmax
+    truth = true_token(record, expansion, expansion.on_path)
+    what = "the token that was written" if expansion.on_path else "the target's best token"
+    what += f", {run.name(truth)}," if truth is not None else ""
     if rank is None:
         return f"{_upper(what)} is not in the draft's vocabulary: no width offers it."
     if outcome in ("kept", "pruned"):
         tail = "; the budget pruned it" if outcome == "pruned" else ""
         return f"{_upper(what)} was its {ordinal(rank)} choice: among the children{tail}."
     if drawn(record):
-        return f"{_upper(what)} is its {ordinal(rank)} choice, and not among the {each.n_children} siblings drawn."
-    return f"{_upper(what)} was its {ordinal(rank)} choice: {reachable(rank, each)}."
+        return f"{_upper(what)} is its {ordinal(rank)} choice, and not among the {expansion.n_children} siblings drawn."
+    return f"{_upper(what)} was its {ordinal(rank)} choice: {reachable(rank, expansion)}."
 
 
-def reachable(rank: int, each: Expansion) -> str:
+def reachable(rank: int, expansion: Expansion) -> str:
     """Which width would have had it."""
-    if rank <= each.n_children:
-        return f"not among the {each.n_children} offered"
+    if rank <= expansion.n_children:
+        return f"not among the {expansion.n_children} offered"
     if rank > 20:
-        return f"{each.n_children} offered, and no width reaches that far"
-    return f"{each.n_children} offered, {rank} would have had it"
+        return f"{expansion.n_children} offered, and no width reaches that far"
+    return f"{expansion.n_children} offered, {rank} would have had it"
 
 
 def _upper(words: str) -> str:
@@ -142,10 +142,10 @@ def shape_words(run: Run, record: RoundRecord) -> str:
     counted = f"{tree.n_raw} tokens offered"
     if tree.n_merged:
         counted += f", {tree.n_merged} of them a second time and merged"
-    made = tree.n_raw - tree.n_merged
-    if made > tree.n_kept:
+    n_distinct = tree.n_raw - tree.n_merged
+    if n_distinct > tree.n_kept:
         sent = "one with the likeliest path was" if tree.n_kept == 1 else f"{tree.n_kept} with the likeliest paths were"
-        counted += f"; {made - tree.n_kept} pruned, the {sent} sent"
+        counted += f"; {n_distinct - tree.n_kept} pruned, the {sent} sent"
     else:
         counted += f"; all {tree.n_kept} were sent"
     return " ".join(filter(None, (_calls(run, record, len(calls)), _widths(record), f"{counted}.")))
@@ -163,7 +163,7 @@ def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
         if len(levels) == 1:
             return "1 drafter call, at the root."
         return f"{len(levels)} drafter calls, one a level: each runs {how}."
-    slots = 1 + max(each.slot for each in record.expansions)
+    slots = 1 + max(expansion.slot for expansion in record.expansions)
     text = f"{plural(n_calls, 'drafter call')}: block 1 drafted {slots} slots"
     for level in sorted({block.block for block in record.blocks} - {1}):
         n = sum(block.block == level for block in record.blocks)
@@ -175,20 +175,20 @@ def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
 def _widths(record: RoundRecord) -> str:
     """Bucket to width, with the exceptions counted."""
     by: dict[str, list[Expansion]] = {}
-    for each in record.expansions:
-        by.setdefault(each.width_reason, []).append(each)
+    for expansion in record.expansions:
+        by.setdefault(expansion.width_reason, []).append(expansion)
     if not by:
         return ""
     parts = []
-    for bucket in sorted({each.bucket for each in by.get("bucket", [])}):
-        mine = [each for each in by["bucket"] if each.bucket == bucket]
+    for bucket in sorted({expansion.bucket for expansion in by.get("bucket", [])}):
+        mine = [expansion for expansion in by["bucket"] if expansion.bucket == bucket]
         parts.append(f"{len(mine)}× rank {BUCKETS[bucket]} → {mine[0].width}")
     if "beam" in by:
         parts.insert(0, f"the root's first slot {by['beam'][0].width} (k_max)")
     parts += [f"{len(by['trim'])}× trimmed where the draft was sure"] if "trim" in by else []
     parts += [f"{len(by['override'])}× capped or fixed"] if "override" in by else []
     if "give_up" in by:
-        starts = len({each.start for each in by["give_up"]})
+        starts = len({expansion.start for expansion in by["give_up"]})
         parts.append(f"{plural(starts, 'block')} stopped widening")
     return f"Children by predicted rank: {', '.join(parts)}."
 
@@ -199,7 +199,7 @@ def ending_words(run: Run, family: RoundTree) -> str:
     closing = record.closing
     if record.tree is None or closing is None or closing.kind == "none" or closing.token is None:
         return ""
-    here = [each for each in record.expansions if each.parent == family.stop]
+    here = [expansion for expansion in record.expansions if expansion.parent == family.stop]
     token = run.name(closing.token)
     below = [i for i in family.children.get(family.stop, ()) if family.nodes[i].token == closing.token]
     if below:
@@ -232,17 +232,20 @@ def _linear(log: float) -> float:
 
 def _not_offered(run: Run, here: Sequence[Expansion], token: str, is_drawn: bool) -> str:
     """By every distribution that offered children there, the best rank first."""
-    ranked = sorted(here, key=lambda each: (each.true_rank_emitted is None, each.true_rank_emitted or 0))
-    each = ranked[0]
-    rank = each.true_rank_emitted
-    root = ", as k_max says at the root" if each.width_reason == "beam" else ""
-    who = f"{place(each)} predicted rank {BUCKETS[each.bucket]} and offered {each.n_children}{root}"
+    ranked = sorted(here, key=lambda expansion: (expansion.true_rank_emitted is None, expansion.true_rank_emitted or 0))
+    expansion = ranked[0]
+    rank = expansion.true_rank_emitted
+    root = ", as k_max says at the root" if expansion.width_reason == "beam" else ""
+    who = f"{place(expansion)} predicted rank {BUCKETS[expansion.bucket]} and offered {expansion.n_children}{root}"
     if rank is None:
         return f"{token} is not in the draft's vocabulary, so no width offers it ({who})."
     if is_drawn:
-        return f"{token} was not among the siblings drawn there ({place(each)}); the draft ranks it {ordinal(rank)}."
-    if rank <= each.n_children:  # the order of the law is not that of what is allowed
-        return f"{token} was not among the {each.n_children} offered ({place(each)}): bans or penalties moved it down."
+        return (
+            f"{token} was not among the siblings drawn there ({place(expansion)}); the draft ranks it {ordinal(rank)}."
+        )
+    if rank <= expansion.n_children:  # the order of the law is not that of what is allowed
+        offered = f"the {expansion.n_children} offered ({place(expansion)})"
+        return f"{token} was not among {offered}: bans or penalties moved it down."
     more = f" {len(ranked) - 1} more offered there, none of them nearer." if len(ranked) > 1 else ""
     tail = f"a width of {rank} would have had it" if rank <= 20 else "no width reaches that far"
     return f"{token} was not among the siblings: {who}; it was the {ordinal(rank)} choice, {tail}.{more}"

@@ -84,48 +84,52 @@ def cost_of(bucket: int, true: int | None, gives_up: bool) -> RankCost | None:
 def expansion_views(run: Run, family: RoundTree, judged: bool) -> tuple[ExpansionView, ...]:
     """All of the round; what is true stays unknown until it may be told."""
     children = _offers(family)
-    return tuple(_view(run, family, each, judged, children.get(each.id, {})) for each in family.record.expansions)
+    return tuple(
+        _view(run, family, expansion, judged, children.get(expansion.id, {})) for expansion in family.record.expansions
+    )
 
 
-def _view(run: Run, family: RoundTree, each: Expansion, judged: bool, children: Mapping[int, bool]) -> ExpansionView:
-    true = each.true_bucket if judged else None
-    best, written = (each.true_rank_argmax, each.true_rank_emitted) if judged else (None, None)
-    outcome = _outcome(family.record, each, children) if judged else "unknown"
-    words = width_words(run, family.record, each)
+def _view(
+    run: Run, family: RoundTree, expansion: Expansion, judged: bool, children: Mapping[int, bool]
+) -> ExpansionView:
+    true = expansion.true_bucket if judged else None
+    best, written = (expansion.true_rank_argmax, expansion.true_rank_emitted) if judged else (None, None)
+    outcome = _outcome(family.record, expansion, children) if judged else "unknown"
+    words = width_words(run, family.record, expansion)
     if judged:
-        words += f" {truth_words(run, family.record, each, outcome)}"
+        words += f" {truth_words(run, family.record, expansion, outcome)}"
     return ExpansionView(
-        id=each.id,
-        parent=each.parent,
+        id=expansion.id,
+        parent=expansion.parent,
         parent_shown=(
             root_text(run, family.record)
-            if each.parent == ROOT or each.parent not in family.nodes
-            else node_text(run, family, each.parent)
+            if expansion.parent == ROOT or expansion.parent not in family.nodes
+            else node_text(run, family, expansion.parent)
         ),
-        block=each.block,
-        slot=each.slot,
-        start=each.start,
-        bucket=each.bucket,
-        bucket_text=BUCKETS[each.bucket],
-        probs=tuple(each.rank_probs or ()),
-        width=each.width,
-        reason=each.width_reason,
-        n_children=each.n_children,
+        block=expansion.block,
+        slot=expansion.slot,
+        start=expansion.start,
+        bucket=expansion.bucket,
+        bucket_text=BUCKETS[expansion.bucket],
+        probs=tuple(expansion.rank_probs or ()),
+        width=expansion.width,
+        reason=expansion.width_reason,
+        n_children=expansion.n_children,
         true_rank=best,
         emitted_rank=written,
         true_bucket=true,
         outcome=outcome,
-        cost=cost_of(each.bucket, true, each.width_reason == "give_up"),
-        on_path=judged and each.on_path,
-        valid_prefix=each.valid_prefix if judged else None,
-        entropy=each.entropy,
+        cost=cost_of(expansion.bucket, true, expansion.width_reason == "give_up"),
+        on_path=judged and expansion.on_path,
+        valid_prefix=expansion.valid_prefix if judged else None,
+        entropy=expansion.entropy,
         offers=tuple(
             OfferedToken(
-                rank, token, run.word(token), prob(log), rank <= each.n_children, rank == best, rank == written
+                rank, token, run.word(token), prob(log), rank <= expansion.n_children, rank == best, rank == written
             )
-            for rank, (token, log) in enumerate(each.top or (), 1)
+            for rank, (token, log) in enumerate(expansion.top or (), 1)
         ),
-        phi=tuple(WhyRow(label, number(value)) for label, value in zip(_PHI, each.phi or (), strict=False)),
+        phi=tuple(WhyRow(label, number(value)) for label, value in zip(_PHI, expansion.phi or (), strict=False)),
         words=words,
     )
 
@@ -134,7 +138,7 @@ def _offers(family: RoundTree) -> Children:
     """By expansion: the tokens it offered, and whether they were sent. A merged node was offered by several."""
     out: Children = {}
     record = family.record
-    places = {(each.parent, each.block, each.slot): each.id for each in record.expansions}
+    places = {(expansion.parent, expansion.block, expansion.slot): expansion.id for expansion in record.expansions}
     for node in family.nodes.values():
         src = node.src
         maker = src.get("expansion", places.get((node.parent, src.get("block", -1), src.get("slot", -1)), -1))
@@ -143,15 +147,15 @@ def _offers(family: RoundTree) -> Children:
     return out
 
 
-def _outcome(record: RoundRecord, each: Expansion, children: Mapping[int, bool]) -> Outcome:
+def _outcome(record: RoundRecord, expansion: Expansion, children: Mapping[int, bool]) -> Outcome:
     """Whether the target's token was among the children, and survived the pruning; by rank where no token is known."""
-    if each.true_bucket is None:
+    if expansion.true_bucket is None:
         return "unknown"
-    token = true_token(record, each, each.on_path)
+    token = true_token(record, expansion, expansion.on_path)
     if token is not None:
         return "outside" if token not in children else "kept" if children[token] else "pruned"
-    rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
-    return "kept" if rank is not None and rank <= each.n_children else "outside"
+    rank = expansion.true_rank_emitted if expansion.on_path else expansion.true_rank_argmax
+    return "kept" if rank is not None and rank <= expansion.n_children else "outside"
 
 
 def chosen(
@@ -165,5 +169,5 @@ def chosen(
     behind = tuple(view for view in views if view.parent == node)
     if behind or node not in family.nodes:
         return f"offered after {node_phrase(run, family, node)}", behind
-    ids = {each.id for each in offering(family.record, node)}
+    ids = {expansion.id for expansion in offering(family.record, node)}
     return f"that offered {node_phrase(run, family, node)}", tuple(view for view in views if view.id in ids)

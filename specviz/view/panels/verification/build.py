@@ -56,13 +56,13 @@ def _verification(run: Run, scene: Scene) -> VerificationModel:
     if path is None:
         return VerificationModel(why_no_chain(run, family), None, None, (), None, None, None, *over_run)
     look = ScanView(run, family, now, path, selected, scene.ascii)
-    found = branches(look) if now.has_p else ()
+    prefix_masses = branches(look) if now.has_p else ()
     chained = any(link.chain is not None for link in path.links)
     return VerificationModel(
         missing=None,
         scan=scan(look, _words(look)),
         stairs=stairs(look) if now.has_p else None,
-        branches=found,
+        branches=prefix_masses,
         branches_missing=None if chained or not now.has_p else NO_ROWS,
         closing=closing_row(look),
         comparison=comparison(look),
@@ -116,7 +116,7 @@ def branches(look: ScanView) -> tuple[PrefixMass, ...]:
     gap = first.tv_pq if first is not None else None
     if gap is not None:  # nothing is drafted yet: the weight is 1, so both excesses are the distance of the two rows
         out.append(PrefixMass(0, "at the root", 1 - gap, gap, gap, stop == 0))
-    out += [found for link in links if (found := _branch(look, link, stop)) is not None]
+    out += [prefix_mass for link in links if (prefix_mass := _branch(look, link, stop)) is not None]
     return tuple(out)
 
 
@@ -191,13 +191,13 @@ def _title(look: ScanView, closing: Closing, weights: _Weights) -> str:
     if weights.several:
         return f"What the candidates left of the target's row: mass {prob(closing.mass, 3)}"
     link = look.path.link(closing.node)
-    told = ""
+    formula = ""
     if look.naive:
-        told = f", r {joint(link.log_r if link else 0.0)}"
+        formula = f", r {joint(link.log_r if link else 0.0)}"
     elif look.backward:
-        told = f", {weights.p_label[0]} {fine(weights.a)}"
+        formula = f", {weights.p_label[0]} {fine(weights.a)}"
     mass = f": mass {prob(closing.mass, 3)}" if closing.mass is not None else ""
-    return f"Residual max(0, {weights.p_label} − {weights.q_label}){told}{mass}"
+    return f"Residual max(0, {weights.p_label} − {weights.q_label}){formula}{mass}"
 
 
 def _weighed(

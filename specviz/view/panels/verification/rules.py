@@ -79,8 +79,8 @@ def _note(look: ScanView, rule: str, stop: int | None) -> str:
 def _own(look: ScanView) -> RuleReplay:
     """The run's own rule, as recorded."""
     verdicts = look.family.record.verdicts
-    found = [verdicts.get(link.node) for link in look.path.links]
-    marks: tuple[Mark, ...] = tuple(v.status if v else "drafted" for v in found)
+    path_verdicts = [verdicts.get(link.node) for link in look.path.links]
+    marks: tuple[Mark, ...] = tuple(v.status if v else "drafted" for v in path_verdicts)
     stop = sum(mark == "accepted" for mark in marks)
     header = look.run.header
     lossy = header is not None and not header.lossless
@@ -88,11 +88,11 @@ def _own(look: ScanView) -> RuleReplay:
         rule=look.verifier,
         label=look.verifier,
         own=True,
-        keep=tuple(v.thr if v else None for v in found),
+        keep=tuple(v.thr if v else None for v in path_verdicts),
         marks=marks,
         kept=stop,
         expected=None,
-        text=f"keeps {stop} of {len(found)}",
+        text=f"keeps {stop} of {len(path_verdicts)}",
         note="not lossless" if lossy else "",
     )
 
@@ -125,10 +125,10 @@ def survival(own: Rule | None, metrics: "Metrics | None") -> Survival:
     )
     totals = _totals(same.expected_accepted)
     followed = next((c for c in curves if c.own), None)
-    told = f" The observed points must follow {followed.label}, up to the luck of u." if followed else ""
+    expected_words = f" The observed points must follow {followed.label}, up to the luck of u." if followed else ""
     words = (
-        f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{told} Estimated for "
-        f"drafts as this run draws them, of which these are a sample: {_totals(same.estimated_accepted)}."
+        f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{expected_words} "
+        f"Estimated for drafts as this run draws them, of which these are a sample: {_totals(same.estimated_accepted)}."
     )
     return Survival(observed, curves, words)
 
