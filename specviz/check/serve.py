@@ -42,7 +42,8 @@ def parse_serve(line: str) -> ServeCommand:
     for engine, names in _OPTIONS.items():
         value = next((options[name] for name in names if name in options), None)
         if value is not None and engine == "vLLM":
-            return _vllm(value)
+            # Quotes that the shell left in the line are the option's own.
+            return _vllm(value if '"' in value or "{" not in value else line[line.index("{") : line.rfind("}") + 1])
         if value is not None:
             return ServeCommand(engine, value, _length(options))
     if any(name in options for name in _DRAFTS):

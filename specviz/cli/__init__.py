@@ -37,6 +37,7 @@ _TABLE = (
     ("look.check", "Say whether a target and a draft can work together, from their files alone."),
     ("outside.attach", "Send a prompt to a running server of llama.cpp, vLLM or SGLang and rebuild its rounds."),
     ("outside.import", "Turn a log or report of another engine into a trace."),
+    ("look.diagnose", "Say what is wrong, by traces, logs, counters, model folders: fault, certainty, next step."),
     ("look.watch", "Watch the counters of a vLLM, llama.cpp or SGLang server, with nothing installed on it."),
     ("look.doctor", "Show versions, devices, memory, terminal and missing extras; the schema of traces."),
     ("models", "Show, list, fetch, convert and remove models."),

@@ -76,16 +76,9 @@ class RoundsCounted:
 
 @dataclass(frozen=True)
 class CountsLooked:
-    """Looks at what a server or a text counts, oldest first; a single one is totals."""
+    """What a server or a text counts: a history of it, or totals."""
 
-    looks: Sequence[Counted]
-
-    @cached_property
-    def picture(self) -> "WatchPicture":
-        """Its numbers, with intervals."""
-        from specviz.engines.watch.picture import picture_of
-
-        return picture_of(self.looks)
+    picture: "WatchPicture"
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,14 @@ class Evidence:
     @classmethod
     def of_looks(cls, looks: Sequence[Counted]) -> "Evidence":
         """Of a history of counts, or of totals (one look, or two of which the first is at nothing)."""
-        return cls(counts=(CountsLooked(looks),) if looks else ())
+        from specviz.engines.watch.picture import picture_of
+
+        return cls.of_picture(picture_of(looks)) if looks else cls()
+
+    @classmethod
+    def of_picture(cls, picture: "WatchPicture") -> "Evidence":
+        """Of counts that were added up already."""
+        return cls(counts=(CountsLooked(picture),))
 
     def __add__(self, other: "Evidence") -> "Evidence":
         return Evidence((*self.rounds, *other.rounds), (*self.counts, *other.counts), (*self.pairs, *other.pairs))

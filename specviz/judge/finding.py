@@ -1,13 +1,14 @@
 """What the judge says: a fault, a claim in one sentence, what it rests on, how certain it is, and what to do next."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from specviz.check.findings import FAULTS
 from specviz.numerals import number, percent
 
 Certainty = Literal["sure", "likely", "cannot tell"]
 CERTAINTIES: tuple[Certainty, ...] = ("sure", "likely", "cannot tell")
+_BROKEN = frozenset((1, 2, 3, 5, 9, 10))  # faults that no setting of the draft mends
 PlaceKind = Literal["round", "window", "line", "tensor"]
 
 
@@ -59,6 +60,11 @@ class Finding:
         return FAULTS[self.fault - 1] if self.fault else ""
 
     @property
+    def broken(self) -> bool:
+        """Whether something is broken, as far as it can be told: what no setting of the draft mends."""
+        return self.fault in _BROKEN and self.certainty != "cannot tell"
+
+    @property
     def text(self) -> str:
         """All of it in one paragraph."""
         doubt = {"sure": "", "likely": "Likely, not sure.", "cannot tell": "It cannot be told from this."}[
@@ -95,3 +101,12 @@ class Finding:
     def where(self) -> str:
         """`r2, r5, r9`; "" where no round shows it better than others."""
         return ", ".join(dict.fromkeys(place.label for place in self.places))
+
+    def as_object(self) -> dict[str, Any]:
+        """As JSON of commands has it; places of rounds as `specviz tui --at` takes them."""
+        words = ("detector", "fault", "name", "headline", "claim", "certainty", "decides", "next_step")
+        return {
+            **{name: getattr(self, name) for name in (*words, "tokens", "time")},
+            "others": list(self.others),
+            "evidence": list(dict.fromkeys(place.at for place in self.evidence)),
+        }

@@ -26,7 +26,7 @@ def _parts(evidence: Evidence) -> Iterator[Any]:
     yield evidence
     yield from (counted for counted in evidence.rounds if counted.metrics.n_rounds >= LEAST_ROUNDS)
     yield from evidence.counts
-    yield from evidence.pairs
+    yield from (finding for pair in evidence.pairs for finding in pair.findings)
 
 
 def _recorded(counted: RoundsCounted) -> Iterator[Finding]:

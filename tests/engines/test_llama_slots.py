@@ -7,6 +7,7 @@ from pathlib import Path
 from engines.conftest import LlamaPair, llama_serving
 from specviz.cli import main
 from specviz.engines.watch import ServerWatcher, read_history
+from specviz.judge import Evidence, judge
 
 N = 400
 
@@ -30,6 +31,6 @@ def test_its_slots_are_watched(llama_pair: LlamaPair, tmp_path: Path) -> None:
     assert (last.drafts, last.settings, last.n_drafted) == (True, {"drafters": "draft-simple"}, None)
     picture = watcher.picture
     assert picture is not None
-    assert (picture.length, picture.positions, picture.is_wrong) == (None, (), False)
+    assert (picture.length, picture.positions, judge(Evidence.of_picture(picture))) == (None, (), ())
     (kept,) = tmp_path.glob("history*")
     assert [look.drafts for look in read_history(kept)] == [True, True]

@@ -18,6 +18,7 @@ from specviz.engines.texts.own_line import own_line
 from specviz.engines.watch import WatchPicture, picture_of, read_history
 from specviz.errors import SpecvizError
 from specviz.events import Counted
+from specviz.judge import Evidence, judge
 
 
 def vllm_line(pid: int, rounds: int, kept: list[int], at: str = "05-12 09:10:02") -> str:
@@ -75,6 +76,10 @@ def looks_of(text: str) -> list[Counted]:
 
 def picture(text: str) -> WatchPicture:
     return picture_of(looks_of(text))
+
+
+def judged(text: str) -> str:
+    return " ".join(finding.text for finding in judge(Evidence.of_looks(looks_of(text))))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -206,8 +211,8 @@ def test_answers_for_which_nothing_was_drafted_are_said() -> None:
 def test_long_drafts_that_keep_little_are_said_where_no_positions_are_told() -> None:
     line = "draft acceptance = 0.07 (   {} accepted /  1400 generated)\n"
     time = "eval time =    3000.00 ms /   {} tokens (   25.00 ms per token,    40.00 tokens per second)\n"
-    assert "63.6 tokens are drafted a round to keep 4.5" in picture(time.format(120) + line.format(98)).finding
-    assert picture(time.format(820) + line.format(798)).finding == ""
+    assert "63.6 tokens are drafted a round to keep 4.5" in judged(time.format(120) + line.format(98))
+    assert judged(time.format(820) + line.format(798)) == ""
 
 
 def test_the_first_summary_of_llama_speculative_says_generated() -> None:

@@ -21,6 +21,7 @@ from specviz.engines.watch.history import packed_history
 from specviz.engines.watch.watcher import thinned
 from specviz.errors import SpecvizError
 from specviz.events import EngineCounts
+from specviz.judge import Evidence, judge
 from specviz.metrics import wilson_interval
 
 LABELS = '{engine="0",model_name="a \\"b\\"\\\\c"}'
@@ -347,10 +348,10 @@ def test_engines_are_counted_between_looks() -> None:
 )
 def test_a_broken_position_is_no_draft_length(kept: list[int], told: str) -> None:
     """Where acceptance falls to nothing at once, a shorter draft is no advice."""
-    found = picture_of([counted(400, kept)]).finding
+    (found,) = [finding.text for finding in judge(Evidence.of_looks([counted(400, kept)]))]
     assert told in found
     assert "would lose next to nothing" not in found
-    slowly = picture_of([counted(400, [280, 190, 120, 60, 20, 3])]).finding
+    (slowly,) = [finding.text for finding in judge(Evidence.of_looks([counted(400, [280, 190, 120, 60, 20, 3])]))]
     assert "would lose next to nothing" in slowly, "the control: it falls by and by"
 
 

@@ -8,7 +8,6 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.view.find.fields import HINT, NAMES
 from specviz.view.find.search import filter_for, first_matches
-from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.run_header import warning_groups
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.overview.model import Overview
@@ -31,7 +30,7 @@ def show(held: Viewer, model: Overview, dark: bool) -> None:
     frame = held.frame
     if model.judgement.card is not None:
         parts.run_card(model.judgement.card)
-    _judgement(held, model.judgement)
+    _judgement(held, model)
     if frame.n_warnings:
         _warnings(held, frame.n_warnings)
     _find(held)
@@ -42,13 +41,14 @@ def show(held: Viewer, model: Overview, dark: bool) -> None:
     )
 
 
-def _judgement(held: Viewer, judged: RunJudgement) -> None:
-    """The line of the terminal, in the same words, and every finding with the rounds that show it."""
+def _judgement(held: Viewer, model: Overview) -> None:
+    """The line of the terminal, in the same words, and every finding with the rounds that show it; the first open."""
+    judged = model.judgement
     st.markdown(f"**{parts.plain(' · '.join(p for p in (judged.tokens, judged.speed_text, judged.found) if p))}**")
     if judged.basis_words:
         st.caption(parts.plain(judged.basis_words))
-    for finding in judged.findings:
-        with st.expander(parts.plain(finding.headline)):
+    for k, finding in enumerate(judged.findings):
+        with st.expander(parts.plain(finding.headline), expanded=k == (model.finding or 0)):
             st.markdown(parts.plain(finding.text))
             panel = finding.screen if finding.screen in {panel.id for panel in all_below()} else "overview"
             _places(held, [(place.label, place.at) for place in finding.places], panel, finding.headline)

@@ -8,6 +8,7 @@ import streamlit as st
 from specviz.engines.watch import WatchPicture, picture_of, read_history
 from specviz.engines.watch.history import is_history
 from specviz.engines.watch.picture import CLOSED
+from specviz.judge import Evidence, judge
 from specviz.text import running
 from specviz.view.words.numbers import number
 from specviz_app.figures import watch as draw
@@ -37,7 +38,11 @@ def _chosen() -> Path | None:
 def show(picture: WatchPicture) -> None:
     """Everything, the judged line first."""
     dark = state.dark()
-    parts.lead(f"{running(picture.headline)}.", running(picture.finding))
+    first, *more = judge(Evidence.of_picture(picture)) or (None,)
+    parts.lead(f"{running(picture.headline)}.", first.text if first is not None else "")
+    for finding in more:
+        if finding is not None:
+            parts.say(f"{finding.headline}: {finding.text}")
     parts.metrics(_numbers(picture), "watch")
     beside = "".join(f" · {name} {value}" for name, value in picture.gauges)
     parts.say(f"{picture.over}, {picture.n_looks} looks{beside}")

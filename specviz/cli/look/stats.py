@@ -1,6 +1,6 @@
 """`specviz stats`: the metrics of recorded runs, and tables of them asked by SQL, for people or as JSON."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,11 @@ import click
 import msgspec
 
 from specviz.cli.flags import flag, max_mb_option, text
+from specviz.cli.look.watch import counters_object
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import SpecvizError, TraceError
-from specviz.events import Calibration, End, Event, Header, RoundStart
-from specviz.judge.finding import Finding
+from specviz.events import Calibration, End, Header
+from specviz.judge.reading import RoundPlaces
 from specviz.metrics import Metrics, Tally
 from specviz.text import running
 from specviz.trace import Trace
@@ -87,7 +88,7 @@ def _measure(files: list[Path], as_json: bool, check: bool) -> None:
             narrate(line)
     if as_json:
         objects = [
-            {"file": run.file, "counters": asdict(watched[path])} if path in watched else as_object(run)
+            {"file": run.file, "counters": counters_object(watched[path])} if path in watched else as_object(run)
             for path, run in zip(files, measured, strict=True)
         ]
         echo_json(objects[0] if len(objects) == 1 else {"runs": objects})
@@ -121,35 +122,6 @@ def measure_file(path: Path, check: bool = False) -> Measured:
         metrics = tally.summary()
         judgement = judge(tally.run, tally, metrics, places.find) if tally.run is not None else NO_JUDGEMENT
         return Measured(str(trace.path), trace.header, trace.end, growing, trace.torn, metrics, judgement, tally.costs)
-
-
-class RoundPlaces:
-    """Which round of a run a round of a query is, of a stream whose rounds are not kept."""
-
-    def __init__(self) -> None:
-        self._first: dict[int, tuple[int, int]] = {}  # by query: index and number of its first round
-        self._last: dict[int, int] = {}  # and the number of its last one
-        self._n = 0
-
-    def passing(self, events: Iterable[Event]) -> Iterator[Event]:
-        """The same events."""
-        for event in events:
-            if isinstance(event, RoundStart):
-                self._note(event.q, event.r)
-            yield event
-
-    def _note(self, q: int, r: int) -> None:
-        self._first.setdefault(q, (self._n, r))
-        if r > self._last.get(q, 0):  # one that was aborted comes again
-            self._last[q] = r
-            self._n += 1
-
-    def find(self, q: int, r: int) -> int | None:
-        """Its index; None for one that is not there. Rounds are numbered one after another."""
-        if q not in self._first:
-            return None
-        index, first = self._first[q]
-        return index + r - first if first <= r <= self._last[q] else None
 
 
 def remarks(run: Measured, counters: bool = False) -> Iterator[str]:
@@ -189,12 +161,6 @@ def judged_object(judgement: RunJudgement) -> dict[str, Any]:
     return {
         "line": judgement.line,
         **{name: getattr(judgement, name) for name in ("tokens", "speed", "basis", "basis_words")},
-        "findings": [_finding(finding) for finding in judgement.findings],
+        "findings": [finding.as_object() for finding in judgement.findings],
         **({} if judgement.card is None else {"card": asdict(judgement.card)}),
     }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    names = ("detector", "fault", "name", "headline", "claim", "certainty", "next_step", "decides", "tokens", "time")
-    evidence = list(dict.fromkeys(place.at for place in finding.evidence))
-    return {**{name: getattr(finding, name) for name in names}, "others": list(finding.others), "evidence": evidence}

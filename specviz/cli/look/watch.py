@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ from specviz.text import running
 
 if TYPE_CHECKING:
     from specviz.engines.watch import ServerWatcher, WatchPicture
+    from specviz.judge import Finding
 
 
 @click.command("watch")
@@ -97,7 +98,8 @@ def _several(watchers: "list[ServerWatcher]", every: float, looks: int | None, a
                 _line(watcher, problem, width, as_json)
             done += 1
             if looks is not None and done >= looks:
-                wrong = any(w.picture is not None and w.picture.is_wrong for w in watchers)
+                pictures = [picture for watcher in watchers if (picture := watcher.picture) is not None]
+                wrong = any(finding.broken for picture in pictures for finding in _judged(picture))
                 return 1 if once and (wrong or any(problems)) else 0
             time.sleep(every)
 
@@ -114,7 +116,7 @@ def _looked(watcher: "ServerWatcher") -> str | None:
 def _line(watcher: "ServerWatcher", problem: str | None, width: int, as_json: bool) -> None:
     picture = None if problem else watcher.picture
     if as_json:
-        counters = dataclasses.asdict(picture) if picture is not None else None
+        counters = counters_object(picture) if picture is not None else None
         echo_json({"server": watcher.address, "problem": problem, "counters": counters})
     elif picture is None:
         click.echo(running(f"{watcher.address.ljust(width)}  {problem}"))
@@ -180,11 +182,22 @@ def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: 
 def tell(picture: "WatchPicture", as_json: bool, short: bool = False) -> None:
     """A picture as lines, or as one object. `short`: its last look alone."""
     if as_json:
-        echo_json(dataclasses.asdict(picture))
+        echo_json(counters_object(picture))
     else:
         for line in _now(picture) if short else _lines(picture):
             click.echo(running(line))
     sys.stdout.flush()
+
+
+def counters_object(picture: "WatchPicture") -> dict[str, Any]:
+    """A picture and what is wrong with it, as JSON has them."""
+    return {**dataclasses.asdict(picture), "findings": [finding.as_object() for finding in _judged(picture)]}
+
+
+def _judged(picture: "WatchPicture") -> "tuple[Finding, ...]":
+    from specviz.judge import Evidence, judge
+
+    return judge(Evidence.of_picture(picture))
 
 
 def _now(picture: "WatchPicture") -> list[str]:
@@ -217,7 +230,7 @@ def _lines(picture: "WatchPicture") -> list[str]:
             f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{conditional}"
         )
     out += [f"  {engine.words}" for engine in picture.engines]
-    out += [f"  {picture.finding}"] if picture.finding else []
+    out += [f"  {finding.certainty}: {finding.text}" for finding in _judged(picture)]
     out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
     out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]
     out += [f"  {', '.join(f'{name}: {value}' for name, value in picture.settings)}"] if picture.settings else []

@@ -12,11 +12,8 @@ from specviz.events import Counted
 from specviz.metrics import wilson_interval
 from specviz.metrics.estimate import Z
 
-_LITTLE = 0.02  # of the tokens of a round
-_DEAD = 0.05  # of rounds at most keep the first position: nothing works
-_LONG, _SMALL = 8, 0.15  # tokens of a draft, and the share of it that is kept: what does not go together
 _DIGITS = 0.05  # of the accepted tokens, that shares by position in two or three digits may miss
-_FEW_ROUNDS = 30  # below it nothing is said of one engine, or of a position
+_FEW_ROUNDS = 30  # below it nothing is said of one engine
 CLOSED = (
     "closed here: which tokens were drafted, p, q, u, the tree and why a token was refused; counters hold sums alone"
 )
@@ -88,7 +85,7 @@ class EngineShare:
 class WatchPicture:
     """`over`: what the totals cover. `length_ends`: 95 % interval of the mean, None where no sum tells it.
 
-    `finding`: how many drafted tokens bring next to nothing; "" where the counts do not carry that.
+    What is wrong is no part of it: `specviz.judge` says that.
     """
 
     engine: str
@@ -99,6 +96,7 @@ class WatchPicture:
     n_rounds: int | None
     n_drafted: int | None
     n_accepted: int | None
+    n_generated: int | None
     length: float | None
     length_ends: tuple[float, float] | None
     acceptance: float | None
@@ -111,15 +109,9 @@ class WatchPicture:
     notes: tuple[str, ...]
     rule: str
     headline: str
-    finding: str
     settings: tuple[tuple[str, str], ...] = ()  # how the engine ran, as far as the source tells
     now: float | None = None  # tokens a round since the look before the last
     gauges: tuple[tuple[str, str], ...] = ()  # what stood beside at the last look
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether an engine is ill, or acceptance broken: what no setting mends."""
-        return bool(_ill(self.engines)) or self.finding.startswith(("next to nothing", "a cliff"))
 
 
 def began_again(before: Counted, after: Counted) -> bool:
@@ -184,6 +176,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         n_rounds=rounds,
         n_drafted=drafted,
         n_accepted=accepted,
+        n_generated=last.n_generated if whole else generated,
         length=length,
         length_ends=_length_ends(rounds, accepted, kept, _slack(last, accepted))
         if rounds and counted
@@ -198,9 +191,6 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         notes=tuple(_notes(last, rounds, drafted, accepted, kept)),
         rule=f"rule in force: not told by counters; {kind_of(last.engine).rule}",
         headline=_headline(last, length, now, changes, engines),
-        finding=_finding(_positions(rounds, kept), length)
-        if rounds and length and kept
-        else _without_positions(length, rounds, drafted),
         settings=tuple(last.settings.items()),
         now=now,
         gauges=tuple((name, _gauge(name, value)) for name, value in last.gauges.items()),
@@ -237,7 +227,7 @@ def _engines(looks: Sequence[Counted]) -> tuple[EngineShare, ...]:
     )
 
 
-def _ill(engines: Sequence[EngineShare]) -> list[EngineShare]:
+def ill_engines(engines: Sequence[EngineShare]) -> list[EngineShare]:
     """Engines of enough rounds that draft less than half as many kept tokens as the middle one of them."""
     alike = [each for each in engines if each.of == "engine"]  # drafters and prompts need not be
     told = [each for each in alike if each.length is not None and each.n_rounds >= _FEW_ROUNDS]
@@ -245,6 +235,11 @@ def _ill(engines: Sequence[EngineShare]) -> list[EngineShare]:
         return []  # of two nobody knows which one is as it should be
     middle = median(each.length or 1.0 for each in told)
     return [each for each in told if (each.length or 1.0) - 1 < (middle - 1) / 2]
+
+
+def usual_length(engines: Sequence[EngineShare], ill: Sequence[EngineShare]) -> float:
+    """Tokens a round of the middle one of those that are not ill."""
+    return median(each.length or 1.0 for each in engines if each not in ill and each.length is not None)
 
 
 def _share_kept(accepted: int | None, drafted: int | None, told: float | None = None) -> float | None:
@@ -258,78 +253,12 @@ def _sum(counts: Sequence[int | None]) -> int | None:
     return sum(told) if told else None
 
 
-def _finding(positions: Sequence[PositionShare], length: float) -> str:
-    """What is wrong with the positions, or else which last ones bring less than 2 % of a round's tokens even at the
-    upper ends of their intervals.
-
-    A position brings the share of rounds that keep it: without it a round has so many tokens less. Where acceptance
-    falls to nothing at once the draft length is not at fault.
-    """
-    broken = _broken(positions)
-    if broken:
-        return broken
-    most = 0.0
-    first = len(positions)
-    while first > 1 and most + positions[first - 1].high <= _LITTLE * length:
-        first -= 1
-        most += positions[first].high
-    if first == len(positions):
-        return ""
-    gone = positions[first:]
-    which = f"position {first + 1} brings" if len(gone) == 1 else f"positions {first + 1} to {len(positions)} bring"
-    return (
-        f"{which} {sum(at.kept for at in gone):.3f} tokens a round (at most {most:.3f}): drafting {first} in place of "
-        f"{len(positions)} would lose next to nothing; what drafting costs is not counted"
-    )
-
-
-def _without_positions(length: float | None, rounds: int | None, drafted: int | None) -> str:
-    """Where no positions are told: a round keeps at its first position no more than it keeps at all; and drafts that
-    are long for what they bring."""
-    if length is None or (drafted is not None and drafted < _FEW_ROUNDS):
-        return ""
-    if length - 1 >= _DEAD:
-        a_round = drafted / rounds if drafted and rounds else 0.0
-        if a_round < _LONG or length - 1 > _SMALL * a_round:
-            return ""
-        return (
-            f"{a_round:.1f} tokens are drafted a round to keep {length - 1:.1f}: draft fewer, or end drafts that are "
-            "unsure"
-        )
-    return (
-        f"next to nothing is kept at position 1 (at most {max(0.0, length - 1):.1%} of the rounds): a drafter that "
-        "does not read its target, or was not loaded (faults 1 and 3); no draft length mends that"
-    )
-
-
 def _ends_of_means(means: Sequence[float]) -> tuple[float, float] | None:
     """Of means over windows, which count alike: how many rounds each is of is not told."""
     if len(means) < 3:
         return None
     half = Z * stdev(means) / math.sqrt(len(means))
     return fmean(means) - half, fmean(means) + half
-
-
-def _broken(positions: Sequence[PositionShare]) -> str:
-    """A position at which next to nothing is kept though those before it are: fault 2 of docs/models.md; at the first
-    one fault 1 or 3."""
-    for before, at in zip((None, *positions), positions, strict=False):
-        given, came = at.given, at.n if before is None else round(before.kept * before.n)
-        if given is None or came < _FEW_ROUNDS:
-            return ""
-        most = wilson_interval(round(given * came), came)[1]
-        if before is None and most < _DEAD:
-            return (
-                f"next to nothing is kept at position 1 ({given:.1%} of {came} rounds): a drafter that does not read "
-                "its target, or was not loaded (faults 1 and 3); no draft length mends that"
-            )
-        if before is not None and before.given is not None and most < before.given / 4:
-            return (
-                f"a cliff at position {at.position + 1}: {given:.1%} of {came} rounds that came so far keep it, after "
-                f"{before.given:.0%} at position {at.position}: the drafter's own loop or its positions (fault 2); a "
-                "shorter draft only hides it"
-            )
-    return ""
 
 
 def _width(looks: Sequence[Counted]) -> int:
@@ -422,9 +351,9 @@ def _headline(
         said = f"{now:.2f} tokens a round now, {length:.2f} since we look"
     if length < 1.1:
         said += ": next to nothing is kept, so drafting costs more than it brings"
-    ill = _ill(engines)
+    ill = ill_engines(engines)
     if ill:
         some = ", ".join(f"engine {each.name} at {each.length:.2f}" for each in ill[:3])
-        rest = median(each.length or 1.0 for each in engines if each not in ill and each.length is not None)
+        rest = usual_length(engines, ill)
         said += f": {some}, the others at {rest:.2f}"
     return f"{said}; {changes[-1].words}" if changes else said

@@ -15,6 +15,7 @@ from textual.widgets import Static
 from specviz.engines.watch import ServerWatcher
 from specviz.engines.watch.picture import CLOSED, PositionShare, WatchPicture
 from specviz.errors import SpecvizError
+from specviz.judge import Evidence, judge
 from specviz.text import clip, running
 from specviz.view.words.palette import no_color
 from specviz_tui.app import terminal_driver
@@ -39,7 +40,12 @@ _LABEL = 15
 def whole(picture: WatchPicture, cells: int, painter: Painter) -> list[Text]:
     """Everything, the judged line first."""
     lines = [*sentence(running(picture.headline), cells, STRONG), *_numbers(picture, cells)]
-    lines += [*sentence(running(picture.finding), cells), Text()] if picture.finding else [Text()]
+    for finding in judge(Evidence.of_picture(picture)):
+        lines += [
+            *sentence(finding.headline, cells, painter.tint("recovered") + STRONG),
+            *sentence(finding.text, cells),
+        ]
+    lines.append(Text())
     lines += _acceptance(picture.positions, cells, painter)
     if picture.gauges:
         lines += [*sentence(", ".join(f"{name} {value}" for name, value in picture.gauges), cells, FAINT), Text()]

@@ -1,0 +1,263 @@
+"""What counts alone tell: of a server, a log, a table, an answer. Positions are those that rounds are counted by."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from time import localtime, strftime
+from typing import TYPE_CHECKING
+
+from specviz.judge.evidence import CountsLooked
+from specviz.judge.finding import EvidencePlace, Finding
+from specviz.judge.registry import detector
+from specviz.numerals import number, percent
+from specviz.text import running
+
+if TYPE_CHECKING:
+    from specviz.engines.watch.picture import PositionShare, WatchPicture
+
+FEW_ROUNDS = 30  # below it nothing is said
+LITTLE = 0.02  # of the tokens of a round
+DEAD = 0.05  # of rounds at most keep the first position: nothing works
+LOST = 0.02  # of drafted tokens at most are kept, where rounds are not counted
+LONG, SMALL = 8, 0.15  # tokens of a draft, and the share of it that is kept: what does not go together
+TOO_GOOD = 0.97  # share of the rounds that reach a position and keep it, at every one
+STEEP = 4  # times less often than the one before
+
+
+@detector(CountsLooked, 10)
+def nothing_counted(counted: CountsLooked) -> Finding | None:
+    """Text, and no draft."""
+    picture = counted.picture
+    if picture.n_drafted != 0 or not picture.n_generated:
+        return None
+    rounds = f" in {picture.n_rounds:,} rounds" if picture.n_rounds else ""
+    return Finding(
+        "nothing_drafted",
+        15,
+        "nothing is drafted",
+        f"{picture.n_generated:,} tokens were generated and none was drafted{rounds}.",
+        next_step="Look at the engine's first lines for what turned drafting off (a batch, a threshold, an option); a "
+        "lookup needs text that repeats.",
+        decides="Why it did not draft, which counts do not tell.",
+    )
+
+
+@detector(CountsLooked, 15)
+def sick_engine(counted: CountsLooked) -> Finding | None:
+    """One of several engines that serve the same."""
+    from specviz.engines.watch.picture import ill_engines, usual_length
+
+    engines = counted.picture.engines
+    ill = ill_engines(engines)
+    if not ill:
+        return None
+    rest = usual_length(engines, ill)
+    some = ", ".join(f"engine {running(each.name)} at {number(each.length)}" for each in ill[:3])
+    return Finding(
+        "sick_engine",
+        10,
+        f"{len(ill)} of {len(engines)} engines is ill"
+        if len(ill) == 1
+        else f"{len(ill)} of {len(engines)} engines are ill",
+        f"{some} tokens a round, the others at {number(rest)}: the same files and settings, so it is the state of that "
+        "engine, not the drafter.",
+        "likely",
+        next_step="Restart that engine; hold its log from its start on (weights, ranks) against another's.",
+        decides="Whether it is well after a restart; whether the same requests fare so elsewhere.",
+        others=(3,),
+        tokens=max(rest - (each.length or 1.0) for each in ill),
+        evidence=tuple(EvidencePlace(0, f"engine {running(each.name)}", kind="line") for each in ill),
+    )
+
+
+@detector(CountsLooked, 20)
+def dead_counted(counted: CountsLooked) -> Finding | None:
+    """Nothing is kept at the first position, or at all."""
+    seen = _first_kept(counted.picture)
+    if seen is None:
+        return None
+    return Finding(
+        "never_kept",
+        3,
+        "the draft is never kept",
+        f"next to nothing is kept at position 1 ({seen}): a drafter that does not read its target, or was not loaded "
+        "(faults 1 and 3).",
+        "likely",
+        next_step="No draft length mends that: hold the folders and the serving command against each other (specviz "
+        "check TARGET DRAFT --serve COMMAND), then try another version of the engine.",
+        decides="The folders; and whether the text is sound, which it is where the drafter alone is dead.",
+        others=(1, 5),
+    )
+
+
+def _first_kept(picture: "WatchPicture") -> str | None:
+    """How seldom anything is kept, where that is next to never; else None."""
+    from specviz.metrics import wilson_interval
+
+    n, kept, drafted = picture.n_rounds, picture.n_accepted, picture.n_drafted
+    if drafted is not None and drafted < FEW_ROUNDS:
+        return None
+    if picture.positions:
+        first = picture.positions[0]
+        return f"{first.kept:.1%} of {first.n} rounds" if first.n >= FEW_ROUNDS and first.high < DEAD else None
+    if picture.length is not None:
+        share = max(0.0, picture.length - 1)
+        most = share if n is None or n < FEW_ROUNDS else wilson_interval(min(n, kept or share * n), n)[1]
+        return f"at most {share:.1%} of the rounds" if most < DEAD else None
+    if drafted and kept is not None and wilson_interval(min(kept, drafted), drafted)[1] < LOST:
+        return f"{kept:,} of {drafted:,} drafted tokens in all"
+    return None
+
+
+@detector(CountsLooked, 50)
+def cliff_counted(counted: CountsLooked) -> Finding | None:
+    """A position at which next to nothing is kept though those before it are."""
+    from specviz.metrics import wilson_interval
+
+    if _first_kept(counted.picture) is not None:
+        return None
+    for before, at in pairwise(counted.picture.positions):
+        came = round(before.kept * before.n)
+        if at.given is None or before.given is None or came < FEW_ROUNDS:
+            return None
+        if wilson_interval(round(at.given * came), came)[1] >= before.given / STEEP:
+            continue
+        return Finding(
+            "position_cliff",
+            2,
+            f"a cliff at position {at.position + 1}",
+            f"a cliff at position {at.position + 1}: {at.given:.1%} of {came} rounds that came so far keep it, after "
+            f"{before.given:.0%} at position {at.position}.",
+            next_step="The drafter's own loop or its positions (norm, position ids, cache between its steps): another "
+            "version of the engine. A shorter draft only hides it.",
+            tokens=before.kept * before.given,
+        )
+    return None
+
+
+@detector(CountsLooked, 70)
+def tail_counted(counted: CountsLooked) -> Finding | None:
+    """Last positions that bring next to nothing even at the upper ends of their intervals; drafts too long for what
+    they bring."""
+    picture = counted.picture
+    if cliff_counted(counted) is not None or _first_kept(picture) is not None:
+        return None
+    length, positions = picture.length, picture.positions
+    if length is None or not length > 1:
+        return None
+    if not positions:
+        a_round = picture.n_drafted / picture.n_rounds if picture.n_drafted and picture.n_rounds else 0.0
+        if a_round < LONG or length - 1 > SMALL * a_round or (picture.n_drafted or 0) < FEW_ROUNDS:
+            return None
+        claim = f"{a_round:.1f} tokens are drafted a round to keep {length - 1:.1f}."
+        return Finding(
+            "long_tail",
+            14,
+            "drafts are long for what they bring",
+            claim,
+            "likely",
+            next_step="Draft fewer, or end drafts that are unsure.",
+            decides="Acceptance by position, which is not told here.",
+            others=(15,),
+        )
+    most, first = 0.0, len(positions)
+    while first > 1 and most + positions[first - 1].high <= LITTLE * length:
+        first -= 1
+        most += positions[first].high
+    if first == len(positions):
+        return None
+    gone = positions[first:]
+    which = f"position {first + 1} brings" if len(gone) == 1 else f"positions {first + 1} to {len(positions)} bring"
+    return Finding(
+        "long_tail",
+        14,
+        f"drafts are longer than what is kept: {first} of {len(positions)}",
+        f"{which} {sum(at.kept for at in gone):.3f} tokens a round (at most {most:.3f}).",
+        "likely",
+        next_step=f"Drafting {first} in place of {len(positions)} would lose next to nothing; what drafting costs is "
+        "not counted.",
+        tokens=sum(at.kept for at in gone),
+    )
+
+
+@detector(CountsLooked, 85)
+def changed_in_time(counted: CountsLooked) -> Finding | None:
+    """A step or a slide in what is kept."""
+    changes, picture = counted.picture.changes, counted.picture
+    if not changes:
+        return None
+    last, falls = changes[-1], sum(change.after < change.before for change in changes)
+    slide = len(changes) > 1 and falls in (0, len(changes))
+    way = "slides" if slide else "fell" if last.after < last.before else "rose"
+    windows = tuple(
+        EvidencePlace(
+            next((k for k, point in enumerate(picture.points) if point.wall >= change.wall), 0),
+            strftime("%H:%M:%S", localtime(change.wall)),
+            kind="window",
+        )
+        for change in changes
+    )
+    if falls == 0:
+        return None
+    healed = any(wall > change.wall for wall in picture.restarts for change in changes)
+    return Finding(
+        "changed_in_time",
+        10,
+        f"acceptance {way} since {windows[0].label}" if slide else f"acceptance {way} at {windows[-1].label}",
+        "; ".join(f"{window.label} {change.words}" for window, change in zip(windows, changes, strict=True)) + ".",
+        "likely" if healed else "cannot tell",
+        next_step="Send the same prompts again: if they fare as before, the requests changed; if not, restart the "
+        "engine and send them once more.",
+        decides="Whether the requests changed or the engine: the same prompts before and after a restart.",
+        others=(6,),
+        tokens=max(0.0, (changes[0].before - changes[-1].after)) or None,
+        evidence=windows,
+    )
+
+
+@detector(CountsLooked, 95)
+def does_not_add_up(counted: CountsLooked) -> Finding | None:
+    """Counts that contradict each other."""
+    wrong = [running(note) for note in counted.picture.notes if note.startswith("does not add up")]
+    if not wrong:
+        return None
+    return Finding(
+        "does_not_add_up",
+        7,
+        "the counts contradict each other",
+        "; ".join(wrong) + ".",
+        next_step="Take no rate from them: see which of the counters the engine mends in a later version.",
+    )
+
+
+@detector(CountsLooked, 100)
+def too_good_counted(counted: CountsLooked) -> Finding | None:
+    """Every position is kept nearly always."""
+    from specviz.metrics import wilson_interval
+
+    picture = counted.picture
+    if picture.positions:
+        tried = sum(_came(picture.positions))
+        kept = sum(round(at.kept * at.n) for at in picture.positions)
+    elif picture.n_drafted and picture.n_accepted:
+        tried, kept = picture.n_drafted, picture.n_accepted
+    else:
+        return None
+    if not 0 < kept <= tried or wilson_interval(kept, tried)[0] <= TOO_GOOD:
+        return None
+    return Finding(
+        "too_good",
+        16,
+        "too good to be true?",
+        f"{percent(kept / tried)} of {tried:,} tested tokens are kept. A smaller model hardly ever agrees so often: "
+        "the target may draft for itself, the text may be a loop or a copy, or acceptance is made up for a benchmark.",
+        "likely",
+        next_step="Read the text for repetition; see that target and draft are two models, and that no synthetic "
+        "acceptance is set.",
+        decides="The text, and the two folders.",
+    )
+
+
+def _came(positions: "tuple[PositionShare, ...]") -> Iterator[int]:
+    """How many rounds came as far as each position."""
+    yield from (at.n for at in positions[:1])
+    yield from (round(before.kept * before.n) for before in positions[:-1])
