@@ -122,8 +122,7 @@ class Tally(RunSums):
         self.n_rounds += 1
         self.n_queries += end.q != self._query
         self._query = end.q
-        elapsed = end.t - record.start.t
-        ns = elapsed if elapsed > 0 else sum(end.stage_ns.values())
+        ns = record.took_ns
         self._note_times(record, end, ns)
         if not self.tells_tokens:
             return

@@ -170,6 +170,15 @@ class RoundRecord:
         return sum(map(len, self.by_kind.values()))
 
     @property
+    def took_ns(self) -> int:
+        """From its start to its end; of a clock that stood still, the sum of its stages. 0 before it ended."""
+        end = self.end
+        if end is None:
+            return 0
+        elapsed = end.t - self.start.t
+        return elapsed if elapsed > 0 else sum(end.stage_ns.values())
+
+    @property
     def closing_mark(self) -> Mark | None:
         """What the token that closes the round is; None without one, as far as is recorded.
 

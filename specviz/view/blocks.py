@@ -6,8 +6,8 @@ text for whoever cannot see it), `help` what it means.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Series, WhyRow
@@ -198,6 +198,28 @@ def _line(chart: Plot, at: int) -> Iterator[Cell]:
                 yield Cell(written(end, chart.unit), end)
         if curve.ns:
             yield Cell(f"{curve.ns[at]:,}", curve.ns[at])
+
+
+def ordered(table: TableBlock, column: int, descending: bool) -> TableBlock:
+    """The same lines by the values of a column, those without one last; places go with their lines, no cursor stays."""
+    values = [row[column].value for row in table.rows]
+    counted = any(isinstance(value, int | float) for value in values)
+
+    def known(at: int) -> bool:
+        return not counted or isinstance(values[at], int | float)
+
+    def value(at: int) -> Any:
+        return values[at] if counted else table.rows[at][column].text
+
+    places = range(len(table.rows))
+    order = sorted(filter(known, places), key=value, reverse=descending)
+    order += [at for at in places if not known(at)]
+    return replace(
+        table,
+        rows=tuple(table.rows[at] for at in order),
+        places=tuple(table.places[at] for at in order) if table.places else (),
+        cursor=None,
+    )
 
 
 def series_plot(series: Series, axis: str, title: str, mark: Mark = "accepted") -> Plot:

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.strip import Strip
 from textual.widget import Widget
 
+from specviz.view.panels.built import block_panels
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common import keymap, pane
 from specviz_tui.common.frame_widget import FrameWidget, PanelBox
@@ -171,6 +172,7 @@ TABLES = [
     (RanksPane.KEYS, RanksPane),
     (ScanPane.KEYS, ScanPane),
     (OverviewPane.KEYS, OverviewPane),
+    *((made.KEYS, made) for made in map(pane.block_pane, block_panels())),
     (keymap.KNOB_KEYS, KnobPanel),
 ]
 

@@ -87,7 +87,7 @@ def print_run(
 
 def print_panels(path: Path, header: Header) -> None:
     """Panels that are nothing but blocks, as they stand at the end of the run; painted by the terminal."""
-    panels = [panel for panel in block_panels() if panel.needs(header.method_traits)]
+    panels = [panel for panel in block_panels() if panel.in_stats and panel.needs(header.method_traits)]
     if not panels:
         return
     if find_spec("textual") is None:

@@ -26,11 +26,12 @@ class BlockModel:
 
 class BlockPanel(Panel[OptionsT, BlockModel]):
     """`build` gives its blocks. `key` opens it in the terminal, `about` explains it in the guide, `order` is its place
-    in the browser's row of panels."""
+    in the browser's row of panels; `in_stats`: `specviz stats` prints it as well."""
 
     key: ClassVar[str]
     about: ClassVar[str]
     order: ClassVar[int] = 80
+    in_stats: ClassVar[bool] = True
     toggles: ClassVar[tuple[Toggle, ...]] = ()
 
     def empty(self, reason: str) -> BlockModel:

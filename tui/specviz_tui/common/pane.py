@@ -16,13 +16,15 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.geometry import Region
 from textual.reactive import reactive
 from textual.widgets import Static
 
+from specviz.view.blocks import TableBlock, ordered
 from specviz.view.frame.frame import Frame, PanelOptions
 from specviz.view.panels import AnyPanel, Panel, PanelModel
 from specviz.view.panels.built import BlockModel, BlockPanel, block_panels
-from specviz_tui.common.blocks import painted
+from specviz_tui.common.blocks import cursor_line, painted
 from specviz_tui.common.frame_widget import KEEP, Asked, Keep, OfferTaken, PanelBox
 from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings, page_keys
 from specviz_tui.common.paint import Painter
@@ -183,17 +185,117 @@ class PartedPane(PanelPane[OptionsT, ModelT]):
 
 
 class BlockPane(PanelPane[PanelOptions, BlockModel]):
-    """A panel that is nothing but blocks, in one box."""
+    """A panel that is nothing but blocks, in one box. Of its tables one is in hand: its lines have a cursor, its
+    columns sort it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = self._line = 0
+        self._column: int | None = None  # that sorts the table in hand; None: as it came
+        self._descending = True
+        self._cursor_line: int | None = None
 
     def parts(self) -> ComposeResult:
-        yield self.box(_blocks, self.PANEL.title)
+        yield self.box(self._painted, self.PANEL.title)
+
+    def restart(self) -> None:
+        super().restart()
+        self._take(0)
+
+    def _tables(self) -> list[TableBlock]:
+        blocks = self.model.blocks if self.model is not None else ()
+        return [block for block in blocks if isinstance(block, TableBlock) and block.rows and block.places]
+
+    def _take(self, table: int) -> None:
+        self._table, self._line, self._column, self._descending = table, 0, None, True
+
+    def _in_hand(self) -> TableBlock | None:
+        """That table as it is sorted, with its cursor; None without one."""
+        tables = self._tables()
+        if not tables:
+            return None
+        table = tables[self._table % len(tables)]
+        heads = table.heads
+        if self._column is not None:
+            table = ordered(table, self._column, self._descending)
+            sign = "▾" if self._descending else "▴"
+            heads = tuple(f"{head} {sign}" if k == self._column else head for k, head in enumerate(heads))
+        return replace(table, heads=heads, cursor=min(self._line, len(table.rows) - 1))
+
+    def _painted(self, model: BlockModel, painter: Painter, cells: int) -> Text:
+        table, lines = self._in_hand(), list[Text]()
+        self._cursor_line = None
+        for block in model.blocks:
+            lines += [Text("")] if lines else []
+            if table is None or not isinstance(block, TableBlock) or block.key != table.key:
+                lines += painted([block], painter, cells, titles=True).split(allow_blank=True)
+                continue
+            here = painted([table], painter, cells, titles=True).split(allow_blank=True)
+            body = len(painted([table], painter, cells).split(allow_blank=True))
+            self._cursor_line = len(lines) + len(here) - body + cursor_line(table)
+            lines += here
+        return Text("\n").join(lines)
+
+    def _changed(self) -> None:
+        """Paint again, with the cursor in sight."""
+        box = self.query_one(PanelBox)
+        box.refresh(layout=True)
+        self.call_after_refresh(self._follow)
+
+    def _follow(self) -> None:
+        if self._cursor_line is not None:
+            self.scroll_to_region(Region(0, self._cursor_line + 1, 1, 1), center=True, animate=False)
 
     def action_option(self, name: str) -> None:
         self.choose(**{name: not getattr(self.chosen, name)})
 
+    def action_line(self, by: int) -> None:
+        """The cursor to another line; without a table it scrolls."""
+        table = self._in_hand()
+        if table is None:
+            self.action_scroll(by)
+        else:
+            self._line = max(0, min(len(table.rows) - 1, self._line + by))
+            self._changed()
 
-def _blocks(model: BlockModel, painter: Painter, cells: int) -> Text:
-    return painted(model.blocks, painter, cells, titles=True)
+    def action_sort(self, by: int) -> None:
+        """By another column, the largest first; beyond the last one as the table came. 0: turned round."""
+        table = self._in_hand()
+        if table is None:
+            return
+        if by:
+            at = -1 if self._column is None else self._column
+            at = (at + by + 1) % (len(table.heads) + 1) - 1
+            self._column, self._descending = (None if at < 0 else at), True
+        else:
+            self._descending = not self._descending
+        self._line = 0
+        self._changed()
+
+    def action_table(self) -> None:
+        """The next table."""
+        self._take(self._table + 1)
+        self._changed()
+
+    def action_place(self) -> None:
+        """To the round, or the node of it, that the line under the cursor speaks of."""
+        table = self._in_hand()
+        place = table.places[table.cursor or 0] if table is not None else None
+        if place is not None:
+            self.choose(KEEP if place.node is None else place.node, index=place.index, tree=True)
+
+
+def _table_keys(panel: type[BlockPanel[Any]]) -> tuple[Key, ...]:
+    id, group = panel.id, panel.title
+    return (
+        Key(f"{id}.up", "up,k", "line(-1)", "↑ k", "the line above; without a table: scroll", group),
+        Key(f"{id}.down", "down,j", "line(1)", "↓ j", "the line below; without a table: scroll", group),
+        Key(f"{id}.sort_before", "left", "sort(-1)", "←", "sort by the column before", group),
+        Key(f"{id}.sort", "right", "sort(1)", "→", "sort by the next column, the largest first", group, "sort"),
+        Key(f"{id}.turn", "s", "sort(0)", "s", "the smallest first, or the largest again", group),
+        Key(f"{id}.table", "v", "table", "v", "the next table", group, "table"),
+        Key(f"{id}.place", "enter", "place", "enter", "to the place in the draft tree", group, "go"),
+    )
 
 
 @cache
@@ -206,7 +308,7 @@ def block_pane(panel: type[BlockPanel[Any]]) -> AnyPane:
     parts = {
         "PANEL": panel,
         "OPEN": opens(f"screen.{panel.id}", panel.key, panel, f"{panel.title}: {panel.about.partition('.')[0]}"),
-        "KEYS": (*toggles, *page_keys(panel.id, panel.title)),
+        "KEYS": (*toggles, *_table_keys(panel), *page_keys(panel.id, panel.title)),
         "PAGES": {panel.id: (panel.title, panel.about)},
     }
     return type(f"{panel.__name__}Pane", (BlockPane,), parts)
