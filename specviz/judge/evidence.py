@@ -36,6 +36,21 @@ class RoundsCounted:
         speed: PlainSpeed | None = self.metrics.over_plain
         return speed
 
+    @property
+    def temperature(self) -> float | None:
+        """That it ran with; None where it is not told."""
+        header = self.run.header
+        sampling = {} if header is None else header.sampling
+        value = self.run.knobs.get("temperature", sampling.get("temperature"))
+        return float(value) if isinstance(value, int | float) else None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether its setting takes unlikely tokens every chance."""
+        header = self.run.header
+        told = {**({} if header is None else header.sampling), **self.run.knobs}
+        return bool(told.get("top_k")) or (told.get("top_p") or 1.0) < 1.0 or bool(told.get("min_p"))
+
     @cached_property
     def confidence(self) -> "tuple[ConfidenceBand, ...]":
         """How likely the draft's tokens were by draft and target."""

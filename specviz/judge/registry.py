@@ -50,6 +50,6 @@ def detectors() -> tuple[Detector, ...]:
 
 
 def best_first(findings: list[tuple[int, Finding]]) -> tuple[Finding, ...]:
-    """The surest first; of those equally certain by rank."""
-    order = sorted(findings, key=lambda pair: (CERTAINTIES.index(pair[1].certainty), pair[0]))
+    """Those that lead to a fault first; of these the surest, and of those equally certain by rank."""
+    order = sorted(findings, key=lambda pair: (not pair[1].fault, CERTAINTIES.index(pair[1].certainty), pair[0]))
     return tuple(finding for _, finding in order)

@@ -24,6 +24,7 @@ from specviz.metrics.outside import RequestCounts
 from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.replay_rules import DraftTally
 from specviz.metrics.tallies import Cells, Exits, ExitTally, ModelledTally, Pipeline
+from specviz.metrics.texts import TextTally
 from specviz.runlog.run import RoundRecord
 
 _QUERIES_AS_UNITS = 8
@@ -78,6 +79,7 @@ class RunSums:
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.ranks, self.adapted = RankTally(), AdaptTally()
         self.plain, self.confidence, self.along = PlainTally(), ConfidenceTally(), AlongTally()
+        self.texts = TextTally()
         self.outside = RequestCounts()  # of a run that another engine made
 
     def include(self, other: "RunSums") -> None:

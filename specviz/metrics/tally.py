@@ -142,6 +142,7 @@ class Tally(RunSums):
         self.modelled.take(record)
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
+        self.texts.take(record)
         self.along.take(TokenPlace(record.q, record.r), end.n_drafted, end.n_accepted)
         if not self.ours:
             self.outside.take(record)

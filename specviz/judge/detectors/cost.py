@@ -23,16 +23,22 @@ def dearer_than_it_pays(counted: RoundsCounted) -> Finding | None:
     part = None if share is None else min(1.0, share.value * (1 + (0.0 if recording is None else recording.value)))
     drafting = f" Drafting is {percent(part)} of a round without its recording." if part is not None else ""
     how = "" if speed.measured else " (modelled)"
+    stages = counted.metrics.stage_ms or {}
+    target, draft = (took.value if (took := stages.get(name)) is not None else 0.0 for name in ("target", "draft"))
+    plain = speed.own_ms or speed.plain_ms or 0.0
+    verifying = bool(plain) and target - plain > draft  # what its further rows take is more than drafting them does
+    passes = f" The target's pass alone takes as long as {number(target / plain, 1)} over one row." if verifying else ""
     return Finding(
         "dearer_than_it_pays",
-        12,
+        13 if verifying else 12,
         f"slower than plain decoding: {times(trusted.value)}",
         f"A round costs as much as {number(length.value / trusted.value, 1)} plain rounds{how} and brings "
-        f"{number(length.value, 1)} tokens.{drafting}",
+        f"{number(length.value, 1)} tokens.{drafting}{passes}",
         "sure" if speed.measured else "likely",
         next_step=counted.shorter("A shorter draft")
         or "A cheaper drafter, or one that is right more often, would pay.",
         decides="" if speed.measured else "A pass of the target over one row, timed in this run.",
+        others=(12, 14) if verifying else (13, 14),
         time=1 - trusted.value,
         evidence=counted.places(counted.tally.confidence.empty),
     )

@@ -27,8 +27,8 @@ STEEP = 4  # times less often than the one before
 def nothing_counted(counted: CountsLooked) -> Finding | None:
     """Text, and no draft."""
     picture = counted.picture
-    if picture.n_drafted != 0 or not picture.n_generated:
-        return None
+    if picture.n_drafted != 0 or not picture.n_generated or picture.n_rounds == picture.n_generated:
+        return None  # a round a token is plain decoding, and called so
     rounds = f" in {picture.n_rounds:,} rounds" if picture.n_rounds else ""
     return Finding(
         "nothing_drafted",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 CLIFF = 0.25  # by which a position is kept less often than the one before
 FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
 SELDOM = 0.1  # share of rounds that keep the end of the draft
+SHORT = 6  # tokens of a draft below which it costs little that the last are not kept
 LARGE = 8  # nodes of a tree from which on it can be too large
 THROWN_AWAY = 0.1  # share of its nodes kept, below which it is
 
@@ -39,6 +40,11 @@ def position_cliff(counted: RoundsCounted) -> Finding | None:
         f"a cliff at position {at}",
         f"At position {at - 1} of a draft {prob(before.value)} of the tested tokens are kept (n {before.n}), at "
         f"position {at} {prob(here.value)} (n {here.n}); what stands behind is lost with it.",
+        "likely",
+        decides="Another version of the engine (norm, position ids, cache between the drafter's steps); a drafter "
+        "trained for so many tokens ends there too.",
+        others=(14,),
+        tokens=max(0.0, before.value - here.value),
         next_step=counted.shorter(f"A draft of {plural(at - 1, 'token')}"),
         evidence=counted.places(counted.tally.confidence.lost_at.get(at, ())),
     )
@@ -63,6 +69,8 @@ def tree_thrown_away(counted: RoundsCounted) -> Finding | None:
         f"{percent(1 - kept.value)} of the tree is thrown away",
         f"A round drafts {number(n, 0)} tokens, tests {number(tested, 1)} of them and keeps {number(kept.value * n)}; "
         f"every one is a row of the target's pass.{at_first}",
+        "likely",
+        decides="Its speed beside plain decoding.",
         next_step=f"A smaller tree keeps nearly as much for less: lower {knob}." if knob else "",
         evidence=counted.places(counted.tally.confidence.empty),
     )
@@ -76,12 +84,16 @@ def long_tail(counted: RoundsCounted) -> Finding | None:
     if not idle or not counted.metrics.n_accepted or position_cliff(counted) is not None:
         return None
     first, last = min(idle), max(survival)
+    if last < SHORT:
+        return None
     return Finding(
         "long_tail",
         14,
         f"drafts are longer than what is kept: {first - 1} of {last}",
         f"{percent(survival[first].value)} of the drafts that reach position {first} keep {plural(first, 'token')} (n "
         f"{survival[first].n}); what is drafted from there on to position {last} is hardly ever used.",
+        "likely",
+        decides="Its speed with shorter drafts.",
         next_step=counted.shorter(f"A draft of {plural(first - 1, 'token')}"),
         evidence=counted.places(counted.tally.confidence.lost_at.get(first, ())),
     )

@@ -4,10 +4,12 @@ from specviz.check.findings import FAULTS
 from specviz.judge.evidence import RoundsCounted
 from specviz.judge.finding import Finding
 from specviz.judge.registry import detector
-from specviz.numerals import prob
+from specviz.numerals import plural, prob
 
 LEAST_TOKENS = 20  # of a band of confidence
 TOO_SURE = 0.1  # by which the draft's probability is above the target's
+LEAST_LOOPING = 100  # tests, before a loop in the text says anything
+LOOPING = 0.95  # the same where most answers end in a loop
 TOO_GOOD = 0.97  # share of the tested tokens kept, above which a drafter is hardly another model than the target
 
 
@@ -38,6 +40,7 @@ def overconfident_draft(counted: RoundsCounted) -> Finding | None:
         "the draft is too sure of itself",
         f"Tokens that the draft gives {of} ({prob(band.q)} on average, n {band.n}) get {prob(band.p)} from the "
         f"target, and {prob(band.kept.value)} of them are kept.",
+        "likely",
         next_step=advice,
         evidence=counted.places(counted.tally.confidence.surest_lost),
     )
@@ -52,14 +55,21 @@ def too_good(counted: RoundsCounted) -> Finding | None:
     # A backward scan keeps what it never tests; so may counts of another engine.
     if counted.metrics.test_acceptance_rate is None or not 0 < kept <= n:
         return None
-    if wilson_interval(kept, n)[0] <= TOO_GOOD:
+    looping = counted.tally.texts.n_looping
+    most = LOOPING if 2 * looping > counted.metrics.n_queries and n >= LEAST_LOOPING else TOO_GOOD
+    if wilson_interval(kept, n)[0] <= most:
         return None
+    why = (
+        f"{looping} of {plural(counted.metrics.n_queries, 'answer')} end in a loop, which any drafter guesses."
+        if looping
+        else "A smaller model hardly ever agrees so often: the target may draft for itself, or the text may be a loop "
+        "or a copy. The counts cannot tell which."
+    )
     return Finding(
         "too_good",
         16,
         f"{FAULTS[15]}?",
-        f"Of {n:,} tested tokens {kept:,} were kept. A smaller model hardly ever agrees so often: the target may draft "
-        "for itself, or the text may be a loop or a copy. The counts cannot tell which.",
+        f"Of {n:,} tested tokens {kept:,} were kept. {why}",
         "likely",
         next_step="Read the text for repetition; see that target and draft are two models: specviz check TARGET DRAFT.",
         decides="The text, and the two folders.",

@@ -1,12 +1,11 @@
 """The card of a run that another engine made: the rule in force, what it promises, what is known and what is closed
 because of it, both denominators, and whether what the engine counted agrees with the rounds."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from specviz.events import Header, Outside, Reported
+from specviz.judge.identities import counted_twice, violations
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.trace.rules import unlike_ours
@@ -37,9 +36,6 @@ _CLOSED = {
     "decisions": "verification and what other rules would keep: they need p and q",
     "probabilities": "layers, and what if: its random numbers are not keyed",
 }
-
-
-_SAID = ("rule_violated", "rounds_merged", "counters_fell", "cut_short", "behind_stop")  # warnings that belong here
 
 
 def run_card(run: Run, tally: "Tally", metrics: "Metrics | None") -> RunCard | None:
@@ -132,7 +128,7 @@ def _others(outside: Outside, tally: "Tally", metrics: "Metrics | None") -> Iter
 
 
 def _checked(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
-    pairs = list(_pairs(run, tally, metrics))
+    pairs = list(counted_twice(run, tally, metrics))
     n, wrong = len(pairs), sum(said != ours for _, said, ours in pairs)  # sums, and positions as one
     if n:
         agree = "all agree" if not wrong else plural(wrong, "violation")
@@ -140,76 +136,6 @@ def _checked(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tu
     for each in run.reported:
         if each.whole or metrics is None or not metrics.n_rounds:
             yield f"counted by {running(each.of)}", _told(each)
-
-
-def violations(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[str]:
-    """Every identity that does not hold, in words."""
-    for name, said, ours in _pairs(run, tally, metrics):
-        if said != ours:
-            yield f"the engine counted {said} {name}, its rounds add up to {ours}"
-    for each in run.reported:
-        yield from _by_itself(each)
-    for warning in run.warnings:
-        if warning.code in _SAID:
-            yield running(warning.message)
-
-
-def _pairs(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str, str]]:
-    """Name, what the engine counted, what the rounds add up to; of requests whose rounds are known, where
-    every one of them was counted by both."""
-    seen = tally.outside.seen
-    each = [report for report in run.reported if not report.whole and (report.n_requests or report.q in seen)]
-    if metrics is None or not each or sum(report.n_requests or 1 for report in each) != len(seen):
-        return
-    ours = (
-        ("rounds that drafted", [report.n_rounds for report in each], tally.outside.n_drafting),
-        ("drafted tokens", [report.n_drafted for report in each], metrics.n_drafted),
-        ("accepted tokens", [report.n_accepted for report in each], metrics.n_accepted),
-        ("new tokens", [report.n_emitted for report in each], metrics.n_emitted),
-    )
-    for name, said, counted in ours:
-        if all(value is not None for value in said):
-            yield name, str(sum(value or 0 for value in said)), str(counted)
-    yield from _places(each, tally.outside.by_kept)
-
-
-def _places(each: Sequence[Reported], kept: Counter[int]) -> Iterator[tuple[str, str, str]]:
-    """The same by place: rounds by tokens kept, or accepted tokens by position, whichever the engine counts."""
-    rounds = [report.histogram for report in each if report.histogram is not None]
-    positions = [report.accepted_per_position for report in each if report.accepted_per_position is not None]
-    if len(rounds) == len(each):
-        ours = [kept[j] for j in range(1 + max(kept, default=0))]
-        yield "rounds by tokens kept", _added(rounds), _added([ours])
-    elif len(positions) == len(each):
-        ours = [sum(n for tokens, n in kept.items() if tokens > j) for j in range(max(kept, default=0))]
-        yield "accepted tokens by position", _added(positions), _added([ours])
-
-
-def _added(columns: Sequence[Sequence[int]]) -> str:
-    """Sums place by place, without empty places at the end."""
-    sums = [sum(place) for place in zip_longest(*columns, fillvalue=0)]
-    while sums and not sums[-1]:
-        sums.pop()
-    return ", ".join(map(str, sums)) or "none"
-
-
-def _by_itself(each: Reported) -> Iterator[str]:
-    """Whether what an engine counted agrees with itself."""
-    who = running(each.of)
-    if each.n_accepted is not None and each.n_drafted is not None and each.n_accepted > each.n_drafted:
-        yield f"{who} counted {each.n_accepted} accepted tokens of {each.n_drafted} drafted"
-    if each.accepted_per_position is not None and each.n_accepted is not None:
-        total = sum(each.accepted_per_position)
-        if total != each.n_accepted:
-            yield f"{who}: accepted by position add up to {total}, not to {each.n_accepted}"
-        if any(b > a for a, b in zip(each.accepted_per_position, each.accepted_per_position[1:], strict=False)):
-            yield f"{who}: more tokens are accepted at a position than at the one before it"
-    if each.histogram is not None:
-        rounds, accepted = sum(each.histogram), sum(j * n for j, n in enumerate(each.histogram))
-        if each.n_rounds is not None and rounds != each.n_rounds:
-            yield f"{who}: its histogram holds {rounds} rounds, not {each.n_rounds}"
-        if each.n_accepted is not None and accepted != each.n_accepted:
-            yield f"{who}: its histogram holds {accepted} accepted tokens, not {each.n_accepted}"
 
 
 def _told(each: Reported) -> str:

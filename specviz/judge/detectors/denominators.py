@@ -1,0 +1,46 @@
+"""Numbers that do not mean what they say: an engine's own counts against its rounds (fault 7)."""
+
+from collections.abc import Iterator
+
+from specviz.events import Reported
+from specviz.judge.evidence import RoundsCounted
+from specviz.judge.finding import Finding
+from specviz.judge.identities import violations
+from specviz.judge.registry import detector
+from specviz.text import running
+
+
+@detector(RoundsCounted, 12)
+def counted_otherwise(counted: RoundsCounted) -> Finding | None:
+    """What the engine reports of these very rounds is not what they add up to."""
+    wrong = [*_whole(counted), *violations(counted.run, counted.tally, counted.metrics)]
+    if not wrong:
+        return None
+    return Finding(
+        "counted_otherwise",
+        7,
+        "the engine counts otherwise than its rounds",
+        f"{'; '.join(wrong[:3])}.",
+        next_step="Compare accepted / drafted with accepted / drafted only: name both counts beside every rate.",
+        screen="overview",
+    )
+
+
+def _whole(counted: RoundsCounted) -> Iterator[str]:
+    """Reports of all that was served, where that is as many rounds as are on record."""
+    outside, metrics = counted.tally.outside, counted.metrics
+    for report in counted.run.reported:
+        if report.whole and report.n_rounds == outside.n_drafting and report.n_rounds:
+            yield from _apart(report, report.n_rounds, metrics.n_drafted, metrics.n_tested, metrics.n_accepted)
+
+
+def _apart(report: Reported, rounds: int, drafted: int, tested: int, accepted: int) -> Iterator[str]:
+    who = running(report.of)
+    if report.n_accepted is not None and report.n_accepted != accepted:
+        closing = (
+            " (the token that closes a round is counted as accepted)" if report.n_accepted == accepted + rounds else ""
+        )
+        yield f"{who} reports {report.n_accepted:,} accepted tokens, its rounds keep {accepted:,}{closing}"
+    if report.n_drafted is not None and report.n_drafted != drafted:
+        only = " (only what was tested counts as drafted)" if report.n_drafted == tested else ""
+        yield f"{who} reports {report.n_drafted:,} drafted tokens, its rounds draft {drafted:,}{only}"

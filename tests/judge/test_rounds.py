@@ -1,0 +1,169 @@
+"""What the judge says of rounds beyond the screens' own tests: each fault, and a healthy twin of it."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from specviz import events as ev
+from specviz.check.findings import error, note
+from specviz.events import Counted, Event
+from specviz.judge import Evidence, Finding, judge
+from specviz.judge.evidence import PairChecked
+from specviz.metrics.texts import is_loop
+from specviz.runlog.fold import fold
+from specviz.traits import VerifierTraits
+from support.judged import MS, chain_round, judged_run, many
+
+GOOD = [0.9, 0.8, 0.85]
+SOUND = many(60, GOOD, [3, 3, 2, 3, 1, 3, 3, 0])
+
+
+def run_of(rounds: Sequence[Sequence[Event]], calibration: ev.Calibration | None = None, **header: object) -> Evidence:
+    return Evidence.of_run(fold(judged_run(rounds, calibration, **header)))
+
+
+def found(evidence: Evidence) -> dict[str, Finding]:
+    return {finding.detector: finding for finding in judge(evidence)}
+
+
+def with_tokens(rounds: list[list[Event]], tokens: Sequence[int]) -> list[list[Event]]:
+    """The same rounds, which write these tokens round and round."""
+    at = 0
+    for commit in (event for records in rounds for event in records if isinstance(event, ev.Commit)):
+        commit.tokens = [tokens[(at + k) % len(tokens)] for k in range(len(commit.tokens))]
+        at += len(commit.tokens)
+    return rounds
+
+
+def test_a_sound_run_has_no_finding() -> None:
+    assert found(run_of(with_tokens(SOUND, range(1000)))) == {}
+
+
+def test_what_leads_to_a_fault_stands_first_and_every_finding_is_whole() -> None:
+    evidence = run_of(many(20, [0.95, 0.95], [0], ps=[0.5, 0.6], probe_ms=2.0))
+    findings = judge(evidence)
+    assert [bool(finding.fault) for finding in findings] == sorted((bool(f.fault) for f in findings), reverse=True)
+    for finding in findings:
+        assert finding.headline
+        assert finding.claim.endswith(".")
+        assert finding.certainty == "sure" or finding.decides or not finding.fault
+        assert finding.as_object()["name"] == finding.name
+
+
+@pytest.mark.parametrize(("kept", "fault", "certainty"), [([0], 3, "likely"), ([0] * 9 + [1], 1, "cannot tell")])
+def test_nothing_kept_is_an_unloaded_head_and_a_little_a_wrong_one(kept: list[int], fault: int, certainty: str) -> None:
+    finding = found(run_of(many(100, GOOD, kept)))["never_kept"]
+    assert (finding.fault, finding.certainty) == (fault, certainty)
+
+
+def test_exact_match_is_told_by_what_the_ratio_test_would_keep() -> None:
+    """A draft's token that the target gives .45 is drawn in 45 % of the rounds, and kept by p/q in 90 %."""
+    rounds = [chain_round(r, [0.5], int(r % 20 < 9), ps=[0.45]) for r in range(1, 81)]
+    draws = {"verifier": "walk", "verifier_traits": VerifierTraits(draws=True)}
+    finding = found(run_of(rounds, **draws))["exact_match"]
+    assert (finding.fault, finding.certainty) == (8, "sure")
+    assert finding.tokens == pytest.approx(0.45)
+    assert "exact_match" not in found(run_of(rounds)), "the ratio test itself"
+    likely = [chain_round(r, [0.99], int(r % 50 > 0), ps=[0.98]) for r in range(1, 101)]
+    assert "exact_match" not in found(run_of(likely, **draws)), "both keep as much"
+
+
+def test_tokens_that_the_target_rules_out_are_told_of_a_run_that_draws() -> None:
+    def masked(share: int) -> list[list[Event]]:
+        rounds = many(80, GOOD, [1, 2])
+        refused = [e for records in rounds for e in records if isinstance(e, ev.Verify) and e.status == "rejected"]
+        for verdict in refused[::share] if share else []:
+            verdict.logp = ev.ZERO
+        return rounds
+
+    finding = found(run_of(masked(2)))["ruled_out"]
+    assert (finding.fault, finding.certainty) == (11, "likely")
+    assert "ruled_out" not in found(run_of(masked(0)))
+    cut = {"temperature": 0.8, "top_k": 40}
+    assert "ruled_out" not in found(run_of(masked(2), sampling=cut)), "its own setting rules them out"
+
+
+def test_drafts_that_fail_behind_a_rejection_are_told() -> None:
+    """Behind what was kept whole all goes on; behind a rejection hardly anything."""
+    behind: list[int] = []
+    for k in range(160):
+        before = behind[-1] if behind else 3
+        behind.append(3 if before == 3 and k % 4 else 1 if before == 3 else 3 if k % 7 == 0 else 0)
+    rounds = [chain_round(r, GOOD, n) for r, n in enumerate(behind, 1)]
+    finding = found(run_of(rounds))["worse_behind_a_rejection"]
+    assert (finding.fault, finding.certainty) == (10, "likely")
+    assert "worse_behind_a_rejection" not in found(run_of(SOUND))
+
+
+def greedy(tokens: Sequence[int], exact: bool) -> Evidence:
+    env = {"exact": "bitwise"} if exact else {}
+    sampling = {"temperature": 0.0}
+    return run_of(with_tokens(many(20, GOOD, [3]), tokens), sampling=sampling, knobs=sampling, env=env)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_greedy_texts_that_part_are_a_fault_only_where_rounding_is_ruled_out(exact: bool) -> None:
+    text = [*range(100)]
+    other = [*range(40), 999, *range(41, 100)]
+    finding = found(greedy(text, exact) + greedy(other, exact))["greedy_texts_part"]
+    assert (finding.fault, finding.certainty) == (9, "sure" if exact else "cannot tell")
+    assert finding.evidence[0].label == "token 41"
+    assert "greedy_texts_part" not in found(greedy(text, exact) + greedy(text, exact))
+    assert "greedy_texts_part" not in found(run_of(with_tokens(SOUND, text)) + run_of(with_tokens(SOUND, other)))
+
+
+def test_a_dear_pass_over_several_rows_is_no_dear_draft() -> None:
+    costs = ev.Calibration(t_ns=MS, c=10.0, widths=[1, 4], target_ns=[10 * MS, 40 * MS])
+    wide = found(run_of(many(30, GOOD, [1, 0, 1], draft_ms=5.0, target_ms=40.0), costs))["dearer_than_it_pays"]
+    flat = msgspec.structs.replace(costs, target_ns=[10 * MS, 11 * MS])
+    dear = found(run_of(many(30, GOOD, [1, 0, 1], draft_ms=25.0, target_ms=11.0), flat))["dearer_than_it_pays"]
+    assert (wide.fault, dear.fault) == (13, 12)
+    assert dear.time is not None
+    assert dear.time > 0
+
+
+def test_a_loop_is_told_by_its_text() -> None:
+    assert is_loop([1, 2, 3] * 30)
+    assert not is_loop([*range(90)])
+    assert not is_loop([1, 2] * 20), "too few tokens"
+    rounds = with_tokens(many(60, GOOD, [3]), [7, 8])
+    assert "1 of 1 answer end in a loop" in found(run_of(rounds))["too_good"].claim
+
+
+def test_findings_of_a_pair_keep_their_fault_and_gravity() -> None:
+    seen = [error("width-differs", 1, "fc takes 240", "use its target"), note("known", 10, "known of vLLM", "look")]
+    first, second = judge(Evidence(pairs=(PairChecked(seen),)))
+    assert (first.fault, first.certainty, second.fault, second.certainty) == (1, "sure", 10, "cannot tell")
+
+
+def totals(kept: list[int], **more: object) -> Evidence:
+    counts = {"n_rounds": 400, "n_drafted": 400 * len(kept), "n_accepted": sum(kept), "per_position": kept}
+    return Evidence.of_looks([Counted(**{"engine": "vLLM", "wall": 0.0, **counts, **more})])  # type: ignore[arg-type]
+
+
+def test_of_two_the_worse_is_told_from_where_on_and_by_what_differs() -> None:
+    good, later, first = [290, 230, 180], [286, 110, 30], [12, 1, 0]
+    assert found(totals(good) + totals(later))["worse_beside"].fault == 2
+    other = found(totals(good, settings={"K/V": "f16"}) + totals(first, settings={"K/V": "q8_0"}))["worse_beside"]
+    assert other.fault == 10
+    assert "K/V f16 and q8_0" in other.claim
+    assert "worse_beside" not in found(totals(good) + totals([288, 232, 178]))
+
+
+def test_a_run_beside_plain_decoding_says_whether_it_pays() -> None:
+    def history(rounds: int, accepted: int, drafted: int, seconds: float) -> Evidence:
+        looks = [
+            Counted(engine="e", wall=0.0, n_rounds=0, n_drafted=0, n_accepted=0, n_generated=0),
+            Counted(
+                engine="e", wall=seconds, n_rounds=rounds, n_drafted=drafted, n_accepted=accepted, n_generated=1500
+            ),
+        ]
+        return Evidence.of_looks(looks)
+
+    plain = history(1500, 0, 0, 30.0)
+    finding = found(plain + history(480, 1020, 2400, 40.0))["dearer_than_it_pays"]
+    assert (finding.fault, finding.certainty) == (12, "likely")
+    assert ".75 times plain decoding" in finding.claim
+    assert found(plain + history(480, 1020, 2400, 15.0)) == {}
+    assert msgspec.json.encode(finding.as_object())
