@@ -1,7 +1,8 @@
-"""When Python looks for what nobody holds any more: seldom, in processes that decode or show.
+"""Run Python's garbage collector seldom, in processes that decode or draw.
 
-A round makes a few hundred objects that are let go with it, and the usual look after every seven hundred goes through
-those that are held at that moment, on cold caches: .1 ms of a round of ten, more than the verdict.
+A round allocates a few hundred objects and frees them by reference count. The default collection after every seven
+hundred allocations scans the objects alive at that moment with cold caches: .1 ms of a round of 10 ms, more than the
+verdict takes.
 """
 
 import gc
@@ -13,7 +14,7 @@ SELDOM = (10_000, 20, 20)  # objects made, and looks at younger ones, between tw
 
 @contextmanager
 def seldom() -> Iterator[None]:
-    """Inside; nothing that is there now is looked at at all."""
+    """A context in which the garbage collector runs seldom and skips all objects that already exist."""
     usual = gc.get_threshold()
     gc.collect()
     gc.freeze()

@@ -10,7 +10,7 @@ import msgspec
 from specviz.events.base import Level
 
 MAX_LINE = 16 << 20  # bytes of a command; a longer one is refused
-USUAL = ("draft", "ngram")  # what decodes where nobody says what: the first that can run with the models
+USUAL = ("draft", "ngram")  # default methods: the first that can run with the models
 BEAT_S = 1.0  # seconds between two signs of life of a worker
 
 

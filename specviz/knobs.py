@@ -72,8 +72,8 @@ class KnobSpec(msgspec.Struct, kw_only=True, frozen=True):
 
     def _error(self, value: Any) -> KnobError:
         if self.kind == "texts":
-            given = list(value) if isinstance(value, tuple) else value
-            return KnobError(f"knob {self.name}: {given!r} is no text; give one or more, none of them empty")
+            texts = list(value) if isinstance(value, tuple) else value
+            return KnobError(f"knob {self.name}: {texts!r} is no text; give one or more, none of them empty")
         wanted = {"int": "a whole number", "float": "a number"}.get(self.kind, "a value")
         default = {True: "on", False: "off"}[self.default] if self.kind == "bool" else self.default
         return KnobError(f"knob {self.name}: {value!r} is not {wanted} in {self.range} (default {default})")
@@ -137,7 +137,7 @@ class Knobs:
         return self.values[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value, or `default` when the method has no such knob."""
+        """The knob's value, or `default` where the method has no knob of that name."""
         return self.values.get(name, default)
 
     def with_(self, **changes: Any) -> "Knobs":

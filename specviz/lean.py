@@ -26,7 +26,7 @@ own_process = False
 _is_lean = False  # whether the library was imported so
 
 _LIBRARY = "transformers"
-_WITHOUT = ("is_scipy_available", "is_torch_distributed_available")  # what it is told to do without
+_WITHOUT = ("is_scipy_available", "is_torch_distributed_available")  # packages it must not look for
 _ITS_MODELS = ("modeling_layers", "masking_utils", "models.auto.modeling_auto")  # all that models have in common
 _COMPILER, _INDEXING = "torch._dynamo", "torch._dynamo._trace_wrapped_higher_order_op"
 _MARKS = ("disable", "allow_in_graph", "assume_constant_result")  # decorators that only a compiler looks at
@@ -108,9 +108,9 @@ def lean_imports() -> Iterator[None]:
 
 def _import_without() -> None:
     for name in ("utils", "utils.import_utils"):
-        told = importlib.import_module(f"{_LIBRARY}.{name}")
+        library_module = importlib.import_module(f"{_LIBRARY}.{name}")
         for question in _WITHOUT:
-            setattr(told, question, _no)
+            setattr(library_module, question, _no)
     for name in _ITS_MODELS:
         importlib.import_module(f"{_LIBRARY}.{name}")
 

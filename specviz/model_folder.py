@@ -67,7 +67,7 @@ def line_of(error: Exception) -> str:
 
 
 def kind_of(name: str | Path) -> Kind:
-    """What stands under a name. Raises ModelError for names that the system refuses to look up."""
+    """Whether a path is a folder, a file, or nothing. Raises ModelError where the system refuses to look it up."""
     try:
         mode = os.stat(name).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -86,16 +86,16 @@ def is_path(name: str) -> bool:
 
 def layer_of(tensor: str) -> int | None:
     """The layer, from 0, that a tensor of this name belongs to; None: to none."""
-    found = _LAYER.match(tensor)
-    return None if found is None else int(found[1])
+    match = _LAYER.match(tensor)
+    return None if match is None else int(match[1])
 
 
 def names_in(folder: Path) -> list[str]:
     """The names in a folder, sorted. Raises ModelError for a folder that cannot be read, and for a pipe or device in
     it: a reader would wait for it."""
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
         odd = [entry.name for entry in entries if _is_odd(entry)]
     except OSError as error:
         raise ModelError(f"folder '{shown(folder)}' cannot be read: {error.strerror or error}") from None
@@ -108,18 +108,18 @@ def _is_odd(entry: "os.DirEntry[str]") -> bool:
     try:
         mode = entry.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return False  # a link to nothing: whoever needs it says so
+        return False  # a dangling link: code that needs the file reports it
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def weight_files(folder: Path) -> list[Path]:
     """Its safetensors files. Raises ModelError when one is a folder."""
-    found = [folder / name for name in names_in(folder) if name.endswith(".safetensors")]
-    for path in found:
+    weight_paths = [folder / name for name in names_in(folder) if name.endswith(".safetensors")]
+    for path in weight_paths:
         if kind_of(path) != "file":
             what = "a folder" if kind_of(path) == "folder" else "a link to nothing"
             raise ModelError(f"'{shown(path.name)}' in '{shown(folder)}' is {what}, not a safetensors file")
-    return found
+    return weight_paths
 
 
 def tensors(path: Path) -> list[Tensor]:
@@ -159,13 +159,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     """`config.json` of a model folder: an object whose counts are counts. Raises ModelError."""
     path = folder / "config.json"
     where = f"{shown(folder.name)}/config.json"
-    given = read_object(path, "is no model configuration: ")
-    text = given.get("text_config")
+    config = read_object(path, "is no model configuration: ")
+    text = config.get("text_config")
     if text is not None and not isinstance(text, dict):
         raise ModelError(f"{where} is no model configuration: its text_config is {_kind(text)}, not an object")
-    for fields in (given, text or {}):
+    for fields in (config, text or {}):
         _check_counts(fields, where)
-    return given
+    return config
 
 
 def read_object(path: Path, what: str = "cannot be used: ", most: int = MOST_CONFIG) -> dict[str, Any]:
@@ -175,24 +175,24 @@ def read_object(path: Path, what: str = "cannot be used: ", most: int = MOST_CON
     try:
         if path.stat().st_size > most:
             raise ModelError(f"{where} {what}it has {path.stat().st_size:,} bytes")
-        given = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
         raise ModelError(f"{where} {what}it is nested without end") from None
     except ValueError as error:
         raise ModelError(f"{where} {what}{path.name} is not JSON: {shown(error)}") from None
     except OSError as error:
         raise ModelError(f"{where} cannot be read: {error.strerror or error}") from None
-    if not isinstance(given, dict):
-        raise ModelError(f"{where} {what}it is {_kind(given)}, not an object")
-    _check_depth(given, f"{where} {what}")
-    return given
+    if not isinstance(content, dict):
+        raise ModelError(f"{where} {what}it is {_kind(content)}, not an object")
+    _check_depth(content, f"{where} {what}")
+    return content
 
 
-def _check_depth(given: Any, where: str, most: int = 64) -> None:
+def _check_depth(value: Any, where: str, most: int = 64) -> None:
     """The library walks and copies a config by recursion; ours is a loop."""
-    level = [given]
+    level = [value]
     for _ in range(most):
-        level = [child for each in level for child in _children(each)]
+        level = [child for parent in level for child in _children(parent)]
         if not level:
             return
     raise ModelError(f"{where}it is nested more than {most} deep")
@@ -206,8 +206,8 @@ def _check_counts(fields: dict[str, Any], where: str) -> None:
     for name in WHOLE_NUMBERS:
         value = fields.get(name)
         # Some families have a list of them, one a layer.
-        each = value if isinstance(value, list) else [] if value is None else [value]
-        for number in each:
+        counts = value if isinstance(value, list) else [] if value is None else [value]
+        for number in counts:
             if not _is_whole(number, 1):
                 raise ModelError(f"{where}: {name} is {shown(repr(number))}; give a whole number of at least 1")
 
@@ -240,14 +240,18 @@ def check(path: Path) -> None:
         raise ModelError(
             f"no config.json in it (it holds {held}){what or '; give a folder that save_pretrained wrote'}"
         )
-    given = read_config(path)
+    config = read_config(path)
     if ADAPTER in names:
         raise ModelError(
             f"it holds an adapter ({ADAPTER}) beside a model, and only one of them can be meant: merge the adapter "
             "and save the model, or move the adapter's files away"
         )
-    classes = given.get("architectures")
-    odd = [each for each in classes if _NO_TEXT.search(str(each))] if isinstance(classes, list) else []
+    classes = config.get("architectures")
+    odd = (
+        [architecture for architecture in classes if _NO_TEXT.search(str(architecture))]
+        if isinstance(classes, list)
+        else []
+    )
     if odd:
         raise ModelError(f"it holds a {shown(odd[0])}, which has no language head: give a causal LM")
     weights = weight_files(path)
@@ -263,7 +267,7 @@ def check(path: Path) -> None:
     for tensor in stored:
         if tensor.dtype == "C64" and tensor.name.endswith(("weight", "bias")):
             raise ModelError(f"tensor '{shown(tensor.name)}' is stored as C64: weights are real numbers")
-    _refuse_larger(given, stored, BORROWS in names)
+    _refuse_larger(config, stored, BORROWS in names)
     _check_index(path, names)
     if GENERATION in names:
         ends = read_object(path / GENERATION).get("eos_token_id")
@@ -271,12 +275,12 @@ def check(path: Path) -> None:
             raise ModelError(f"{GENERATION}: eos_token_id is {shown(repr(ends))}; give a token's id, or a list of ids")
 
 
-def _refuse_larger(given: dict[str, Any], held: list[Tensor], borrows: bool) -> None:
+def _refuse_larger(config: dict[str, Any], held: list[Tensor], borrows: bool) -> None:
     """Raises ModelError for a config that asks for far more than the weights are: building it takes all memory.
 
     Every layer has a tensor, and every width is a side of one. `borrows`: embedding and head lie elsewhere.
     """
-    parts = [given, *(part for name, part in given.items() if name.endswith("_config") and isinstance(part, dict))]
+    parts = [config, *(part for name, part in config.items() if name.endswith("_config") and isinstance(part, dict))]
     for part in parts:
         for name in LAYERS:
             if (size := _largest(part.get(name))) > len(held):
@@ -286,7 +290,7 @@ def _refuse_larger(given: dict[str, Any], held: list[Tensor], borrows: bool) -> 
                 )
     packed = _PACKED if any(not tensor.dtype.startswith(("F", "BF")) for tensor in held) else 1
     widest = max((side for tensor in held for side in tensor.shape), default=0)
-    for part in () if borrows else (given, given.get("text_config") or {}):
+    for part in () if borrows else (config, config.get("text_config") or {}):
         for name in _SIZES:
             if (size := _largest(part.get(name))) > packed * widest:
                 raise ModelError(
@@ -296,7 +300,9 @@ def _refuse_larger(given: dict[str, Any], held: list[Tensor], borrows: bool) -> 
 
 
 def _largest(value: Any) -> int:
-    return max((each for each in (value if isinstance(value, list) else [value]) if _is_whole(each, 1)), default=0)
+    return max(
+        (number for number in (value if isinstance(value, list) else [value]) if _is_whole(number, 1)), default=0
+    )
 
 
 def _check_index(folder: Path, names: list[str]) -> None:
@@ -314,8 +320,8 @@ def nearest_folder(name: str) -> str | None:
     """
     path = Path(name)
     parents = [path.parent, *(p for p in _folders(path.parent.parent) if p != path.parent)]
-    known = [str(each) for parent in parents[:20] for each in _folders(parent) if _is_model(each)]
-    close = nearest(str(path), (each for each in known if each != str(path)))
+    known = [str(folder) for parent in parents[:20] for folder in _folders(parent) if _is_model(folder)]
+    close = nearest(str(path), (folder for folder in known if folder != str(path)))
     return close if close is not None and _is_close(str(path), close) else None
 
 
@@ -326,17 +332,17 @@ def _is_close(word: str, other: str) -> bool:
 
 
 def _folders(parent: Path) -> list[Path]:
-    found: list[Path] = []
+    folders: list[Path] = []
     try:
         with os.scandir(parent) as entries:
             for number, entry in enumerate(entries):
                 if number >= _LOOKED_AT:
                     break
                 if entry.is_dir():
-                    found.append(parent / entry.name)
+                    folders.append(parent / entry.name)
     except (OSError, ValueError):
         pass
-    return sorted(found)
+    return sorted(folders)
 
 
 def _is_model(folder: Path) -> bool:

@@ -26,9 +26,9 @@ def discover(package: str, kind: type[N], module: str = "") -> dict[str, N]:
     `module`: looked for in the module of that name of every sub-package; those without it hold what others share.
     """
     parts: dict[str, N] = {}
-    for found in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        home = f"{package}.{found.name}.{module}".rstrip(".")
-        if not module or (found.ispkg and importlib.util.find_spec(home)):
+    for module_info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        home = f"{package}.{module_info.name}.{module}".rstrip(".")
+        if not module or (module_info.ispkg and importlib.util.find_spec(home)):
             here = vars(importlib.import_module(home)).values()
             parts |= {part.name: part for part in here if isinstance(part, kind)}
     return dict(sorted(parts.items()))

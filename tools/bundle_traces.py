@@ -116,9 +116,11 @@ def main(of_pair: bool, out: Path | None, only: tuple[str, ...], force: bool) ->
     usual = Path("tests/recordings") if of_pair else Path(str(files("specviz_assets"))) / "traces"
     folder = out or usual
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {title: each for title, each in (PAIR if of_pair else CHATS).items() if not only or title in only}
+    wanted = {
+        title: recording for title, recording in (PAIR if of_pair else CHATS).items() if not only or title in only
+    }
     models = _Models(None if of_pair else MODEL)
-    refused = [title for title, each in wanted.items() if not _made(models, title, each, folder, force)]
+    refused = [title for title, recording in wanted.items() if not _made(models, title, recording, folder, force)]
     click.echo(f"load {os.getloadavg()[0]:.2f} at the end, our own included")
     if refused:
         raise click.ClickException(f"not replaced: {', '.join(refused)}; the machine was not quiet, try again")
@@ -159,7 +161,7 @@ def _made(models: _Models, title: str, wanted: Recording, folder: Path, force: b
     pair, start = models.pair(wanted.draft), models.start(title, wanted)
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as scratch:
-            packed, said = _record(pair, start, Path(scratch) / title)
+            packed, summary = _record(pair, start, Path(scratch) / title)
             if wanted.swept:
                 _sweep(wanted.method, packed, models.target)
             wrong = fault(packed)
@@ -167,7 +169,7 @@ def _made(models: _Models, title: str, wanted: Recording, folder: Path, force: b
                 (folder / packed.name).write_bytes(packed.read_bytes())
                 size = (folder / packed.name).stat().st_size
                 click.echo(
-                    f"{packed.name}: {said}, {size} bytes, load {os.getloadavg()[0]:.2f}"
+                    f"{packed.name}: {summary}, {size} bytes, load {os.getloadavg()[0]:.2f}"
                     + (f"; kept by force: {wrong}" if wrong else "")
                 )
                 return True

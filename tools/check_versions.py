@@ -26,7 +26,7 @@ _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9_.-]+)(\[[^]]*\])?\s*(?P<rule>>=
 
 def floors(project: dict[str, object]) -> dict[str, str]:
     """The lowest version of every direct requirement, extras included. Raises ValueError where there is none."""
-    found: dict[str, str] = {}
+    lowest: dict[str, str] = {}
     extras = project.get("optional-dependencies", {})
     groups = [project["dependencies"], *(extras.values() if isinstance(extras, dict) else ())]
     for line in [line for group in groups if isinstance(group, list) for line in group]:
@@ -35,8 +35,8 @@ def floors(project: dict[str, object]) -> dict[str, str]:
         match = _REQUIREMENT.match(line)
         if match is None:
             raise ValueError(f"'{line}' names no lowest version: write name>=version, or name==version")
-        found[match["name"].lower()] = match["version"].removesuffix(".*")
-    return found
+        lowest[match["name"].lower()] = match["version"].removesuffix(".*")
+    return lowest
 
 
 def pinned(text: str, name: str) -> str:

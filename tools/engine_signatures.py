@@ -24,15 +24,15 @@ def parameters_in(source: str, name: str) -> list[str]:
         nodes = next(node.body for node in _defined(nodes) if isinstance(node, ast.ClassDef) and node.name == owner)
     for node in _defined(nodes):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == last:
-            given = node.args
-            return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+            signature = node.args
+            return [parameter.arg for parameter in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)]
     raise LookupError(name)
 
 
 def imported_from(source: str, module: str, name: str) -> str | None:
     """The module that `module` imports `name` from, if it does."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and any((each.asname or each.name) == name for each in node.names):
+        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
             package = module.split(".")[: -node.level] if node.level else []
             return ".".join([*package, *([node.module] if node.module else [])])
     return None
@@ -46,7 +46,9 @@ def in_wheel(wheel: Path, places: list[str]) -> dict[str, list[str]]:
 
 def _of(packed: zipfile.ZipFile, module: str, name: str) -> list[str]:
     path = module.replace(".", "/")
-    stored = next((each for each in (f"{path}.py", f"{path}/__init__.py") if each in packed.namelist()), None)
+    stored = next(
+        (candidate for candidate in (f"{path}.py", f"{path}/__init__.py") if candidate in packed.namelist()), None
+    )
     if stored is None:
         raise LookupError(f"{packed.filename} has no module {module}")
     source = packed.read(stored).decode()
@@ -80,21 +82,21 @@ def differences(wheel: Path, facts: dict[str, dict[str, object]]) -> Iterator[st
 def engine_of(wheel: Path, facts: dict[str, dict[str, object]]) -> str:
     """Whose wheel it is. Raises LookupError."""
     package = wheel.name.split("-")[0].replace("_", "-")
-    for engine, each in facts.items():
-        if each["package"] == package:
+    for engine, known in facts.items():
+        if known["package"] == package:
             return engine
     raise LookupError(f"{wheel.name} is a wheel of none of {', '.join(facts)}")
 
 
 def main(arguments: list[str]) -> int:
     """Compare, or write."""
-    wheels = [Path(each) for each in arguments if not each.startswith("--")]
+    wheels = [Path(argument) for argument in arguments if not argument.startswith("--")]
     facts = json.loads(FACTS.read_text())
     if "--write" in arguments:
         for wheel in wheels:
-            each = facts[engine_of(wheel, facts)]
-            each["version"] = wheel.name.split("-")[1]
-            each["functions"] = in_wheel(wheel, [*each["functions"]])
+            argument = facts[engine_of(wheel, facts)]
+            argument["version"] = wheel.name.split("-")[1]
+            argument["functions"] = in_wheel(wheel, [*argument["functions"]])
         FACTS.write_text(json.dumps(facts, indent=2) + "\n")
         return 0
     wrong = [line for wheel in wheels for line in differences(wheel, facts)]

@@ -185,7 +185,10 @@ def apart(one: Image.Image, other: Image.Image) -> int:
         return 255
     n = TILE // SMALL
     size = (one.width // n, one.height // n)
-    a, b = (np.asarray(each.convert("RGB").resize(size, Image.Resampling.BOX), dtype=np.int16) for each in (one, other))
+    a, b = (
+        np.asarray(picture.convert("RGB").resize(size, Image.Resampling.BOX), dtype=np.int16)
+        for picture in (one, other)
+    )
     return int(np.abs(a - b).max())
 
 

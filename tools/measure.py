@@ -71,7 +71,9 @@ _GO = """async (path) => {
 _LINKS = "() => [...document.querySelectorAll('a[data-testid=stTopNavLink]')].map((a) => new URL(a.href).pathname)"
 
 
-def told(name: str, seconds: list[float], cpu: list[float] | None = None, bar: float | None = None) -> dict[str, Any]:
+def timing_row(
+    name: str, seconds: list[float], cpu: list[float] | None = None, bar: float | None = None
+) -> dict[str, Any]:
     """One line of the table, in milliseconds."""
     row = {
         "what": name,
@@ -119,7 +121,7 @@ def start(as_json: bool, runs: int) -> None:
 
     rows = []
     for name, run, bar in (("--help", asked, 0.3), ("tui --replay", lambda: _first_frame(trace), 1.0)):
-        rows.append(told(name, [_timed(run)[0] for _ in range(runs + 1)][1:], bar=bar))
+        rows.append(timing_row(name, [_timed(run)[0] for _ in range(runs + 1)][1:], bar=bar))
     put(rows, as_json)
 
 
@@ -169,8 +171,8 @@ def terminal(as_json: bool, trace: str, steps: int) -> None:
                 taken.append((time.perf_counter() - wall, time.process_time() - cpu))
             return taken
 
-    found = asyncio.run(walked())
-    put([told("a step", [wall for wall, _ in found], [cpu for _, cpu in found])], as_json)
+    step_times = asyncio.run(walked())
+    put([timing_row("a step", [wall for wall, _ in step_times], [cpu for _, cpu in step_times])], as_json)
 
 
 @main.command()
@@ -193,7 +195,7 @@ def stage(as_json: bool, trace: str, seconds: float, slow: float) -> None:
                 page.keyboard.press(" ")
             times = page.evaluate(_FRAMES, seconds)
             gaps = [(b - a) / 1e3 for a, b in pairwise(times)]
-            rows.append(told(name, gaps) | {"frames_per_second": len(gaps) / sum(gaps)})
+            rows.append(timing_row(name, gaps) | {"frames_per_second": len(gaps) / sum(gaps)})
             page.close()
     put(rows, as_json)
 
@@ -205,7 +207,9 @@ def dashboard(trace: Path) -> Iterator[tuple[str, int]]:
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None
-            address = next((w.rstrip("/.,") for said in process.stdout for w in said.split() if "http://" in w), None)
+            address = next(
+                (w.rstrip("/.,") for line_read in process.stdout for w in line_read.split() if "http://" in w), None
+            )
             if address is None:
                 raise SystemExit(f"the dashboard did not start: {' '.join(line)}")
             yield address.partition("?")[0], process.pid
@@ -223,17 +227,17 @@ def pages(as_json: bool, trace: str, runs: int) -> None:
         page = browser.new_page(viewport={"width": 2400, "height": 1000})
         page.set_default_timeout(180_000)
         seconds, _ = _timed(lambda: (page.goto(f"{url}/stage"), page.locator(".stage svg.tree .node").first.wait_for()))
-        rows = [told("first round on the stage", [seconds])]
+        rows = [timing_row("first round on the stage", [seconds])]
         page.wait_for_timeout(3000)
         visits: dict[str, list[float]] = {}
         for _ in range(runs + 1):
             for path in dict.fromkeys(path for path in page.evaluate(_LINKS) if path not in ("/live", "/stage")):
                 visits.setdefault(path, []).append(page.evaluate(_GO, path) / 1e3)
         for path, taken in visits.items():
-            rows += [told(f"{path} first", taken[:1]), told(f"{path} again", taken[1:])]
-        told_mb = Path(f"/proc/{pid}/statm").read_text().split()[1]
+            rows += [timing_row(f"{path} first", taken[:1]), timing_row(f"{path} again", taken[1:])]
+        resident_pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
     put(rows, as_json)
-    click.echo(f"memory of the server: {int(told_mb) * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f} MB", err=True)
+    click.echo(f"memory of the server: {int(resident_pages) * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f} MB", err=True)
 
 
 @main.command()
@@ -267,8 +271,8 @@ def _looked(what: str, path: Path, index: Path, jumps: int) -> list[dict[str, An
 
     taken = [_timed(jump) for _ in range(jumps)]
     live.close()
-    jumped = told(f"{what}: jumps", [wall for wall, _ in taken], [cpu for _, cpu in taken])
-    return [told(f"{what}: first frame", [first[0]], [first[1]]), jumped | {"rss_mb": _resident()}]
+    jumped = timing_row(f"{what}: jumps", [wall for wall, _ in taken], [cpu for _, cpu in taken])
+    return [timing_row(f"{what}: first frame", [first[0]], [first[1]]), jumped | {"rss_mb": _resident()}]
 
 
 def _resident() -> float:
@@ -286,14 +290,14 @@ def soak(trace: str, minutes: float) -> None:
         for _ in range(100):
             recorder.write(next(events))
         live = LiveRun(BigTrace(recorder.path, Path(folder) / "one.index"), IdleWords("", ""), animate=False)
-        began, said = time.monotonic(), 0.0
+        began, last_report = time.monotonic(), 0.0
         while (now := time.monotonic()) - began < 60 * minutes:
             for _ in range(100):
                 recorder.write(next(events))
             live.tick(now)
             live.live_player.frame()
-            if now - said >= 60:
-                said = now
+            if now - last_report >= 60:
+                last_report = now
                 click.echo(
                     f"{(now - began) / 60:5.1f} min  {len(live.run.rounds):,} rounds  {_resident():.0f} MB at most"
                 )
@@ -332,7 +336,9 @@ def _again(events: list[Event]) -> Iterator[Event]:
 
 
 def _ends(event: Event, body: list[Event]) -> bool:
-    return isinstance(event, Commit) and event is next(each for each in reversed(body) if isinstance(each, Commit))
+    return isinstance(event, Commit) and event is next(
+        record for record in reversed(body) if isinstance(record, Commit)
+    )
 
 
 if __name__ == "__main__":

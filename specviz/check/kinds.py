@@ -27,7 +27,7 @@ class DraftKind:
 
     @property
     def served(self) -> str:
-        """How each engine is told."""
+        """How each engine names this kind of draft on its command line, as `vLLM method eagle3, SGLang EAGLE3`."""
         options = (("vLLM method", self.vllm), ("SGLang", self.sglang), ("llama.cpp --spec-type", self.llama))
         return ", ".join(f"{engine} {name}" for engine, name in options if name)
 

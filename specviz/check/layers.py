@@ -23,12 +23,12 @@ def check_layers(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
 
 
 def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
-    joined, given = draft.tensor("fc.weight"), draft.get(*_TAPS)
-    taps = whole_numbers(given)
-    if given is not None and taps is None:
-        yield error("layers-odd", 1, f"{_TAPS[0]} is {shown(repr(given))}", "give a list of layer numbers")
+    joined, tap_layers = draft.tensor("fc.weight"), draft.get(*_TAPS)
+    taps = whole_numbers(tap_layers)
+    if tap_layers is not None and taps is None:
+        yield error("layers-odd", 1, f"{_TAPS[0]} is {shown(repr(tap_layers))}", "give a list of layer numbers")
     several = joined is not None and len(joined.shape) == 2 and target.width and joined.shape[1] >= 3 * target.width
-    if given is None and several:
+    if tap_layers is None and several:
         yield warning(
             "layers-unnamed",
             1,
@@ -54,12 +54,12 @@ def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
 
 def _target_layers(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     """What block drafters say of the target that they were made for, and the token that stands for a place to fill."""
-    said = draft.count("num_target_layers")
-    if said is not None and target.layers is not None and said != target.layers:
+    trained_layers = draft.count("num_target_layers")
+    if trained_layers is not None and target.layers is not None and trained_layers != target.layers:
         yield error(
             "target-layers",
             1,
-            f"made for a target of {said} layers; this one has {target.layers}",
+            f"made for a target of {trained_layers} layers; this one has {target.layers}",
             "use its own target",
         )
     if draft.get("dflash_config", "block_size") is None or draft.get("speculators_config") is not None:
@@ -80,9 +80,11 @@ def _target_layers(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]
 
 def _widths(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     joined, width = draft.tensor("fc.weight"), target.width
-    said = draft.count("target_hidden_size", "target_width")
-    if said is not None and width is not None and said != width:
-        yield error("width-differs", 1, f"made for states {said} wide; the target's have {width}", "use its own target")
+    trained_width = draft.count("target_hidden_size", "target_width")
+    if trained_width is not None and width is not None and trained_width != width:
+        yield error(
+            "width-differs", 1, f"made for states {trained_width} wide; the target's have {width}", "use its own target"
+        )
     if joined is None or width is None or len(joined.shape) != 2:
         return
     taps = whole_numbers(draft.get(*_TAPS))
@@ -157,18 +159,18 @@ def _mapped(values: "np.ndarray[Any, Any]", rows: int) -> Iterator[PairFinding]:
 
 
 def _speculators(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
-    given = draft.config.get("speculators_config")
-    if given is None:
+    speculators = draft.config.get("speculators_config")
+    if speculators is None:
         return
-    if not isinstance(given, dict):
-        yield error("speculators-odd", 15, f"speculators_config is {shown(repr(given))}", "write it as an object")
+    if not isinstance(speculators, dict):
+        yield error("speculators-odd", 15, f"speculators_config is {shown(repr(speculators))}", "write it as an object")
         return
-    lacking = [name for name in ("algorithm", "proposal_methods", "verifier") if not given.get(name)]
+    lacking = [name for name in ("algorithm", "proposal_methods", "verifier") if not speculators.get(name)]
     if lacking:
         yield error(
             "speculators-lacks", 15, f"speculators_config has no {', '.join(lacking)}", "save it with the library again"
         )
-    verifier = given.get("verifier")
+    verifier = speculators.get("verifier")
     wanted, there = (
         part.get("architectures") if isinstance(part, dict) else None for part in (verifier, target.config)
     )
@@ -184,10 +186,10 @@ def _speculators(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
         yield note(
             "verifier-named", 1, f"it was trained for {shown(named)}", "a fine-tune of it works, with fewer accepted"
         )
-    listed = given.get("proposal_methods")
+    listed = speculators.get("proposal_methods")
     methods = listed if isinstance(listed, list) else []
-    said = [each.get("speculative_tokens") for each in methods if isinstance(each, dict)]
-    counts = [count for count in said if isinstance(count, int) and count > 0]
+    draft_lengths = [method.get("speculative_tokens") for method in methods if isinstance(method, dict)]
+    counts = [count for count in draft_lengths if isinstance(count, int) and count > 0]
     if methods and not counts:
         yield warning(
             "length-unnamed",

@@ -60,8 +60,8 @@ def parse_serve(line: str) -> ServeCommand:
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("-"):
-            name, given, value = word.partition("=")
-            yield name, value if given else following
+            name, equals, value = word.partition("=")
+            yield name, value if equals else following
 
 
 def _vllm(value: str) -> ServeCommand:
@@ -78,8 +78,8 @@ def _vllm(value: str) -> ServeCommand:
 
 
 def _length(options: dict[str, str]) -> int | None:
-    found = next((options[name] for name in _LENGTHS if name in options), "")
-    return int(found) if found.isdigit() else None
+    text = next((options[name] for name in _LENGTHS if name in options), "")
+    return int(text) if text.isdigit() else None
 
 
 def check_serve(target: ModelSide, draft: ModelSide, command: ServeCommand) -> Iterator[PairFinding]:
@@ -132,6 +132,6 @@ def _name(kind: DraftKind, engine: str) -> str:
     return {"vLLM": kind.vllm, "SGLang": kind.sglang, "llama.cpp": kind.llama}[engine]
 
 
-def _same(given: str, wanted: str) -> bool:
-    names = {given.lower(), _ALIKE.get(given, given).lower()}
+def _same(spelled: str, wanted: str) -> bool:
+    names = {spelled.lower(), _ALIKE.get(spelled, spelled).lower()}
     return wanted.partition(" ")[0].lower() in names

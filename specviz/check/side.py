@@ -67,13 +67,23 @@ class ModelSide:
             return read_header(self.gguf).fields.get("tokenizer.chat_template")
         with suppress(OSError, ValueError):
             return (self.folder / "chat_template.jinja").read_text(encoding="utf-8")
-        given = self.tokenizer_config.get("chat_template") or _object(self.folder / "chat_template.json").get(
+        template = self.tokenizer_config.get("chat_template") or _object(self.folder / "chat_template.json").get(
             "chat_template"
         )
-        if isinstance(given, list):
-            named = {each.get("name"): each.get("template") for each in given if isinstance(each, dict)}
-            given = named.get("default", given)
-        return None if given is None else given if isinstance(given, str) else json.dumps(given, sort_keys=True)
+        if isinstance(template, list):
+            named = {
+                named_template.get("name"): named_template.get("template")
+                for named_template in template
+                if isinstance(named_template, dict)
+            }
+            template = named.get("default", template)
+        return (
+            None
+            if template is None
+            else template
+            if isinstance(template, str)
+            else json.dumps(template, sort_keys=True)
+        )
 
     def get(self, *names: str) -> Any:
         """The first of these fields that the configuration has, in its part for text or in the part of a wrapper."""
@@ -105,8 +115,8 @@ class ModelSide:
 
     def tensor(self, ending: str) -> Tensor | None:
         """The tensor whose name is this, or ends in it behind a dot."""
-        found = (each for name, each in self.tensors.items() if name == ending or name.endswith("." + ending))
-        return next(found, None)
+        matching = (tensor for name, tensor in self.tensors.items() if name == ending or name.endswith("." + ending))
+        return next(matching, None)
 
     def integers(self, tensor: Tensor) -> "np.ndarray[Any, Any] | None":
         """The values of a small tensor of whole numbers; None: it holds others. Raises ModelError."""
@@ -145,8 +155,8 @@ def read_side(name: str) -> ModelSide:
 
 
 def _folder(name: str) -> Path:
-    found = local_path(name)
-    path = Path(name).expanduser() if found is None else found
+    local = local_path(name)
+    path = Path(name).expanduser() if local is None else local
     kind = model_folder.kind_of(path)
     if kind == "folder":
         return path
@@ -192,12 +202,12 @@ def _index(folder: Path) -> dict[str, str]:
 
 def _object(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
-        given = json.loads(path.read_text(encoding="utf-8"))
-        return given if isinstance(given, dict) else {}
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return content if isinstance(content, dict) else {}
     return {}
 
 
 def whole_numbers(value: Any) -> Sequence[int] | None:
     """The value where it is a list of whole numbers."""
-    is_list = isinstance(value, list) and all(isinstance(each, int) for each in value)
+    is_list = isinstance(value, list) and all(isinstance(number, int) for number in value)
     return value if is_list else None

@@ -71,11 +71,11 @@ def _rows(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
             )
     if mine is not None and other is not None and mine != other and not draft.is_head:
         n_tokens = max({*target.tokens, *draft.tokens}, default=-1) + 1
-        told = f"; {n_tokens:,} are tokens, the rest is padding" if 0 < n_tokens <= min(mine, other) else ""
+        padding = f"; {n_tokens:,} are tokens, the rest is padding" if 0 < n_tokens <= min(mine, other) else ""
         yield warning(
             "padding-differs",
             5,
-            f"the target has {mine:,} rows, the draft {other:,}{told}",
+            f"the target has {mine:,} rows, the draft {other:,}{padding}",
             f"engines that compare vocab_size refuse the pair: cut both to {min(mine, other):,} rows, or pad the draft",
         )
 
@@ -92,7 +92,7 @@ def _ends(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
 
 
 def _as_set(value: object) -> set[int]:
-    return {each for each in (value if isinstance(value, list) else [value]) if isinstance(each, int)}
+    return {token_id for token_id in (value if isinstance(value, list) else [value]) if isinstance(token_id, int)}
 
 
 def _templates(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:

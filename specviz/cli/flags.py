@@ -37,7 +37,7 @@ def value(names: str, kind: "click.ParamType[Any]", default: Any, meaning: str =
 
 
 def gone(name: str, instead: str) -> Option:
-    """An option that was taken out. It stands in no help; who gives it is told what to do now."""
+    """A removed option: hidden from the help; giving it is an error whose line names what to use now."""
 
     def refuse(_ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
         if value is not None:

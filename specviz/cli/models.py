@@ -51,7 +51,7 @@ class ModelsGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """`get`, `list`, `convert`, `remove`, or a look at what was named."""
+        """The subcommand named first (`get`, `list`, `convert`, `remove`); any other word is a model to describe."""
         if args[0] in self.commands:
             return super().resolve_command(ctx, args)
         return _look.name, _look, args

@@ -205,7 +205,7 @@ def _stream(arguments: Mapping[str, Any]) -> Stream:
 
 
 def _level(arguments: Mapping[str, Any]) -> Level:
-    """`full` for a trace, `summary` for lines of rounds, `none` when nobody looks."""
+    """What the core records: `full` for `--record`, `summary` for `--rounds`, else `none`."""
     level: Level = arguments["level"] or (
         "full" if arguments["record"] else "summary" if arguments["rounds"] else "none"
     )

@@ -17,7 +17,7 @@ def terminable() -> Iterator[None]:
 
     try:
         before = signal.signal(signal.SIGTERM, leave)
-    except ValueError:  # not the main thread: whoever runs us there handles signals
+    except ValueError:  # not the main thread: its owner handles signals
         yield
         return
     try:

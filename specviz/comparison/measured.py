@@ -170,12 +170,16 @@ def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
     by_prompt: dict[int, list[DraftReplay]] = {}
     for run in base:
         by_prompt.setdefault(run.prompt, []).extend(replay for replay in run.replays if replay.length)
-    drafts = [each for _, each in sorted(by_prompt.items()) if each]
+    drafts = [prompt_drafts for _, prompt_drafts in sorted(by_prompt.items()) if prompt_drafts]
     if not drafts:
         return []
     names: tuple[str, ...] = RULES
-    expected = {rule: _over([[draft.survival[rule] for draft in each] for each in drafts]) for rule in names}
-    estimated = {rule: _over([[draft.credits[rule] for draft in each] for each in drafts]) for rule in names}
+    expected = {
+        rule: _over([[draft.survival[rule] for draft in prompt_drafts] for prompt_drafts in drafts]) for rule in names
+    }
+    estimated = {
+        rule: _over([[draft.credits[rule] for draft in prompt_drafts] for prompt_drafts in drafts]) for rule in names
+    }
     estimates = {rule: None if over is None else over.estimate() for rule, over in estimated.items()}
     return [
         ExpectedKept(
@@ -192,11 +196,11 @@ def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
 
 def _over(chances: Sequence[Sequence[Sequence[float] | None]]) -> RatioOfSums | None:
     """Tokens kept per draft, of the drafts of each prompt; None where they cannot be told of every draft."""
-    sums = [[sum(draft) for draft in each if draft is not None] for each in chances]
-    counts = [len(each) for each in chances]
-    if [len(each) for each in sums] != counts:
+    sums = [[sum(draft) for draft in prompt_drafts if draft is not None] for prompt_drafts in chances]
+    counts = [len(prompt_drafts) for prompt_drafts in chances]
+    if [len(prompt_drafts) for prompt_drafts in sums] != counts:
         return None
-    return RatioOfSums(np.array([sum(each) for each in sums]), np.array(counts, dtype=float))
+    return RatioOfSums(np.array([sum(prompt_drafts) for prompt_drafts in sums]), np.array(counts, dtype=float))
 
 
 def _to_first(rule: str, ratios: Mapping[str, RatioOfSums | None]) -> Estimate | None:

@@ -126,7 +126,7 @@ def _told_once(side: SideBySide, name: str) -> bool:
     """On chains acceptance by depth is that by position."""
     places = side.numbers.places
     before = list(places)[: list(places).index(name)]
-    return all([r.beside for r in places[name]] != [r.beside for r in places[each]] for each in before)
+    return all([r.beside for r in places[name]] != [r.beside for r in places[earlier]] for earlier in before)
 
 
 def _rows(title: str, rows: Sequence[tuple[str, CompareRow]], letters: Sequence[str], note: str) -> Sheet:

@@ -32,7 +32,9 @@ def sheets(report: VerifierComparison) -> list[Sheet]:
     """What was measured, and what the rules would keep of the very same drafts."""
     base = report.domains[-1].lines[0].verifier
     lines = [(_name(kind, k), line) for kind in report.domains for k, line in enumerate(kind.lines)]
-    rules = [(_name(kind, k), found) for kind in report.domains for k, found in enumerate(kind.same_drafts)]
+    rules = [
+        (_name(kind, k), expected_kept) for kind in report.domains for k, expected_kept in enumerate(kind.same_drafts)
+    ]
     note = (
         "tokens/call: block efficiency, committed tokens over target passes, the closing token counted; kept/block: "
         "drafted tokens kept in a block, and as a share of the drafted; ± 95 % over prompts, differences paired"
@@ -40,18 +42,18 @@ def sheets(report: VerifierComparison) -> list[Sheet]:
     if any(not line.lossless for line in report.domains[-1].lines):
         note += "; ✗: NOT LOSSLESS, its text does not have the target's law"
     measured: Sequence[Column[tuple[str, VerifierResult]]] = (
-        ("prompts", lambda found: found[0]),
-        ("", lambda found: found[1].verifier + " ✗" * (not found[1].lossless)),
-        ("tokens/call", lambda found: _number(found[1].block_efficiency)),
-        (f"minus {base}", lambda found: _number(found[1].difference, "+.3f")),
-        ("kept/block", lambda found: f"{found[1].mean_accepted.value:.3f}{_rate(found[1].draft_acceptance_rate)}"),
-        ("rounds", lambda found: f"{found[1].n_rounds:,}"),
+        ("prompts", lambda row: row[0]),
+        ("", lambda row: row[1].verifier + " ✗" * (not row[1].lossless)),
+        ("tokens/call", lambda row: _number(row[1].block_efficiency)),
+        (f"minus {base}", lambda row: _number(row[1].difference, "+.3f")),
+        ("kept/block", lambda row: f"{row[1].mean_accepted.value:.3f}{_rate(row[1].draft_acceptance_rate)}"),
+        ("rounds", lambda row: f"{row[1].n_rounds:,}"),
     )
     timed = any(line.unrecorded_tokens_per_second for _, line in lines)
     if timed:
         measured = (
             *measured,
-            ("tokens/s unrecorded", lambda found: _number(found[1].unrecorded_tokens_per_second, ".1f")),
+            ("tokens/s unrecorded", lambda row: _number(row[1].unrecorded_tokens_per_second, ".1f")),
         )
         note += "; tokens/s unrecorded: prompt and recording not in it, on this machine with what else it did"
     expected = (
@@ -63,17 +65,17 @@ def sheets(report: VerifierComparison) -> list[Sheet]:
         sheet("Measured, every verifier decoding by itself", lines, measured, note),
         sheet("On the same drafts", rules, _SAME, expected),
     ]
-    return [each for each in out if each.rows]
+    return [table for table in out if table.rows]
 
 
 _SAME: Sequence[Column[tuple[str, ExpectedKept]]] = (
-    ("prompts", lambda found: found[0]),
-    ("rule", lambda found: _RULES[found[1].rule]),
-    ("expected", lambda found: _number(found[1].expected_accepted)),
-    ("minus tokenwise", lambda found: _number(found[1].difference, "+.3f")),
-    ("estimated", lambda found: _number(found[1].estimated_accepted)),
-    ("minus tokenwise", lambda found: _number(found[1].estimated_difference, "+.3f")),
-    ("drafts", lambda found: f"{found[1].n_drafts:,}"),
+    ("prompts", lambda row: row[0]),
+    ("rule", lambda row: _RULES[row[1].rule]),
+    ("expected", lambda row: _number(row[1].expected_accepted)),
+    ("minus tokenwise", lambda row: _number(row[1].difference, "+.3f")),
+    ("estimated", lambda row: _number(row[1].estimated_accepted)),
+    ("minus tokenwise", lambda row: _number(row[1].estimated_difference, "+.3f")),
+    ("drafts", lambda row: f"{row[1].n_drafts:,}"),
 )
 
 

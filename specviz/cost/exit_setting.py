@@ -41,7 +41,7 @@ def exit_setting(run: Run, record: RoundRecord, changed: Mapping[str, Any] | Non
     asked = _asked(run, knobs, target.n_layers)
     if "d_max" not in (changed or {}):
         asked |= {g.layer for g in record.every(Gate) if not g.observed_only}
-    asked = {layer for layer in asked if 0 < layer < target.n_layers}  # a record may name layers that are none
+    asked = {layer for layer in asked if 0 < layer < target.n_layers}  # a damaged record may name others
     return ExitSetting(
         target.n_layers,
         tuple(sorted(asked)),

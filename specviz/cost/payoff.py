@@ -55,7 +55,7 @@ class Payoff:
     speeds: Speeds
     low: Speeds
     high: Speeds
-    reached: int  # the last position with tests enough of its own
+    reached: int  # the last position with enough tests
     best: int
     own: int | None
     measured: float | None  # tokens a second of the run, at `own`

@@ -38,7 +38,7 @@ _known: WeakKeyDictionary[ModelAdapter, Known] = WeakKeyDictionary()  # target -
 
 
 def is_padded(models: FactoryModels) -> bool:
-    """Whether a row of the target, to be exact, is computed beside others that nobody wants."""
+    """Whether exact mode pads a single row of the target with dummy rows."""
     widths = models.target.backend.widths if isinstance(models.target, ModelAdapter) else None
     return widths is not None and widths.padding(1) > 0
 
@@ -146,10 +146,10 @@ def _once(model: Model, cache: KVCache, token: int, width: int, siblings: bool) 
 
 
 class PlainPasses:
-    """Passes of plain decoding, timed by the wall beside the rounds of a run: what its speed is held against.
+    """Times passes of plain decoding between the rounds of a run: the baseline of its speed-up.
 
-    They are true ones, of the text's last token behind all others, undone at once. Between rounds they take at most
-    `SHARE` of the run's time.
+    Each is a real pass of the text's last token over the whole context, whose cache slot is released at once. Between
+    rounds they take at most `SHARE` of the run's time.
     """
 
     def __init__(self, target: Model, costs: Calibration | None) -> None:
@@ -165,7 +165,7 @@ class PlainPasses:
         return self._once(cache, tokens) if due else 0
 
     def behind(self, cache: KVCache, tokens: Sequence[int]) -> list[int]:
-        """Of some, once the text is written and nobody waits; at least one, whatever it takes."""
+        """Time several passes after the text is complete; at least one, however long it takes."""
         began, times = time.perf_counter(), [self._once(cache, tokens)]
         while len(times) < BEHIND and time.perf_counter() - began < BEHIND_S:
             times.append(self._once(cache, tokens))

@@ -1,7 +1,8 @@
-"""What models and a run hold in memory, told before it is taken, and what would not fit refused in one line.
+"""Bytes of memory that models and a run need, computed before anything is allocated; what does not fit is refused in
+one line.
 
-Weights are counted as they lie, what several modules share once. Caches are known to the byte by their slots. The rest
-is what the widest pass of the prompt needs beside them: the scores of its attention, masks, and the rows of one layer.
+Weights: the bytes of their storages, shared ones counted once. KV caches: slots times bytes a slot, exactly. Work: what
+the widest pass of the prompt allocates, that is attention scores, masks, and the activations of one layer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ class MemoryPlan:
 
     @property
     def needed(self) -> int:
-        """What is still to be taken."""
+        """Bytes that the run still has to allocate."""
         return self.caches + self.work
 
 
@@ -60,7 +61,7 @@ def _work(model: ModelAdapter, n_prompt: int) -> int:
     heads = model.kv_heads * model.groups
     item = model.sums.element_size() if exact else model.dtype.itemsize
     scores = 2 * heads * n * n_prompt * item if exact or model.softcap else 0  # before and after the softmax
-    fed = min(n_prompt, BLOCK)  # their masks are made together, each group of heads with its own
+    fed = min(n_prompt, BLOCK)  # masks of all layer types exist at once, one for each group of heads
     masks = fed * n_prompt * (1 + model.groups * (model.sums.element_size() if exact else 1))
     rows = n * (model.config.hidden_size + 3 * model.inner) * model.dtype.itemsize
     return int(max(scores, rows) + masks)
@@ -105,7 +106,7 @@ def refuse_run(plan: MemoryPlan, n_prompt: int, n_new: int, *devices: torch.devi
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Memory that may still be taken; None where nobody can say."""
+    """Bytes that may still be allocated; None where the system does not report it."""
     if device.type == "cuda":
         own = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + own

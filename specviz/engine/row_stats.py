@@ -1,9 +1,10 @@
-"""What is told of rows over a vocabulary: best tokens, log probabilities, entropy, ranks, leads, distances.
+"""Statistics of rows over the vocabulary for the record: top tokens, log probabilities, entropy, ranks, leads,
+distances.
 
-Rows on the host are looked at by the kernel of `compiled.rows`, where there is one, all others by torch, with as few
-waits for a device as can be. **Of level entries the lowest id comes first**, by either way and on every device, so that
-a record does not hang on who looked. Logs and sums are taken in double, so that it has the same six digits wherever it
-was made; only where a sum falls within rounding of the middle between two may the last one differ.
+Rows in main memory are read by the kernel of `compiled.rows` if there is one, all others by torch with as few device
+waits as possible. **Equal entries are ordered by token id** on every path and device, so a record does not depend on
+which of them computed it. Logs and sums are taken in double precision and recorded with six digits; only the last digit
+may differ between machines, where a sum is within rounding of the middle of two values.
 """
 
 import math
@@ -32,17 +33,18 @@ def facts_of(
     *,
     shares: bool = False,
 ) -> RowFacts:
-    """What is recorded of rows `[n, V]` of scores, or of probabilities (`shares`), and of `tokens[i]` in row `of[i]`.
+    """Statistics of rows `[n, V]` of scores, or of probabilities (`shares`), and of `tokens[i]` in row `of[i]`.
 
-    `k`: how many of the highest are told; 0: the logs of the tokens alone. Leads are told where the kernel comes by.
+    `k`: number of highest entries; 0: only the tokens' log probabilities. Leads (gap between the two highest logits)
+    are returned only by the kernel, which computes them at no cost.
     """
     size = (rows if isinstance(rows, torch.Tensor) else rows[0]).shape[-1]
     k = min(k, size)
     where = None if kernel is None else addresses(rows, k)
     if kernel is not None and where is not None:
-        found = kernel.facts(where, size, k, of, tokens, shares=shares)
-        if found is not None:
-            return found
+        facts = kernel.facts(where, size, k, of, tokens, shares=shares)
+        if facts is not None:
+            return facts
     if not k:
         return RowFacts([], [], [], [six(log) for log in log_shares([rows[row] for row in of], tokens)], [])
     table = rows if isinstance(rows, torch.Tensor) else torch.stack(list(rows))
@@ -118,8 +120,8 @@ def picked(table: Rows, rows: Sequence[int], tokens: Sequence[int]) -> list[floa
         return []
     if isinstance(table, torch.Tensor) and not (table.is_cpu and len(rows) <= FEW):
         at_rows, at_tokens = sent([list(rows), list(tokens)], table.device)
-        found: list[float] = fetch(table[at_rows, at_tokens])[0]
-        return found
+        values: list[float] = fetch(table[at_rows, at_tokens])[0]
+        return values
     return [at(table[row], token) for row, token in zip(rows, tokens, strict=True)]
 
 
@@ -165,16 +167,16 @@ def rows_of(table: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
 def entropies(probs: torch.Tensor) -> list[float]:
     """Entropy of every row `[n, V]`, in nats; `special.entr` takes twice as long."""
     wide = probs.double()
-    (found,) = fetch(wide.clamp_min(torch.finfo(wide.dtype).tiny).log_().mul_(wide).sum(-1))
-    return [max(0.0, -each) for each in found]
+    (sums,) = fetch(wide.clamp_min(torch.finfo(wide.dtype).tiny).log_().mul_(wide).sum(-1))
+    return [max(0.0, -total) for total in sums]
 
 
 def distances(rows: torch.Tensor, laws: torch.Tensor) -> list[float]:
     """Total variation distance between each of some rows `[n, V]` and the law `[n, V]` of that number."""
     if rows.is_cpu and laws.is_cpu and rows.dtype == laws.dtype == torch.float32:
-        found = SURPLUS.masses(rows.numpy(), laws.numpy(), [1.0] * len(rows))
-        if found is not None:
-            return [(more + less) / 2 for more, less in zip(*found, strict=True)]
+        masses = SURPLUS.masses(rows.numpy(), laws.numpy(), [1.0] * len(rows))
+        if masses is not None:
+            return [(more + less) / 2 for more, less in zip(*masses, strict=True)]
     out: list[float] = fetch((rows - laws).abs().sum(-1, dtype=torch.float64).div(2))[0]
     return out
 

@@ -31,5 +31,5 @@ class LineBatch:
                 self._send()
 
     def _send(self) -> None:
-        waiting, self._waiting = self._waiting, []  # first: one that cannot be written must not stand in others' way
+        waiting, self._waiting = self._waiting, []  # first: an event that cannot be written must not block later ones
         self._write(encode_lines(waiting))

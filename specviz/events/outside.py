@@ -85,9 +85,9 @@ class Counted(Event, tag="counted", kw_only=True):
     parts_of: str = "engine"  # what those are: engines, drafters, prompts
     gauges: dict[str, Real] = {}  # what stood beside at that moment: requests, cache use, hits of the prefix cache
     span: str = ""  # what the totals cover, where that is not the time since the server began
-    settings: dict[str, str] = {}  # how the engine ran, as far as the source tells
-    notes: list[str] = []  # what the source tells beside counts
-    drafts: bool | None = None  # whether it drafts at all, where only that is told
+    settings: dict[str, str] = {}  # how the engine ran, as far as the source states
+    notes: list[str] = []  # what the source states besides counts
+    drafts: bool | None = None  # whether it drafts at all, where the source states only that
 
     @property
     def speculates(self) -> bool:

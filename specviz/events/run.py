@@ -27,7 +27,7 @@ class ModelInfo(msgspec.Struct, kw_only=True):
 
 
 class Models(msgspec.Struct, kw_only=True):
-    """The models of a run; `parts` are trained parts such as exit heads."""
+    """The models of a run. `parts`: trained parts such as exit heads, by name, with what was loaded."""
 
     target: ModelInfo | None = None
     draft: ModelInfo | None = None

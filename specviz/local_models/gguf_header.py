@@ -85,7 +85,7 @@ class _Reader:
 
     def __init__(self, held: mmap) -> None:
         self._held, self._at = held, 0
-        self._keep: list[str] | None = None  # the vocabulary's words, where somebody wants them
+        self._keep: list[str] | None = None  # the vocabulary's tokens, read on demand
 
     def header(self) -> GgufHeader:
         if self._take(4) != MAGIC:

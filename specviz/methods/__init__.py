@@ -44,7 +44,7 @@ class Part:
     unread: Callable[[Path], str] = lambda folder: ""
 
     def lies_in(self, folder: Path) -> bool:
-        """Whether one lies in a target's folder."""
+        """Whether a target's folder contains such a part."""
         return (folder / self.beside / self.file).is_file() or self.own(folder)
 
     def command(self, target: str | None = None, folder: bool = True, there: bool = False) -> str:
@@ -110,7 +110,7 @@ _brought: dict[str, Method] = {}
 
 
 def register(method: Method) -> Method:
-    """Add a method that does not lie here, or put another in place of one."""
+    """Register a method of another package, or replace one of the same name."""
     _brought[method.name] = method
     return method
 

@@ -54,7 +54,7 @@ class _Band:
         self.n, self.kept, self.q = self.n + n, self.kept + sum(row[2] for row in rows), self.q + q
         self.gap.add(q - p, n * _FINE)
 
-    def found(self, band: int) -> ConfidenceBand | None:
+    def result(self, band: int) -> ConfidenceBand | None:
         kept = share(self.kept, self.n)
         if kept is None:
             return None
@@ -106,7 +106,7 @@ class ConfidenceTally:
 
     def bands(self) -> tuple[ConfidenceBand, ...]:
         """Those with any token, from the least sure to the surest."""
-        bands = (held.found(band) for band, held in enumerate(self._bands) if held.n)
+        bands = (held.result(band) for band, held in enumerate(self._bands) if held.n)
         return tuple(band for band in bands if band is not None)
 
     @property

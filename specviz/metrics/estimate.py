@@ -111,10 +111,10 @@ def settled(
 
 def settled_difference(value: float, interval: tuple[float, float] | None, n: int) -> Estimate:
     """The estimate of a mean that may be negative."""
-    found = spread(interval)
-    if found is None:
+    ends = spread(interval)
+    if ends is None:
         return Estimate(value=value, n=n, unknown=_why_unknown(n))
-    return Estimate(value=value, interval=found, n=n)
+    return Estimate(value=value, interval=ends, n=n)
 
 
 def spread(interval: tuple[float, float] | None) -> tuple[float, float] | None:
@@ -212,7 +212,7 @@ class _Groups:
         self._closed.merge(other.whole())
 
     def whole(self) -> Moments:
-        """With the open group as it is now."""
+        """All groups, the unfinished last one included."""
         whole = copy.copy(self._closed)
         if self._key:
             whole.add(self._top, self._bottom)

@@ -101,12 +101,12 @@ class RunSums:
 
     @property
     def all_blocks(self) -> Counter[Block]:
-        """Blocks with the open one as it is now."""
+        """Blocks, the unfinished last one included."""
         return self.blocks + Counter([self.open_block] if self.open_block is not None else [])
 
     @property
     def ours(self) -> bool:
-        """Whether specviz made the run; in another's nobody timed what was not said."""
+        """Whether specviz decoded the run; a recording of another engine has only the times it reported."""
         return self.header is None or self.header.outside is None
 
     @property
@@ -126,7 +126,7 @@ class SummedRun:
         self.blocks = sums.all_blocks
         self.two_models = self.header is not None and self.header.models.draft is not None
         self.drafts = bool(self.total("n_drafted"))
-        self.ours = sums.ours  # else nobody timed what a round is made of
+        self.ours = sums.ours  # else the stages of a round were not timed
         self.backward = sums.backward
         self.has_nodes = sums.has_nodes and self.drafts
         self.pipelined = sums.pipeline.active

@@ -86,7 +86,7 @@ def links(
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """The joint ratio as it is summed along a chain; a `chain` record, where there is one, knows better."""
+    """Log of the joint ratio prod p/q along a chain; a recorded `chain` event takes precedence where there is one."""
 
     log_r: float = 0.0
     log_c: float = 0.0
@@ -162,13 +162,13 @@ def kept(chain: Sequence[ChainPosition], rule: Rule) -> int | None:
 def survival(chain: Sequence[ChainPosition], rule: Rule) -> tuple[float, ...] | None:
     """Per t the chance that a rule keeps at least t tokens of exactly this draft; None when it cannot be told."""
     keep = [link.keep[rule] for link in chain]
-    known = [each for each in keep if each is not None]
+    known = [chance for chance in keep if chance is not None]
     if len(known) < len(keep):
         return None
     if rule == TOKENWISE:
         return tuple(accumulate(known, operator.mul))
-    failed = list(accumulate((1 - each for each in reversed(known)), operator.mul))
-    return tuple(1 - each for each in reversed(failed))
+    failed = list(accumulate((1 - chance for chance in reversed(known)), operator.mul))
+    return tuple(1 - chance for chance in reversed(failed))
 
 
 def single_chain(nodes: Sequence[Node], root_pos: int) -> tuple[Node, ...]:
@@ -243,12 +243,12 @@ class DraftTally:
         self._reached: list[float] = []  # drafts of at least 1, 2, .. tokens
         self._survival: dict[str, list[float] | None] = {rule: [] for rule in RULES}  # added up there; None as below
         self._credit: dict[str, float] = dict.fromkeys(RULES, 0.0)  # of all drafts, added up
-        self._kept: dict[str, Ratio | None] = {rule: Ratio() for rule in RULES}  # None: cannot be told of one of them
+        self._kept: dict[str, Ratio | None] = {rule: Ratio() for rule in RULES}  # None: unknown for at least one draft
         self._gain: dict[str, Ratio] = {rule: Ratio() for rule in RULES[1:]}
         self._gains: dict[str, Counter[int]] = {rule: Counter() for rule in RULES[1:]}
 
     def leave_out(self) -> None:
-        """A draft cannot be replayed: the others would be a biased choice, so nothing is told any more."""
+        """Note that a draft cannot be replayed: the rest would be a biased sample, so no result is given any more."""
         self._biased = True
 
     def add(self, draft: DraftReplay) -> None:

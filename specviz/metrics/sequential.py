@@ -1,11 +1,11 @@
-"""The difference of two means that somebody looks at after every round: one bound for all looks together.
+"""The difference of two means with an interval that stays valid when it is looked at after every round.
 
-A 95 % interval that is looked at after each of 200 rounds leaves out the truth in far more than 5 % of runs. Here the
-side that goes on growing has a confidence sequence by a normal mixture (Robbins 1970; Waudby-Smith and others 2021,
-"Time-uniform central limit theory"), the side that is over an ordinary interval, each with half of the error.
+A 95 % interval that is computed again after each of 200 rounds misses the true value in far more than 5 % of runs. Here
+the side that keeps growing has a confidence sequence by a normal mixture (Robbins 1970; Waudby-Smith and others 2021,
+"Time-uniform central limit theory"), the finished side an ordinary interval, each with half of the error.
 
-Rounds that are all alike are no proof that all will be: a spread is worked out with two rounds more, one like the
-least of both sides, the other one token above the most.
+Rounds that are all alike do not prove that all will be: two imagined rounds are added before the spread is computed,
+one equal to the smallest value of both sides, one a token above the largest.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from specviz.metrics.estimate import Estimate
 
-LEAST_LOOK = 10  # rounds on either side before which nothing is said
+LEAST_LOOK = 10  # fewest rounds on either side for an interval
 _ERROR = 0.03  # of 5 %: lengths of few rounds are too skewed for the normal law that both sides lean on
 _Z = 2.432379058584449  # the point of the normal law that leaves a quarter of `_ERROR` above
 _NARROWEST = 30  # rounds at which the sequence is about as narrow as it can be made

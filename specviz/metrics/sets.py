@@ -59,7 +59,7 @@ def numbers(queries: Iterable[RunSums], names: Iterable[str]) -> Metrics:
     return Metrics({name: METRICS[name].formula(run) for name in names})
 
 
-def told(number: Estimate | PlainSpeed | None) -> Estimate | None:
+def known_estimate(number: Estimate | PlainSpeed | None) -> Estimate | None:
     """A speed-up that cannot be told is none."""
     return number.trusted if isinstance(number, PlainSpeed) else number
 
@@ -71,18 +71,18 @@ def beside(sets: Sequence[Sequence[RunSums]], names: Iterable[str], *, paired: b
     independent all the same: a wider interval.
     """
     names, out = list(names), dict[str, list[Beside]]()
-    measured = [numbers(each, names) for each in sets]
+    measured = [numbers(set_sums, names) for set_sums in sets]
     for name in names:
-        found = [metrics[name] for metrics in measured]
-        if not any(isinstance(each, dict) for each in found):
-            sums = [_sums(each, name) for each in sets] if paired and name in RATIOS else None
-            out[name] = _beside([told(each) for each in found], sums)
+        values = [metrics[name] for metrics in measured]
+        if not any(isinstance(value, dict) for value in values):
+            sums = [_sums(set_sums, name) for set_sums in sets] if paired and name in RATIOS else None
+            out[name] = _beside([known_estimate(value) for value in values], sums)
             continue
-        places = [[METRICS[name].formula(SummedRun(query)) or {} for query in each] for each in sets if paired]
-        for at in sorted({at for each in found for at in each or ()}):
-            sums = [_shares([query.get(at) for query in each]) for each in places] or None
-            out[f"{name}@{at}"] = _beside([(each or {}).get(at) for each in found], sums)
-    return {name: each for name, each in out.items() if any(one.value is not None for one in each)}
+        places = [[METRICS[name].formula(SummedRun(query)) or {} for query in set_sums] for set_sums in sets if paired]
+        for at in sorted({at for by_place in values for at in by_place or ()}):
+            sums = [_shares([query.get(at) for query in set_places]) for set_places in places] or None
+            out[f"{name}@{at}"] = _beside([(by_place or {}).get(at) for by_place in values], sums)
+    return {name: row for name, row in out.items() if any(one.value is not None for one in row)}
 
 
 def _beside(values: Sequence[Estimate | None], sums: Sequence[RatioOfSums] | None) -> list[Beside]:

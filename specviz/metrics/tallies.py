@@ -136,7 +136,7 @@ class ModelledTally:
         facts = facts_of(record)
         if facts is None:
             return
-        if record.q != self._query:  # node ids begin again: what was never settled belongs to nobody
+        if record.q != self._query:  # node ids restart with the query: unsettled tokens are dropped
             self._query = record.q
             self.timing.forget()
         self.timing.add(facts)
@@ -198,7 +198,7 @@ class ExitTally:
         self.counted = self._n_layers is not None
 
     def take(self, record: RoundRecord) -> Exits:
-        if record.tree is not None:  # a drafter of its own ran
+        if record.tree is not None:  # a separate drafter ran
             self.counted, self._n_layers = False, None
         cost = record.first(ExitRound)
         committed = record.commit.tokens if record.commit is not None else []

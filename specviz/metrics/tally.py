@@ -24,10 +24,10 @@ _FATES = ("accepted", "rejected", "untested")
 
 
 class Tally(RunSums):
-    """Counts finished rounds: those of a `Run` (`follow`), one by one (`begin`, `take`, `learn`), or of a stream of
-    records of which nothing else is kept (`add`, `add_all`). Ask for `summary()` whenever it pleases.
+    """Counts finished rounds: those of a `Run` (`follow`), one by one (`begin`, `take`, `learn`), or from a stream of
+    events of which nothing else is kept (`add`, `add_all`). `summary()` may be called at any time.
 
-    `on_draft` is told what every rule would have done with each sampled chain.
+    `on_draft` is called with what every rule would have done with each sampled chain.
     """
 
     def __init__(self, on_draft: Callable[[DraftReplay], None] | None = None) -> None:
@@ -155,7 +155,7 @@ class Tally(RunSums):
     def _note_query(self, record: RoundRecord) -> None:
         """Its first round came to its end."""
         prefill, self._open_run = record.query.prefill, 0
-        if prefill is not None and (prefill.dur_ns or self.ours):  # else nobody timed the prompt's pass
+        if prefill is not None and (prefill.dur_ns or self.ours):  # else the prompt's pass was not timed
             self._began = prefill.t - prefill.dur_ns
             self.prefill_ns.add(prefill.dur_ns)
 

@@ -1,8 +1,8 @@
-"""What lies on a device, as the host reads it: every such read of a round goes through `fetch` or `brought`.
+"""Reads of device memory by the host: every such read of a round goes through `fetch` or `brought`.
 
-The host waits where it reads, and a device that is waited for has nothing to do. So all that is wanted at one moment
-is asked for in one call, which waits once, and waits are counted. Arrays that lie in main memory are read as they are:
-no copy, no wait, no count. `DeviceCopies` makes the copies; the engine brings one with pinned memory.
+A read stalls the host, and the stalled device idles afterwards. So all values needed at one moment are fetched in one
+call, which waits once; waits are counted. Arrays in main memory are used as they are: no copy, no wait, no count.
+`DeviceCopies` makes the copies; the engine provides one with pinned memory.
 """
 
 from collections.abc import Sequence

@@ -8,10 +8,10 @@ from specviz.runlog.run import Query, RoundRecord
 
 
 def excerpt(run: Run, indexes: Iterable[int]) -> Run:
-    """For who asks what rounds of a long run hold, not how much of it there is in all: only these are read again.
+    """A short run with only some rounds of a long one, for views of single rounds that need no totals.
 
-    Each comes with the round before it, where its draft may have been born. What is recorded of the run and of whole
-    queries comes along; the text between the rounds does not.
+    Each round comes with the one before it, in which its draft may have begun. Events of the run and of whole queries
+    are kept; the text between the rounds is not.
     """
     small = Run()
     small.extend(event for event in (run.header, run.calibration) if event is not None)

@@ -41,7 +41,7 @@ from specviz.runlog.run import Mark, Query, RoundRecord, TextToken
 from specviz.text import LONGEST, quoted, running, shown
 from specviz.traits import MethodTraits, VerifierTraits
 
-_UNNAMED = "?"  # a token that nobody named: its id is below 0
+_UNNAMED = "?"  # a token without a known id: its id is below 0
 _WARNINGS = 500
 _PENDING = 32  # rounds that are held where nothing is kept: a token drafted ahead is judged before so many have passed
 _QUERIES = 2  # and queries: what was learnt from one comes at its end
@@ -59,7 +59,7 @@ class Run:
         self.header: Header | None = None
         self.calibration: Calibration | None = None  # what forwards cost on this machine
         self.end: End | None = None
-        self.state: State | None = None  # what a worker last said it was doing
+        self.state: State | None = None  # the worker's last status line
         self.queries: list[Query] = []
         self.rounds = rounds if rounds is not None else Rounds() if whole else Rounds(_PENDING, whole=False)
         self.learnt: list[Adapt] = []  # in order
@@ -219,7 +219,7 @@ class Run:
         self.rounds.append(record)
 
     def _take(self, event: Event) -> None:
-        """A record of the round in hand."""
+        """Add an event to the unfinished round."""
         last = self.rounds.last
         if last is not None:
             last.take(event)
@@ -393,4 +393,4 @@ def _prompt(event: Prefill) -> TextToken:
     )
 
 
-_HANDLERS = handlers(Run)  # all others are records of the round in hand
+_HANDLERS = handlers(Run)  # all other events belong to the current round

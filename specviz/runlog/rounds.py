@@ -1,10 +1,10 @@
-"""`Rounds`: all rounds of a run as a sequence, of which the newest and those looked at are held in memory.
+"""`Rounds`: all rounds of a run as a sequence, of which only the newest and the recently used ones are in memory.
 
-An older one is written to a spool and read again when somebody asks for it, whole and equal to what it was. What every
-frame asks of all rounds (the time line, searching for a place) stands in rows of plain numbers, 128 bytes a round.
-As long as anybody holds a record, asking again gives the same object.
+Older ones are written to a spool file and read back on access, equal to what they were. What every frame needs of all
+rounds (time line, search) is kept as rows of numbers, 128 bytes a round. While a record is referenced anywhere, access
+returns the same object.
 
-Rounds that stand in a recording need no spool: a `RoundReader` reads each from there (`Away`).
+Rounds of a recording need no spool: a `RoundReader` reads them from the trace (`Away`).
 """
 
 from array import array
@@ -38,7 +38,7 @@ class RoundPoint:
 
 
 WINDOW = 128  # newest rounds, always in memory
-AT_HAND = 128  # rounds read again that stay at hand
+AT_HAND = 128  # rounds read back that stay cached
 _COMPLETE, _REJECTED = 1, 2
 _MARKS = {4: "⚠", 8: "⚑", 16: "◆"}  # the gravest first
 _MOST = (1 << 62) - 1
@@ -121,7 +121,7 @@ class Rounds(Sequence[RoundRecord]):
         self.whole = whole
         self.spool: Shelf = Spool() if spool is None else spool
         self._reader = reader
-        self.leaving: list[Callable[[RoundRecord], None]] = []  # told of a round before it goes out of memory
+        self.leaving: list[Callable[[RoundRecord], None]] = []  # called with a round before it leaves memory
         self.n_marked = 0  # grows when a mark is set on a round that is no longer in memory
         self._window = WINDOW if window is None else window
         self._near: dict[int, RoundRecord] = {}  # the newest, in order
@@ -190,7 +190,7 @@ class Rounds(Sequence[RoundRecord]):
 
     @property
     def n_gone(self) -> int:
-        """Rounds that nobody can ask for any more."""
+        """How many of the oldest rounds were dropped and cannot be read back."""
         return 0 if self.whole else self._n_away
 
     def keep(self, record: RoundRecord) -> None:

@@ -228,7 +228,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(_Kept)
-_AT_HAND = 4  # queries read again that stay at hand
+_AT_HAND = 4  # queries read back that stay cached
 _again: "WeakKeyDictionary[Shelf, OrderedDict[int, _Kept]]" = WeakKeyDictionary()
 
 

@@ -43,7 +43,7 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of file or process. Calling it again does nothing."""
+        """Close the file or end the process behind the source. Calling it again does nothing."""
         ...
 
 
@@ -80,7 +80,7 @@ class TraceFile:
 
     def poll(self) -> list[Event]:
         """The records completed since the last call."""
-        growing = self.trace.growing  # asked first: what is written before the recorder lets go must still be read
+        growing = self.trace.growing  # checked first: lines written before the unlock must still be read
         events = self.trace.poll() if self._most is None else list(islice(self.trace.read(), self._most))
         whole = self._most is None or len(events) < self._most
         self.ended = self.trace.end is not None or (whole and not growing)

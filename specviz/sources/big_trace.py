@@ -1,8 +1,8 @@
-"""`BigTrace`: a recording that is too big to be read before it is looked at.
+"""`BigTrace`: a recording too long to be read before its first round is shown.
 
-With an index (`specviz.trace.index`) its run is there at once, and rounds are read when somebody looks at them. Without
-one the first rounds are read and shown, while a process of its own reads the recording once and makes the index; then
-the whole run takes the place of those. Where no index can be made the rest is read here, a little at a time.
+With an index (`specviz.trace.index`) the run is available at once, and rounds are read on demand. Without one the first
+rounds are shown while a child process reads the recording and writes the index; then the whole run replaces them. Where
+no index can be written the rest is read in this process, a little at a time.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from specviz.runlog.fold import Run
 from specviz.sources.base import Source, TraceFile, unchangeable
 from specviz.trace import Trace, resolve
 from specviz.trace.index import index_path
-from specviz.trace.indexing import Counting, indexed, made
+from specviz.trace.indexing import Counting, indexed, write_index
 
 if TYPE_CHECKING:
     from specviz.view.frame.judgement import CountedRun
@@ -82,7 +82,7 @@ class BigTrace:
 
     @property
     def progress(self) -> float | None:
-        """How much of the recording the index covers, 0 to 1; None when all of it is there to be looked at."""
+        """Share of the recording that is indexed, 0..1; None once every round can be shown."""
         if self._found is not None or self.ended:
             return None
         return self._maker.progress if self._maker is not None else self.trace.share
@@ -116,7 +116,7 @@ class BigTrace:
         raise unchangeable(self.trace.path, command)
 
     def close(self) -> None:
-        """Let go of the files; an index that is being made is given up."""
+        """Close the files; an unfinished index is discarded."""
         if self._maker is not None:
             self._maker.close()
         if self._found is not None:
@@ -175,7 +175,7 @@ def main(path: str, into: str) -> None:
 
     builders: list[FrameBuilder] = []  # counts what leaves memory, as on a screen
     counting = Counting(lambda run: builders.append(FrameBuilder(run)), lambda run: builders[0].counted())
-    made(trace, Path(into), counting, lambda n_bytes: print(min(1.0, n_bytes / size), flush=True))
+    write_index(trace, Path(into), counting, lambda n_bytes: print(min(1.0, n_bytes / size), flush=True))
 
 
 def _plain_size(trace: Path) -> int:

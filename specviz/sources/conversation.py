@@ -1,7 +1,7 @@
-"""A conversation with a model: every answer is a run of its own, told what was said before it.
+"""A conversation with a model: every answer is a run of its own, whose prompt includes the turns before it.
 
-It is kept as texts, so that it goes on with another method, and with another model that speaks. `LiveRun` holds one
-and tells it what comes of the core; a front-end shows it.
+Turns are kept as text, so a conversation can continue with another method or another model. `LiveRun` holds one and
+updates it from the core's events; a front-end shows it.
 """
 
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ import msgspec
 from specviz.commands import Said, Start
 from specviz.events import Commit, Header
 
-LENGTH = {"max_new_tokens": 256}  # of an answer where nobody said: room to end by itself
-_DONE = ("done", "stopped", "cancelled")  # ends of a run whose text stays said
+LENGTH = {"max_new_tokens": 256}  # tokens of an answer by default: enough to end by itself
+_DONE = ("done", "stopped", "cancelled")  # end reasons after which the text remains in the conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Conversation:
     """
 
     spoken: list[Spoken] = field(default_factory=list)
-    asked: Start | None = None  # handed over, its answer is not at its end
+    asked: Start | None = None  # sent, its answer not yet complete
     waiting: Start | None = None
     unsent: str = ""
     n_given_back: int = 0

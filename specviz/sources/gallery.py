@@ -34,13 +34,13 @@ def _card(path: Path, changed_ns: int) -> GalleryCard | None:
         run = fold(read_events(path))
     except SpecvizError:
         return None
-    said = overview(run)
-    rows = {row.label: row.value for row in said.blocks.numbers.rows} if said.blocks is not None else {}
+    run_overview = overview(run)
+    rows = {row.label: row.value for row in run_overview.blocks.numbers.rows} if run_overview.blocks is not None else {}
     points = [run.rounds.point(index) for index in range(min(MOST_BARS, len(run.rounds)))]
     return GalleryCard(
         summary,
         tuple((label, rows[label]) for label in ("tokens per round", _KEPT) if label in rows),
-        said.judgement.speed_text,
+        run_overview.judgement.speed_text,
         tuple((point.n_accepted or 0, point.n_emitted or 0) for point in points),
     )
 

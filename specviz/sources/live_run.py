@@ -68,11 +68,11 @@ class LiveRun:
         self._set_pace(paced)
         self.edits = KnobEdits()
         self.redact = False  # recordings begun here hold no text
-        self.started: Start | None = None  # as a person asked for it, handed over last
+        self.started: Start | None = None  # the last start request of the user
         self.generation = 0  # counts runs
         self.refusals: list[str] = []  # of what was asked last, newest last
         self._notices: deque[Notice] = deque(maxlen=_NOTICES)
-        self._events = Kept()  # of the newest run, for whoever comes late
+        self._events = Kept()  # events of the newest run, for viewers who join later
         self._recorder: Recorder | None = None
         self._recorders: list[Recorder] = []  # of every recording begun here
         self._ids = 0
@@ -93,7 +93,7 @@ class LiveRun:
         self._rounds = Pace()
         self._begun = self._start_id = 0  # id of a start whose run has not come yet; of the last start
         self._queued: tuple[Start, bool | None] | None = None
-        self._own: set[int] = set()  # ids of commands nobody pressed; what the core says to them is not told
+        self._own: set[int] = set()  # ids of automatic commands; the core's answers to them are not shown
         self.opened_at: float | None = None  # seconds of the clock of `tick`
         self.now = self.heard_at = 0.0  # the last look; the last record, or the last command that one must follow
 
@@ -149,7 +149,7 @@ class LiveRun:
 
     @property
     def filling(self) -> float | None:
-        """How much of a big recording is known, 0 to 1; None when it is all there, or no such recording."""
+        """Share of a long recording that is indexed, 0..1; None where there is nothing to index."""
         return self.source.progress if isinstance(self.source, BigTrace) else None
 
     def take(self, events: list[Event]) -> None:
@@ -222,7 +222,7 @@ class LiveRun:
 
     def _fail(self, why: str) -> None:
         self.failed = why
-        if self.run.end is None:  # an end has been told already
+        if self.run.end is None:  # an end was already reported
             self._notices.append(Notice("Nothing more can come", why, severe=True))
 
     def _why_it_went(self) -> str:
@@ -426,7 +426,7 @@ class LiveRun:
         return recorder.path
 
     def close(self) -> None:
-        """Let go of the source; a recording gets its end."""
+        """Close the source and write the end record of a recording."""
         self.source.close()
         if self._recorder is not None:
             for event in self.source.poll():

@@ -86,7 +86,7 @@ class Pipe:
         self._orders.put(None)
         self._end(grace)
         for thread in self._threads:
-            thread.join(1.0)  # a grandchild may keep a pipe open; its words are nobody's business any more
+            thread.join(1.0)  # a grandchild may keep a pipe open; its output is ignored
 
     def _end(self, grace: float) -> None:
         for stop in (self._process.terminate, self._process.kill):
@@ -131,7 +131,7 @@ class Pipe:
         self._on_close(code)
 
     def _read(self, fd: int) -> None:
-        """Lines, until the output ends; now and then a look whether the child still can be told anything."""
+        """Read lines until the output ends; check now and then that the child still takes input."""
         watch = select.poll()
         watch.register(fd, select.POLLIN)
         parts: list[bytes] = []

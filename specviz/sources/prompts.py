@@ -36,8 +36,8 @@ class PromptSet:
     @property
     def stream(self) -> tuple[Prompt, ...]:
         """As queries, to be decoded one after another."""
-        each = zip(self.texts, self.domains, self.places, strict=True)
-        return tuple(Prompt(text=text, domain=domain, where=where) for text, domain, where in each)
+        query_fields = zip(self.texts, self.domains, self.places, strict=True)
+        return tuple(Prompt(text=text, domain=domain, where=where) for text, domain, where in query_fields)
 
 
 def load_prompts(path: Path | None, limit: int | None = None) -> PromptSet:

@@ -1,6 +1,6 @@
-"""`TalkingRun`: a live run with a conversation, and with another core in place of the one it has. For both front-ends.
+"""`TalkingRun`: a live run with a conversation, whose core (models and worker) can be replaced. For both front-ends.
 
-A message waits for the models to be loaded or for the answer in hand; what came to nothing is offered again.
+A message waits until the models are loaded and the current answer has ended; one that failed is offered for editing.
 """
 
 from dataclasses import replace
@@ -19,9 +19,9 @@ from specviz.sources.live_run import LiveRun
 class TalkingRun(LiveRun):
     """What is said to the model, and what it answered: `talk`."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         self.talk = Conversation()
-        super().__init__(*given, **named)
+        super().__init__(*arguments, **named)
 
     # What comes of the core ------------------------------------------------------------------------------------------
 

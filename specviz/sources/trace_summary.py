@@ -53,7 +53,7 @@ class TraceSummary:
 
 
 def trace_summary(path: Path | str) -> TraceSummary | None:
-    """None for what cannot be read or is no trace: whoever opens it is told why."""
+    """A recording's summary for lists; None for a file that is no readable trace (opening it gives the reason)."""
     try:
         resolved = resolve(path)
         first, last = _ends(resolved)

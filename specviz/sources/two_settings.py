@@ -28,7 +28,7 @@ class TwoSettings:
 
     @property
     def words(self) -> str:
-        """As it is offered."""
+        """The two settings in words, as the choice is labelled."""
         return f"A/B: the same prompt with {self.labels[0]} and with {self.labels[1]}"
 
 
@@ -125,7 +125,7 @@ class TwoRuns:
             self.core.switch_pace()
 
     def _ended(self) -> bool:
-        """Whether the run in hand is at its end. Raises SpecvizError with the reason when none will come."""
+        """Whether the current run has ended. Raises SpecvizError, with the reason, where it never will."""
         core, start = self.core, self.asked.starts[self.n_done]
         if core.failed is not None:
             raise SpecvizError(core.failed)

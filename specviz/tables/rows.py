@@ -133,8 +133,8 @@ def _text(node: Node) -> str:
     return shown(node.text, node.bytes)
 
 
-def _columns(*told: tuple[str, Held, str]) -> tuple[TableColumn, ...]:
-    return (*_PLACE, *(TableColumn(*each) for each in told))
+def _columns(*columns: tuple[str, Held, str]) -> tuple[TableColumn, ...]:
+    return (*_PLACE, *(TableColumn(*column) for column in columns))
 
 
 ROUNDS = DataTable(

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def transformers(model: Any, path: Any, **given: Any) -> Any:
+def transformers(model: Any, path: Any, **options: Any) -> Any:
     """A context in which the assisted generation of a `transformers` model is recorded as it is, to a trace at `path`.
 
     `text`: one token id as text; `draft`: name of the draft model. Needs specviz-recorder. Raises TraceError without.
@@ -40,4 +40,4 @@ def transformers(model: Any, path: Any, **given: Any) -> Any:
             "specviz.trace.transformers: the package specviz-recorder is not here; pip install ./recorder in specviz's "
             "folder"
         ) from None
-    return recorded(model, path, **given)
+    return recorded(model, path, **options)

@@ -12,7 +12,7 @@ SUFFIXES = (PACKED, PLAIN, ".jsonl.gz", ".jsonl")
 
 
 def trace_name(path: Path | str) -> str:
-    """A trace's name as it is shown."""
+    """The display name of a trace: its file name without folder and ending."""
     name = Path(path).name
     return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
 

@@ -52,7 +52,7 @@ class Checker:
         self._path = path
         self._run = Run(whole=False)
         self._totals = Totals()
-        self._length: int | None = None  # of the text of the query in hand
+        self._length: int | None = None  # of the current query's text
         self._root: int | None = None  # its last token
         self._where = ""
 
@@ -173,7 +173,7 @@ class Ranges:
             yield f"more than {MOST_IN_A_ROUND:,} records in one round"
         if isinstance(event, _PLACED):
             yield from self._far("pos", event.pos)
-        if isinstance(event, Node) and event.parent >= event.node:  # whoever walks to the root comes there
+        if isinstance(event, Node) and event.parent >= event.node:  # every walk to the root ends there
             yield f"node {event.node} has parent {event.parent}, which must be older"
         if (check := _CHECKS.get(type(event))) is not None:
             yield from check(self, event)

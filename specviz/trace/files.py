@@ -101,7 +101,7 @@ class _Mark:
     at: int
     offset: int  # of the file
     engine: Any  # zlib's, as it was there
-    given: bytes  # read, not yet handed to it
+    pending: bytes  # read, not yet given to the decompressor
 
 
 class _Marks:
@@ -139,7 +139,7 @@ class Plain:
             self.file = path.open("rb", buffering=0)
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror or error}") from None
-        weakref.finalize(self, self.file.close)  # whoever forgets to
+        weakref.finalize(self, self.file.close)  # a caller that forgets to
         try:
             self.packed = self.file.read(2) == _MAGIC
             self._go_on(self._marks.before(0))
@@ -151,7 +151,7 @@ class Plain:
         self._at = mark.at
         self.file.seek(mark.offset)
         self._engine: Any = mark.engine.copy()
-        self._over, self._given = False, mark.given
+        self._over, self._given = False, mark.pending
 
     def seek(self, place: int) -> None:
         """To a byte of the plain text; in a zipped file by what lies between it and the mark before."""
@@ -249,7 +249,7 @@ try:
 except ImportError:  # not a POSIX system
     _fcntl = None
 
-LOCKABLE = _fcntl is not None  # whether anything can be said here of who holds a file
+LOCKABLE = _fcntl is not None  # whether this system can tell which process locks a file
 
 
 def hold(fd: int) -> None:

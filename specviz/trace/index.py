@@ -43,7 +43,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, path: Path) -> "Stamp":
-        """Of a file as it is now. Raises OSError."""
+        """Size, modification time and a hash of both ends of a file; they tell a stale index. Raises OSError."""
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             digest = blake2b(file.read(_ENDS), digest_size=16)
@@ -86,7 +86,7 @@ class Head(msgspec.Struct, array_like=True):
     knobs: dict[str, Any]
     beside: dict[int, list[bytes]]  # records that stand beside a round, wherever they were written
     words: list[tuple[int, str, str | None]]
-    counted: bytes  # what was counted over all rounds, for whoever counts; empty: not known
+    counted: bytes  # metrics counted over all rounds; empty: not counted
     n_bytes: int  # of plain text, as far as it was read
     lines: list[Place]  # where the plain text of a zipped trace stands in the index, `PIECE` bytes each; else none
 
@@ -207,7 +207,7 @@ class NewIndex:
         _tidy(self._path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.file.close()
         if self._new is not None:
             self._new.unlink(missing_ok=True)

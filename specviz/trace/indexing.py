@@ -1,7 +1,7 @@
 """A recording as a `Run` that reads its rounds from the file when somebody asks for them, by its index.
 
-`made(trace)` reads a recording once and writes its index, `indexed(trace)` gives the run of one that is there. Such a
-run is the same as the fold of all events; of every round only 128 bytes are in memory.
+`write_index(trace)` reads a recording once and writes its index; `indexed(trace)` gives the run of an indexed one. Such
+a run equals the fold of all events, with only 128 bytes of every round in memory.
 """
 
 from array import array
@@ -127,7 +127,9 @@ class _Places:
             self.rounds[n - 1] = (first, stop - first)
 
 
-def made(path: Path, into: Path, counting: Counting = NOTHING_COUNTED, told: Told = lambda n_bytes: None) -> None:
+def write_index(
+    path: Path, into: Path, counting: Counting = NOTHING_COUNTED, report_bytes: Told = lambda n_bytes: None
+) -> None:
     """Read a whole recording and write its index. Raises TraceError for a damaged trace, OSError where nothing can be
     written."""
     stamp = Stamp.of(path)
@@ -140,7 +142,7 @@ def made(path: Path, into: Path, counting: Counting = NOTHING_COUNTED, told: Tol
             rounds = Rounds(reader=lambda index, _place: reader(index, places.rounds[index]), spool=new.file)
             run = Run(rounds=rounds)
             counting.begin(run)
-            for event, start, stop in _placed(trace, told):
+            for event, start, stop in _placed(trace, report_bytes):
                 run.apply(event)
                 places.take(event, run, start, stop)
             lines = copy.places() if trace.packed else []
@@ -172,14 +174,14 @@ class _Copy:
         return [*self._places, self._file.put(self._rest)]
 
 
-def _placed(trace: Trace, told: Told) -> Iterator[tuple[Event, int, int]]:
+def _placed(trace: Trace, report_bytes: Told) -> Iterator[tuple[Event, int, int]]:
     """Records, and the bytes of plain text from the end of the one before to their own."""
     start, next_told = 0, _TELL
     for event in trace.read():
         yield event, start, trace.offset
         start = trace.offset
         if start >= next_told:
-            told(start)
+            report_bytes(start)
             next_told = start + _TELL
 
 
@@ -231,7 +233,7 @@ def _query(query: Query, places: _Places, file: IndexFile) -> QueryPlace:
 
 
 class IndexedTrace:
-    """A recording with its index: its `run`, and what was `counted` of it. Close it when nobody looks any more."""
+    """A recording with its index: its `run`, and the metrics `counted` while indexing. Close it after use."""
 
     def __init__(self, trace: Trace, file: IndexFile, head: Head) -> None:
         self.counted, self.n_bytes = head.counted, head.n_bytes
@@ -254,7 +256,7 @@ def indexed(path: Path, into: Path | None = None) -> IndexedTrace | None:
     try:
         return IndexedTrace(Trace(path), file, head)
     except (TraceError, msgspec.MsgspecError, ValueError, LookupError):
-        file.close()  # written by another hand: as good as none
+        file.close()  # not written by this program: treated as missing
         return None
 
 

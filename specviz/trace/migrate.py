@@ -139,8 +139,8 @@ def record_of(line: bytes, number: int, path: Path, major: int) -> Event | None:
 
 def _seen(line: bytes, message: str) -> str:
     """The value that an error of ours names by its path (`$.top[..][1]`), where the path leads to one."""
-    _, found, path = message.rpartition("at `$.")
-    if not found:
+    _, separator, path = message.rpartition("at `$.")
+    if not separator:
         return ""
     try:
         value: Any = msgspec.json.decode(line)

@@ -1,9 +1,9 @@
-"""What a recording says of the person who made it: names instead of paths always, and on demand (`Redactor`) ids only;
-and who may read what is made of it (`open_like`).
+"""Privacy of recordings: paths are reduced to names always, text to token ids on demand (`Redactor`), and files made
+from a recording are readable only by those who may read it (`open_like`).
 
-A redacted trace holds no text: every text stands as its token ids (`#310#42`), so that all views show ids; domains and
-trained parts are numbered or left out, messages keep their code. Whoever has the tokenizer can still turn
-the ids into text again; that is said where the option is offered, and in the header (`env.redacted`).
+A redacted trace holds no text: every text is written as its token ids (`#310#42`), which all views show; domains and
+trained parts are numbered or left out, messages keep their code. Whoever has the tokenizer can turn the ids back into
+text; the option's help and the header (`env.redacted`) say so.
 """
 
 import os
@@ -57,7 +57,7 @@ def name_of(path: str) -> str:
 
 def without_folders(text: str) -> str:
     """A message with every absolute path in it cut to its last part."""
-    return _FOLDERS.sub(lambda found: found[1] or "…", text)
+    return _FOLDERS.sub(lambda match: match[1] or "…", text)
 
 
 def named(event: Event) -> Event:

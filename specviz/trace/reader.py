@@ -178,7 +178,7 @@ class Trace:
             ) from None
 
     def _taken(self, line: bytes) -> Event | None:
-        """The record of the next line, with all that is asked of it."""
+        """Decode the next line into an event and, with `check`, test the invariants."""
         self.n_lines += 1
         self._offset += len(line) + 1
         if not line.strip():
@@ -192,7 +192,7 @@ class Trace:
         return event
 
     def _finished(self) -> bool:
-        """Whether what stands behind the last newline is a whole `end`, which an editor took the newline from."""
+        """Whether the text after the last newline is a complete `end` record whose newline an editor removed."""
         if not (self._rest.startswith(_END) and self._rest.endswith(b"}")):
             return False
         try:

@@ -94,7 +94,7 @@ class Recorder:
         self._open()
 
     def write(self, event: Event) -> None:
-        """Takes one event; records of the wire and above the level are left out, numbers are given anew."""
+        """Record an event, renumbered; events of the live connection and above the recorder's level are left out."""
         with self._lock:
             if self.ended or type(event) in _NOT_WRITTEN or not self._wanted(event):
                 return
@@ -130,7 +130,7 @@ class Recorder:
 
     def _encode(self) -> None:
         """A round at a time: record by record it would cost twice as much."""
-        waiting, self._waiting = self._waiting, []  # first: one that cannot be written must not stand in others' way
+        waiting, self._waiting = self._waiting, []  # first: an event that cannot be written must not block later ones
         try:
             lines = encode_lines(waiting)
         except (OverflowError, TypeError, ValueError):
@@ -175,7 +175,7 @@ class Recorder:
                 return
             if (strayed := _resized(self._fd, self._written)) is not None:
                 self._tell(OSError(errno.ENOENT, strayed), "trace_lost")
-                self._let_go()  # for good: a later line would follow a hole, or stand on what somebody wrote
+                self._let_go()  # for good: a later line would follow a gap, or overwrite another process's
                 return
             while self._unwritten:
                 written = os.write(self._fd, self._unwritten)
@@ -193,7 +193,7 @@ class Recorder:
         new.replace(self.path)  # readers of an older file of that name keep what they read
         self._new = None
         older = packed_path(self.path)
-        if _beginning(older) == _HEADER:  # else whoever asks for the zipped name gets another run
+        if _beginning(older) == _HEADER:  # else opening the zipped name would give another run
             older.unlink()
 
     def _look_after(self, fd: int) -> None:
@@ -314,7 +314,7 @@ def _resized(fd: int, written: int) -> str | None:
 
 
 def sweep(path: Path) -> None:
-    """Removes what recorders of this name left when they were killed: older than a minute, and held by nobody."""
+    """Delete partial files of killed recorders of this name: older than a minute and locked by no process."""
     if not files.LOCKABLE:
         return
     ours = re.compile(re.escape(f".{path.name}") + r"(\.gz)?\.[0-9a-f]+\.(new|tmp)")
@@ -332,7 +332,7 @@ def existing(path: Path) -> Path | None:
 
 
 def _private(path: str, flags: int) -> int:
-    """A file for its owner alone: what people ask a model is nobody else's business."""
+    """Open a file with mode 0600: prompts are private."""
     return os.open(path, flags, 0o600)
 
 

@@ -31,7 +31,7 @@ _MOST_DRAFTED = 1 << 16  # of one round
 
 @dataclass(slots=True)
 class _Open:
-    """The round in hand."""
+    """The round that has begun and is not yet committed."""
 
     began: int
     n_drafted: int | None
@@ -95,7 +95,7 @@ class Writer:
     # The three calls -------------------------------------------------------------------------------------------------
 
     def round(self, n_drafted: int | None = None) -> None:
-        """A round begins. `n_drafted`: how many tokens were drafted, where nobody knows which."""
+        """Begin a round. `n_drafted`: number of drafted tokens, where their ids are unknown."""
         if self._open is not None:
             raise TraceError(
                 f"round {self._r + 1} has begun and committed nothing yet: call committed() before round()"
@@ -217,7 +217,7 @@ class Writer:
         self._write(ev.Warn(code=code, message=message))
 
     def abandon(self) -> None:
-        """Forget the round in hand: nothing of it was committed."""
+        """Discard the current round, of which nothing was committed."""
         self._open = None
 
     def close(self, reason: str = "done", message: str | None = None) -> None:

@@ -153,8 +153,8 @@ def _weigh_here(part: JointChain, capped: bool, begin: float) -> WeighedChain | 
     A chain is short, and one operation on an array takes as long as all of these.
     """
     tables = (part.rows, part.laws)
-    types = [getattr(each, "dtype", None) for each in tables]  # certain rows have none
-    if SURPLUS.kernel is None or any(each is None or each.itemsize != 4 for each in types):
+    types = [getattr(table, "dtype", None) for table in tables]  # certain rows have none
+    if SURPLUS.kernel is None or any(table is None or table.itemsize != 4 for table in types):
         return None
     rows, laws = map(_candidates.in_memory, tables)
     if not _candidates.kind(rows) == _candidates.kind(laws) == "f":

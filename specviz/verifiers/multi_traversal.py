@@ -95,16 +95,16 @@ class _Traversal:
         line = [node]  # from the top, so that a long chain takes no deep recursion
         while line[-1] not in self.weights and self.place[line[-1]][1] == 0:
             line.append(self.place[line[-1]][0])
-        for each in reversed(line):
-            if each not in self.weights and self.whole:
-                self._weigh(*self.place[each])
-            elif each not in self.weights:
-                self.weights[each] = self._weight(each)
+        for ancestor in reversed(line):
+            if ancestor not in self.weights and self.whole:
+                self._weigh(*self.place[ancestor])
+            elif ancestor not in self.weights:
+                self.weights[ancestor] = self._weight(ancestor)
         return self.weights[node]
 
     def _weight(self, node: int) -> Any:
         parent, k = self.place[node]
-        p, q = self.given(node), self.q[node, node]
+        p, q = self.residual_p(node), self.q[node, node]
         # A token the draft law cannot give breaks the contract: it counts as rejected.
         if self.exact:
             return min(1, self.chance(parent, k) * Fraction(p) / Fraction(q)) if q > 0 else 0
@@ -145,8 +145,8 @@ class _Traversal:
         mass = self.mass(node, k)
         return mass / (mass + 1 - before)
 
-    def given(self, node: int) -> Any:
-        """What the row required at its place gives a node's token."""
+    def residual_p(self, node: int) -> Any:
+        """Probability of a node's token in the residual row left by its elder siblings."""
         parent, k = self.place[node]
         if k == 0 or self.certain or self.whole:
             return self.p[node]
@@ -233,7 +233,7 @@ class _Traversal:
     def test(self, node: int) -> Test:
         """Whether a node is kept, none of its children being kept."""
         parent, k = self.place[node]
-        chance, p = self.chance(node, len(self.born.get(node, ()))), self.given(node)
+        chance, p = self.chance(node, len(self.born.get(node, ()))), self.residual_p(node)
         q = None if self.draft.row_of[node] < 0 else self.q[node, node]
         # Below an eldest child rows are the target's own; only the head of a later descent meets a residual.
         return Test(node, chance, ("stop", node), self.after(parent, k + 1), p, q, self.ordinals[node], k > 0)

@@ -1,6 +1,7 @@
-"""Events in, frames out: what both front-ends paint. No torch, no clock, no terminal.
+"""Turns events into frames, which both front-ends draw. No torch, no clock, no terminal.
 
-`Player` is the door: feed it events (`extend`), move it (`next_step`, `seek`, `tick`), take its `frame(options, feed)`.
+The entry point is `Player`: feed it events (`extend`), move it (`next_step`, `seek`, `tick`), take its `frame(options,
+feed)`.
 """
 
 from specviz.runlog.fold import Run, fold

@@ -152,7 +152,7 @@ def _younger_heads(record: RoundRecord, draft: Draft, most: int) -> set[int]:
 
 
 def _unsure(record: RoundRecord, draft: Draft, least: float) -> set[int]:
-    """Nodes before which the draft was less sure than that. What was not looked at was not stopped either."""
+    """Nodes whose recorded draft confidence was below `least`; a node without one counts as sure."""
     conf = {step.node: step.conf for step in _looks(record) if step.node is not None and step.bound is not None}
     return {node for node, number in enumerate(draft.ids) if conf.get(number, least) < least}
 

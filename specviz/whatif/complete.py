@@ -54,7 +54,7 @@ def completions(of: RecordedRound, draft: Draft) -> SmallRound:
 
     Raises CannotTell where the record has too little even to say between what.
     """
-    return _certain(of, draft) if of.certain else _Rows(of, draft).made()
+    return _certain(of, draft) if of.certain else _Rows(of, draft).build()
 
 
 def _small(draft: Draft, place: dict[int, int], **changes: Any) -> Draft:
@@ -91,7 +91,7 @@ class _Rows:
         self.place = {token: k for k, token in enumerate(self.tokens)}
         self.size = len(self.tokens) + _PLACES
 
-    def made(self) -> SmallRound:
+    def build(self) -> SmallRound:
         """All completions: the chords, and the lower bounds of the even and of the odd stretches."""
         drawn = {node: self._drawn_children(node) for node in range(-1, self.draft.n_fed)}
         tables = [self._table(drawn, lowered) for lowered in ((None, 0, 1) if self.laws else (None,))]
@@ -177,7 +177,7 @@ def _spread(p_rest: float, q_rest: float, points: list[Point], lowered: int | No
             slope = new
     places = places[: _PLACES - 2]
     used_p, used_q = sum(p for p, _ in places), sum(q for _, q in places)
-    scale = min(1.0, q_rest / used_q) if used_q > 0 else 1.0  # figures that were rounded may ask for a little too much
+    scale = min(1.0, q_rest / used_q) if used_q > 0 else 1.0  # rounding may require slightly too much
     places = [(p, q * scale) for p, q in places]
     places += [(0.0, 0.0)] * (_PLACES - 2 - len(places))
     return [*places, (max(0.0, p_rest - used_p), 0.0), (0.0, max(0.0, q_rest - used_q * scale))]

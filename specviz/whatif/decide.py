@@ -213,7 +213,7 @@ class _Again:
         assert isinstance(row, _Row)
         if self.of.certain:
             return Drawn(int(np.argmax(row.weights)), None)
-        u = self.draws.rows.get(row.step.node) if row.step.edges else None  # one that decides about nothing has its own
+        u = self.draws.rows.get(row.step.node) if row.step.edges else None  # a step without edges uses its own draw
         if u is None and not self.draws.moved and (interval := self._told(row)) is not None:
             return Drawn(interval, None)
         if u is None:

@@ -103,5 +103,5 @@ class Decision:
 
     @property
     def changed(self) -> bool:
-        """Whether any token would meet another fate, as far as that is told."""
+        """Whether any token's verdict would change, as far as the record can tell."""
         return self.now is not None and any(self.was.marks[node] != mark for node, mark in self.now.marks.items())

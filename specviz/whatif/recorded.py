@@ -82,7 +82,7 @@ class RecordedRound:
         return self.family.nodes[self.draft.ids[node]]
 
     def place(self, node: int) -> int:
-        """The node that stands for what `node` spells: its row is asked."""
+        """The node whose row is used for `node`: the first sibling with the same token."""
         return self.draft.spelling.first(node)
 
     def children(self, node: int) -> tuple[int, ...]:

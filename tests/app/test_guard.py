@@ -103,8 +103,8 @@ def test_every_callback_and_fragment_is_guarded() -> None:
 
 def test_what_a_component_said_is_nothing_once_its_page_was_left() -> None:
     """A message may come behind the click that leads away: its state is gone by then."""
-    assert state.said("no such stage", "place") is None
+    assert state.component_value("no such stage", "place") is None
     st.session_state["a stage"] = {"place": "r3"}
-    assert state.said("a stage", "place") == "r3"
-    assert state.said("a stage", "panel") is None
+    assert state.component_value("a stage", "place") == "r3"
+    assert state.component_value("a stage", "panel") is None
     del st.session_state["a stage"]

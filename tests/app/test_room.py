@@ -18,16 +18,16 @@ from specviz_app.server.server import current
 
 def _told(room: Room) -> str | None:
     """Who presents."""
-    told = json.loads(room.told()[1])
+    told = json.loads(room.state()[1])
     return told["lead"]["who"] if told["lead"] else None
 
 
 def test_the_page_that_moved_last_presents_and_leaves() -> None:
     room = Room()
     assert _told(room) is None
-    first = room.told()
+    first = room.state()
     room.hear(Lead(who="a", src="x", index=3))
-    assert room.told()[0] != first[0], "another number: something has changed"
+    assert room.state()[0] != first[0], "another number: something has changed"
     room.hear(Lead(who="b", src="x", index=5))
     assert _told(room) == "b"
     room.hear(Leave(who="a"))

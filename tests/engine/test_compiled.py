@@ -256,7 +256,7 @@ def test_a_model_is_exact_with_it_and_its_own_modules_are_left_as_they_are() -> 
 def test_what_it_does_not_know_stays_torchs(kind: str) -> None:
     found = kernel_backend(in_direct_form(ModelAdapter(build(kind).requires_grad_(False))))
     assert isinstance(found, NotCompiled)
-    assert not found.told
+    assert not found.warns
 
 
 def test_without_a_compiler_torch_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,13 +264,13 @@ def test_without_a_compiler_torch_multiplies(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(shutil, "which", lambda name: None)
     adapter = _adapter()
     assert direct_layers(adapter.backend.plain)
-    assert kernel_backend(adapter) == NotCompiled("no C compiler here", told=True)
+    assert kernel_backend(adapter) == NotCompiled("no C compiler here", warns=True)
 
 
 def test_a_compiler_that_fails_is_named_and_leaves_no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
-    assert kernel_backend(_adapter()) == NotCompiled("/bin/false failed: exit code 1", told=True)
+    assert kernel_backend(_adapter()) == NotCompiled("/bin/false failed: exit code 1", warns=True)
     assert not [*tmp_path.rglob("*.so")]
 
 
@@ -282,7 +282,7 @@ def test_whatever_it_meets_is_told_and_torch_multiplies(error: Exception, monkey
     monkeypatch.setattr(passes, "_functions_for", meet)
     found = kernel_backend(_adapter())
     assert isinstance(found, NotCompiled)
-    assert found.told
+    assert found.warns
     assert f"({type(error).__name__}: {error})" in found.why
 
 
@@ -302,7 +302,7 @@ def test_other_numbers_are_torchs(dtype: torch.dtype) -> None:
 
 def test_it_is_off_where_it_is_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMPILE, "off")
-    assert kernel_backend(_adapter()) == NotCompiled("--compile off", told=False)
+    assert kernel_backend(_adapter()) == NotCompiled("--compile off", warns=False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

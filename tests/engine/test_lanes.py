@@ -36,7 +36,7 @@ def models(request: pytest.FixtureRequest) -> FactoryModels:
 
 def overlapping(models: FactoryModels) -> Any:
     """The lanes besides serial that these places allow."""
-    return overlap_choice.made(possible(models)[-1], models)
+    return overlap_choice.make_lanes(possible(models)[-1], models)
 
 
 def ahead(models: FactoryModels, lanes: Any, during: Any = lambda: None, **knobs: Any) -> Session:
@@ -212,8 +212,8 @@ def test_threads_of_torch_are_the_same_on_both_sides() -> None:
 def test_auto_probes_only_what_can_overlap(models: FactoryModels, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that does nothing meanwhile runs serially unprobed; one that does gets the fastest, once measured."""
     calls: list[str] = []
-    inner = overlap_choice.made
-    monkeypatch.setattr(overlap_choice, "made", lambda name, m: calls.append(name) or inner(name, m))
+    inner = overlap_choice.make_lanes
+    monkeypatch.setattr(overlap_choice, "make_lanes", lambda name, m: calls.append(name) or inner(name, m))
     assert choose("auto", models, None).lanes.name == "serial"
     assert calls == []
     found = choose("auto", models, Ahead(models))

@@ -58,7 +58,7 @@ def test_every_row_comes_from_where_it_is_said(dtype: torch.dtype, n: int) -> No
     call.add(two, sums, RowChoice.CYCLE)
     a, b = noise(n, 16, seed=1, dtype=dtype), noise(2 * n, 16, seed=2, dtype=dtype)
     found = [torch.full((rows, wide), 7.0, dtype=dtype) for rows, wide in ((2 * n, 80), (2, 80), (2 * n, 16))]
-    call.made().run(n, {one: a, few: b, out: found[0], tail: found[1], sums: found[2]})
+    call.build().run(n, {one: a, few: b, out: found[0], tail: found[1], sums: found[2]})
     fixed = noise(2, 16, seed=3).to(dtype)
     shifted = b.view(n, 2, 16)[:, [0, 0]].reshape(2 * n, 16)
     wanted = torch.cat([a.repeat_interleave(2, 0), b, fixed.repeat(n, 1), shifted, b], 1)
@@ -85,7 +85,7 @@ def test_numbers_are_those_of_torch(dtype: torch.dtype, threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        call.made().run(7, {x: rows, out: found})
+        call.build().run(7, {x: rows, out: found})
     finally:
         torch.set_num_threads(before)
     read = torch.cat([rows, nn.functional.rms_norm(rows, (32,), gain, 1e-6)], 1)
@@ -127,7 +127,7 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     found, mine = torch.empty(wanted_rows, 64, dtype=dtype), rows.clone()
     given = {x: mine, out: found} | ({} if read is None else {read: other})
     seen = row_paths(n, past, mask.numpy())
-    call.made().run(n // 2, given, FiledRows([(pairs[1][0], pairs[1][1])], past), Standing(positions, angles, seen))
+    call.build().run(n // 2, given, FiledRows([(pairs[1][0], pairs[1][1])], past), Standing(positions, angles, seen))
     assert torch.equal(found, wanted[-wanted_rows:])
     for one, two in zip(*pairs, strict=True):
         assert torch.equal(one, two)
@@ -184,7 +184,7 @@ def test_tables_that_are_not_what_was_sketched_are_refused(odd: Tensor) -> None:
     call = Sketch(torch.float32)
     one, two = call.table(32), call.table(32)
     call.copy(one, two)
-    program, good = call.made(), noise(3, 32)
+    program, good = call.build(), noise(3, 32)
     for given in ({one: odd, two: good}, {one: good, two: odd}):
         with pytest.raises(ValueError, match="not what was sketched"):
             program.run(3, given)

@@ -15,7 +15,7 @@ from specviz.events import At, Event, Note, encode
 from specviz.runlog import rounds
 from specviz.runlog.fold import Run, fold
 from specviz.trace import files, index, read_events
-from specviz.trace.indexing import IndexedTrace, indexed, made
+from specviz.trace.indexing import IndexedTrace, indexed, write_index
 from specviz.view import Player
 from specviz.view.frame.frame import Options
 from specviz.view.judge.kept import read_counted
@@ -34,7 +34,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_index(path: Path) -> IndexedTrace:
     into = index.index_path(path)
-    made(path, into)
+    write_index(path, into)
     found = indexed(path)
     assert found is not None
     return found
@@ -151,7 +151,7 @@ def test_a_damaged_index_is_as_good_as_none(tmp_path: Path, data: st.DataObject)
     path = _recorded(tmp_path, EVENTS, packed=False)
     into = tmp_path / "one.index"
     if not into.exists():
-        made(path, into)
+        write_index(path, into)
     whole = into.read_bytes()
     damaged = bytearray(whole)
     at = data.draw(st.integers(0, len(whole) - 1))
@@ -166,7 +166,7 @@ def test_a_damaged_index_is_as_good_as_none(tmp_path: Path, data: st.DataObject)
 def test_damaged_lines_are_read_from_the_recording_itself(tmp_path: Path) -> None:
     path = _recorded(tmp_path, EVENTS, packed=True)
     into = index.index_path(path)
-    made(path, into)
+    write_index(path, into)
     with into.open("rb") as file:
         head = index.IndexFile(file).head()
     assert head is not None
@@ -197,11 +197,11 @@ def test_what_a_panel_did_not_keep_itself_is_counted_again(tmp_path: Path) -> No
 def test_it_is_for_its_owner_alone_and_leaves_nothing_half_made(tmp_path: Path) -> None:
     path = _recorded(tmp_path, EVENTS, packed=False)
     into = index.index_path(path)
-    made(path, into)
+    write_index(path, into)
     assert into.stat().st_mode & 0o077 == 0
     path.write_bytes(path.read_bytes()[:-40] + b"{]\n")
     with pytest.raises(TraceError, match="line"):
-        made(path, into)
+        write_index(path, into)
     assert [each.name for each in into.parent.iterdir()] == [into.name]
 
 

@@ -175,7 +175,7 @@ def test_a_folder_on_disk_is_read_and_written_again_as_it_stood(
     kind: Any = PARTS[format][0]
     config = found if format == "specviz-skip-set" else getattr(found, "config", None)
     if format == "specviz-kangaroo-adapter":
-        config = kind.parsed(tmp_path / "part", kind.given(tmp_path / "part"))
+        config = kind.parsed(tmp_path / "part", kind.document(tmp_path / "part"))
         for name, held in found.adapter.state_dict().items():
             assert torch.equal(held, tensors[name].float())
     assert isinstance(config, kind.config)

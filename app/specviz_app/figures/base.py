@@ -162,7 +162,7 @@ def squares(places: Sequence[tuple[Any, Any]], data: list[Any], hover: list[str]
     )
 
 
-def told(*lines: str) -> str:
+def hover_lines(*lines: str) -> str:
     """Lines of a hover, the empty ones left out."""
     return "<br>".join(filter(None, lines))
 

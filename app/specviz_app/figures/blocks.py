@@ -89,7 +89,7 @@ def _hover(chart: Plot, curve: PlotCurve, at: int) -> str:
     head = f"{chart.axis} {chart.xs[at]}" if chart.axis else str(chart.xs[at])
     name = f"{curve.name}: " if curve.name else ""
     note = chart.notes[at] if chart.notes else ""
-    return base.told(sentence(head), sentence(f"{name}{value_text(chart, curve, at)}"), n, sentence(note))
+    return base.hover_lines(sentence(head), sentence(f"{name}{value_text(chart, curve, at)}"), n, sentence(note))
 
 
 def _pencil(chart: Plot, curve: PlotCurve, number: int, colours: Any, dark: bool) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def _cell_hover(text: ExitText, k: int, row: int) -> str:
         f"the target chose {safe(text.chosen[k])}",
     ]
     oracle = text.oracle[k]
-    return base.told(*lines, f"first right at layer {oracle}" if oracle else "no head is right at any layer")
+    return base.hover_lines(*lines, f"first right at layer {oracle}" if oracle else "no head is right at any layer")
 
 
 def _oracle(text: ExitText, xs: list[int]) -> go.Scatter:

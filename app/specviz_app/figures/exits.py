@@ -79,7 +79,7 @@ def _heat_hover(column: Column, layer: int) -> str:
         lines += ["no head was asked"]
     lines += [f"{KIND_WORDS[cell.kind]}: {KINDS[cell.kind].word}, {cell.width} rows in the call"] if cell.kind else []
     lines += ["stopped here"] if cell.took else []
-    return base.told(*lines)
+    return base.hover_lines(*lines)
 
 
 def _oracle(heat: HeatMap) -> list[go.Scatter]:

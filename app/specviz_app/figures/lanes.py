@@ -31,7 +31,9 @@ def fig_lanes(chart: Chart | None, dark: bool = False) -> go.Figure:
         return base.empty(reason or "no round has ended yet")
     rows = {lane.key: k for k, lane in enumerate(chart.lanes)}
     drawn = [_bars(chart, kind, state, rows, dark) for kind in BLOCKS for state in ("", "open", "void")]
-    names = [base.told(sentence(f"{lane.label} {lane.device}".rstrip()), sentence(lane.text)) for lane in chart.lanes]
+    names = [
+        base.hover_lines(sentence(f"{lane.label} {lane.device}".rstrip()), sentence(lane.text)) for lane in chart.lanes
+    ]
     low, high = chart.t0 * chart.scale, chart.t1 * chart.scale
     room = 0.01 * (high - low)
     x = {"title": f"{chart.unit}, {CLOCKS[chart.clock]} clock", "range": [low - room, high + room], "zeroline": False}
@@ -103,7 +105,7 @@ def _hover(chart: Chart, block: LaneBlock) -> str:
     if block.nodes:
         fate = "nothing of it became text" if block.void else f"{percent(block.useful)} of its tokens became text"
         lines.append("not settled yet" if block.open else fate)
-    return base.told(*lines)
+    return base.hover_lines(*lines)
 
 
 def _borders(chart: Chart) -> list[dict[str, Any]]:
@@ -232,7 +234,9 @@ def fig_steps(steps: Sequence[ConfStep], bound_name: str = "ε", dark: bool = Fa
         line={"color": colour("exit", dark), "width": 2, "dash": "dash"},
     )
     bounded = [bound] if any(s.bound is not None for s in steps) else []
-    names = base.ticks([base.told(short(s.shown, _TICK), "" if s.branch is None else f"b{s.branch}") for s in steps])
+    names = base.ticks(
+        [base.hover_lines(short(s.shown, _TICK), "" if s.branch is None else f"b{s.branch}") for s in steps]
+    )
     x = {**names, "range": [-0.6, max(xs[-1], 5) + 0.6], "tickangle": 0 if len(xs) <= _FEW else -90}
     y = {"range": [-0.03, 1.08], "tickvals": [0, 0.5, 1], "title": "confidence"}
     return base.figure([_lines(steps), *bounded, dots], 290, base.BARE | x, y, clickmode="event+select")
@@ -260,7 +264,7 @@ def _step_hover(step: ConfStep) -> str:
     lines = [f"<b>{safe(step.shown)}</b> · {place}", sentence(step.text)]
     lines += ["drafting stopped here"] if step.stopped else []
     lines += [sentence(step.fate)] if step.fate else []
-    return base.told(*lines)
+    return base.hover_lines(*lines)
 
 
 def step_rows(steps: Sequence[ConfStep]) -> list[dict[str, Any]]:

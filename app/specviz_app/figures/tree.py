@@ -28,7 +28,7 @@ def hover(node: TreeNode) -> str:
         lines.append(f"u {fine(v.u)} · {band}".rstrip(" ·"))
     if v.rank is not None:
         lines.append(f"the target ranks it {v.rank}")
-    return base.told(*lines, sentence(node.note))
+    return base.hover_lines(*lines, sentence(node.note))
 
 
 def tree_rows(tree: TreeFrame) -> list[dict[str, Any]]:

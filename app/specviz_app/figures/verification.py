@@ -103,7 +103,7 @@ def _hover(column: ScanColumn) -> str:
     lines += [f"D+ {fine(column.d_plus)} · D- {fine(column.d_minus)}"] if column.d_plus is not None else []
     lines += [f"h {fine(column.h)}"] + ([f"u {fine(column.u)}"] if column.u is not None else [])
     lines += ["kept though its own test would have failed"] if column.alone_failed else []
-    return base.told(*lines)
+    return base.hover_lines(*lines)
 
 
 def scan_rows(scan: Scan) -> list[dict[str, str]]:

@@ -41,8 +41,8 @@ def _followed(server: Server) -> None:
 
     events = {
         "place": lambda: _moved(looked()),
-        "panel": lambda: below.switch(looked(), state.said(KEY, "panel"), looked().go),
-        **together.told(server, KEY, looked),
+        "panel": lambda: below.switch(looked(), state.component_value(KEY, "panel"), looked().go),
+        **together.handlers(server, KEY, looked),
     }
     stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in events.items()})
     if held is None:
@@ -103,10 +103,10 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
     }
     on = {
         "place": lambda: _moved(held),
-        "panel": lambda: below.switch(held, state.said(KEY, "panel"), held.go),
+        "panel": lambda: below.switch(held, state.component_value(KEY, "panel"), held.go),
         "here": lambda: first_minute.run_here(server, run),
         "welcomed": first_minute.put_by,
-        **together.told(server, KEY, lambda: held),
+        **together.handlers(server, KEY, lambda: held),
     }
     parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in on.items()})
     below.show(held, state.dark())
@@ -122,7 +122,7 @@ def _panel_moved(held: Viewer) -> bool:
 
 def _moved(held: Viewer) -> None:
     """Somebody stayed at a place: the panel and other pages go there, and the address says it. "" is back to live."""
-    named_place = state.said(KEY, "place")
+    named_place = state.component_value(KEY, "place")
     if isinstance(named_place, str) and named_place:
         held.go(named_place)
         state.put_place(held)

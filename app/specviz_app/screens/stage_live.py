@@ -48,7 +48,7 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
         **together.data(server, LIVE),
     }
     say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
-    look = guard.obeyed(lambda: _looked_at(state.said(key, "look")))
+    look = guard.obeyed(lambda: _looked_at(state.component_value(key, "look")))
     anew = guard.obeyed(lambda: live_talk.begin_anew(core))
     both = guard.obeyed(lambda: ab.begin(core))
     parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing, "ab": both})
@@ -94,7 +94,7 @@ def _looked_at(name: object) -> None:
 
 def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Making, talks: bool) -> None:
     """A message, or a text that is gone on with."""
-    text = state.said(key, "say")
+    text = state.component_value(key, "say")
     if not isinstance(text, str) or not text.strip():
         return
     address.forget(address.AT)

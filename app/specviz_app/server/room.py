@@ -64,7 +64,7 @@ class Room:
                 self._lead = self._shown = None
             self._version += 1
 
-    def told(self) -> tuple[int, bytes]:
+    def state(self) -> tuple[int, bytes]:
         """What every page is told, as JSON, and its number: another one, it may have changed."""
         with self._lock:
             return self._version, msgspec.json.encode({"lead": self._lead})

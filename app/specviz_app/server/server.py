@@ -207,7 +207,7 @@ async def _stream(server: Server, request: Request, view: str) -> AsyncIterator[
     try:
         yield b"retry: 500\n\n"
         while not server.closing.is_set() and not await request.is_disconnected():
-            standing, words = server.room.told()
+            standing, words = server.room.state()
             if together and standing != room_version:
                 room_version, quiet = standing, 0.0
                 yield b"event: room\ndata: %s\n\n" % words

@@ -45,7 +45,7 @@ def look_back(name: str) -> None:
     note(f"{name} is chosen at the top: the stage shows it")
 
 
-def said(component: str, what: str) -> object:
+def component_value(component: str, what: str) -> object:
     """What a component says, for its callbacks; None where the page that it stood on was left meanwhile."""
     return st.session_state[component].get(what) if component in st.session_state else None
 

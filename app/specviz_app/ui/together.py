@@ -55,14 +55,14 @@ def data(server: Server, name: str) -> dict[str, Any]:
     }
 
 
-def told(server: Server, key: str, looked: Callable[[], Viewer]) -> dict[str, Callable[[], None]]:
+def handlers(server: Server, key: str, looked: Callable[[], Viewer]) -> dict[str, Callable[[], None]]:
     """What is due when the picture tells that its `mode` has changed, or was `led` to another run or panel.
 
     Both say where the picture stands as well. `looked`: this tab's view of the run.
     """
     return {
-        "mode": lambda: _put_mode(state.said(key, "mode"), looked),
-        "led": lambda: _led(server, state.said(key, "led"), looked),
+        "mode": lambda: _put_mode(state.component_value(key, "mode"), looked),
+        "led": lambda: _led(server, state.component_value(key, "led"), looked),
     }
 
 

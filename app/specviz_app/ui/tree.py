@@ -76,7 +76,7 @@ def tree(held: Viewer, key: str, view: str = "") -> None:
 
 def _chosen(held: Viewer, key: str) -> None:
     """A node of this very round; what is told of one that was left since is too late."""
-    place = state.said(key, "place")
+    place = state.component_value(key, "place")
     here = place_name(held.player.run, held.player.cursor.index, None)
     if isinstance(place, str) and (place == here or place.startswith(f"{here}/")):
         held.go(place)

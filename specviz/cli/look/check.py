@@ -1,4 +1,4 @@
-"""`specviz check`: two models looked at together, by their files alone."""
+"""`specviz check`: whether a draft fits its target, judged from the files of both without loading a weight."""
 
 from collections import Counter
 from dataclasses import asdict

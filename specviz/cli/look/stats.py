@@ -19,7 +19,7 @@ from specviz.text import running
 from specviz.trace import Trace
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.judge.judgement import judge
-from specviz.view.panels.lanes.payoff import pay_panel, told
+from specviz.view.panels.lanes.payoff import pay_object, pay_panel
 
 
 class Measured(msgspec.Struct):
@@ -152,7 +152,7 @@ def as_object(run: Measured) -> dict[str, Any]:
         "torn": run.torn,
         "judgement": judged_object(run.judgement),
         "metrics": run.metrics.as_dict(),
-        **told(pay_panel(header, run.costs, run.metrics, header.knobs)),
+        **pay_object(pay_panel(header, run.costs, run.metrics, header.knobs)),
     }
 
 

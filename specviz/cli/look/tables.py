@@ -25,7 +25,7 @@ from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.ranks.model import BUCKETS
 from specviz.view.words import numbers
 
-_NARROWEST = 100  # columns when standard output is no terminal
+_NARROWEST = 100  # columns of a table when standard output is not a terminal
 _BAR = 24
 # Groups of the first table, in the order they are read, before those that only an extension has.
 _GROUPS = ("run", "drafting", "common", "trees", "branches", "exits", "wrong exits", "stages", "lanes")

@@ -123,7 +123,7 @@ def command(**arguments: Any) -> int:
 
 
 def _opened(library: "Library", replay: str | None, wanted: bool) -> "RunFeed | None":
-    """The feed that was asked for; None asks on the screen. A bad trace is told before a missing terminal."""
+    """The recording or live run named on the command line; None: the start screen asks. Refuses a bad trace."""
     feed = library.trace(replay) if replay is not None else None
     terminal = _is_terminal(sys.stdin) and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
     if not (terminal or _in_browser()):

@@ -105,7 +105,7 @@ def _several(watchers: "list[ServerWatcher]", every: float, looks: int | None, a
 
 
 def _looked(watcher: "ServerWatcher") -> str | None:
-    """Why a look failed."""
+    """Why the server's counters could not be read, in one line."""
     try:
         watcher.look()
     except SpecvizError as error:
@@ -153,7 +153,7 @@ def _show(picture: "WatchPicture | None", watcher: "ServerWatcher | None", every
 
 
 def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: bool) -> None:
-    """A line for the first look and every one behind it; a server that is away for a while is said once."""
+    """Print a line for each poll of the server's counters; a server that stops answering is reported once."""
     done, away = 1, False
     known: set[tuple[int, bool]] = set()
     while True:

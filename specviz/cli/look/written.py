@@ -33,5 +33,5 @@ def refuse_place(written: Path, read: Path, force: bool) -> None:
 
 
 def unwritten(written: Path, error: OSError) -> SpecvizError:
-    """What is told of a file that could not be written."""
+    """The error for a file that could not be written."""
     return SpecvizError(f"cannot write '{written}': {error.strerror or error}; name another file")

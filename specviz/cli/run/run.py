@@ -164,7 +164,7 @@ def recording(path: Path | None, warned: Sink, result: Result, redact: bool = Fa
     except BaseException as error:
         recorder.close("error" if isinstance(error, Exception) else "cancelled", type(error).__name__)
         lost = _lost(recorder)
-        if lost:  # the first error is the one that counts, but nobody may think there is a trace
+        if lost:  # the first error is reported, but the missing trace must be as well
             narrate(f"specviz: {lost}")
         raise
     finally:
@@ -197,7 +197,7 @@ def interruptible(run: "LocalRun") -> Iterator[None]:
 
     try:
         before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: whoever runs us there handles signals
+    except ValueError:  # not the main thread: its owner handles signals
         yield
         return
     try:

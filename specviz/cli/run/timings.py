@@ -37,7 +37,7 @@ _WHAT = {
 
 @dataclass
 class Timings:
-    """Stretches in order; `mark(name)` ends the one of that name. A sink of events ends the last two by itself."""
+    """Seconds from process start to first token, by stage. `mark(name)` ends a stage; `sink` ends the last two."""
 
     wall: float = field(default_factory=time.perf_counter)
     cpu: float = 0.0  # the process began with 0
@@ -46,7 +46,7 @@ class Timings:
     header: Header | None = None  # of the run
 
     def mark(self, name: str) -> None:
-        """The stretch since the last mark."""
+        """End the stretch `name`, which began at the last mark."""
         wall, cpu = time.perf_counter(), time.process_time()
         since = _age() if name == "start" else wall - self.wall
         self.stretches[name] = (since, cpu - self.cpu)

@@ -156,7 +156,9 @@ class DraftTree:
 
     def _logs(self) -> dict[int, float]:
         """The logs that nodes drawn on a device lack, read together."""
-        mine = {k: each.law for k, each in enumerate(self._places) if each.law is not None and each.node.logq is None}
+        mine = {
+            k: place.law for k, place in enumerate(self._places) if place.law is not None and place.node.logq is None
+        }
         if not mine:
             return {}
         picked = [law[self.token(k)] for k, law in mine.items()]

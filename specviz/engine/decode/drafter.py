@@ -48,7 +48,7 @@ class Drafter(ABC):
         return draft
 
     def observe(self, seen: Observation) -> None:  # noqa: B027
-        """Learn what a round, or a block of the prefill, brought; records of the round may still be noted."""
+        """Learn from a finished round or a block of the prefill; events of the round may still be noted."""
 
     def aborted(self) -> None:  # noqa: B027
         """Forget an interrupted round: its number and its draws are used again."""
@@ -66,15 +66,15 @@ class Drafter(ABC):
         return {}
 
     def spent(self, knobs: Knobs) -> Mapping[str, Any]:
-        """Knobs that asked for something once, and it is done: the values they return to for the next query."""
+        """Knobs that request a single action (such as a reset), with the values they return to for the next query."""
         return {}
 
     def ended(self, query: "QueryEnd") -> Sequence[Event]:
-        """Learn from a query that is over; the records of that."""
+        """Learn from a finished query; returns the events to record about it."""
         return ()
 
     def next_query(self, models: FactoryModels, knobs: Knobs) -> "Drafter | None":
-        """Who drafts in the next query; None: a drafter made anew."""
+        """The drafter of the next query; None: a new one is made."""
         return None
 
 
@@ -113,7 +113,7 @@ class FeatureTaps:
 
     @classmethod
     def of(cls, drafter: Drafter | None, n_layers: int) -> "FeatureTaps":
-        """What a drafter asks for."""
+        """The taps that a drafter needs."""
         if drafter is None:
             return cls()
         layers = tuple(sorted(set(drafter.taps)))

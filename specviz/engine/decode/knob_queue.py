@@ -49,18 +49,18 @@ class KnobQueue:
         return self._take(knobs, round_, lambda spec: spec.applies != "Q" and not (within_block and spec.text != "K"))
 
     def between(self, knobs: Knobs) -> tuple[Knobs, list[Knob]]:
-        """The snapshot of the next query, and what changes with it: everything that still waits."""
+        """The knobs of the next query, and the pending changes that take effect with it (all of them)."""
         return self._take(knobs, 1, lambda spec: True)
 
     def _take(self, knobs: Knobs, round_: int, ready: Callable[[KnobSpec], bool]) -> tuple[Knobs, list[Knob]]:
-        told: list[Knob] = []
+        changes: list[Knob] = []
         waiting, self._waiting = self._waiting, []
         for ask in waiting:
             spec = self._table.spec(ask.name)
             if not ready(spec):
                 self._waiting.append(ask)
                 continue
-            told.append(
+            changes.append(
                 Knob(
                     name=ask.name,
                     old=knobs[ask.name],
@@ -72,7 +72,7 @@ class KnobQueue:
                 )
             )
             knobs = knobs.with_(**{ask.name: ask.value})
-        return knobs, told
+        return knobs, changes
 
 
 def refuse_prompt(prompt: Sequence[int], context: int) -> None:

@@ -52,9 +52,9 @@ class OverlapLanes(Protocol):
 def timed(work: Callable[[], A], settle: Settle) -> tuple[A, Work]:
     """The result of some work, and when it was done."""
     began = time.perf_counter_ns()
-    made = work()
+    result = work()
     settle()
-    return made, (began, time.perf_counter_ns() - began)
+    return result, (began, time.perf_counter_ns() - began)
 
 
 class Serial:
@@ -63,11 +63,11 @@ class Serial:
     name = "serial"
 
     def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Overlap[A, B]:
-        made, work = timed(target, settle)
+        result, work = timed(target, settle)
         if drafter is None:
-            return Overlap(made, None, work, None)
+            return Overlap(result, None, work, None)
         drafted, beside = timed(drafter, settle)
-        return Overlap(made, drafted, work, beside)
+        return Overlap(result, drafted, work, beside)
 
 
 class Threads:
@@ -96,8 +96,8 @@ class Threads:
             if not pending.cancel():
                 _outlast(pending)
             raise
-        made, target_work = pending.result()
-        return Overlap(made, drafted, target_work, work)
+        result, target_work = pending.result()
+        return Overlap(result, drafted, target_work, work)
 
 
 Job = tuple["Future[Any]", Callable[[], Any]]
@@ -141,10 +141,11 @@ def _outlast(pending: "Future[Any]") -> None:
 
 
 class Launched:
-    """Work given to devices without waiting for it: two streams of one, or two of them. The target is launched first.
+    """Work launched on devices without waiting: two streams of one device, or two devices. The target is launched
+    first.
 
-    Each side's memory comes from its own stream, and no side begins before, or is reused after, what it stands beside:
-    so nothing that one frees can be handed to the other while it is still read.
+    Each side allocates on its own stream, and waits for the other's earlier work before it begins: memory that one side
+    frees is never reused by the other while it is still read.
     """
 
     def __init__(self, name: str, target: torch.device, drafter: torch.device) -> None:
@@ -152,15 +153,15 @@ class Launched:
         self._target, self._drafter = _Side(target, name == "streams"), _Side(drafter, name == "streams")
 
     def run(self, target: Callable[[], A], drafter: Callable[[], B] | None, settle: Settle) -> Overlap[A, B]:
-        """Both launched one after the other; waited for together."""
+        """Launch target and drafter without waiting, then wait for both."""
         if drafter is None:
             return Serial().run(target, None, settle)
         try:
-            made = self._target.launch(target)
+            result = self._target.launch(target)
             drafted = self._drafter.launch(drafter)
         finally:
             READS.n_waits += self._target.finish() | self._drafter.finish()
-        return Overlap(made, drafted, self._target.work, self._drafter.work, "device")
+        return Overlap(result, drafted, self._target.work, self._drafter.work, "device")
 
 
 class _Side:
@@ -174,19 +175,19 @@ class _Side:
         self.work: Work = (0, 0)
 
     def launch(self, work: Callable[[], A]) -> A:
-        """Give the work to the device."""
+        """Launch the work on this side's stream; on a CPU it runs at once."""
         if not self._cuda:
-            made, self.work = timed(work, lambda: None)
-            return made
+            result, self.work = timed(work, lambda: None)
+            return result
         self._marks = None
         with torch.cuda.device(self._device), self._on_stream():
             marks: Any = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
             began = time.perf_counter_ns()
             marks[0].record()
-            made = work()
+            result = work()
             marks[1].record()
         self._marks, self.work = (marks[0], marks[1]), (began, 0)
-        return made
+        return result
 
     def _on_stream(self) -> AbstractContextManager[Any]:
         if self._stream is None:
@@ -195,7 +196,7 @@ class _Side:
         return torch.cuda.stream(self._stream)
 
     def finish(self) -> bool:
-        """Wait for it, also after an exception; whether there is a device to wait for."""
+        """Wait for the launched work, also after an exception; returns whether a device had to be waited for."""
         if not self._cuda:
             return False
         (self._stream or torch.cuda.current_stream(self._device)).synchronize()

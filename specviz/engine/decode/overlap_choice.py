@@ -47,15 +47,15 @@ def choose(asked: str, models: FactoryModels, drafter: Drafter | None) -> Overla
             f"use {' or '.join(fitting)}"
         )
     if drafter is None or not drafter.overlaps:
-        told = asked not in ("auto", "serial")
+        named = asked not in ("auto", "serial")
         why = f"lanes {asked} have nothing to overlap: this method drafts only between the target's passes"
-        return OverlapChoice(Serial(), warning=f"{why}, so it runs serially" if told else None)
+        return OverlapChoice(Serial(), warning=f"{why}, so it runs serially" if named else None)
     if asked != "auto":
-        return OverlapChoice(made(asked, models))
+        return OverlapChoice(make_lanes(asked, models))
     times = probed(models, fitting)
     best = min(times, key=lambda name: times[name], default="serial")
     worth = bool(times) and times[best] <= WORTH * times["serial"]
-    return OverlapChoice(made(best if worth else "serial", models), dict(times))
+    return OverlapChoice(make_lanes(best if worth else "serial", models), dict(times))
 
 
 def threads_of(asked: str, n_threads: int) -> int:
@@ -75,14 +75,14 @@ _NEEDS = {
 
 
 def possible(models: FactoryModels) -> tuple[str, ...]:
-    """The lanes that the places of the models allow."""
+    """Names of the lanes that the devices of target and draft model allow."""
     target, draft = models.devices
     if target != draft:
         return ("serial", "two_device")
     return ("serial", *{"cpu": ("threads",), "cuda": ("streams",)}.get(target.type, ()))
 
 
-def made(name: str, models: FactoryModels) -> OverlapLanes:
+def make_lanes(name: str, models: FactoryModels) -> OverlapLanes:
     """Lanes of that name for these models."""
     target, draft = models.devices
     if name == "serial":
@@ -102,12 +102,12 @@ def probed(models: FactoryModels, names: tuple[str, ...]) -> Times:
     known = _times.setdefault(target, WeakKeyDictionary())
     if draft not in known:
         trial = _Trial(target, draft)
-        lanes = [made(name, models) for name in names]
-        found: dict[str, list[float]] = {lane.name: [] for lane in lanes}
+        lanes = [make_lanes(name, models) for name in names]
+        times_by_lane: dict[str, list[float]] = {lane.name: [] for lane in lanes}
         for _ in range(TURNS + 1):
             for lane in lanes:
-                found[lane.name].append(trial.once(lane))
-        known[draft] = {name: median(times[1:]) for name, times in found.items()}
+                times_by_lane[lane.name].append(trial.once(lane))
+        known[draft] = {name: median(times[1:]) for name, times in times_by_lane.items()}
     return known[draft]
 
 

@@ -24,7 +24,7 @@ Kind = Literal["accepted", "branch", "recovered", "bonus"]
 
 
 class StreamMarks(Protocol):
-    """Marks in what devices were given to do, to be looked at when they have come past them."""
+    """Time marks put into device streams; read after the devices have passed them."""
 
     def mark(self) -> Any: ...
 
@@ -51,8 +51,8 @@ class CudaMarks:
         return marks
 
     def between(self, first: Any, last: Any) -> int:
-        for each in last:
-            each.synchronize()  # passed already, by what was read behind it; but that is seen a moment later
+        for mark in last:
+            mark.synchronize()  # passed already, by what was read behind it; but that is seen a moment later
         took: list[float] = [a.elapsed_time(b) for a, b in zip(first, last, strict=True)]  # milliseconds
         return round(max(took) * 1e6)
 
@@ -63,11 +63,11 @@ class CudaMarks:
 
 
 class StageClock:
-    """Nanoseconds by stage, and the stretches of time each lane was at work.
+    """Nanoseconds by stage, and the time spans in which each lane worked.
 
-    What devices (`marks`) do is timed by them: nobody waits for the end of a stage. `read` looks at the marks, once the
-    round has waited for what it wanted to know. Where target and drafter overlap, no second is counted twice: what the
-    drafter did behind the target's back stands in the spans alone.
+    Work on devices is timed by `marks` (device events), so no stage waits for its end. `read` collects them once the
+    round has waited for its results anyway. Where target and drafter overlap no time is counted twice: what the drafter
+    did during the target's pass is in the spans only.
     """
 
     def __init__(self, marks: StreamMarks | None = None) -> None:
@@ -174,7 +174,7 @@ class QueryStats:
     histogram: list[int] = field(default_factory=list)  # [j]: rounds that kept j drafted tokens
 
     def add(self, done: RoundResult) -> None:
-        """A round is over; what was recorded of it is not serving."""
+        """Add a finished round. Time spent on recording does not count as serving."""
         took = (done.ended_ns - done.started_ns) / 1e9
         self.seconds += took
         self.round_s += took

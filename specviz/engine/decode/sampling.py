@@ -147,7 +147,7 @@ def nucleus(scores: Tensor, top_p: float) -> Tensor:
     """Scores `[n, V]` with -inf where the tokens before, by falling score, hold `top_p` or more; the first is kept."""
     probs = scores.softmax(-1)
     out, whole = _nucleus(scores, probs, top_p, min(NUCLEUS, scores.shape[-1]))
-    if is_apart(scores):  # to sort everything costs a device less than to be asked whether it must
+    if is_apart(scores):  # on a device a full sort costs less than reading back whether it is needed
         wide = _nucleus(scores, probs, top_p, scores.shape[-1])[0] if scores.shape[-1] > NUCLEUS else out
         return torch.where(whole[:, None], out, wide)
     if not bool(whole.all()):

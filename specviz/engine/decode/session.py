@@ -129,7 +129,7 @@ class Session:
         self._knob_queue.ask(name, value, by, self.number)
 
     def between(self) -> tuple[Knobs, list[Knob]]:
-        """Behind the end: the knobs of the next query, and what was asked for and changes with it."""
+        """After the last round: the knobs of the next query, and the pending changes applied with them."""
         return self._knob_queue.between(self.knobs)
 
     def generate(self) -> list[int]:
@@ -161,7 +161,7 @@ class Session:
             self.sink.prefilled(self, self.prefill_ns)
 
     def _fed(self, rows: ForwardBatch) -> None:
-        """A chunk of the prompt is through: a drafter may see its states, who watches is told."""
+        """A prompt chunk was prefilled: pass its states to the drafter and report progress to the sink."""
         now, (wall, cpu) = (time.perf_counter_ns(), time.process_time_ns()), self._mark
         self.chunks.append(PromptChunk(rows.first, len(rows), now[0] - wall, now[1] - cpu))
         if self._taps.layers:
@@ -210,7 +210,7 @@ class Session:
         if self.drafter:
             self.drafter.observe(seen)
         now.kv_after = self._filled()
-        # Counted where there is a device to wait for; on a CPU, what one would have been asked for.
+        # Reads of device memory; on a CPU the reads that a device would have needed.
         now.n_syncs = READS.n_waits - waited or ctx.counters.n_syncs + now.outcome.n_host_reads
         now.observe_ns = time.perf_counter_ns() - now.ended_ns
         if self.sink:
@@ -218,11 +218,11 @@ class Session:
         return now
 
     def _apply_knobs(self) -> None:
-        self.knobs, told = self._knob_queue.apply(self.knobs, self.number, within_block=self.carry is not None)
+        self.knobs, changes = self._knob_queue.apply(self.knobs, self.number, within_block=self.carry is not None)
         if self.sink:
-            for event in told:
+            for event in changes:
                 self.sink.knob(event)
-        if told:
+        if changes:
             self.warper = Warper.of(self.knobs, self._banned)
             self.verifier = self.parts.verifier.tuned(self.knobs)
 
@@ -302,14 +302,15 @@ class Session:
 
 
 def _here(laws: Rows, draft: Draft) -> tuple[Rows, Draft]:
-    """The laws of target and draft in main memory, where a verdict reads them: one wait for both.
+    """Copy the distributions of target and draft to main memory, where the verifier reads them; waits for the device
+    once.
 
-    Whatever the rule then asks of rows, and whatever is recorded of them, waits for nothing. Raises SpecvizError for
-    rows that came from numbers which are not finite.
+    Verification and recording then read main memory only. Raises SpecvizError for rows computed from numbers that are
+    not finite.
     """
     if not is_apart(laws) and not is_apart(draft.law_rows):
         return laws, draft
-    found, law_rows = brought(laws, draft.law_rows)
-    if found is not laws and not bool(found[:, 0].isfinite().all()):
+    host_laws, law_rows = brought(laws, draft.law_rows)
+    if host_laws is not laws and not bool(host_laws[:, 0].isfinite().all()):
         raise SpecvizError(NOT_FINITE)
-    return found, draft if law_rows is draft.law_rows else replace(draft, law_rows=law_rows)
+    return host_laws, draft if law_rows is draft.law_rows else replace(draft, law_rows=law_rows)

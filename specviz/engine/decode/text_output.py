@@ -158,9 +158,9 @@ class TextOutput:
         Only the completing token's piece is cut: what earlier tokens said is out already, whatever round they came in.
         """
         begins = len(self.text) - len(piece)
-        found = [at for stop in stops if (at := self.text.find(stop, max(0, begins - len(stop) + 1))) >= 0]
-        if not found:
+        places = [at for stop in stops if (at := self.text.find(stop, max(0, begins - len(stop) + 1))) >= 0]
+        if not places:
             return None
-        left = piece[: max(0, min(found) - begins)]
+        left = piece[: max(0, min(places) - begins)]
         self.text = self.text[:begins] + left
         return left

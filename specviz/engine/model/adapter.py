@@ -121,7 +121,7 @@ class ModelAdapter:
         self.backend: Backend = TorchBackend(self)
 
     def with_backend(self, backend: Backend) -> Self:
-        """The same model, its rows going another way."""
+        """The same model with another backend."""
         twin = copy(self)
         twin.backend = backend
         return twin
@@ -159,7 +159,7 @@ class ModelAdapter:
 
     @property
     def products(self) -> str:
-        """What multiplies: our own kernel, or torch."""
+        """Which matmul is used: "compiled" (the project's C kernel) or "torch"."""
         return self.backend.products
 
     @property
@@ -237,7 +237,7 @@ class ModelAdapter:
         return self.softcap is None and self._multiplied is None and self._divided is None
 
     def shaped(self, scores: Tensor) -> Tensor:
-        """Logits of the head's scores `[.., V]`: scaled and soft-capped, in families that do it."""
+        """Logits from the head's output `[.., V]`: scaled and soft-capped in families that do so."""
         if self._multiplied is not None:
             scores = scores * self._multiplied
         if self._divided is not None:

@@ -131,11 +131,11 @@ class TorchBackend:
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """By the model's own norm and head."""
+        """Final norm and lm_head of the model's own modules."""
         return self.adapter.logits_of(self.adapter.head(self.adapter.norm(hidden)))
 
     def exact(self, widths: PassWidths) -> Backend:
-        """In padded passes."""
+        """The same layers in passes padded to the given widths (exact mode)."""
         from specviz.engine.model.exact.backend import ExactBackend
 
         return ExactBackend(self, widths)
@@ -143,5 +143,5 @@ class TorchBackend:
     def part(
         self, layers: Sequence[Any], kept: Sequence[int], attention: Collection[int], mlp: Collection[int]
     ) -> "TorchBackend":
-        """Over the layers given."""
+        """The same with `layers` in place of the model's own."""
         return type(self)(self.adapter, layers, [self.types[index] for index in kept])

@@ -87,14 +87,14 @@ class KVCache:
 
     def _allocate(self, key: torch.Tensor) -> None:
         # The first key tells heads and head_dim: sharded or unusual heads are not in the config.
-        made = torch.zeros if self.spare else torch.empty
+        allocate = torch.zeros if self.spare else torch.empty
         places = self.places or (key.device,) * self.n_layers
         buffers: list[torch.Tensor] = []
         views: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for place in dict.fromkeys(places):
             mine = [layer for layer, its in enumerate(places) if its == place]
             shape = (2, len(mine), 1, key.shape[1], self.capacity + self.spare, key.shape[3])
-            buffer = made(shape, dtype=key.dtype, device=place)
+            buffer = allocate(shape, dtype=key.dtype, device=place)
             buffers.append(buffer)
             views |= {layer: (buffer[0, k], buffer[1, k]) for k, layer in enumerate(mine)}
         self._buffer, *self._further = buffers
@@ -102,13 +102,13 @@ class KVCache:
 
     @property
     def buffers(self) -> list[torch.Tensor]:
-        """What keys and values lie in, one buffer for each device; none before the first write."""
+        """The key/value buffers, one for each device; empty before the first write."""
         return [] if self._buffer is None else [self._buffer, *self._further]
 
     @property
     def slot_bytes(self) -> int:
         """Memory that one token's keys and values take; 0 before the first write."""
-        return sum(each.numel() // each.shape[4] * each.element_size() for each in self.buffers)
+        return sum(buffer.numel() // buffer.shape[4] * buffer.element_size() for buffer in self.buffers)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Filled length of a layer (the library's name for it)."""
@@ -131,8 +131,9 @@ class KVCache:
         return list(tokens[kept:])
 
     def borrow(self, other: "KVCache", tokens: Sequence[int], dtype: torch.dtype) -> None:
-        """Follow `tokens`, with keys and values of another model's cache, as far as its line holds them, in place of
-        those computed here. That model has as many layers and the same heads; what was lent is not copied again."""
+        """Commit `tokens` like `follow`, but copy the keys and values from another model's cache as far as it has them.
+        That model must have the same number of layers and heads; what was copied before is not copied again.
+        """
         self.follow(tokens)
         held = other._buffer
         n = 0 if held is None else _common(other.tokens[: other.length], tokens)

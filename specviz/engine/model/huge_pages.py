@@ -15,7 +15,7 @@ import torch
 
 Tensor = torch.Tensor
 
-_PIECE = 64 << 20  # bytes that are asked of the system at once; what lies in one piece is freed together
+_PIECE = 64 << 20  # bytes per allocation; memory in one piece is freed together
 _SMALL = 1 << 16  # bytes below which a tensor gains nothing
 _LINE = 64  # bytes; where tensors begin
 
@@ -59,5 +59,5 @@ def copied(weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 def joined(weights: Sequence[Tensor]) -> Tensor:
     """Weights `[out, in]` of the CPU below one another, in such memory."""
-    shape = (sum(len(each) for each in weights), weights[0].shape[1])
-    return torch.cat([each.detach() for each in weights], out=empty(shape, weights[0].dtype))
+    shape = (sum(len(weight) for weight in weights), weights[0].shape[1])
+    return torch.cat([weight.detach() for weight in weights], out=empty(shape, weights[0].dtype))

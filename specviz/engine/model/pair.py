@@ -14,7 +14,7 @@ from specviz.engine.model.exact.proof import BITWISE, exact_here
 from specviz.engine.model.files.device_map import AUTO, load_mapped
 from specviz.engine.model.files.dtypes import SMALL_PARAMS
 from specviz.engine.model.files.kinship import made_for
-from specviz.engine.model.files.loading import Loaded, compare_tokenizers, found, load, pick_device
+from specviz.engine.model.files.loading import Loaded, compare_tokenizers, load, locate, pick_device
 from specviz.engine.model.graphs.passes import GraphBackend, graph_backend
 from specviz.engine.model.layers.direct_layer import direct_backend, direct_layers
 from specviz.engine.runtime import Runtime
@@ -145,7 +145,7 @@ def kernel_warning(pair: Pair) -> str | None:
     lacking, adapter = pair.target.no_kernel, pair.target.adapter
     if lacking is None:
         return find_compiler().remark or None if adapter.products == "compiled" else None
-    if not lacking.told:
+    if not lacking.warns:
         return None
     return (
         f"{lacking.why}: passes are torch's, two to five times as slow as those of a kernel that gcc or "
@@ -166,7 +166,7 @@ def _drafting(
         from specviz.engine.model.drafts.self_draft import self_draft
 
         return self_draft(target)
-    ends = None if name is None else ends_of(found(name, "--draft"))
+    ends = None if name is None else ends_of(locate(name, "--draft"))
     if ends is not None:
         _stays(target, str(name), draft_device)
         if not made_for(ends.target, target.adapter):

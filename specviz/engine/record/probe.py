@@ -44,7 +44,7 @@ class Probe:
 
     def __init__(self, emit: Emit, texts: Texts, level: Level, topk: int = 8, prompt: Prompt | None = None) -> None:
         self.emit_line, self.texts, self.level, self.topk = emit, texts, level, topk
-        self.prompt = prompt or Prompt(text="")  # of the query in hand
+        self.prompt = prompt or Prompt(text="")  # of the current query
         self.query = 0
         self.count = 0
         self.plain_ns = 0  # of a pass of plain decoding before the round that comes; written with it
@@ -168,10 +168,10 @@ def _start(done: RoundResult) -> RoundStart:
 
 
 def _spans(done: RoundResult) -> Iterator[Span]:
-    told = {fact.lane for fact in done.facts if isinstance(fact, Span)}  # a drafter that tells its own forwards
+    told_lanes = {fact.lane for fact in done.facts if isinstance(fact, Span)}  # a drafter that records its own forwards
     for name, t0, took in done.clock.spans:
         lane = _LANES.get(name)
-        if lane and took and lane not in told:
+        if lane and took and lane not in told_lanes:
             clock: Literal["host", "device"] = "device" if name in done.clock.by_device else "host"
             yield Span(lane=lane, name=name, t0=t0, dur_ns=took, clock=clock)
 
@@ -220,7 +220,7 @@ def carried(done: RoundResult) -> float | None:
 
 
 def walk_end(done: RoundResult) -> WalkEnd:
-    """Why the walk ended, in the words of the contract."""
+    """Why verification stopped, as the event contract spells it."""
     assert done.outcome is not None
     if done.finish:
         return "length" if done.finish == "context" else done.finish

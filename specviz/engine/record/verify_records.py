@@ -73,8 +73,8 @@ class VerifyRecorder:
         order = 0
         for result in self.outcome.steps:
             if isinstance(result, TestResult):
-                found = self.outcomes[result.shown]
-                found.order, found.test = order, result
+                outcome = self.outcomes[result.shown]
+                outcome.order, outcome.test = order, result
                 order += 1
             elif result.judged:
                 self._drawn(result, order)
@@ -91,10 +91,10 @@ class VerifyRecorder:
         left = 1.0
         for k, node in enumerate(result.judged):
             p = 0.0 if tokens[k] in tokens[:k] else masses[k]  # a twin of a sibling that was passed over
-            found = self.outcomes[node]
-            found.draw, found.edges = result, edges[k]
+            outcome = self.outcomes[node]
+            outcome.draw, outcome.edges = result, edges[k]
             if k < result.n_tested:
-                found.order, found.thr = order + k, min(1.0, p / left) if left > 1e-12 else 0.0
+                outcome.order, outcome.thr = order + k, min(1.0, p / left) if left > 1e-12 else 0.0
             left -= p
 
     @cached_property
@@ -152,10 +152,10 @@ class VerifyRecorder:
         numbers, tokens = [draft.row_of[node] for node in drawn], [draft.tokens[node] for node in drawn]
         q = dict(zip(drawn, picked(draft.law_rows, numbers, tokens), strict=True)) if drawn else {}
         out: list[Verify] = []
-        for node, (found, (status, why)) in enumerate(zip(self.outcomes, self._statuses(p), strict=True)):
+        for node, (outcome, (status, why)) in enumerate(zip(self.outcomes, self._statuses(p), strict=True)):
             record = Verify(
                 node=draft.ids[node],
-                order=found.order,
+                order=outcome.order,
                 kind=kind,
                 logp=log6(p[node]),
                 logq=log6(q[node]) if node in q else None,
@@ -163,23 +163,23 @@ class VerifyRecorder:
                 u=None,
                 status=status,
                 why=why,
-                implied=found.implied,
+                implied=outcome.implied,
             )
-            if found.draw is not None:
-                u = found.draw.drawn.u
-                record.kind, record.thr, record.u, record.interval = "draw", found.thr, u, found.edges
+            if outcome.draw is not None:
+                u = outcome.draw.drawn.u
+                record.kind, record.thr, record.u, record.interval = "draw", outcome.thr, u, outcome.edges
                 if self.certain:
                     record.margin = margins[rows[node]]
-                elif u is not None and found.edges is not None:
-                    record.margin = six(min(abs(u - found.edges[0]), abs(u - found.edges[1])))
-            elif found.test is not None:
-                self._add_test(record, found.test, node)
+                elif u is not None and outcome.edges is not None:
+                    record.margin = six(min(abs(u - outcome.edges[0]), abs(u - outcome.edges[1])))
+            elif outcome.test is not None:
+                self._add_test(record, outcome.test, node)
             out.append(record)
         return out
 
-    def _add_test(self, record: Verify, made: TestResult, node: int) -> None:
+    def _add_test(self, record: Verify, result: TestResult, node: int) -> None:
         """Its numbers. After failed siblings the row required is a residual: what that gives stands beside p."""
-        step, u, thr = made.step, made.u, float(made.step.threshold)
+        step, u, thr = result.step, result.u, float(result.step.threshold)
         record.kind, record.thr, record.u, record.margin = "test", thr, u, six(abs(u - thr))
         if step.residual:
             record.log_left = log6(float(step.p))
@@ -192,15 +192,15 @@ class VerifyRecorder:
         """What became of every node, and why; parents come before their children. `p`: the target's own masses."""
         accepted, done = self.outcome.accepted, self.done
         out: list[tuple[Status, Why]] = []
-        for node, found in enumerate(self.outcomes):
+        for node, outcome in enumerate(self.outcomes):
             parent = self.draft.parents[node]
             if node in accepted[: done.n_accepted]:
-                out.append(("accepted", "implied" if found.implied else "kept"))
+                out.append(("accepted", "implied" if outcome.implied else "kept"))
             elif node in accepted:  # cut off
                 out.append(("untested", "length" if done.finish in ("length", "context") else "after_stop"))
-            elif found.test is not None:  # not: nothing left after failed siblings
+            elif outcome.test is not None:  # not: nothing left after failed siblings
                 out.append(("rejected", "target_zero" if p[node] <= 0 else "u_above"))
-            elif found.draw is not None and found.order is not None:
+            elif outcome.draw is not None and outcome.order is not None:
                 out.append(("rejected", "target_zero" if p[node] <= 0 and not self.certain else "not_drawn"))
             # The walk never came here: the nearest ancestor (or itself) that was passed over tells why.
             elif parent == ROOT or parent in accepted:
@@ -220,7 +220,7 @@ class VerifyRecorder:
 
     def _margins(self) -> list[float]:
         """At temperature 0, highest minus second highest logit of every row up to the last one drawn from."""
-        upto = max((self.draft.parents[node] + 2 for node, found in enumerate(self.outcomes) if found.draw), default=0)
+        upto = max((self.draft.parents[node] + 2 for node, facts in enumerate(self.outcomes) if facts.draw), default=0)
         if not self.certain or not upto:
             return []
         logits = self.done.logits
@@ -229,9 +229,9 @@ class VerifyRecorder:
             return self.facts.leads
         where = None if self.kernel is None else addresses(logits)
         if self.kernel is not None and where is not None:
-            found = self.kernel.facts(where[:upto], logits.shape[-1], -1, (), ())
-            if found is not None:
-                return found.leads
+            facts = self.kernel.facts(where[:upto], logits.shape[-1], -1, (), ())
+            if facts is not None:
+                return facts.leads
         return [six(gap) for gap in leads(logits[:upto])]
 
     def _add_context(self, judged: list[Verify]) -> None:

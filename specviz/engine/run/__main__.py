@@ -6,9 +6,9 @@ from itertools import pairwise
 from specviz import lean
 
 
-def _device(given: list[str]) -> str | None:
+def _device(arguments: list[str]) -> str | None:
     """What `--device` names."""
-    return next((value for word, value in pairwise(given) if word == "--device"), None)
+    return next((value for word, value in pairwise(arguments) if word == "--device"), None)
 
 
 if __name__ == "__main__":

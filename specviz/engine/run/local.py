@@ -199,7 +199,7 @@ class LocalRun:
     def _models_info(self) -> Any:
         """The pair, and the trained parts that the drafter found for it."""
         infos = self.pair.infos
-        draft = infos.draft if self.method.needs_draft else None  # a draft model at hand is none of this run
+        draft = infos.draft if self.method.needs_draft else None  # the pair's draft model is not used by this run
         drafter = self.session.drafter
         return msgspec.structs.replace(infos, draft=draft, parts=dict(drafter.parts()) if drafter else {})
 
@@ -237,11 +237,10 @@ class LocalRun:
             self._plain = PlainPasses(models.target, self._costs)
 
     def _afterword(self) -> None:
-        """What passes cost: some of plain decoding, and of a method whose draft length is a knob those of several rows,
-        which say whether another length would have paid.
+        """Measure what passes cost after the text is complete: plain passes, and for a method with a draft-length knob
+        passes over several rows, which tell whether another length would have paid.
 
-        Behind the text, which nobody waits for any more, and with the fewest passes; who stops a run waits for its
-        end.
+        Uses the fewest passes possible: whoever stops a run waits for its end.
         """
         session = self.session
         if self._stop_asked or self._plain is None or session.drafter is None:
@@ -253,7 +252,7 @@ class LocalRun:
         self.probe.emit(costs, session.number)
 
     def rounds(self) -> Iterator[RoundResult]:
-        """Decode; every event reaches the sink, `end` last, whatever happens."""
+        """Decode; every event goes to the sink, and `end` is always the last, also after an error."""
         self.begin()
         with self._ending():
             while True:

@@ -34,15 +34,15 @@ def in_flight(method: Method, knobs: Knobs) -> int:
     return max(2 * 256, method.cache_slots(knobs.values)) + 64
 
 
-def fitted(table: KnobTable, drafter: Drafter | None, given: Mapping[str, Any]) -> tuple[KnobTable, Knobs]:
+def fitted(table: KnobTable, drafter: Drafter | None, values: Mapping[str, Any]) -> tuple[KnobTable, Knobs]:
     """The table for the loaded models, and the snapshot of what was given under it.
 
     A value that only says the method's own default leaves the choice to the models.
     """
     if drafter is None:
-        return table, table.knobs(given)
+        return table, table.knobs(values)
     own = KnobTable(table.method, tuple(drafter.fitted(spec) for spec in table.specs))
-    chosen = {name: value for name, value in table.check(given).items() if value != table.spec(name).default}
+    chosen = {name: value for name, value in table.check(values).items() if value != table.spec(name).default}
     return own, own.knobs(chosen)
 
 
@@ -62,8 +62,8 @@ def encode_prompt(tokenizer: Any, prompt: str, chat: bool, history: Sequence[Sai
         return list(tokenizer(prompt, verbose=False)["input_ids"])  # its length is checked, and told, by the session
     if not getattr(tokenizer, "chat_template", None):
         raise SpecvizError("this tokenizer has no chat template; leave out --chat")
-    said = [(turn.role, turn.text) for turn in history]
-    messages = [{"role": role, "content": text} for role, text in (*said, ("user", prompt))]
+    earlier_turns = [(turn.role, turn.text) for turn in history]
+    messages = [{"role": role, "content": text} for role, text in (*earlier_turns, ("user", prompt))]
     try:
         return rendered(tokenizer, messages)
     except Exception as error:  # a template is a program of its author's: it may refuse, or be broken

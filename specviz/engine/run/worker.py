@@ -149,7 +149,7 @@ class WorkerLoop:
             self.run = LocalRun(self.pair, start, self.emit, cache=self._cache)
         except SpecvizError as error:
             return self._refuse(start, str(error))
-        except Exception as error:  # a request nobody thought of must not take the loaded models along
+        except Exception as error:  # an unforeseen request must not end the process that holds the models
             return self._refuse(start, f"cannot start: {_named(error)}")
         self.holding, self.steps = start.paused, 0
         self.emit(State(state="paused" if start.paused else "running"))
@@ -200,7 +200,7 @@ class WorkerLoop:
                 run.set_knob(command.name, command.value, command.by)
             except SpecvizError as error:
                 self._refuse(command, str(error))
-            except Exception as error:  # a value nobody thought of must not end the run
+            except Exception as error:  # an unforeseen value must not end the run
                 self._refuse(command, f"cannot set '{command.name}': {_named(error)}")
         elif isinstance(command, Pause | Resume):
             self.holding, self.steps = isinstance(command, Pause), 0
@@ -284,8 +284,8 @@ def _named(error: Exception) -> str:
 
 def _id_of(line: bytes) -> int | None:
     """The id of a line that may not be readable as a whole."""
-    found = _ID.search(line[:_HEAD])
-    return int(found[1]) if found else None
+    match = _ID.search(line[:_HEAD])
+    return int(match[1]) if match else None
 
 
 def _beat(writer: PipeWriter, greeted: threading.Event) -> None:

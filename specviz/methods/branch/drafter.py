@@ -69,7 +69,7 @@ class Branching(OverlappingDrafter):
         self._target_ns.append(seen.target_ns)
 
     def parts(self) -> dict[str, str]:
-        """What stands in the header about the classifier."""
+        """The classifier's entry in the run header."""
         return self.signals.parts()
 
     def cached(self) -> int | None:

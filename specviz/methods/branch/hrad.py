@@ -45,7 +45,7 @@ class HradSignal(NamedTuple):
 
 
 class Classifier(ABC):
-    """What foretells the outcome of a round. `taps`: layers of the target that it reads."""
+    """Predicts how a round will end. `taps`: layers of the target whose states it reads."""
 
     taps: tuple[int, ...]
     learned: tuple[int, float] | None = None  # gamma and temperature of the rounds it learned from, where that is known
@@ -293,4 +293,4 @@ def load(folder: Path, target: ModelAdapter, draft: ModelAdapter) -> Hrad:
 
 def read(folder: Path) -> HradConfig:
     """The checked `config.json` of a folder. Raises ModelError in one line."""
-    return KIND.parsed(folder, KIND.given(folder))
+    return KIND.parsed(folder, KIND.document(folder))

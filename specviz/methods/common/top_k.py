@@ -37,10 +37,10 @@ class RowConfidence:
     @classmethod
     def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[RowConfidence]":
         """Of several rows `[n, V]` of one layer, in one copy for all."""
-        return cls.told(rows, layer, logits, temp, fetch(numbers(logits, temp, full))[0])
+        return cls.from_numbers(rows, layer, logits, temp, fetch(numbers(logits, temp, full))[0])
 
     @classmethod
-    def told(
+    def from_numbers(
         cls, rows: list[int], layer: int, logits: Tensor, temp: float, features: Sequence[Sequence[float]]
     ) -> "list[RowConfidence]":
         """The same, of rows whose `numbers` are read."""

@@ -58,7 +58,7 @@ class MaskedBlock(PairDrafter):
         spread = self.trained.vocabulary.spread(logits)
         ctx.counters.n_syncs += 2
         facts, sure = fetch(numbers(spread, 1.0, ctx.level == "full"), chances)
-        return RowConfidence.told([*range(len(states))], 0, spread, 1.0, facts), sure
+        return RowConfidence.from_numbers([*range(len(states))], 0, spread, 1.0, facts), sure
 
     def _verified(
         self, ctx: Context, tree: DraftTree, looks: list[RowConfidence], chances: list[float]

@@ -75,7 +75,7 @@ class MaskedBlockNetwork(nn.Module):
             fill_normal(self, rng)
 
     def join(self, adapter: ModelAdapter, vocabulary: Vocabulary) -> None:
-        """Speak by the target's head."""
+        """Use the target's lm_head for the draft logits."""
         self.head = vocabulary.head(adapter.head.weight.detach())
 
     @property

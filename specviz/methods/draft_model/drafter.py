@@ -119,7 +119,7 @@ class Chains(ModelDrafter):
         ends, cut = [ROOT] * count, False  # where the next token of each chain goes
         main: int | None = ROOT
         for depth in range(1, length + 1):
-            left = WIDEST - len(grow.tree) - (length - depth)  # the main chain's rest is spoken for
+            left = WIDEST - len(grow.tree) - (length - depth)  # places reserved for the rest of the main chain
             cut = cut or len(ends) > left
             ends, main = self._level(grow, ends[:left], main, count - 1)
             if not ends:

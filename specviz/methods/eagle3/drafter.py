@@ -123,9 +123,9 @@ class EagleNetwork(nn.Module):
 
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
-        return self.said(states)[1]
+        return self.norm_and_head(states)[1]
 
-    def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
+    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of states, and draft logits `[.., V_d]` of them."""
         normed = self.norm_out(states)
         return normed, self.head(normed)
@@ -227,7 +227,7 @@ class LevelRunner(BlockRunner):
 
     def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
         """Children of expanded nodes, from one call's states `[n, 1, width]`."""
-        _, logits = self.calls.said(h[:, 0], self.trained.network.said)
+        _, logits = self.calls.norm_and_head(h[:, 0], self.trained.network.norm_and_head)
         paths = [self.levels.path(call.node) for call in level]
         ranked = best(self.ctx, self.trained.vocabulary, logits, paths, self.levels.k)
         if ranked is None:

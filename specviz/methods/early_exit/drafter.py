@@ -36,7 +36,7 @@ class EarlyExit(Drafter):
     def __init__(self, target: Model, heads: Heads, mode: Mode, depth: float, clock: Clock | None = None) -> None:
         self.target, self.heads, self.mode, self.depth, self.clock = target, heads, mode, depth, clock
         self.warns = False  # whether to say which tested layers have no trained head
-        self._told: list[str] = []  # settings that were said to leave out layers
+        self._told: list[str] = []  # settings already reported to leave out layers
         self._trail: ExitRecorder | None = None
 
     def propose(self, ctx: Context) -> Draft:

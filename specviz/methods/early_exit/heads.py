@@ -176,7 +176,7 @@ def opened(folder: Path, adapter: ModelAdapter) -> tuple[ExitHeadConfig, dict[st
 
     Raises ModelError in one line where they are no heads, or not of this target.
     """
-    card = KIND.given(folder)
+    card = KIND.document(folder)
     config = _tuned_lens(folder, card, adapter) if "lens_type" in card else KIND.parsed(folder, card)
     KIND.refuse_others(folder, config, adapter, owned=bool(config.target))
     tensors = KIND.tensors(folder, adapter.device, SHORTLIST)
@@ -247,7 +247,7 @@ class LogitLens:
         self.model = model
 
     def logits(self, layer: int, hidden: Tensor) -> Tensor:
-        """Logits `[n, V]` of states `[n, width]`, whatever the layer."""
+        """Logits `[n, V]` of states `[n, width]`; the same head serves every layer."""
         return self.model.logits(hidden[None])
 
 

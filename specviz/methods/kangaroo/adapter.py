@@ -319,6 +319,6 @@ def pick(target: object, wanted: str | None) -> AdapterModel | None:
         return None
     if wanted is not None:
         return load(Path(wanted), target)
-    own = (folder for folder in KIND.shipped_for(target) if KIND.given(folder).get("format") == KIND.format)
+    own = (folder for folder in KIND.shipped_for(target) if KIND.document(folder).get("format") == KIND.format)
     folder = next(own, None)
     return None if folder is None else load(folder, target)

@@ -237,7 +237,7 @@ class Lookahead(Drafter):
         if self._reader is None:
             self._reader = TextReader(self.length, ctx.eos)
         fresh = self.pool.learn(self._reader.fresh(ctx.tokens))
-        return added if first else added + fresh  # the prompt's are nobody's round
+        return added if first else added + fresh  # n-grams of the prompt come from no round
 
     def _grow(self, ctx: Context) -> int:
         """Begin the window, or move it by what the round before showed; n-grams new to the pool."""

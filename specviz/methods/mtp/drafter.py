@@ -67,7 +67,7 @@ class _ChainRunner(BlockRunner):
     def _offer(self, level: Sequence[BlockCall], h: Tensor) -> bool:
         """The next token by the states `[1, 1, width]` of the newest row, unless its best one is unsure."""
         ctx, tree, bound = self.ctx, self.tree, self.ctx.knobs["p_min"]
-        _, spoken = self.calls.said(h[:, 0], self.trained.network.said)
+        _, spoken = self.calls.norm_and_head(h[:, 0], self.trained.network.norm_and_head)
         logits = self.trained.vocabulary.spread(wide(spoken))
         look = RowConfidence.at(0, 0, logits, 1.0, ctx.level == "full")
         ctx.counters.n_syncs += 1

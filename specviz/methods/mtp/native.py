@@ -82,7 +82,7 @@ class NativeMtpNetwork(MtpNetwork):
         normed: Tensor = self.norm_out(out[0] if isinstance(out, tuple) else out)
         return normed[..., None, :]
 
-    def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
+    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """The states, which are normed, and draft logits `[.., V]` of them."""
         return states, product(states, self.head)
 

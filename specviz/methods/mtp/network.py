@@ -46,7 +46,7 @@ class MtpNetwork(nn.Module):
             fill_normal(self, rng)
 
     def join(self, adapter: ModelAdapter, vocabulary: Vocabulary) -> None:
-        """Speak by the target's head."""
+        """Use the target's lm_head for the draft logits."""
         self.head = vocabulary.head(adapter.head.weight.detach())
 
     @property
@@ -89,9 +89,9 @@ class MtpNetwork(nn.Module):
 
     def speak(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
-        return self.said(states)[1]
+        return self.norm_and_head(states)[1]
 
-    def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
+    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of states, and draft logits `[.., V_d]` of them."""
         normed = self.norm_out(states)
         return normed, product(normed, self.head)

@@ -138,7 +138,7 @@ class Slot:
 @dataclass(slots=True)
 class ReplayBuffer:
     slots: list[Slot] = field(default_factory=list)
-    n_new: int = 0  # of the query in hand
+    n_new: int = 0  # of the current query
 
     def add(self, slots: Sequence[Slot]) -> None:
         self.n_new = min(len(slots), RING)

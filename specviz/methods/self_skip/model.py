@@ -58,7 +58,7 @@ class SkipSetConfig:
 class SkipSetKind(PartKind[SkipSetConfig]):
     """Skip sets: one JSON file, named by itself or by its folder."""
 
-    def given(self, folder: Path) -> dict[str, Any]:
+    def document(self, folder: Path) -> dict[str, Any]:
         """The JSON object of a file, or of that in a folder. Raises ModelError."""
         file = folder / NAME if folder.is_dir() else folder
         if not file.is_file():
@@ -85,7 +85,7 @@ KIND = SkipSetKind(
     config=SkipSetConfig,
     hint=f"give sublayers such as a7 m8, or a folder that {_FIND} wrote",
     advice=f"search one for it with {_FIND}",
-    made="found",
+    verb="found",
     fits=_unfit,
     by_weights=True,
     loose=True,
@@ -112,7 +112,7 @@ def pick(target: Model, wanted: Sequence[str]) -> tuple[SkipSet, str | None]:
 
 def load(path: Path, target: ModelAdapter) -> SkipSetConfig:
     """The set in a file or folder. Raises ModelError in one line for one that is none, or not of this target."""
-    config = KIND.parsed(path, KIND.given(path))
+    config = KIND.parsed(path, KIND.document(path))
     KIND.refuse_others(path, config, target)
     return config
 

@@ -171,7 +171,7 @@ class TreeGrower(BlockRunner):
         """Let one call's slots `[B, K, width]` offer their tokens at the nodes they started from."""
         ctx, plan, vocabulary = self.ctx, self.plan, self.trained.vocabulary
         network = self.trained.network
-        normed, logits = self.calls.said(h[:, : plan.slots], network.said)
+        normed, logits = self.calls.norm_and_head(h[:, : plan.slots], network.norm_and_head)
         paths = [self.growth.path(call.node) for call in level]
         offered = offers(ctx, vocabulary, logits, partial(network.judged, normed), paths, plan.ranks)
         if offered is None:
@@ -243,7 +243,7 @@ def drafted(tree: DraftTree, growth: GrowingTree, plan: RoundPlan, grower: TreeG
 
 
 class SiblingDraws:
-    """One round's draws; stands for `growth.Draw`."""
+    """The keyed random draws of one round's siblings; implements `growth.Draw`."""
 
     def __init__(self, ctx: Context, vocabulary: Vocabulary) -> None:
         self.ctx, self.vocabulary = ctx, vocabulary

@@ -222,11 +222,11 @@ class BlockNetwork(nn.Module):
 
         The rank head sees both its inputs detached: its loss moves nothing but itself.
         """
-        normed, logits = self.said(states)
+        normed, logits = self.norm_and_head(states)
         summarised = summary(logits.detach())
         return logits, self.judged(normed, summarised), summarised
 
-    def said(self, states: Tensor) -> tuple[Tensor, Tensor]:
+    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of `h` `[.., width]`, and draft logits `[.., V_d]` of them."""
         normed = self.norm_out(states)
         return normed, self.head(normed)

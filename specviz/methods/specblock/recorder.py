@@ -1,7 +1,8 @@
-"""What a block-drafted round leaves on record: blocks, expansions, the tree; true ranks once the target has spoken.
+"""Events of a block-drafted round: blocks, expansions, the tree, and true ranks once the target has verified it.
 
-Written while drafting, completed after the verdict: records are held back until the round is over, so values that need
-the target cannot reach a decision. Every kept parent has a target row, so true ranks cost one comparison.
+They are filled while drafting and completed after the verdict, and reach the recorder only when the round is over, so
+no decision can depend on values that need the target. Every kept parent has a target row, so a true rank costs one
+comparison.
 """
 
 from collections.abc import Sequence

@@ -62,7 +62,7 @@ class PairNetwork(Protocol):
         """Rotary positions `[.., n * slots]`."""
 
 
-MOST_PAIRS = 128  # run at once: a mask of a long prompt would grow with its square
+MOST_PAIRS = 128  # rows of a prompt per pass: the mask grows with the square of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,9 @@ class CallCache:
         self._by = programs_of(self.network) if is_known else None  # type: ignore[arg-type]
         return self._by
 
-    def said(self, states: Tensor, otherwise: Callable[[Tensor], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    def norm_and_head(
+        self, states: Tensor, otherwise: Callable[[Tensor], tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` and draft logits `[.., V_d]` of the last call's h, or some of it; by the module's
         own way where the call went `otherwise` than by a program."""
         return otherwise(states) if self._by is None else self._by.speech(states)
@@ -253,7 +255,7 @@ class BlockCall:
         return self.logits if self.order is None else self.order(self.logits)
 
     def record(self, number: int, node_id: int) -> Block:
-        """The call as it stands in a trace; `number`: of the round's blocks, from 0."""
+        """The call as a trace event. `number`: its index among the round's blocks, from 0."""
         chain = [(link.block, link.row, link.slot) for link in self.start.chain]
         return Block(
             start=number,

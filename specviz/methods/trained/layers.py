@@ -56,7 +56,7 @@ def linear(n_in: int, n_out: int) -> nn.Linear:
 class RMSNorm(nn.RMSNorm):
     """The library's, its gain in the rows' dtype: under autocast rows are narrower than weights, which it warns of."""
 
-    by_kernel = False  # where a network is compiled, and nobody learns through it
+    by_kernel = False  # where the network is compiled and gradients are off
 
     def forward(self, rows: Tensor) -> Tensor:
         """`rows` `[.., width]` at mean square one, times the gain."""

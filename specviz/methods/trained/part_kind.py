@@ -60,7 +60,7 @@ class PartKind(Generic[C]):
     weights: str = ""
     hint: str = ""
     advice: str = ""
-    made: str = "made"
+    verb: str = "made"
     mend: str = ""  # after what is wrong with the file
     sound: Callable[[C], str | None] = lambda config: None
     fits: Callable[[C, ModelAdapter], str | None] = lambda config, target: None
@@ -81,7 +81,7 @@ class PartKind(Generic[C]):
     def shipped_for(self, target: ModelAdapter, draft: ModelAdapter | None = None) -> Iterator[Path]:
         """Folders beside the models, not named by hand, whose config names these models."""
         for folder in shipped(target, self.embedded or self.beside, self.beside, self.part.file, self.loose):
-            config = self.given(folder)
+            config = self.document(folder)
             if not made_for(config.get("target"), target):
                 continue
             if draft is None or made_for(config.get("draft"), draft):
@@ -89,11 +89,11 @@ class PartKind(Generic[C]):
 
     def opened(self, folder: Path, target: ModelAdapter, draft: ModelAdapter | None = None) -> tuple[C, Tensors]:
         """Config and weights of a folder that was made for these models."""
-        config = self.parsed(folder, self.given(folder))
+        config = self.parsed(folder, self.document(folder))
         self.refuse_others(folder, config, target, draft)
         return config, self.tensors(folder, target.device)
 
-    def given(self, folder: Path) -> dict[str, Any]:
+    def document(self, folder: Path) -> dict[str, Any]:
         """The JSON file as it stands."""
         return read_config(folder, self.option, self.hint)
 
@@ -143,7 +143,7 @@ class PartKind(Generic[C]):
             theirs, ours = str(getattr(config, name)), fingerprint(adapter)
             if not made_for(theirs, adapter):
                 raise ModelError(
-                    f"{self.option} {folder}: {self.made} for {getattr(config, f'{name}_name')} (weights "
+                    f"{self.option} {folder}: {self.verb} for {getattr(config, f'{name}_name')} (weights "
                     f"{theirs[:8]}), the {role} {adapter.name} has weights {ours[:8]}; {self.advice}"
                 )
         if unfit is not None:

@@ -144,7 +144,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
     small: Callable[[D], bool] = lambda config: False
 
     def tell(self, trained: Trained[D, N], more: str) -> str:
-        """What stands in a run's header: what it is, how large, and whose it is."""
+        """The drafter's entry in the run header: kind, size and target."""
         size = sum(int(weight.numel()) for weight in trained.network.parameters())
         read = ", read in four bits" if reads_four_bits(trained.network) else ""
         return f"{self.part.what}, {size:,} weights{read}, {more}; made for {trained.config.target_name}"
@@ -161,7 +161,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
         return self.load(self.folder(adapter, wanted), adapter)
 
     def folder(self, adapter: ModelAdapter, wanted: str | None) -> Path:
-        """Where that drafter lies. Raises ModelError when nothing was named and nothing lies with the target."""
+        """The drafter's folder. Raises ModelError when none was named and none is beside the target."""
         if wanted is not None:
             try:
                 Path(wanted).resolve().is_dir()
@@ -187,7 +187,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
 
     def read(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:
         """The drafter in a folder, from disk. Shapes are compared before memory is taken."""
-        document = self.given(folder)
+        document = self.document(folder)
         if self.native is not None and "format" not in document and self.part.own(folder):
             return self.native(folder, document, adapter)
         if self.published is not None and "format" not in document:

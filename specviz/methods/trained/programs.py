@@ -1,7 +1,7 @@
-"""Calls of a network that reads pairs, and what it says, as programs of the kernel: each in one go.
+"""Calls of a drafter network, and its norm and head, as programs of the C kernel: one call into C each.
 
-What is said of layers holds here too: a program is used while the weights are those that it was made of, and nobody
-learns through them; else, and for what the kernel does not know, torch runs the modules as they stand.
+A program is valid only while the weights are those it was compiled from and gradients are off; else, and for modules
+that the kernel does not support, torch runs the modules themselves.
 """
 
 from collections.abc import Callable
@@ -72,10 +72,10 @@ class ModuleSketch(Sketch):
 
 @dataclass(frozen=True, slots=True)
 class CallTables:
-    """Of a sketched call. `given`: features of pairs, or the conditions of later starts, a row each, as the embeddings
+    """Of a sketched call. `inputs`: features of pairs, or the conditions of later starts, a row each, as the embeddings
     in `embedded`; `out`: states of the last pair's rows, or of all rows."""
 
-    given: int
+    inputs: int
     embedded: int
     out: int
 
@@ -91,7 +91,7 @@ class Calls:
         for later in (False, True):
             call = ModuleSketch(dtype)
             tables = sketch(call, later)
-            self._made.append((call.made(), tables, call.width(tables.out)))
+            self._made.append((call.build(), tables, call.width(tables.out)))
 
     def pairs(self, features: Tensor, embedded: Tensor, positions: Tensor, cache: RowCache) -> Tensor:
         """h `[slots, width]` of the last of pairs `[m]`; the rows of all are filed."""
@@ -121,7 +121,7 @@ class Calls:
         standing = Standing(positions, self._rope.known(positions, states.dtype), seen)
         program.run(
             len(states),
-            {tables.given: states, tables.embedded: embedded, tables.out: out},
+            {tables.inputs: states, tables.embedded: embedded, tables.out: out},
             filed,
             standing,
         )
@@ -130,7 +130,7 @@ class Calls:
 
 
 class Speech:
-    """What a norm and a head say of states."""
+    """Final norm and head as one compiled program: states to normed states and logits."""
 
     def __init__(self, norm: RMSNorm, head: nn.Linear | Tensor) -> None:
         call, n = ModuleSketch(norm.weight.dtype), len(head if isinstance(head, Tensor) else head.weight)
@@ -139,7 +139,7 @@ class Speech:
         call.normed(states, normed, norm)
         call.through(normed, logits, head)
         call.widen(logits, wide)
-        self._program, self._tables, self._n = call.made(), (states, normed, wide), n
+        self._program, self._tables, self._n = call.build(), (states, normed, wide), n
 
     def __call__(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Normed states `[.., width]` of states `[.., width]`, and logits `[.., V_d]` in float32."""

@@ -101,7 +101,7 @@ class Judge:
         call.silu(inner)
         call.product(inner, outputs, up)
         call.widen(outputs, out)
-        self._program, self._n = call.made(), up.n_out
+        self._program, self._n = call.build(), up.n_out
 
     def __call__(self, normed: Tensor, summarised: Tensor) -> Tensor:
         """Logits of the buckets `[.., 4]`, in float32."""
@@ -142,7 +142,7 @@ class Offer:
     rank_probs: tuple[float, ...] = ()
     summary: tuple[float, ...] = ()
     entropy: float | None = None
-    true_bucket: int | None = None  # the target was asked beforehand: widths go by it
+    true_bucket: int | None = None  # the true ranks are known in advance and set the widths
     logits: Any = None  # [V_d], where siblings are drawn
 
 
@@ -261,7 +261,7 @@ def _kernel() -> RowKernel | None:
 
 def _told(vocabulary: Vocabulary, tops: Sequence[Sequence[tuple[int, float]]]) -> list[Ranked]:
     """What the kernel found in rows, as the target's ids."""
-    return [(vocabulary.told(token for token, _ in top), [log for _, log in top]) for top in tops]
+    return [(vocabulary.target_ids(token for token, _ in top), [log for _, log in top]) for top in tops]
 
 
 def order(ctx: Context, vocabulary: Vocabulary, path: Sequence[int]) -> Order | None:

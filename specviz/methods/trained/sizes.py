@@ -33,7 +33,7 @@ def _is_number(value: Any, least: float, most: float) -> bool:
 
 
 def _whole(most: int, least: int = 1) -> Check:
-    return Check(f"a whole number from {least} to {most:,}", lambda value, given: _is_whole(value, least, most))
+    return Check(f"a whole number from {least} to {most:,}", lambda value, sizes: _is_whole(value, least, most))
 
 
 def _are_taps(value: Any) -> bool:
@@ -52,40 +52,40 @@ def are_shares(value: Any) -> bool:
 
 CHECKS: dict[str, Check] = {
     "target_name": Check(
-        "one line of text", lambda value, given: isinstance(value, str) and len(value.splitlines()) <= 1
+        "one line of text", lambda value, sizes: isinstance(value, str) and len(value.splitlines()) <= 1
     ),
     "target_layers": _whole(4_096),
     "target_width": _whole(WIDEST),
     "vocab": _whole(MOST_TOKENS),
     "draft_vocab": _whole(MOST_TOKENS),
-    "taps": Check("a list of layers, ascending, each once", lambda value, given: _are_taps(value)),
+    "taps": Check("a list of layers, ascending, each once", lambda value, sizes: _are_taps(value)),
     "embed_width": _whole(WIDEST),
     "width": _whole(WIDEST),
     "heads": _whole(4_096),
     "kv_heads": Check(
         "a whole number that divides the number of heads",
-        lambda value, given: _is_whole(value, 1, 4_096) and given["heads"] % value == 0,
+        lambda value, sizes: _is_whole(value, 1, 4_096) and sizes["heads"] % value == 0,
     ),
     "head_dim": Check(
         "an even number from 2 to 8,192, as rotary positions turn pairs",
-        lambda value, given: _is_whole(value, 2, 8_192) and value % 2 == 0,
+        lambda value, sizes: _is_whole(value, 2, 8_192) and value % 2 == 0,
     ),
     "ff": _whole(1 << 22),
-    "bits": Check("8 or 16", lambda value, given: _is_whole(value, 8, 16) and value in (8, 16)),
+    "bits": Check("8 or 16", lambda value, sizes: _is_whole(value, 8, 16) and value in (8, 16)),
     "slots": _whole(64),
     "n_layers": Check(
         "a whole number from 2 to 128, as the shift stands between two layers",
-        lambda value, given: _is_whole(value, 2, 128),
+        lambda value, sizes: _is_whole(value, 2, 128),
     ),
     "rank_width": _whole(WIDEST),
     "trained_blocks": _whole(1_024),
     "trained_steps": _whole(1_024),
-    "rope_mode": Check(" or ".join(get_args(RopeMode)), lambda value, given: value in get_args(RopeMode)),
-    "rope_theta": Check("a number from 1 to 1e12", lambda value, given: _is_number(value, 1, 1e12)),
-    "eps": Check("a number above 0, at most 1", lambda value, given: _is_number(value, 0, 1) and value > 0),
+    "rope_mode": Check(" or ".join(get_args(RopeMode)), lambda value, sizes: value in get_args(RopeMode)),
+    "rope_theta": Check("a number from 1 to 1e12", lambda value, sizes: _is_number(value, 1, 1e12)),
+    "eps": Check("a number above 0, at most 1", lambda value, sizes: _is_number(value, 0, 1) and value > 0),
     "right": Check(
         "a list of shares between 0 and 1 for each head",
-        lambda value, given: are_shares(value) and len(value) == given["heads"],
+        lambda value, sizes: are_shares(value) and len(value) == sizes["heads"],
     ),
 }
 

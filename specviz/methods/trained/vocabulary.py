@@ -33,7 +33,7 @@ class Vocabulary:
     def to_target(self, draft: Tensor) -> Tensor:
         return draft if self.d2t is None else draft + self.d2t[draft]
 
-    def told(self, draft: Iterable[int]) -> list[int]:
+    def target_ids(self, draft: Iterable[int]) -> list[int]:
         """Target ids of draft ids that are on the host."""
         if self.d2t is None:
             return [*draft]

@@ -1,6 +1,6 @@
-"""The texts of several runs by committed position: which token each wrote where, in which round, and where they part.
+"""Align the texts of several runs by committed position: each run's token and round there, and where the texts diverge.
 
-What tokens are compared by is told in `texts`; where it is not on record, nothing is said of the texts.
+`texts` defines when two tokens count as equal. Where ids and spellings are not on record, texts are not compared.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from specviz.view.compare.settings import Setting, settings
 from specviz.view.compare.texts import TextParting, TextsBeside, parting
 from specviz.view.words.numbers import plural
 
-MOST = len(LETTERS)  # runs that can be told apart on one picture
+MOST = len(LETTERS)  # most runs whose colours differ clearly in one plot
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ NO_KIND = "no kind told"
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """One number of all sets: as it is shown, and how far each is from the first."""
+    """One metric of every set of runs: its text, and its difference to the first set."""
 
     name: str
     label: str
@@ -135,7 +135,7 @@ def _rows(requests: Sequence[Sequence[Request]], names: Sequence[str], paired: b
 
 
 def _kinds(requests: Sequence[Sequence[Request]], paired: bool) -> dict[str, tuple[CompareRow, ...]]:
-    """Of each kind of prompt that is told."""
+    """The comparison restricted to each kind (domain) of prompt on record."""
     names = {request.kind for set_requests in requests for request in set_requests}
     out = {}
     for kind in sorted(names) if names - {""} else ():

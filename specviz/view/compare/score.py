@@ -10,11 +10,11 @@ WINDOW = 600  # positions that are shown at a time
 
 
 class ScoreToken(msgspec.Struct, frozen=True, array_like=True):
-    """A committed token: how it reads, its mark, the words for ears."""
+    """A committed token: its escaped text, its mark, and what a screen reader says of it."""
 
     shown: str
     mark: str
-    said: str
+    spoken: str
 
 
 class ScoreBlock(msgspec.Struct, frozen=True, array_like=True):

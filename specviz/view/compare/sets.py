@@ -26,7 +26,7 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """What kind of prompt it is; empty where nobody said."""
+        """The kind (domain) of the prompt; empty where none is on record."""
         return (self.prefill and self.prefill.domain) or ""
 
 

@@ -32,7 +32,7 @@ _GOES_THERE = "a name, a number or a text goes there"
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Numbers as far as they are written: a probability of .3 is no binary fraction."""
+    """Whether two numbers are equal to the digits written in the filter: .3 has no exact binary form."""
     if isinstance(one, str | bool) or isinstance(other, bool):
         return bool(one == other)
     return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-12)
@@ -67,7 +67,7 @@ _COMPARING = {*_COMPARED, ast.Lt, ast.LtE, ast.Gt, ast.GtE}
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`of_node`: it is asked of every drafted node; else of rounds."""
+    """A compiled filter. `of_node`: it tests every drafted node; else it tests rounds."""
 
     text: str
     of_node: bool
@@ -80,7 +80,7 @@ class _Part:
 
     kind: Kind
     read: Callable[[FilterSubject], Any]
-    said: str = ""
+    source: str = ""
     of_node: bool = False
 
 
@@ -170,7 +170,7 @@ def _part(node: ast.expr, known: Mapping[str, FilterField], deep: int = 0) -> _P
 
 def _truth(part: _Part) -> _Part:
     if part.kind == "number":
-        raise _wrong(f"{part.said or 'this'} is a number; compare it, as in {part.said or 'p/q'} > 2")
+        raise _wrong(f"{part.source or 'this'} is a number; compare it, as in {part.source or 'p/q'} > 2")
     if part.kind == "text":
         raise _wrong('a text is no test; write text ~ "the"')
     return part
@@ -196,7 +196,7 @@ def _both(left: _Part, op: type, right: _Part, kind: Kind) -> _Part:
         does, work = _OF_NUMBERS[op]
         if kinds != {"number"}:
             odd = left if left.kind != "number" else right
-            raise _wrong(f"{odd.said or 'this'} is no number; {does} numbers")
+            raise _wrong(f"{odd.source or 'this'} is no number; {does} numbers")
     else:
         work = _COMPARED[op]
         if len(kinds) > 1:

@@ -239,7 +239,7 @@ class PanelOptions:
     """How the person wants to see one panel. A panel with choices of its own has a sub-class."""
 
     def moved(self) -> Self:
-        """After a move to another moment: what was under the cursor in this round is let go."""
+        """The options after the cursor moved to another moment: selections within the old round are dropped."""
         return self
 
     def let_go(self) -> Self:
@@ -278,7 +278,7 @@ class Options:
     patience_s: float | None = None  # for rounds a panel must read first; the frame then says how far it is
 
     def moved(self) -> "Options":
-        """After a move to another moment: panels let go of what was under their cursor there."""
+        """The options after the cursor moved: panels drop their selection."""
         return replace(self, panels={id: options.moved() for id, options in self.panels.items()})
 
     def let_go(self) -> "Options":
@@ -293,7 +293,7 @@ class Feed:
 
     name: Literal["idle", "loading", "open", "silent", "error", "core_lost"] = "open"
     detail: str = ""
-    beside: str = ""  # words that stand beside the state itself, "7 s"
+    beside: str = ""  # text beside the state, as "7 s"
     meanwhile: str = ""  # name of a recording that fills the time
     steerable: bool = False  # knobs can be sent: a worker listens
     held: bool = False  # the core was asked to pause

@@ -55,7 +55,7 @@ class RunJudgement:
 
     @property
     def nothing(self) -> str:
-        """What a run without findings was looked at for, in a sentence."""
+        """The checks that a run without findings passed, in a sentence."""
         if self.n_rounds < LEAST_ROUNDS:
             return f"{plural(self.n_rounds, 'round')}: too few for findings, which begin with {LEAST_ROUNDS}."
         pays = " or a draft dearer than it pays." if self.basis else "; whether it pays is not known."

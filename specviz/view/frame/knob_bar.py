@@ -23,7 +23,7 @@ _effects: "WeakKeyDictionary[Run, tuple[Any, str]]" = WeakKeyDictionary()  # the
 _MOST_STEPS = 200  # a range of whole numbers up to here is a slider
 _WIDEST = 10.0  # and one of numbers, in steps of .01
 _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
-# What a value that stands for another one means.
+# Names of values that stand for a computed one.
 _STANDS_FOR: dict[tuple[str, Any], str] = {
     ("branch_len", 0): "γ",
     ("branch_len", -1): "auto",
@@ -250,7 +250,7 @@ def _last(run: Run, record: RoundRecord | None) -> str:
     before = (turns[first - 1] if first else 0, turns[first])
     stop = bisect_right(range(len(run.rounds)), limit, key=run.rounds.place)
     effect = _effect(run, before, (turns[-1], stop))
-    # What came of it stands first: of a narrow line the list of knobs is what may be cut.
+    # The effect comes first: a narrow line cuts off the list of knobs.
     return f"last r{changes[-1].applied_r}: {f'{effect} with ' if effect else ''}{', '.join(changes_text)}"
 
 

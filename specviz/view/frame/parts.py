@@ -70,7 +70,7 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
     residual: Residual | None = None
     cost: str | None = None
     flip: Flip | None = None
-    otherwise: str | None = None  # the nearest change, where no u of its own decided
+    otherwise: str | None = None  # the nearest other change, for a node without a draw of its own
     rank: str | None = None
     decided: bool = True  # whether the verdict may be shown at this phase
 

@@ -85,7 +85,7 @@ class Panel(Generic[OptionsT, ModelT]):
 
     @classmethod
     def worth(cls, run: Run) -> int:
-        """How much of the panel a run fills: 0 nothing, 1 it can be looked at, 2 it was made for it."""
+        """How well the panel suits the run: 0 it stays empty, 1 it shows something, 2 it explains this method."""
         return int(cls.needs(run.method_traits))
 
     def build(self, scene: Scene, options: OptionsT) -> ModelT:
@@ -103,7 +103,7 @@ class Panel(Generic[OptionsT, ModelT]):
         """
 
     def behind(self) -> int:
-        """Rounds it has not looked at yet, of those it must have seen before it can say anything of a whole run."""
+        """How many rounds remain to be counted before the panel's numbers over the whole run are complete."""
         return 0
 
     def catch_up(self, n_rounds: int) -> None:
@@ -121,7 +121,7 @@ class Panel(Generic[OptionsT, ModelT]):
         return range(0)
 
     def follows(self, family: RoundTree, now: Moment) -> int | None:
-        """The node this panel looks at when nobody chose one; None: the one that something just happened to."""
+        """The node shown when the user selected none; None: the node whose state changed last."""
         return None
 
     @classmethod

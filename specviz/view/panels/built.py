@@ -18,7 +18,7 @@ class Toggle(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockModel:
-    """What stands in the panel, from top to bottom. `missing`: why there is nothing."""
+    """The blocks of a panel, from top to bottom. `missing`: why there are none."""
 
     missing: str | None
     blocks: tuple[Block, ...] = ()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 AT_ONCE = 24  # rounds a panel may read for one frame
 _SLICE = 8  # between two looks at the clock
 READING = "reading the rounds of this recording: {}"
-_KEPT = 64  # rounds whose family and layouts are kept at hand
+_KEPT = 64  # rounds whose tree and layouts stay cached
 _NOTICES = 3
 _TELLING = 5  # rounds after which what a run has for a panel does not change
 _CLOSES = {"bonus": "BONUS", "plain": "PLAIN TOKEN"}  # what phase 5 is, when nothing is sampled again
@@ -47,7 +47,7 @@ class FrameBuilder:
         on_leaving = WeakMethod(self._leaving)  # a run that held its builder would be freed late, and its file with it
         run.rounds.leaving.append(lambda record: (tell := on_leaving()) and tell(record))
         self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
-        self._counting: list[Panel[Any, Any]] | None = None  # told of rounds that leave memory
+        self._counting: list[Panel[Any, Any]] | None = None  # called with rounds that leave memory
         self._families: OrderedDict[int, tuple[Any, RoundTree, RoundSteps]] = OrderedDict()
         self._layouts: dict[tuple[Any, ...], TreeLayout] = {}
         self._spark = Spark()
@@ -98,7 +98,7 @@ class FrameBuilder:
         return held[1], held[2]
 
     def _layout(self, index: int, options: Options, selected: int | None) -> TreeLayout:
-        """Where the nodes of a round stand; another node is looked at in the same places where they hold it already."""
+        """Layout of a round's tree; selecting another node keeps the layout if that node is already visible."""
         family, room = self.family(index), options.room if options.folding != "none" else TreeRoom()
         if room.rows:
             layout = self._laid(
@@ -258,13 +258,13 @@ class FrameBuilder:
         rounds = self.run.rounds
         away = [k for k in panel.around(index) if not rounds.in_memory(k)]
         while away:
-            rounds[away.pop()]  # it stays at hand
+            rounds[away.pop()]  # it stays cached
             if len(away) > AT_ONCE and time.monotonic() >= until:
                 return len(away)
         return 0
 
     def _shown(self, options: Options) -> list[Panel[Any, Any]]:
-        """The panels that are asked for, as they are for this run."""
+        """Models of the panels named in `options.shown`, as this run has them."""
         wanted = options.panels if options.shown is None else options.shown
         kinds = [kind for kind in all_panels() if kind.id in wanted]
         return [self._panel(kind) for kind in kinds]
@@ -330,7 +330,7 @@ def _exists(family: RoundTree, node: int) -> bool:
 
 
 def followed(family: RoundTree, now: Moment) -> int:
-    """The node the inspector looks at when nobody chose one: the one that something just happened to."""
+    """The node the inspector shows when the user selected none: the one whose state changed last."""
     tests = family.tests
     if now.phase == Phase.ROOT or (not family.nodes and now.phase < Phase.CLOSE):
         return ROOT

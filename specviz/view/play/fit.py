@@ -39,7 +39,7 @@ def below(family: RoundTree, node: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """Who may be shown below whom. `born`: children, the closing token among them; `n_below`: nodes under a node."""
+    """The tree to fit into the viewport. `born`: children by node, closing token included; `n_below`: descendants."""
 
     family: RoundTree
     born: Mapping[int, list[int]]

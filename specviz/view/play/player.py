@@ -198,7 +198,7 @@ class Pace:
     """For one run; another run needs another one."""
 
     def __init__(self) -> None:
-        self._asked = -1  # rounds that were done when the next one was asked for
+        self._asked = -1  # rounds already complete when the next one was requested
 
     def due(self, player: Player) -> bool:
         """Whether to ask for a round now; True once for every round. The run has begun and not ended."""

@@ -84,7 +84,7 @@ def facts(frame: Frame, n: int) -> str:
 
 
 def metrics(frame: Frame) -> tuple[Metric, ...]:
-    """The numbers of the whole run; that there are too few rounds is said once, by `facts`."""
+    """Metrics of the whole run as text; too few rounds are mentioned once, by `facts`."""
     return tuple(msgspec.structs.replace(m, text=m.text.partition(_FEW)[0]) for m in frame.metrics)
 
 

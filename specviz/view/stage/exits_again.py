@@ -28,7 +28,7 @@ from specviz.view.words.palette import CLOSING, ROOT
 from specviz.whatif import ExitsAgain, replay_texts
 from specviz.whatif.exits import Texts
 
-# Texts without their run, so that a run that nobody holds goes.
+# Texts without a reference to their run, so that the run can be freed.
 _texts: WeakKeyDictionary[Run, tuple[int, Texts | None, str]] = WeakKeyDictionary()
 
 
@@ -58,7 +58,7 @@ def exit_knobs(run: Run, record: RoundRecord, asked: Mapping[str, Any] | None = 
 
 def _knob(spec: KnobSpec, value: Any, n_layers: int) -> WhatIfKnob:
     changes: dict[str, Any] = {"moves": "slide", "text": shown_knob(value)}
-    if spec.name == "alpha":  # heads were asked at these strengths alone
+    if spec.name == "alpha":  # heads were evaluated at these values only
         changes |= {"hi": GRID[-1], "step": round(GRID[1] - GRID[0], 6)}
     elif spec.name == "d_max":
         changes |= {"lo": 0, "hi": n_layers - 1}

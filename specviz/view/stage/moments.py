@@ -12,7 +12,7 @@ from specviz.view.frame.steps import Moment, moment
 from specviz.view.panels import remarks
 from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.parts import StageMoment
-from specviz.view.stage.words import said
+from specviz.view.stage.words import moment_sentence
 from specviz.view.why.explain import why
 from specviz.view.words.palette import ROOT, Phase
 
@@ -51,7 +51,7 @@ class RoundMoments:
             StageMoment(
                 phase=int(frame.phase),
                 phase_text=frame.phase_text,
-                said=said(self.run, frame, self.family, now),
+                said=moment_sentence(self.run, frame, self.family, now),
                 selected=frame.selected if frame.selected is not None else ROOT,
                 counts=frame.counts,
                 nodes=tuple(map(looks.__getitem__, seen)),

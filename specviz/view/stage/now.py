@@ -16,7 +16,7 @@ from specviz.view.stage.parts import StageNow
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import Phase
 
-_TAIL = 12  # rounds at the end of the time line that every frame brings: who missed more asks for them
+_TAIL = 12  # newest rounds of the time line sent with every frame: a client that missed more requests them
 
 
 def next_knobs(specs: Sequence[KnobSpec], stands: Mapping[str, Any], staged: Mapping[str, Any]) -> tuple[KnobItem, ...]:
@@ -73,7 +73,7 @@ def _shown(player: Player) -> tuple[int, str]:
 
 
 def _newest(run: Run, item: KnobItem) -> KnobItem:
-    """A knob as it is now: the picture may stand in a round before its last change. The head has what stays."""
+    """A knob's value in the newest round (the shown round may be older). What never changes is in the head."""
     item = msgspec.structs.replace(item, help="", choices=(), default=None)
     changed = next((change for change in reversed(run.changes) if change.name == item.name), None)
     if changed is None:

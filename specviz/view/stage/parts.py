@@ -18,7 +18,7 @@ UNRECORDED = -3
 
 
 class Look(msgspec.Struct, frozen=True):
-    """How a mark looks: glyph first, colour on a dark and a light ground second, a word for ears."""
+    """How a mark is drawn: glyph, colour on a dark and on a light background, and its name for screen readers."""
 
     glyph: str
     word: str
@@ -39,7 +39,7 @@ class StageQuery(msgspec.Struct, frozen=True, omit_defaults=True):
 class StagePoint(msgspec.Struct, frozen=True, omit_defaults=True):
     """A round on the time line, with the text it wrote. `markers`: any of ◆ knob change, ⚑ bookmark, ⚠ warning."""
 
-    place: str  # as it stands in an address: "r37", "q1/r3"
+    place: str  # as in the page's address: "r37", "q1/r3"
     n: int = 0  # tokens written
     rejected: bool = False
     markers: str = ""
@@ -84,7 +84,9 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StageFurther(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was read of a long recording since: the time line from a round on, and all prompts as they are now."""
+    """The part of a long recording that was read since the last request: time line from a round on, and all prompts so
+    far.
+    """
 
     points: tuple[StagePoint, ...]
     queries: tuple[StageQuery, ...]
@@ -97,7 +99,7 @@ class StageMoment(msgspec.Struct, frozen=True, omit_defaults=True):
 
     phase: int
     phase_text: str  # "phase 4/6 ACCEPT/REJECT"
-    said: str  # a sentence for who reads or hears
+    said: str  # a sentence for the caption and screen readers
     selected: int  # the node that something just happened to
     counts: Counts
     nodes: tuple[int, ...]
@@ -129,9 +131,9 @@ class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run that goes on, as it is now: where its picture stands for all who follow it, and what came last.
+    """State of a live run: where its picture is for viewers who follow it, and what arrived last.
 
-    `index` -1: there is nothing to see yet. `stamp`: another one, the round has changed. `points` begin at `first`.
+    `index` -1: no round yet. `stamp` changes whenever the round did. `points` begin at round index `first`.
     """
 
     run: str

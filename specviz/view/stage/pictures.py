@@ -1,7 +1,7 @@
-"""Rounds as SVG, PNG or GIF: the page's own stage, drawn by a browser without a window.
+"""Rounds as SVG, PNG or GIF, drawn by a headless browser from the same page code as the dashboard's stage.
 
-A page is made first, with the rounds that are asked for and no others (`posed_page`). What is seen of them is drawn by
-the same files as on every screen, so that a picture is what the page shows.
+A page with only the wanted rounds is made first (`posed_page`), then photographed: a picture equals what the page
+shows.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
-"""`what_if_round(builder, index, change)`: a round decided again, as the stage paints it; and what may be moved there.
+"""`what_if_round(builder, index, change)`: a round verified again under changed settings, ready to be drawn, and the
+list of settings that can be changed there.
 
-The round stands as it ended: what would have been kept, the token that would have closed it, where one is told.
+The round is shown at its end: which tokens would have been kept, and which token would have closed it, where known.
 """
 
 from typing import Any
@@ -134,7 +135,7 @@ def _draws(decision: Decision, offer: Movable) -> dict[str, float]:
 
 
 class _Again:
-    """One round as it would have ended, laid out like the recorded one."""
+    """One round under a changed setting, with the nodes placed as in the recorded round."""
 
     def __init__(self, builder: FrameBuilder, index: int, decision: Decision, now: RoundAgain, shown: WhatIf) -> None:
         self.run, self.found, self.now, self.shown = builder.run, decision, now, shown

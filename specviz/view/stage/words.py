@@ -1,4 +1,4 @@
-"""The sentence of a moment: what has just happened, for who reads along and for who only hears it."""
+"""The sentence of a moment: what just happened, for the caption and the screen reader."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ PHASES = ("Root", "Draft", "Verify", "Accept / reject", "Close", "Commit")  # fo
 _MOST = 6  # tokens that a sentence names
 
 
-def said(run: Run, frame: Frame, family: RoundTree, now: Moment) -> str:
+def moment_sentence(run: Run, frame: Frame, family: RoundTree, now: Moment) -> str:
     """One or two sentences about this moment of the frame's round."""
     if frame.phase in (Phase.ACCEPT, Phase.CLOSE) and frame.selected is not None:
         words = why(run, family, frame.selected, now).words  # the inspector adds what panels say

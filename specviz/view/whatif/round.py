@@ -22,7 +22,7 @@ class WhatIfNode:
     token: str  # escaped
     was: Mark
     now: Mark | None
-    glyphs: tuple[str, str]  # of both; `?` where nothing is told
+    glyphs: tuple[str, str]  # of both; `?` where it is unknown
     words: str = ""
 
     @property

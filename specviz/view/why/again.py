@@ -102,7 +102,7 @@ def _said(whatif: WhatIf) -> str:
 def least_u(lo: float, hi: float, u: float) -> str:
     """A u on the other side of `[lo, hi)`, to begin with: the middle of a stretch there, with the digits it needs."""
     inside = lo <= u < hi
-    outside = (hi + 1) / 2 if 1 - hi >= lo else lo / 2  # the wider stretch: there is a u that can be told
+    outside = (hi + 1) / 2 if 1 - hi >= lo else lo / 2  # the wider stretch: a u with few digits lies in it
     other = outside if inside else (lo + hi) / 2
     roundings = (f"{other:.{digits}f}" for digits in range(2, 17))
     return next((text for text in roundings if (lo <= float(text) < hi) != inside and float(text) < 1), f"{u:.6g}")

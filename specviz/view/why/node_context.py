@@ -127,7 +127,7 @@ def why_no_chain(run: Run, family: RoundTree) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlaceTaker:
-    """What stands at the node's place instead of it."""
+    """The token committed at the node's position instead of it."""
 
     token: str
     by: Literal["sibling", "closing"]
@@ -181,7 +181,7 @@ class NodeContext:
     twin: str | None = None  # the kept one of several nodes that spell its text, when it is another
     own_test: Verify | None = None  # the test that was made on it, where a twin carries it
     elsewhere: bool = False  # decided by another engine
-    how: str = ""  # by a rule of its own, in words: no verifier here decides alike
+    how: str = ""  # the rule of another engine, in words: no verifier here decides alike
     cut: DraftStep | None = None  # the look that ended the draft before this token, which had been filled all the same
 
     @property
@@ -290,7 +290,7 @@ def never_tested(family: RoundTree, node: int) -> int:
 
 
 def taker(run: Run, family: RoundTree, node: int) -> PlaceTaker | None:
-    """What stands at the place of `node`: a kept sibling, or the closing token."""
+    """The token committed at the position of `node`: a kept sibling, or the closing token."""
     sibling = family.kept_sibling(node)
     if sibling is not None:
         verdict = family.record.verdicts[sibling]

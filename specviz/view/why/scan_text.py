@@ -1,7 +1,7 @@
-"""Sentences on one position of a backward scan: why its prefix passed, failed, or came along.
+"""Sentences about one position of a backward scan: why its prefix passed, failed, or was kept with a longer one.
 
-Numbers of the joint ratio, from weight 1 at the root, are told only for the first scan of a round: a later candidate
-meets a row that others have taken from, and then the threshold alone is told.
+Only the first scan of a round starts from weight 1 at the root, so only there the joint ratio explains the threshold. A
+later candidate is tested against a residual row: there the threshold alone is given.
 """
 
 import math
@@ -75,7 +75,7 @@ def _reason(case: "NodeContext") -> str:
 
 
 def _threshold(case: "NodeContext", thr: float | None, name: str) -> str:
-    """The keep chance as it is, where nothing recorded makes it."""
+    """A sentence with the keep chance alone, where the record lacks the numbers that it came from."""
     if thr != 0:
         return f"{name} has accept probability {percent(thr)}."
     if case.values.left == 0 and case.values.p:

@@ -66,7 +66,7 @@ def _node_words(case: NodeContext) -> str:
 
 
 def _told_elsewhere(case: NodeContext, kept: bool) -> str:
-    """What is left to say where another engine decided, by a rule of its own or by numbers that nobody told."""
+    """The sentence where another engine decided by a rule of its own, or by numbers missing from the record."""
     verdict, done = case.verdict, "kept" if kept else "refused"
     if case.node.token < 0:
         return f"The engine {done} what it had drafted here; which token that was is not on record."
@@ -313,7 +313,7 @@ def _test(case: NodeContext, u: float, thr: float, kept: bool) -> Flip:
 
 
 def _ratio_test(case: NodeContext) -> bool:
-    """`slack` is added to p/q, so it speaks to a first test of a drawn token on a chain."""
+    """`slack` is added to p/q, so it only affects the first test of a sampled token on a chain."""
     return case.drawn and case.n_failed == 0 and case.n_siblings == 0 and case.rule.replays_as == TOKENWISE
 
 

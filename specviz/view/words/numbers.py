@@ -77,7 +77,7 @@ def joint(log: float | None) -> str:
 
 
 _MOST_DIGITS = 17  # tell any two numbers apart
-_SLIT = 1e-6  # of [0, 1): an interval whose two ends nobody would tell from each other
+_SLIT = 1e-6  # share of [0, 1) below which an interval's two ends look the same
 
 
 def apart(*values: float | None, least: int = 3) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ CellKind = Literal["own", "catch_up", "align", "sweep"]  # of a row in a layer, 
 ROOT, CLOSING = -1, -2  # node ids of the root and of the token a round closes with
 
 StateName = Literal["idle", "loading", "live", "paused", "replay", "ended", "lag", "silent", "error", "core_lost"]
-# Of what is promised about a run's text: the law of plain decoding, another law, or nobody knows.
+# Colours of a run's promise: the distribution of plain decoding, another one, or unknown.
 Tone = Literal["kept", "broken", "open"]
 TONES: dict[Tone, str] = {"kept": "✓", "broken": "⚠", "open": "?"}
 ValueName = Literal["q", "p", "p/q", "u", "rank"]

@@ -128,7 +128,7 @@ def test_numbers_that_are_not_finite_draft_nothing(
 ) -> None:
     """From the first call of a round on or from a later one: no draft, a word about it, the text as ever."""
     trained = made(target)
-    said, calls = trained.network.said, 0
+    said, calls = trained.network.norm_and_head, 0
 
     def odd(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal calls
@@ -138,7 +138,7 @@ def test_numbers_that_are_not_finite_draft_nothing(
             logits[-1, 5:] = value
         return normed, logits
 
-    monkeypatch.setattr(trained.network, "said", odd)
+    monkeypatch.setattr(trained.network, "norm_and_head", odd)
     run = session(target, trained, max_new_tokens=12)
     done = next(iter(run.rounds()))
     assert [fact.code for fact in done.facts] == ["draft_not_finite"]

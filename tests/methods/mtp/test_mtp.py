@@ -142,14 +142,14 @@ def test_tokens_are_those_of_plain_decoding(
         run = session(target, trained, **common)
 
         def knowing(states: torch.Tensor, right: bool = right, run: Session = run, net: Any = trained.network) -> Any:
-            normed, logits = MtpNetwork.said(net, states)
+            normed, logits = MtpNetwork.norm_and_head(net, states)
             logits = logits.clone()
             pos = len(run.tokens) + run.drafter.text.calls.kv_len - run.drafter.text.calls.pairs
             if right and pos < len(truth):
                 logits[..., truth[pos]] += 50.0
             return normed, logits
 
-        monkeypatch.setattr(trained.network, "said", knowing)
+        monkeypatch.setattr(trained.network, "norm_and_head", knowing)
         for done in run.rounds():
             most = max(most, done.n_accepted)
             run.request("gamma", rng.choice([0, 1, 3, 6]))
@@ -185,14 +185,14 @@ def test_it_stops_before_a_token_it_is_unsure_of(loaded: Any, run: Any, tmp_path
 def test_numbers_that_are_not_finite_draft_nothing(
     target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    trained, calls, said = made(target), [], MtpNetwork.said
+    trained, calls, said = made(target), [], MtpNetwork.norm_and_head
 
     def odd(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         calls.append(None)
         normed, logits = said(trained.network, states)
         return normed, logits * (float("nan") if len(calls) >= first else 1.0)
 
-    monkeypatch.setattr(trained.network, "said", odd)
+    monkeypatch.setattr(trained.network, "norm_and_head", odd)
     run = session(target, trained, max_new_tokens=12)
     done = next(iter(run.rounds()))
     assert [fact.code for fact in done.facts if not isinstance(fact, DraftStep)] == ["draft_not_finite"]

@@ -169,7 +169,7 @@ def drafted(network: MtpNetwork, adapter: ModelAdapter, family: Family, n: int) 
     tokens, spoken = [], []
     chain: tuple[BlockPlace, ...] = (BlockPlace(1, calls.first_row, 0),)
     for step in range(n):
-        spoken.append(network.said(h[-1:])[1][0])
+        spoken.append(network.norm_and_head(h[-1:])[1][0])
         tokens.append(int(spoken[-1].argmax()))
         out, (row,) = calls.later([BlockStart(tokens[-1], step + 1, chain)])
         h = out[0]
@@ -202,7 +202,7 @@ def test_the_reference_hears_what_engines_got_wrong(
     else:
         out = network.norm_out
         monkeypatch.setattr(network, "norm_out", torch.nn.Identity())
-        monkeypatch.setattr(network, "said", lambda states: (states, out(states) @ network.head.T))
+        monkeypatch.setattr(network, "norm_and_head", lambda states: (states, out(states) @ network.head.T))
     _, logits = drafted(network, target.adapter, family, 3)
     _, spoken = family.chain(PROMPT, 3)
     apart = (logits - spoken).abs().amax(-1) > 1e-2

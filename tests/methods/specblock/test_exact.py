@@ -68,7 +68,7 @@ def test_tokens_are_those_of_plain_decoding(
         rng, noise, most = random.Random(salt), torch.Generator().manual_seed(salt), 0
         made = trained(target, seed=salt)
         run = session(target, PROMPT, made, **common)
-        said, before = made.network.said, made.network.head.weight.clone()
+        said, before = made.network.norm_and_head, made.network.head.weight.clone()
 
         def perturbed(states: torch.Tensor, said: Any = said, made: Any = made, noise: Any = noise) -> Any:
             with torch.no_grad():  # between one call of the round and the next
@@ -76,7 +76,7 @@ def test_tokens_are_those_of_plain_decoding(
                     parameter.add_(0.05 * torch.randn(parameter.shape, generator=noise, dtype=parameter.dtype))
             return said(states)
 
-        monkeypatch.setattr(made.network, "said", perturbed)
+        monkeypatch.setattr(made.network, "norm_and_head", perturbed)
         for done in run.rounds():
             most = max(most, done.n_accepted)
             shaken(run, rng)
@@ -230,7 +230,7 @@ def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypat
                 start = blocks[made.start.chain[number].row if number < len(made.start.chain) else row].start
                 h, (at,) = calls.later([BlockStart(start.token, start.depth, chain)])
                 said = h[0]
-            torch.testing.assert_close(trained_.network.said(said)[1], logits, rtol=0, atol=1e-9)
+            torch.testing.assert_close(trained_.network.norm_and_head(said)[1], logits, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -240,7 +240,7 @@ def test_numbers_that_are_not_finite_draft_nothing(
 ) -> None:
     """Wherever they turn up among what is offered: no draft that round, a word about it, the text as ever."""
     made = trained(target)
-    said, judged, calls = made.network.said, made.network.judged, 0
+    said, judged, calls = made.network.norm_and_head, made.network.judged, 0
 
     def odd(states: torch.Tensor) -> Any:
         nonlocal calls
@@ -258,7 +258,7 @@ def test_numbers_that_are_not_finite_draft_nothing(
             rank_logits[-1, 1, 2] = value
         return rank_logits
 
-    monkeypatch.setattr(made.network, "said", odd)
+    monkeypatch.setattr(made.network, "norm_and_head", odd)
     monkeypatch.setattr(made.network, "judged", judging)
     run = session(target, PROMPT, made)
     rounds = list(run.rounds())

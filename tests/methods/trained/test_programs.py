@@ -77,7 +77,7 @@ def told(net: Network, dtype: torch.dtype, pieces: list[int]) -> list[torch.Tens
         level, rows = calls.later([BlockStart(5, net.slots, (place,)), BlockStart(9, 1, (replace(place, slot=0),))])
         chain = (place, BlockPlace(2, rows[0], 0))
         deeper, _ = calls.later([BlockStart(7, net.slots + 1, chain)])
-        normed, logits = calls.said(root, net.said)
+        normed, logits = calls.norm_and_head(root, net.norm_and_head)
     return [root, level, deeper, normed, logits.float()]
 
 
@@ -176,8 +176,8 @@ def test_a_round_that_begins_again_speaks_by_the_weights_there_are() -> None:
     with torch.inference_mode():
         calls.first(text.features[0, :4], text.tokens[0, 1:5].tolist())
         net.head.weight.data = net.head.weight * 2  # type: ignore[union-attr]
-        said = calls.said(calls.again(), net.said)[1]
-        assert torch.equal(said, net.said(calls.states)[1])  # type: ignore[arg-type]
+        said = calls.norm_and_head(calls.again(), net.norm_and_head)[1]
+        assert torch.equal(said, net.norm_and_head(calls.states)[1])  # type: ignore[arg-type]
 
 
 def test_rows_that_grew_in_one_layer_alone_are_caught_up() -> None:

@@ -53,11 +53,11 @@ class NoKernel(OSError):
 
 @dataclass(frozen=True, slots=True)
 class NotCompiled:
-    """Why passes are torch's. `told`: that is to be said; where somebody asked for it, or the kernel is not for such
-    models, it is not."""
+    """Why layers run in torch and not in the C kernel. `warns`: whether that is worth a warning; not where the user
+    chose it, nor for models that the kernel is not made for."""
 
     why: str
-    told: bool
+    warns: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +88,30 @@ def folders() -> list[Path]:
     """Where libraries are kept: the first of them that will do."""
     if os.name != "posix":
         return []
-    found = [Path(platformdirs.user_cache_dir("specviz")) / "compiled"]
+    candidates = [Path(platformdirs.user_cache_dir("specviz")) / "compiled"]
     if own := os.environ.get("XDG_RUNTIME_DIR"):
-        found.append(Path(own) / "specviz")
+        candidates.append(Path(own) / "specviz")
     with suppress(OSError):  # there may be no folder for temporary files
-        found.append(Path(tempfile.gettempdir()) / f"specviz-{os.geteuid()}")
-    return found
+        candidates.append(Path(tempfile.gettempdir()) / f"specviz-{os.geteuid()}")
+    return candidates
 
 
 def trouble(folder: Path) -> str:
     """Why no code is loaded from a folder, or ""; one that is not there yet is judged by those above it."""
     try:
         place = folder.resolve()
-        there = [each for each in (place, *place.parents, folder, *folder.parents) if os.path.lexists(each)]
-        for each in there:
-            seen = each.lstat()
+        there = [ancestor for ancestor in (place, *place.parents, folder, *folder.parents) if os.path.lexists(ancestor)]
+        for ancestor in there:
+            seen = ancestor.lstat()
             if seen.st_uid not in (os.geteuid(), 0):
-                return f"{each} belongs to somebody else"
+                return f"{ancestor} belongs to somebody else"
             if stat.S_ISLNK(seen.st_mode):  # where it leads is looked at too
                 continue
             if not stat.S_ISDIR(seen.st_mode):
-                return f"{each} is no folder"
+                return f"{ancestor} is no folder"
             # Into a sticky folder others can write, and change nothing of ours.
-            if seen.st_mode & (_OTHERS if each == place else 0 if seen.st_mode & stat.S_ISVTX else stat.S_IWOTH):
-                return f"others can write into {each}"
+            if seen.st_mode & (_OTHERS if ancestor == place else 0 if seen.st_mode & stat.S_ISVTX else stat.S_IWOTH):
+                return f"others can write into {ancestor}"
         if os.statvfs(there[0]).f_flag & getattr(os, "ST_NOEXEC", 0):
             return f"no program is run from {folder} (noexec)"
     except OSError as error:
@@ -138,8 +138,8 @@ def built(name: str, sources: Sequence[Path], flags: Sequence[str]) -> ctypes.CD
     stem = f"{name}-{_digest(' '.join([by, *flags]).encode() + text)}"
     troubles = {folder: trouble(folder) for folder in folders()}
     for folder, wrong in troubles.items():
-        if not wrong and (found := _kept(folder, stem)) is not None:
-            return found
+        if not wrong and (library := _kept(folder, stem)) is not None:
+            return library
     for folder, wrong in troubles.items():
         troubles[folder] = wrong or _unwritable(folder)
         if not troubles[folder]:
@@ -256,10 +256,11 @@ def _compile(line: Sequence[str], new: Path) -> tuple[str, bool]:
     )
     with child:
         assert child.stdout is not None
-        said = [each.strip() for each in child.stdout.read().splitlines() if each.strip()]
-    code, last = child.returncode, said[-1] if said else "no word"
+        output_lines = [text.strip() for text in child.stdout.read().splitlines() if text.strip()]
+    code, last = child.returncode, output_lines[-1] if output_lines else "no word"
     if code == watched_build.COMPILER_FAILED:
-        return f"{line[0]} failed: {next((each for each in said if 'error' in each), said[0])}", False
+        first_error = next((text for text in output_lines if "error" in text), output_lines[0])
+        return f"{line[0]} failed: {first_error}", False
     if code == watched_build.TOO_SLOW:
         return f"{line[0]} took longer than {LONGEST:.0f} s", True
     if code:
@@ -271,8 +272,8 @@ def _compile(line: Sequence[str], new: Path) -> tuple[str, bool]:
 def _install(new: Path, place: Path) -> None:
     """Put a file in its place, whole or not at all, also when the power fails."""
     new.chmod(0o755)
-    for each, then in ((new, lambda: new.replace(place)), (place.parent, lambda: None)):
-        opened = os.open(each, os.O_RDONLY)
+    for path, then in ((new, lambda: new.replace(place)), (place.parent, lambda: None)):
+        opened = os.open(path, os.O_RDONLY)
         try:
             os.fsync(opened)
         finally:
@@ -281,9 +282,9 @@ def _install(new: Path, place: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what nobody has used for long, and what builds left behind that were cut short."""
-    for each in folder.glob("*"):
+    """Delete libraries not used for a month and the leftovers of interrupted builds."""
+    for entry in folder.glob("*"):
         with suppress(OSError):
-            unused = time.time() - each.lstat().st_mtime > (_UNUSED if each.suffix == ".so" else _DAY)
-            if unused and _OURS.match(each.name):
-                shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+            unused = time.time() - entry.lstat().st_mtime > (_UNUSED if entry.suffix == ".so" else _DAY)
+            if unused and _OURS.match(entry.name):
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()

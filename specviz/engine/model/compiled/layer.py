@@ -43,19 +43,19 @@ class LayerKernel:
 
     def __init__(self, weights: LayerWeights, packed: bool) -> None:
         dtype = weights.q.dtype
-        found = functions().get(dtype)
-        if found is None or weights.q.device.type != "cpu":
+        functions_of_dtype = functions().get(dtype)
+        if functions_of_dtype is None or weights.q.device.type != "cpu":
             raise ValueError("no kernel for its numbers")
-        self._functions: Functions = found
+        self._functions: Functions = functions_of_dtype
         (width, inner), reads, dim = weights.down.shape, weights.q.shape[1], weights.dim
-        if dim > WIDEST or any(each % GROUP for each in (width, inner, reads, dim)):
+        if dim > WIDEST or any(weight % GROUP for weight in (width, inner, reads, dim)):
             raise ValueError(f"rows or heads that are no multiple of {GROUP} wide")
         heads, shared = len(weights.q) // dim, len(weights.k) // dim
         pack: Callable[[Sequence[Tensor]], Tensor] = _packed if packed else _joined
         qkv, gate_up = pack([weights.q, weights.k, weights.v]), pack([weights.gate, weights.up])
         out, down = pack([weights.out]), pack([weights.down])
         self._held = (weights.before.contiguous(), qkv, out, weights.behind.contiguous(), gate_up, down)
-        before, qkv_at, out_at, behind, gate_up_at, down_at = (each.data_ptr() for each in self._held)
+        before, qkv_at, out_at, behind, gate_up_at, down_at = (weight.data_ptr() for weight in self._held)
         self._layer = KernelLayer(before, qkv_at, 0, 0, 0, out_at, 0, behind, gate_up_at, 0, down_at, 0)
         bits = 4 if packed else 0
         # In eight bits rows lose a tenth of what a grid of four loses: of a draft that is a token in thousands.
@@ -77,20 +77,20 @@ class LayerKernel:
         `[1, n, dim]`. Their keys and values go to slots `start` on of `[1, heads, slots, dim]`. `mask`: bool numpy
         `[n, start + n]`, None for rows that see all before them."""
         out = rows.clone(memory_format=torch.contiguous_format)
-        cos, sin, read = (each.contiguous() for each in (*rope, read))
+        cos, sin, read = (tensor.contiguous() for tensor in (*rope, read))
         stride, threads = keys.shape[2] * keys.shape[3], torch.get_num_threads()
-        seen = row_paths(rows.shape[1], start, mask)  # the kernel is told where its numbers lie
+        seen = row_paths(rows.shape[1], start, mask)  # the kernel takes the index's addresses
         paths = byref(seen.for_kernel(start, stride, 0))
         room = self._functions.forward_bytes(byref(self._config), paths, 1, self._item, threads)
         space = torch.empty(room, dtype=torch.uint8)
-        addresses = (each.data_ptr() for each in (out, cos, sin, keys, values))
+        addresses = (tensor.data_ptr() for tensor in (out, cos, sin, keys, values))
         more = read.data_ptr(), 0, space.data_ptr(), threads
         self._functions.forward(byref(self._config), addressof(self._layer), 1, paths, *addresses, None, *more)
         return out
 
     @property
-    def told(self) -> tuple[KernelConfig, KernelLayer]:
-        """As the source knows it; they last as long as this does."""
+    def c_structs(self) -> tuple[KernelConfig, KernelLayer]:
+        """Its settings and weights as C structs, valid while this object lives."""
         return self._config, self._layer
 
 

@@ -50,7 +50,7 @@ def kernel_backend(adapter: ModelAdapter) -> "KernelBackend | NotCompiled":
         return NotCompiled(str(error), not error.asked)
     except ValueError as error:
         return NotCompiled(str(error), False)
-    except Exception as error:  # layers that nobody thought of: the library's own run them
+    except Exception as error:  # an unforeseen kind of layer: the library's modules run it
         return NotCompiled(f"the kernel cannot take these layers ({type(error).__name__}: {error})", True)
     return backend if near else NotCompiled("its numbers are not those of the library's layers", True)
 
@@ -264,14 +264,14 @@ def _is_near(rows: Tensor, library: Tensor, dtype: torch.dtype) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Speech:
-    """A head as the kernel knows it, and the tensors that it knows the addresses of."""
+    """The C struct of an lm_head, and the tensors whose addresses it holds (kept alive here)."""
 
     head: KernelHead
     held: tuple[Tensor | None, ...]
 
 
 def _speech(adapter: ModelAdapter) -> _Speech | None:
-    """The final norm and head of an adapter; None where the kernel does not know such."""
+    """Final norm and lm_head of an adapter as a kernel struct; None for kinds the kernel does not support."""
     head, packed = adapter.head, None
     if isinstance(head, SharpHead) and head.rough.is_ours:
         packed = head.rough.packed
@@ -317,7 +317,7 @@ def _products(layer: DirectLayer) -> "Sequence[Dense] | Sequence[Int4Linear]":
 
 
 def _weights(layer: DirectLayer, norms: Sequence[Norm | None]) -> list[Tensor | None]:
-    """What the kernel is told of a layer, in its order."""
+    """A layer's weights in the order of the kernel's C struct."""
     before, behind, of_query, of_key = (None if norm is None else norm.weight for norm in norms)
     qkv, out, gate_up, down = (
         (product.weight if isinstance(product, Dense) else product.packed, product.bias) for product in _products(layer)

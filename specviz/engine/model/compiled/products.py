@@ -89,7 +89,7 @@ def linear(rows: Tensor, weight: Tensor) -> Tensor:
 
 def state_of(weights: Iterable[Tensor]) -> State:
     """Where some weights lie and how often they were written to: the same as long as they are."""
-    return tuple((each.data_ptr(), 0 if each.is_inference() else each._version) for each in weights)
+    return tuple((weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights)
 
 
 class KeptWeights:
@@ -99,7 +99,7 @@ class KeptWeights:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        both = (own for each in module.modules() for own in (each._parameters, each._buffers))
+        both = (own for submodule in module.modules() for own in (submodule._parameters, submodule._buffers))
         named = ((own, name) for own in both for name in own)
         self._places = [(own, name) for own, name in named if own[name] is not None]
         self._was = self._now()
@@ -140,15 +140,15 @@ def matrix_of(weight: Tensor | nn.Linear, packed: bool) -> Matrix:
         more = (0, -weight.shape[1] % _STEP, 0, -weight.shape[0] % TALL)
         filled = (nn.functional.pad(weight, more) if any(more) else weight).contiguous()
         return Matrix(filled, filled.shape[1], len(filled), 0)
-    made = Int4Linear(weight)
-    if not made.is_ours:
+    int4 = Int4Linear(weight)
+    if not int4.is_ours:
         raise ValueError("four bits are not the kernel's here")
-    return _in_four_bits(made)
+    return _in_four_bits(int4)
 
 
-def _in_four_bits(made: Int4Linear) -> Matrix:
-    blocks, groups = made.packed.shape[:2]
-    return Matrix(made.packed, groups * GROUP, blocks * TALL, 4)
+def _in_four_bits(int4: Int4Linear) -> Matrix:
+    blocks, groups = int4.packed.shape[:2]
+    return Matrix(int4.packed, groups * GROUP, blocks * TALL, 4)
 
 
 def pack_linear(module: nn.Linear) -> bool:

@@ -86,11 +86,11 @@ class Sketch:
         self._dim = 0
         self._filed: tuple[int, int] = 0, 0
 
-    def table(self, width: int, each: int = 1, fixed: int = 0) -> int:
-        """A table with `each` rows for every one that is counted when the program runs, and `fixed` ones."""
+    def table(self, width: int, per_row: int = 1, fixed: int = 0) -> int:
+        """A table with `per_row` rows for every one that is counted when the program runs, and `fixed` ones."""
         if width % _LANES or len(self._tables) == _MOST:
             raise ValueError(f"rows that are no multiple of {_LANES} wide, or too many tables")
-        self._tables.append(KernelBuffer(width, each, fixed))
+        self._tables.append(KernelBuffer(width, per_row, fixed))
         return len(self._tables) - 1
 
     def always(self, rows: Tensor) -> int:
@@ -140,7 +140,7 @@ class Sketch:
     def layer(self, x: int, kernel: LayerKernel, place: int, last: int, read: int | None = None) -> None:
         """Table x through a layer, in place; it files keys and values at `place`. `last`: a table with as many rows as
         are wanted behind it, the last ones of x. `read`: what its attention reads instead of the norm of x."""
-        config, weights = kernel.told
+        config, weights = kernel.c_structs
         if self.width(x) != config.hidden or (self.width(x if read is None else read) != config.qkv_in):
             raise ValueError("a layer of another width than the rows")
         self._refuse_more(last, x)
@@ -149,10 +149,10 @@ class Sketch:
         known = {"l": addressof(weights), "c": addressof(config)}
         self._do(Kind.LAYER, x, x if read is None else read, cache=place, last=last, **known)
 
-    def made(self) -> "Program":
-        made = Program(self.dtype, self._tables, self._ops, self._dim, self._fixed, self._floats, self._held)
-        made.filed = self._filed
-        return made
+    def build(self) -> "Program":
+        program = Program(self.dtype, self._tables, self._ops, self._dim, self._fixed, self._floats, self._held)
+        program.filed = self._filed
+        return program
 
     def width(self, table: int) -> int:
         """Numbers of its rows."""
@@ -201,13 +201,17 @@ class Program:
         self._where = [fixed[n].data_ptr() if n in fixed else None for n in range(len(tables))]
 
     def run(
-        self, count: int, given: Mapping[int, Tensor], filed: FiledRows | None = None, standing: Standing | None = None
+        self,
+        count: int,
+        outside: Mapping[int, Tensor],
+        filed: FiledRows | None = None,
+        standing: Standing | None = None,
     ) -> None:
-        """Once, with `count` rows; with none nothing is done. `given`: tables that come from outside or go there,
+        """Once, with `count` rows; with none nothing is done. `outside`: tables that come from outside or go there,
         contiguous; `filed`, `standing`: where there are layers. Raises ValueError for tables that are not what was
         sketched."""
         where: list[int | None] = [*self._where]
-        for number, rows in given.items():
+        for number, rows in outside.items():
             sketched = self._tables[number]
             n = (sketched.per_row * count + sketched.fixed) * sketched.width
             is_there = rows.device.type == "cpu" and rows.is_contiguous()
@@ -225,7 +229,7 @@ class Program:
             _, _, slots, dim = filed.buffers[0][0].shape
             paths: KernelAttnIndex = standing.paths.for_kernel(filed.start, slots * dim, 0)
             args.keys, args.values, args.index = addressof(keys), addressof(values), addressof(paths)
-            args.cos, args.sin = (each.data_ptr() for each in standing.angles)
+            args.cos, args.sin = (angle.data_ptr() for angle in standing.angles)
             args.positions = standing.positions.data_ptr()
         threads = torch.get_num_threads()
         room = self._functions.graph_bytes(byref(self._told), byref(args), threads)

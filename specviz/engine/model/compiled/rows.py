@@ -22,7 +22,7 @@ Tensor = torch.Tensor
 _SOURCE = Path(__file__).with_name("rows.c")
 # A product and a sum in one rounding are as good here as in two. Nothing is reordered.
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-_LISTED = 64  # highest entries of a row that are told, at most
+_LISTED = 64  # most top entries of a row that are returned
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class RowFacts:
 
 
 class RowKernel:
-    """The functions of the library, for rows that are known by their `addresses`; of one thread at a time.
+    """C functions over vocabulary rows given by their `addresses`. Not thread-safe: for one thread at a time.
 
-    It keeps the memory that a call is told things in: right behind a pass every operation in Python costs as much as
-    the look at a row, and so do most that ask a tensor for what it is.
+    Buffers for arguments and results are allocated once: right after a pass each Python operation, and each query of a
+    tensor's attributes, costs as much as reading a row.
     """
 
     def __init__(self, facts: Any, summaries: Any, largest: Any) -> None:
@@ -60,37 +60,37 @@ class RowKernel:
     def facts(
         self, rows: Sequence[int], size: int, k: int, of: Sequence[int], tokens: Sequence[int], *, shares: bool = False
     ) -> RowFacts | None:
-        """Of rows of scores, or of probabilities (`shares`), `[n, size]`, and of `tokens[i]` in row `of[i]`.
+        """Statistics of rows `[n, size]` of scores, or of probabilities (`shares`), and of `tokens[i]` in row `of[i]`.
 
-        `k`: how many of the highest are told; 0: leads and the logs of tokens alone; -1: leads alone. None for rows
-        without probabilities, and for tokens that are not in them.
+        `k`: number of highest entries to return; 0: only leads and the tokens' log probabilities; -1: only leads. None
+        for rows that have no distribution (NaN, all minus infinity), and for tokens out of range.
         """
         if tokens and not 0 <= min(tokens) <= max(tokens) < size:
             return None
-        n, m, told = len(rows), len(tokens), max(k, 0)
-        wide, first = 2 + told, 1 + told
+        n, m, n_tops = len(rows), len(tokens), max(k, 0)
+        wide, first = 2 + n_tops, 1 + n_tops
         end, whole_end = n * wide, n * first
         if (most := max(n + 2 * m, end + m)) > self._room:
             self._make_room(2 * most)
         self._given[: n + 2 * m] = [*rows, *of, *tokens]
         if self._facts(*self._places, n, size, k, m, shares):
             return None
-        found = self._numbers[: end + m]
+        floats = self._numbers[: end + m]
         if k <= 0:
-            return RowFacts(found[:end:wide], [], [], found[end:], [])
+            return RowFacts(floats[:end:wide], [], [], floats[end:], [])
         whole = self._counts[: whole_end + m]
         tops = [
-            [*zip(whole[c + 1 : c + 1 + whole[c]], found[w + 2 : w + wide], strict=False)]
+            [*zip(whole[c + 1 : c + 1 + whole[c]], floats[w + 2 : w + wide], strict=False)]
             for c, w in zip(range(0, whole_end, first), range(0, end, wide), strict=True)
         ]
-        return RowFacts(found[:end:wide], found[1:end:wide], tops, found[end:], whole[whole_end:])
+        return RowFacts(floats[:end:wide], floats[1:end:wide], tops, floats[end:], whole[whole_end:])
 
     def summaries(self, n: int, k: int) -> Tensor | None:
         """`[n, 15]` in float32: what a rank head reads of the rows of scores that `facts` was asked for last, of `k`
         highest entries. None where a row has fewer that are likely at all."""
         out = torch.empty(n, 15, dtype=torch.float32, device="cpu")  # whatever is usual in this process
-        given, _, counts = self._places
-        return None if self._summaries(given, counts, out.data_ptr(), n, k) else out
+        rows_address, _, counts = self._places
+        return None if self._summaries(rows_address, counts, out.data_ptr(), n, k) else out
 
     def largest(self, row: int, size: int, k: int) -> tuple[list[int], list[float], float]:
         """Places and values of the `k` highest entries of a row `[size]`, and the sum of all."""

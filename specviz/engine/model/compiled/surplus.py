@@ -48,8 +48,8 @@ class CompiledSurplusOf(SurplusOf):
         else:
             known = self.made.get(id(row))
             here = _place(row) if known is None else known[1]
-        found: float = self.call(here, self.law + law * self.law_step, self.size, weight, out)
-        return found
+        mass: float = self.call(here, self.law + law * self.law_step, self.size, weight, out)
+        return mass
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class CompiledSurplus:
         n, size = rows.shape
         weights, others, out = array("d", a), array("d", b or ()), array("d", bytes(16 * n))
         steps, place = (rows.strides[0] // 4, laws.strides[0] // 4), out.buffer_info()[0]
-        told = (weights.buffer_info()[0], others.buffer_info()[0] if b else 0, place, place + 8 * n)
-        self._masses(_place(rows), _place(laws), n, size, *steps, *told)
-        found = out.tolist()
-        return found[:n], found[n:]
+        addresses = (weights.buffer_info()[0], others.buffer_info()[0] if b else 0, place, place + 8 * n)
+        self._masses(_place(rows), _place(laws), n, size, *steps, *addresses)
+        sums = out.tolist()
+        return sums[:n], sums[n:]
 
 
 def _is_plain(rows: Any) -> bool:

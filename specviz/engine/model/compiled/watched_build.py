@@ -1,8 +1,8 @@
-"""Run a compiler and try what it made, for as long as the process that asked for it lives.
+"""Run a compiler and load the library it made, in a child process that ends with its parent.
 
-A script of its own, which `build.py` runs as `python watched_build.py SECONDS LIBRARY COMPILER ARGUMENT ..`. Its
-standard input is a pipe that nobody writes to: it ends when the one who asked is gone, however that ended, and then the
-compiler and the folder of the library go too. Trying a library can end a process, so that is not the user's.
+`build.py` starts this script as `python watched_build.py SECONDS LIBRARY COMPILER ARGUMENT ..`. Its standard input is a
+pipe that the parent never writes to: end of file means that the parent is gone, and then the compiler is stopped and
+the library's folder removed. Loading a broken library can crash a process, so it is tried here first.
 """
 
 import contextlib
@@ -47,9 +47,9 @@ def main(seconds: float, library: str, line: list[str]) -> int:
 def _read_all(library: str) -> None:
     """Every page of a loaded library, where the system tells them: one that is not in the file ends the process."""
     with contextlib.suppress(FileNotFoundError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-        for each in maps:
-            addresses, access, *_ = each.split()
-            if each.rstrip("\n").endswith(library) and access.startswith("r"):
+        for mapping in maps:
+            addresses, access, *_ = mapping.split()
+            if mapping.rstrip("\n").endswith(library) and access.startswith("r"):
                 first, end = (int(word, 16) for word in addresses.split("-"))
                 for page in range(first, end, mmap.PAGESIZE):
                     _ = ctypes.c_ubyte.from_address(page).value  # one by one: a sanitizer watches copies

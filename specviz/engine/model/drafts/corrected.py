@@ -51,16 +51,16 @@ class CorrectedLinear(nn.Linear):
 
 def joined(corrections: Sequence[Correction | None], sizes: Sequence[int]) -> Correction | None:
     """One correction of several products of the same rows, `sizes` outputs each, side by side; None: there is none."""
-    there = [each for each in corrections if each is not None]
+    there = [correction for correction in corrections if correction is not None]
     if not there:
         return None
-    down = torch.cat([each.down for each in there])
+    down = torch.cat([correction.down for correction in there])
     up = down.new_zeros(sum(sizes), len(down))
     row = column = 0
-    for each, size in zip(corrections, sizes, strict=True):
-        if each is not None:
-            rank = len(each.down)
-            up[row : row + size, column : column + rank] = each.up
+    for correction, size in zip(corrections, sizes, strict=True):
+        if correction is not None:
+            rank = len(correction.down)
+            up[row : row + size, column : column + rank] = correction.up
             column += rank
         row += size
     return Correction(down, up).requires_grad_(False)
@@ -86,10 +86,10 @@ def shortened(option: str, target: Any, layers: Sequence[int]) -> Any:
     n_layers = getattr(target.config, "num_hidden_layers", 0)
     if not layers or not all(0 <= layer < n_layers for layer in layers) or f"{_LAYERS}.0.mlp.up_proj.weight" not in own:
         raise ModelError(f"{option}: it is made of layers {list(layers)} of its target, which has no such layers")
-    said = target.config.to_dict() | {"num_hidden_layers": len(layers)}
-    said.pop("layer_types", None)  # follows from the number of layers
-    with torch.device("meta"):  # nothing of its own is ever filled: a large target must not be held twice
-        model = type(target)(type(target.config).from_dict(said))
+    config = target.config.to_dict() | {"num_hidden_layers": len(layers)}
+    config.pop("layer_types", None)  # follows from the number of layers
+    with torch.device("meta"):  # its own weights are never allocated: a large target must not be in memory twice
+        model = type(target)(type(target.config).from_dict(config))
     model.model.rotary_emb = target.model.rotary_emb
     for name, _ in list(model.named_parameters(remove_duplicate=False)):
         source = name
@@ -120,7 +120,7 @@ def stored(option: str, where: Path, model: Any) -> dict[str, Correction]:
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{option}: {WEIGHTS} cannot be read: {' '.join(str(error).split())[:120]}") from error
     linears = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    found = {}
+    corrections = {}
     for name in sorted({name.rpartition(".")[0] for name in tensors}):
         if name not in linears or not {f"{name}.{DOWN}", f"{name}.{UP}"} <= tensors.keys():
             raise ModelError(f"{option}: the correction of '{name}' does not fit its target")
@@ -130,5 +130,5 @@ def stored(option: str, where: Path, model: Any) -> dict[str, Correction]:
             raise ModelError(f"{option}: the correction of '{name}' has shapes {shapes}; the weight's is {wanted}")
         if not bool(up.isfinite().all() and down.isfinite().all()):
             raise ModelError(f"{option}: the correction of '{name}' holds NaN or infinite numbers; train it again")
-        found[name] = Correction(*(each.to(weight.device, weight.dtype) for each in (down, up)))
-    return found
+        corrections[name] = Correction(*(factor.to(weight.device, weight.dtype) for factor in (down, up)))
+    return corrections

@@ -1,9 +1,9 @@
-"""Draft models that speak through their target's own embedding and head: their folder holds what lies between.
+"""Draft models that share the embedding and lm_head of their target: the folder holds only the layers between.
 
-Most of a small model is its vocabulary. A draft model that begins as its target's layers keeps the target's embedding
-and head as they are, so nobody has to store, fetch or hold them twice. `drafts_for.json` in its folder names the
-target; one that is made of the target's layers holds their corrections alone (`corrected`). On a CPU in bfloat16 its
-head is read in four bits with the best tokens scored again (`sharp_head`): a draft may be rough.
+Most weights of a small model belong to its vocabulary. A draft model whose layers started as the target's keeps the
+target's embedding and head unchanged, so they are neither stored nor loaded twice. `drafts_for.json` in its folder
+names the target; a draft made of the target's own layers stores only their low-rank corrections (`corrected`). On a CPU
+in bfloat16 its head is read in four bits and the best tokens are scored again in full (`sharp_head`).
 """
 
 import json
@@ -40,9 +40,13 @@ class Ends:
 def ends_of(where: str | Path) -> Ends | None:
     """Whose ends the model in a folder takes; None: it has its own."""
     try:
-        said = json.loads((Path(where) / FILE).read_text(encoding="utf-8"))
-        ends = Ends(str(said["target"]), str(said["target_name"]))
-        return replace(ends, layers=tuple(map(int, said.get("layers", ())))) if said["ends"] == "target" else None
+        stored_facts = json.loads((Path(where) / FILE).read_text(encoding="utf-8"))
+        ends = Ends(str(stored_facts["target"]), str(stored_facts["target_name"]))
+        return (
+            replace(ends, layers=tuple(map(int, stored_facts.get("layers", ()))))
+            if stored_facts["ends"] == "target"
+            else None
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -60,8 +64,8 @@ def needs(option: str, where: str | Path, target: object) -> Ends | None:
 
 def facts(ends: Ends) -> dict[str, Any]:
     """What `FILE` says."""
-    said = {"target": ends.target, "target_name": ends.target_name, "ends": "target"}
-    return {**said, "layers": list(ends.layers)} if ends.layers else said
+    stored_facts = {"target": ends.target, "target_name": ends.target_name, "ends": "target"}
+    return {**stored_facts, "layers": list(ends.layers)} if ends.layers else stored_facts
 
 
 def own_weights(model: Any) -> dict[str, Any]:
@@ -74,10 +78,10 @@ def own_weights(model: Any) -> dict[str, Any]:
 def lend(option: str, model: Any, missing: set[str], target: Any) -> set[str]:
     """Put the target's ends into a model that lacks them; what is `missing` besides. Raises ModelError."""
     own = {name for name, _ in model.named_parameters(remove_duplicate=False)} - set(own_weights(model))
-    given, wanted = target.get_input_embeddings().weight.shape, model.get_input_embeddings().weight.shape
-    if given != wanted:
+    target_shape, wanted = target.get_input_embeddings().weight.shape, model.get_input_embeddings().weight.shape
+    if target_shape != wanted:
         raise ModelError(
-            f"{option}: it takes the embedding of its target, {list(wanted)}; this target's is {list(given)}"
+            f"{option}: it takes the embedding of its target, {list(wanted)}; this target's is {list(target_shape)}"
         )
     model.set_input_embeddings(target.get_input_embeddings())
     model.set_output_embeddings(target.get_output_embeddings())

@@ -1,13 +1,13 @@
-"""What the attention of exact passes is told: which keys each row sees, and in which order it adds them up.
+"""The attention index of exact passes: which keys each row sees, and in which order they are summed.
 
-Plain decoding adds the tokens of a text up by position. A row of a tree sees its own path only, and its tokens lie in
-slots between those of other branches. So that it computes the very numbers of plain decoding:
+Plain decoding sums over the tokens of a text by position. A row of a tree sees only its own path, whose tokens lie in
+slots between those of other branches. Three rules make it compute the same bits as plain decoding:
 
-* scores are brought to the places of their positions for the softmax, whose sum goes by place, and back;
-* a weight of zero leaves a running sum as it is, so slots of others between those of the path change nothing;
-* a matrix product adds up long lines in pieces, so they are cut in pieces of our own, at the same positions always.
+* the softmax is taken over scores sorted by position, since its sum depends on the order; then they are sorted back;
+* a weight of zero leaves a running sum unchanged, so slots of other branches within a path do no harm;
+* a matrix product splits long sums into pieces, so they are split here, always at the same positions.
 
-Whether a machine's products are of that kind is no matter of belief: `exact.proof` tries it.
+Whether the matrix products of this machine behave like that is measured by `exact.proof`.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ LANES = 32  # widths are multiples: vector code treats the rest of a row otherwi
 _VECTORS, _GRAIN = 64, 32768  # numbers that a step of vector code takes, and from which torch wakes another thread
 _FURTHEST = 32  # most rows that are added
 SPARE = 3 * LANES  # slots beyond a cache's capacity that padded rows and rounded widths may reach
-FAR = 96  # no path of a tree is longer: what lies so far behind a row is committed in every pass
+FAR = 96  # longest path of a tree: tokens further back are committed in every pass
 LONG = 4  # pieces that are added up in one go there
 
 

@@ -108,7 +108,7 @@ def _cancelling(adapter: ModelAdapter, module: Any) -> tuple[Any, Tensor]:
     tile, rows = torch.randn(min(n_out, 256), n_in, generator=noise), torch.randn(_ROWS, n_in, generator=noise)
     tile[:, half : 2 * half], rows[:, half : 2 * half] = -tile[:, order], rows[:, order]
     tile[:, 2 * half :] = 0
-    like = {"dtype": module.weight.dtype, "device": adapter.device}  # what is read from disk lies nowhere else
+    like = {"dtype": module.weight.dtype, "device": adapter.device}  # an offloaded weight is on no device
     weight = tile.repeat(-(-n_out // len(tile)), 1)[:n_out].to(**like)
     twin = unhooked(copy(module))
     twin._parameters = {"weight": nn.Parameter(weight.t().contiguous() if turned else weight, requires_grad=False)}

@@ -58,7 +58,7 @@ def _multiply_blocks(rows: Tensor, packed: Tensor) -> Tensor:
     (n, n_in), n_out = rows.shape, TALL * len(packed)
     out = rows.new_empty(n, n_out)
     space = torch.empty(threads * kernel.quantized_bytes(n, n_in), dtype=torch.uint8)
-    addresses = (each.data_ptr() for each in (rows, packed, out))
+    addresses = (tensor.data_ptr() for tensor in (rows, packed, out))
     kernel.matmul_int4(*addresses, n, n_in, n_out, False, space.data_ptr(), threads)
     return out
 

@@ -60,9 +60,9 @@ class GridKernel:
         for start in range(0, n, _AT_ONCE):
             here = slice(start, min(n, start + _AT_ONCE))
             some = here.stop - start
-            told = (each[here].data_ptr() for each in (low, high, n_steps, centre, spread))
+            addresses = (bound[here].data_ptr() for bound in (low, high, n_steps, centre, spread))
             buffers = numbers.data_ptr(), pulls.data_ptr()
-            self.fit(groups[here].data_ptr(), some, most, rounding, flat, *buffers, *told)
+            self.fit(groups[here].data_ptr(), some, most, rounding, flat, *buffers, *addresses)
             if most:
                 pull[here], mean[here] = pulls[:some].sum(1), numbers[:some].mean(1)
         return GroupLines(low, high, n_steps, centre, spread, pull, mean)
@@ -71,7 +71,7 @@ class GridKernel:
         """The nearest levels of groups `[g, 32]`, uint8."""
         groups, step, middle = groups.contiguous(), step.contiguous(), middle.contiguous()
         out = torch.empty(groups.shape, dtype=torch.uint8)
-        self.put(groups.data_ptr(), len(groups), *(each.data_ptr() for each in (step, middle, out)))
+        self.put(groups.data_ptr(), len(groups), *(tensor.data_ptr() for tensor in (step, middle, out)))
         return out
 
 

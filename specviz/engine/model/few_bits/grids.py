@@ -37,7 +37,7 @@ class WeightGrid:
         return self.step.numel()
 
     def weight(self) -> Tensor:
-        """The matrix that it stands for, float32 `[out, in]`."""
+        """The dequantised matrix, float32 `[out, in]`."""
         places = (self.levels.int() - MIDDLE).view(*self.step.shape, GROUP)
         groups = places * self.step[..., None] + self.middle[..., None]
         return groups.view(self.levels.shape)
@@ -127,14 +127,14 @@ def _own_grids(groups: Tensor, low: Tensor, high: Tensor) -> Own:
     if not any(bool(_fits(groups[some], low[some], high[some], n)[0].any()) for n in range(TOP, 0, -1)):
         return None
     left = torch.arange(len(groups), device=groups.device)
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    on_grid: list[tuple[Tensor, Tensor, Tensor]] = []
     for n_steps in range(TOP, 0, -1):
         fits, step, bottom = _fits(groups[left], low[left], high[left], n_steps)
-        found.append((left[fits], step[fits], bottom[fits]))
+        on_grid.append((left[fits], step[fits], bottom[fits]))
         left = left[~fits]
         if not len(left):
             break
-    rows, steps, bottoms = (torch.cat(column) for column in zip(*found, strict=True))
+    rows, steps, bottoms = (torch.cat(column) for column in zip(*on_grid, strict=True))
     return (rows, steps, bottoms) if len(rows) else None
 
 

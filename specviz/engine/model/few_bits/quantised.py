@@ -1,9 +1,9 @@
-"""An adapter over weights of four bits: the packed twin of a model that stays as it is.
+"""`QuantisedAdapter`: a four-bit copy of a model, which itself stays unchanged.
 
-Embedding, norms' numbers, rotary tables and tokenizer are the model's; the weights of its layers are packed once more,
-and its head (`sharp_head`). Layers of the Llama kind run in one function (`direct_layer`), any other is a twin of the
-library's module in which the linear layers are swapped. It goes through the caches as any draft model does, and
-computes in bfloat16 whatever the model's dtype is: the kernels are made for that.
+Embedding, norm weights, rotary tables and tokenizer are shared with the model; the weights of its layers and its head
+(`sharp_head`) are packed. Layers of the Llama kind run as one function (`direct_layer`), others as a copy of the
+library's module with its linear layers replaced. It uses caches like any draft model, and computes in bfloat16 whatever
+the model's dtype is: the kernels need it.
 """
 
 import copy
@@ -42,7 +42,7 @@ class _Corrected(nn.Module):
 def _light(correction: Correction) -> nn.Module:
     """A correction in eight bits: next to a packed weight half of the time would go into reading it."""
     with torch.inference_mode():
-        return nn.Sequential(*(Int8Linear(each.detach()) for each in (correction.down, correction.up)))
+        return nn.Sequential(*(Int8Linear(factor.detach()) for factor in (correction.down, correction.up)))
 
 
 class QuantisedAdapter(ModelAdapter):
@@ -85,16 +85,16 @@ class QuantisedAdapter(ModelAdapter):
     @property
     def own_grid(self) -> float:
         """Share of the groups that stood on a four-bit grid in the target already, 0..1."""
-        return sum(each.n_own for each in self.packed) / max(1, sum(each.n_groups for each in self.packed))
+        return sum(linear.n_own for linear in self.packed) / max(1, sum(linear.n_groups for linear in self.packed))
 
     @property
     def n_bytes(self) -> int:
         """Memory of the packed weights, beside what is the target's."""
-        return sum(buffer.nbytes for each in (*self.packed, self.head) for buffer in each.buffers())
+        return sum(buffer.nbytes for linear in (*self.packed, self.head) for buffer in linear.buffers())
 
     def storages(self) -> dict[int, int]:
         """The target's, and the packed weights."""
-        packed = (buffer.untyped_storage() for each in (*self.packed, self.head) for buffer in each.buffers())
+        packed = (buffer.untyped_storage() for linear in (*self.packed, self.head) for buffer in linear.buffers())
         return super().storages() | {storage.data_ptr(): storage.nbytes() for storage in packed}
 
     def digest(self, target: str) -> str:
@@ -130,7 +130,7 @@ class QuantisedAdapter(ModelAdapter):
         """Mixtures of experts keep most weights in one tensor that no linear layer holds: nothing would be smaller."""
         layer = target.layers[0]
         whole = sum(int(weight.numel()) for layer in target.layers for weight in layer.parameters())
-        held = sum(each.n_in * each.n_out for each in self.packed)
+        held = sum(linear.n_in * linear.n_out for linear in self.packed)
         if 2 * held < whole:
             raise ModelError(
                 f"--draft self:int4: {type(layer).__name__} holds most weights outside of linear layers "

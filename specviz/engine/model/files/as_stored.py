@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from specviz.engine.model import huge_pages
 
-_PLAIN = ("llama",)  # kinds of models whose files the library reads as they stand
+_PLAIN = ("llama",)  # model types whose files the library reads without conversion
 _WEIGHTS, _GENERATION = "model.safetensors", "generation_config.json"
 _OTHERS = ("adapter_config.json", "custom_generate")  # what the library would look at besides
 
@@ -29,8 +29,8 @@ def read_as_stored(folder: Path, dtype: torch.dtype) -> Any | None:
     from transformers.initialization import no_init_weights
 
     config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
-    told = config.to_dict()
-    if config.model_type not in _PLAIN or told.get("quantization_config") or told.get("auto_map"):
+    settings = config.to_dict()
+    if config.model_type not in _PLAIN or settings.get("quantization_config") or settings.get("auto_map"):
         return None
     weights = load_file(folder / _WEIGHTS)
     if any(not weight.is_floating_point() for weight in weights.values()):

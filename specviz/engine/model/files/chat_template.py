@@ -10,7 +10,7 @@ def speaks_chat(tokenizer: Any) -> bool:
         return False
     try:
         ids = rendered(tokenizer, [{"role": "user", "content": "x"}])
-    except Exception:  # a template is a program of its author's: one that fails asks nothing
+    except Exception:  # a chat template is foreign code: one that raises marks no turns
         return False
     return any(token in tokenizer.all_special_ids for token in ids)
 

@@ -17,7 +17,7 @@ from specviz.engine.model.adapter import ModelAdapter, decoder
 from specviz.engine.model.backend import ForwardInputs, TorchBackend
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.dtypes import pick_dtype
-from specviz.engine.model.files.loading import Loaded, embedded, found, load, plain_model, plain_tokenizer, proved
+from specviz.engine.model.files.loading import Loaded, embedded, load, locate, plain_model, plain_tokenizer, proved
 from specviz.engine.model.files.quiet import one_line
 from specviz.errors import ModelError
 from specviz.text import byte_size
@@ -48,7 +48,7 @@ class MappedAdapter(ModelAdapter):
     def storages(self) -> dict[int, int]:
         """The memory that its weights lie in; what is on disk takes none."""
         held = [*self.model.parameters(), *self.model.buffers()]
-        memory = [each.untyped_storage() for each in held if each.device.type != "meta"]
+        memory = [tensor.untyped_storage() for tensor in held if tensor.device.type != "meta"]
         return {storage.data_ptr(): storage.nbytes() for storage in memory}
 
     def new_cache(self, capacity: int) -> KVCache:
@@ -81,13 +81,13 @@ class MappedBackend(TorchBackend):
 def load_mapped(source: str | None, dtype: str | None) -> Loaded:
     """A target over what is here, tested; on one device as any other where it fits there. Raises ModelError."""
     name = str(embedded("target")) if source is None else source
-    option, where = f"--target {name}", found(name, "--target")
+    option, where = f"--target {name}", locate(name, "--target")
     first, kind, library = library_map(option, where, dtype)
     if not library:
         return load(source, "target", str(first), dtype)
     with one_line(option):
         tokenizer = plain_tokenizer(where)
-    warnings = logging.getLogger("accelerate.big_modeling")  # of weights that lie on disk: the header tells it
+    warnings = logging.getLogger("accelerate.big_modeling")  # it warns of weights on disk, which the header records
     before = warnings.level
     warnings.setLevel(logging.ERROR)
     try:
@@ -144,8 +144,8 @@ def device_map(option: str, model: Any, free: dict[int | str, int]) -> dict[str,
             f"{_device(first)}, where rows begin and end: free more of it, or take a smaller model"
         )
     room[first] -= ends
-    found = infer_auto_device_map(layers, room, no_split_module_classes=whole, clean_result=False)
-    places = {f"{prefix}{index}": found.get("", found.get(str(index))) for index in range(len(layers))}
+    inferred = infer_auto_device_map(layers, room, no_split_module_classes=whole, clean_result=False)
+    places = {f"{prefix}{index}": inferred.get("", inferred.get(str(index))) for index in range(len(layers))}
     if set(places.values()) == {first}:
         return {}
     others = (name for name, _ in model.named_modules() if not name.startswith(prefix))

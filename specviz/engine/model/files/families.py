@@ -1,4 +1,4 @@
-"""Families that are one the library knows, under another name and with parts that it has no place for."""
+"""Model types that `transformers` lacks but can load as a known type, leaving some tensors out."""
 
 from pathlib import Path
 

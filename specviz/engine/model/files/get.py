@@ -92,19 +92,19 @@ def _from_hub(model: KnownModel, local: bool) -> Path | None:
     import huggingface_hub
 
     try:
-        found = Path(
+        snapshot = Path(
             huggingface_hub.snapshot_download(
                 model.hub, allow_patterns=list(FILES), ignore_patterns=list(_UNWANTED), local_files_only=local
             )
         )
-        model_folder.check(found)
+        model_folder.check(snapshot)
     except Exception:  # each version has its own name for "not in the cache", and for what a network can do wrong
         return None
-    return found if (found / "tokenizer.json").is_file() else None
+    return snapshot if (snapshot / "tokenizer.json").is_file() else None
 
 
-def _copy(found: Path, built: Path, progress: Progress) -> None:
-    files = [path for pattern in FILES for path in sorted(found.glob(pattern)) if path.is_file()]
+def _copy(snapshot: Path, built: Path, progress: Progress) -> None:
+    files = [path for pattern in FILES for path in sorted(snapshot.glob(pattern)) if path.is_file()]
     total = sum(path.stat().st_size for path in files)
     done = 0
     for path in files:
@@ -118,8 +118,8 @@ def dense(gguf: Path, folder: Path, say: Callable[[str], None]) -> None:
     gguf_model.check(gguf)
     say("undoing the quantisation (some seconds)")
     with one_line(f"models get: {gguf.name}"), torch.random.fork_rng(devices=[]):
-        model, told = gguf_model.read_model(gguf, torch.bfloat16)
-        gaps = sorted(told.get("missing_keys") or ())
+        model, loading_info = gguf_model.read_model(gguf, torch.bfloat16)
+        gaps = sorted(loading_info.get("missing_keys") or ())
         if gaps:
             raise ModelError(f"{gguf.name} lacks {len(gaps)} of the weights of a {type(model).__name__}: {gaps[0]}")
         vars(model.config).pop("_name_or_path", None)

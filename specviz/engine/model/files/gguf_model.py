@@ -72,7 +72,7 @@ def read_model(path: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
     except AttributeError:
         more = {}
     with _no_bar(), _alone(path) as folder:
-        model, told = transformers.AutoModelForCausalLM.from_pretrained(
+        model, loading_info = transformers.AutoModelForCausalLM.from_pretrained(
             folder,
             gguf_file=path.name,
             dtype=dtype,
@@ -84,7 +84,7 @@ def read_model(path: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
     for kept in ("hf_quantizer", "quantization_method", "is_quantized"):
         vars(model).pop(kept, None)
     model.name_or_path = str(path)  # the library takes the folder
-    return model, told
+    return model, loading_info
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def _no_bar() -> Iterator[None]:
     import transformers.modeling_gguf_pytorch_utils as library
 
     drawn = library.tqdm
-    library.tqdm = lambda found, **words: found
+    library.tqdm = lambda iterable, **words: iterable
     try:
         yield
     finally:

@@ -56,26 +56,26 @@ def is_offline() -> bool:
 
 def answer(name: str) -> int | None:
     """The hub's status for a model, asked once; None when there is no answer within `PATIENCE_S` seconds."""
-    found: list[int] = []
-    asking = threading.Thread(target=_ask, args=(name, found), name="hub", daemon=True)
+    statuses: list[int] = []
+    asking = threading.Thread(target=_ask, args=(name, statuses), name="hub", daemon=True)
     asking.start()
     asking.join(PATIENCE_S)
-    return found[0] if found else None
+    return statuses[0] if statuses else None
 
 
-def _ask(name: str, found: list[int]) -> None:
+def _ask(name: str, statuses: list[int]) -> None:
     from huggingface_hub import constants, get_session
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     try:
         url = f"{constants.ENDPOINT}/api/models/{name}"
-        found.append(int(get_session().get(url, headers=build_hf_headers(), timeout=PATIENCE_S).status_code))
-    except Exception:  # whatever a network can do wrong: nobody answered
+        statuses.append(int(get_session().get(url, headers=build_hf_headers(), timeout=PATIENCE_S).status_code))
+    except Exception:  # any network error counts as no answer
         return
 
 
 def snapshot(name: str) -> Path | None:
-    """The folder that a loaded hub id lies in."""
+    """The cached snapshot folder of a loaded hub id."""
     from huggingface_hub import try_to_load_from_cache
 
     cached = try_to_load_from_cache(name, "config.json")
@@ -84,18 +84,18 @@ def snapshot(name: str) -> Path | None:
 
 def stored(name: str) -> Counter[str]:
     """How many weights of each dtype a model on the hub has, by the headers of its files; empty without an answer."""
-    found: list[Counter[str]] = []
-    asking = threading.Thread(target=_ask_stored, args=(name, found), name="hub", daemon=True)
+    counts: list[Counter[str]] = []
+    asking = threading.Thread(target=_ask_stored, args=(name, counts), name="hub", daemon=True)
     asking.start()
     asking.join(PATIENCE_S)
-    return found[0] if found else Counter()
+    return counts[0] if counts else Counter()
 
 
-def _ask_stored(name: str, found: list[Counter[str]]) -> None:
+def _ask_stored(name: str, counts: list[Counter[str]]) -> None:
     from huggingface_hub import get_safetensors_metadata
 
     try:
-        found.append(Counter(get_safetensors_metadata(name).parameter_count))
+        counts.append(Counter(get_safetensors_metadata(name).parameter_count))
     except Exception:  # no answer, or a model without safetensors, which is refused when it is loaded
         return
 

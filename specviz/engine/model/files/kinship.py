@@ -1,7 +1,7 @@
-"""Whether a part that was made for some weights is of a model, as it was loaded.
+"""Whether a trained part was made for the loaded model.
 
-Weights are told apart by their fingerprint. A known model comes from several sources that round its weights otherwise;
-a part made for one of them drafts for all, since drafts never change a text.
+Models are identified by a fingerprint of their weights. A known model comes from several sources whose weights are
+rounded differently; a part made for one of them serves all, since drafts never change the text.
 """
 
 from specviz.engine.model.adapter import ModelAdapter

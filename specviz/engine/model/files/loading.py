@@ -87,7 +87,7 @@ def load(source: str | None, role: str, device: str | None, dtype: str | None, t
     """
     name = str(embedded(role)) if source is None else source
     place = pick_device(device)
-    where = found(name, f"--{role}")
+    where = locate(name, f"--{role}")
     ends = shared_ends.needs(f"--{role} {name}", where, target)
     if ends is not None and target is not None:
         return _with_ends(name, role, where, target, ends)
@@ -130,7 +130,7 @@ def proved(
 
 
 def plain_tokenizer(where: str) -> Any:
-    """The library's own tokenizer of what `found` said."""
+    """The library's own tokenizer of what `locate` said."""
     if Path(where).is_file():
         return gguf_model.read_tokenizer(Path(where))
     from transformers import AutoTokenizer
@@ -143,34 +143,36 @@ def plain_model(
 ) -> Any:
     """The library's own causal LM of a folder or hub id, every weight of it from there. Raises ModelError.
 
-    `where`: what `found` said of the name, if it was asked already. `target`: whose embedding and head a draft model
+    `where`: what `locate` said of the name, if it was asked already. `target`: whose embedding and head a draft model
     may take. `library`: what it must know to lay the model over several devices.
     """
     option = f"--{role} {name}"
-    where = found(name, f"--{role}") if where is None else where
+    where = locate(name, f"--{role}") if where is None else where
     ends = shared_ends.needs(option, where, target)
     dtype = dtype if ends is None else target.dtype
     # Some families draw numbers before they load over them: not from the generator of the program around.
     with one_line(option), torch.random.fork_rng(devices=[]):
         if Path(where).is_file():
-            model, told = gguf_model.read_model(Path(where), dtype)
+            model, loading_info = gguf_model.read_model(Path(where), dtype)
         elif ends is not None and ends.layers:
-            model, told = corrected.read(option, Path(where), ends.layers, target)
+            model, loading_info = corrected.read(option, Path(where), ends.layers, target)
         elif not library and (plain := _as_stored(where, dtype)) is not None:
-            model, told = plain, {}
+            model, loading_info = plain, {}
         else:
-            model, told = _read(where, dtype, library or {})
+            model, loading_info = _read(where, dtype, library or {})
     if ends is not None:
-        told["missing_keys"] = shared_ends.lend(option, model, set(told.get("missing_keys") or ()), target)
-    refuse_holes(option, model, told)
-    model.left_out = left_out(option, model, told)
+        loading_info["missing_keys"] = shared_ends.lend(
+            option, model, set(loading_info.get("missing_keys") or ()), target
+        )
+    refuse_holes(option, model, loading_info)
+    model.left_out = left_out(option, model, loading_info)
     if not Path(where).is_file():
         refuse_odd_types(option, model, Path(where) if Path(where).is_dir() else hub.snapshot(where))
     return model
 
 
 def _as_stored(where: str, dtype: torch.dtype) -> Any | None:
-    """The quick way in; whatever stops it is said by the library's own."""
+    """Load by `read_as_stored`; None on any failure, so that the library's loader gives the error."""
     try:
         return read_as_stored(Path(where), dtype)
     except Exception:
@@ -186,7 +188,7 @@ def _read(where: str, dtype: torch.dtype, library: Mapping[str, Any]) -> tuple[A
         use_safetensors=True,
         trust_remote_code=False,
         output_loading_info=True,
-        ignore_mismatched_sizes=True,  # so that they are told one by one; any is refused by the caller
+        ignore_mismatched_sizes=True,  # so that each is named; the caller refuses any
         **library,
     )
     return read
@@ -197,7 +199,7 @@ def _size(tokenizer: Any) -> int:
     return max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=-1))
 
 
-def found(name: str, option: str) -> str:
+def locate(name: str, option: str) -> str:
     """Where to load from: a folder or GGUF file here, once it was looked at, or a hub id that can be had.
 
     A folder of that name comes before a local model, a local model before a hub id. Raises ModelError.
@@ -223,7 +225,7 @@ def found(name: str, option: str) -> str:
     if name.startswith((OLLAMA, LM_STUDIO)):
         raise ModelError(f"{option} {shown}: no such model here{_near(name)}")
     where = hub.resolve(name, option)
-    if model_folder.kind_of(where) == "folder":  # what lies in the hub's cache
+    if model_folder.kind_of(where) == "folder":  # what is in the hub's cache
         _check(Path(where), f"{option} {shown}")
     return where
 
@@ -298,8 +300,8 @@ def stop_tokens(loaded: Loaded) -> frozenset[int]:
         ids = getattr(loaded.adapter.config, "eos_token_id", None)
     if ids is None:
         ids = loaded.tokenizer.eos_token_id
-    found = [ids] if isinstance(ids, int) else list(ids or [])
-    return frozenset(i for i in found if 0 <= i < loaded.adapter.vocab)
+    stops = [ids] if isinstance(ids, int) else list(ids or [])
+    return frozenset(i for i in stops if 0 <= i < loaded.adapter.vocab)
 
 
 _SAMPLE = 256  # entries of every parameter that the fingerprint looks at

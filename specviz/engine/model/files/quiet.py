@@ -9,12 +9,12 @@ from specviz.errors import ModelError, SpecvizError
 
 @contextmanager
 def one_line(option: str) -> Iterator[None]:
-    """Raises ModelError that begins with `option` for whatever the library raises."""
+    """Turn any exception of the library into a one-line ModelError that begins with `option`."""
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
-    logging.disable_progress_bar()  # it would stand between the lines of our own narration
+    logging.disable_progress_bar()  # it would mix with this program's progress lines
     logging.set_verbosity(logging.CRITICAL)
     try:
         yield

@@ -1,6 +1,6 @@
-"""What a folder's weight files hold against what its model takes: what is missing, left over, or no weight at all.
+"""Compares a folder's weight files with what its model needs: missing tensors, unused ones, and tensors of odd types.
 
-The library fills gaps with random numbers and leaves out what it does not know: the text would be nobody's.
+`transformers` fills missing weights at random and ignores unknown ones, which would make the output meaningless.
 """
 
 import re
@@ -13,23 +13,23 @@ from specviz.errors import ModelError
 from specviz.mtp_layers import own_mtp, own_mtp_layers
 
 
-def refuse_holes(option: str, model: Any, told: Mapping[str, Any]) -> None:
+def refuse_holes(option: str, model: Any, loading_info: Mapping[str, Any]) -> None:
     """Raises ModelError unless every weight was in the folder: the library fills gaps with random numbers."""
     kind = type(model).__name__
-    mismatched = sorted(told.get("mismatched_keys") or (), key=str)
+    mismatched = sorted(loading_info.get("mismatched_keys") or (), key=str)
     if mismatched:
         name, shape, wanted = (*mismatched[0], None, None)[:3]
         shapes = f"is {list(shape)}, config.json makes it {list(wanted)}" if shape is not None else "has another shape"
         more = f" (and {len(mismatched) - 1} more)" if len(mismatched) > 1 else ""
         raise ModelError(f"{option}: tensor '{name}' {shapes}{more}; the folder's files do not fit")
-    missing = sorted(told.get("missing_keys") or ())
+    missing = sorted(loading_info.get("missing_keys") or ())
     if missing:
         named = ", ".join(f"'{name}'" for name in missing[:3])
         raise ModelError(
             f"{option}: {len(missing)} of the weights of a {kind} are missing: {named}"
-            f"{', ..' if len(missing) > 3 else ''}; {_advice(missing, told.get('unexpected_keys') or ())}"
+            f"{', ..' if len(missing) > 3 else ''}; {_advice(missing, loading_info.get('unexpected_keys') or ())}"
         )
-    errors = told.get("error_msgs")
+    errors = loading_info.get("error_msgs")
     if errors:
         raise ModelError(f"{option}: cannot be loaded: {' '.join(str(errors).split())[:300]}")
 
@@ -62,12 +62,12 @@ def refuse_odd_types(option: str, model: Any, folder: Path | None) -> None:
                 )
 
 
-def left_out(option: str, model: Any, told: Mapping[str, Any]) -> str | None:
+def left_out(option: str, model: Any, loading_info: Mapping[str, Any]) -> str | None:
     """What to say of tensors in the files that the model has no place for; None: there are none.
 
     Raises ModelError for layers beyond those that config.json names: without them it is another model.
     """
-    names = sorted(told.get("unexpected_keys") or ())
+    names = sorted(loading_info.get("unexpected_keys") or ())
     config = model.config.get_text_config()
     n_layers = getattr(config, "num_hidden_layers", 0)
     own = n_layers + own_mtp_layers(config.to_dict())

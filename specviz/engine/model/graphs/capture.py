@@ -1,7 +1,7 @@
-"""Work recorded once and done again in one call: what stands between `GraphBackend` and CUDA's graphs.
+"""Capture work once and replay it in one call: the layer between `GraphBackend` and CUDA graphs.
 
-A graph does again, on the same memory, what was launched while it was recorded: whatever Python decided then stays
-decided. So what differs from pass to pass must stand in tensors that are there before the recording.
+A replay launches the same kernels on the same memory as the capture; branches that Python took then are fixed. So
+whatever differs from pass to pass must be in tensors that were allocated before the capture.
 """
 
 from collections.abc import Callable

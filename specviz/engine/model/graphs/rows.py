@@ -1,8 +1,8 @@
-"""What a pass of some rows is told by tensors of fixed sizes, and what is worked out of them inside a recording.
+"""Inputs of a recorded pass as tensors of fixed shape, and the masks that the recording computes from them.
 
-The host knows which slots each row sees: a line of committed slots, then a tail of slots in flight. It writes that down
-in a few small tensors. Masks, and the way between slots and positions that exact rows need, are worked out where they
-are used, with shapes that depend on the sizes alone: nothing there looks at a number.
+The host knows which slots each row sees: the committed slots, then a tail of slots in flight. It writes that into a few
+small tensors. Masks, and the slot-to-position map that exact rows need, are computed inside the recording, with shapes
+that depend only on the sizes: no operation there reads a value back to the host.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class PassSizes:
     """
 
     rows: int
-    wide: int  # slots that are read; the last is seen by nobody
+    wide: int  # slots that are read; the last is always masked
     tail: int  # slots in flight
     long: int = 0
 
@@ -137,7 +137,7 @@ class RowInputs:
         wide, tail = self.sizes.wide, self.sizes.tail
         slot = torch.arange(wide, device=self.like.device)
         of_tail = (slot - self.base).clamp(0, tail - 1)
-        in_tail = slot >= self.base  # what lies beyond the tail is seen by nobody
+        in_tail = slot >= self.base  # slots beyond the tail are masked
         seen = self.seen.index_select(1, of_tail) & (slot - self.base < tail)
         seen = torch.where(in_tail, seen, slot < self.lines[:, None])
         at = torch.where(in_tail, self.tail_at.index_select(0, of_tail), slot)
@@ -145,7 +145,7 @@ class RowInputs:
         out: dict[str, Tensor | RowPlan | None] = {}
         for kind, window in windows.items():
             reached = seen if window is None else seen & (self.positions[0][:, None] - at < window)
-            # A row of padding sees the first slot: no sum is empty, and nobody reads it.
+            # A padding row attends to slot 0, so that its softmax is defined; its result is not read.
             reached = reached | (~reached.any(1, keepdim=True) & (slot == 0))
             if order is None:
                 out[kind] = reached.repeat(self.groups, 1)[None, None]

@@ -1,4 +1,4 @@
-"""A sublayer that is left out."""
+"""`Silent`: a stand-in module for a skipped attention or MLP sublayer; it returns zeros."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ _LABELS = {
 TAUS = tuple(round(step / 20, 2) for step in range(21))
 WIDTHS = tuple(range(17))
 NOT_SWEPT = "This trace does not hold what the exit heads say of its text, so other settings cannot be replayed on it."
-_KEPT = 64  # maps that are kept at hand
+_KEPT = 64  # maps that stay cached
 _SURE = 1e-9
 
 Name = Literal["tokens", "calls", "wrong", "layers"]
@@ -56,10 +56,11 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class TextReplay:
-    """A text that can be decoded again under any setting. `own`: the run's, None where it was no such run.
+    """A text whose decoding can be replayed under any exit setting. `own`: the run's setting, None for a run of another
+    method.
 
-    `moved`: a knob changed on the way, so that `own` is only how it began. `head_cost`: of a test, in layers, as
-    measured in this run.
+    `moved`: a knob changed during the run, so `own` is only the first setting. `head_cost`: cost of a head test in
+    layers, as measured in this run.
     """
 
     queries: tuple[ReplayQuery, ...]

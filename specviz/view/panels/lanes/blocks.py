@@ -62,7 +62,7 @@ class Stretch:
         return work
 
     def trim(self) -> None:
-        """Let go of the oldest rounds, and of what they settled."""
+        """Drop the oldest rounds and the fates that they decided."""
         while len(self.rounds) > STRETCH:
             self.rounds.popleft()
             self.first += 1
@@ -185,7 +185,7 @@ class RunFacts:
         return self.run.calibration is not None and self.run.calibration.has_rows
 
     def known(self, index: int) -> Known | None:
-        """A round near the place that is looked at; None when it is not complete."""
+        """A complete round of the window around the cursor; None for an unfinished one."""
         here = self._here
         return here.rounds[index - here.first] if here.first <= index < here.stop else None
 
@@ -255,7 +255,7 @@ class RunFacts:
         return max(0, wanted - _BEFORE), min(index + _AFTER, len(self._starts))
 
     def _stretch(self, first: int, stop: int) -> Stretch:
-        """Rounds once more, at the present costs."""
+        """Compute the blocks of the window again at the current costs."""
         rates = self._rates or self.rates
         out = Stretch(first, ModelClock(rates, self._starts[first] if first < len(self._starts) else 0.0))
         for index in range(first, stop):
@@ -438,7 +438,7 @@ def _gaps(pieces: Sequence[LanePiece], serial: bool) -> Iterator[LanePiece]:
 
 
 def _waiting(lane: str, pieces: Sequence[LanePiece], t0: float, t1: float, serial: bool) -> str:
-    """What the other lane did most of this time; nothing for a gap in which nobody worked."""
+    """What the other lane did for most of this gap; "" where both lanes were idle."""
     other = [p for p in pieces if p.lane not in (lane, "sync") and min(p.t1, t1) > max(p.t0, t0)]
     if not other:
         return ""

@@ -145,8 +145,9 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         return Chart(clock, text, lanes, blocks, arrows, tuple(spans), t0, t1, cursor)
 
     def _waits(self, rounds: Sequence[RoundRecord]) -> Iterator[int]:
-        """ns before each round in which nobody worked, as where a viewer held the core: no lane is idle for that. What
-        happens between the rounds of another engine is its own."""
+        """ns before each round in which neither lane worked, as when a viewer paused the core: it does not count as
+        idle time. 0 for other engines, whose time between rounds is their own work.
+        """
         outside = self.run.header is not None and self.run.header.outside is not None
         yield 0
         for before, record in pairwise(rounds):

@@ -64,8 +64,8 @@ def _chart(curve: Payoff, words: str) -> Plot:
     )
 
 
-def told(pay: PayPanel) -> dict[str, Any]:
-    """It as plain data, for JSON; null with the reason beside it where there is none."""
+def pay_object(pay: PayPanel) -> dict[str, Any]:
+    """The curve as plain data for JSON; null, with the reason, where there is none."""
     curve = pay.curve
     return {
         "payoff": asdict(curve) if curve is not None else None,

@@ -199,7 +199,7 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> ClassifierView | Non
     return ClassifierView(calls, confusion, words)
 
 
-def said(shown: Sequence[str], most: int = 6) -> str:
+def some_of(shown: Sequence[str], most: int = 6) -> str:
     """Some tokens in a sentence."""
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return " ".join(shown[:most]) + more
@@ -248,7 +248,7 @@ def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, 
         and (n := record.query.nodes.get(i))
         and (i not in record.nodes or record.nodes[i].branch is None)
     ]
-    over = f"the newest token and {said(pending)}" if pending else "the newest token alone"
+    over = f"the newest token and {some_of(pending)}" if pending else "the newest token alone"
     text = f"The target passes over {over} in {seconds(block.took)}."
     if not judged or record.end is None:
         return text
@@ -293,7 +293,7 @@ def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, f
     words = [run.name(record.query.nodes[n].token) for n in block.nodes if n in record.query.nodes]
     rows = f" over {block.size} rows" if block.size > 1 else ""
     forwards = f"{block.forwards} draft forwards" if block.forwards > 1 else "A draft forward"
-    text = f"{forwards}{rows}, {seconds(block.took)}: {said(words)} {'was' if len(words) == 1 else 'were'} drawn."
+    text = f"{forwards}{rows}, {seconds(block.took)}: {some_of(words)} {'was' if len(words) == 1 else 'were'} drawn."
     text += _role(record, block)
     settled = {facts.settled[record.q, n][1] for n in block.nodes if (record.q, n) in facts.settled and n in fates}
     if not settled:

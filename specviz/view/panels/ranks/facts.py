@@ -100,7 +100,7 @@ class Picked:
 
     @cached_property
     def known(self) -> list["Seen"]:
-        """Those whose parent the target looked at."""
+        """The expansions whose parent the target verified, so that the true rank is known."""
         return [seen for seen in self.seen if seen.true is not None]
 
 

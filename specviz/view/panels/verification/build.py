@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from specviz.metrics.replay_rules import ChainPosition
 
 _BEFORE = "Longer prefixes are tested first: each `.` tests one, right to left, until one passes."
-_FIRST = 4  # rounds that are asked for a drawn chain
+_FIRST = 4  # rounds searched for a sampled chain
 _FORWARD = "This rule tests left to right. The rows say what a backward scan makes of the same draft."
 
 

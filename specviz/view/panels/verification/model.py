@@ -129,7 +129,7 @@ class RuleReplay:
     keep: tuple[float | None, ...]
     marks: tuple[Mark, ...]  # what becomes of every position
     kept: int | None
-    expected: float | None  # of this draft, over the uniforms alone; None: not told
+    expected: float | None  # of this draft, over the uniforms alone; None: unknown
     text: str  # "keeps 4 of 6"
     note: str = ""
 

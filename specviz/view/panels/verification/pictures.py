@@ -22,7 +22,7 @@ _COLOURS: dict[str, Mark] = {TOKENWISE: "recovered", CAPPED: "bonus", NAIVE: "ex
 
 
 def round_blocks(model: VerificationModel) -> list[Block]:
-    """Of the draft that is looked at."""
+    """The blocks about the selected draft of the round."""
     closing = closing_plot(model.closing)
     return [branches_plot(model), rules_heat(model.comparison), closing, Words(closing.words)]
 
