@@ -10,7 +10,7 @@ from specviz.check.findings import error, note
 from specviz.events import Counted, Event
 from specviz.judge import Evidence, Finding, judge
 from specviz.judge.evidence import PairChecked
-from specviz.metrics.texts import is_loop
+from specviz.metrics.texts import class_of, is_loop
 from specviz.runlog.fold import fold
 from specviz.traits import VerifierTraits
 from support.judged import MS, chain_round, judged_run, many
@@ -167,3 +167,66 @@ def test_a_run_beside_plain_decoding_says_whether_it_pays() -> None:
     assert ".75 times plain decoding" in finding.claim
     assert found(plain + history(480, 1020, 2400, 15.0)) == {}
     assert msgspec.json.encode(finding.as_object())
+
+
+def test_a_class_of_tokens_that_is_lost_is_told() -> None:
+    def signs(kept: int) -> list[list[Event]]:
+        """Every second round drafts a sign, and keeps it in so many of ten."""
+        rounds = [chain_round(r, [0.8], int(r % 10 < 9) if r % 2 else int(r // 2 % 10 < kept)) for r in range(1, 161)]
+        for node in (event for records in rounds[1::2] for event in records if isinstance(event, ev.Node)):
+            node.text = " {"
+        return rounds
+
+    finding = found(run_of(signs(1)))["one_class_is_lost"]
+    assert (finding.fault, finding.certainty, finding.headline) == (11, "cannot tell", "signs are hardly ever kept")
+    assert "one_class_is_lost" not in found(run_of(signs(7)))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("<|im_start|>", "mark"), (" the", "word"), ("▁x1", "word"), ("42", "number"), ('{"', "sign"), ("\n", "space")],
+)
+def test_tokens_have_a_class(text: str, name: str) -> None:
+    assert class_of(text) == name
+
+
+def answers(kept: Sequence[int]) -> Evidence:
+    """One answer of ten rounds for each, which keep their first token in so many of them."""
+    events = judged_run([])
+    end = events.pop()
+    prefill = events.pop()
+    for q, n in enumerate(kept):
+        events.append(msgspec.structs.replace(prefill, q=q))  # type: ignore[type-var]
+        for r in range(1, 11):
+            records = chain_round(r, [0.8], int(r <= n))
+            for record in records:
+                record.q = q
+            events += records
+    for i, event in enumerate([*events, end]):
+        event.i = i
+    return Evidence.of_run(fold([*events, end]))
+
+
+def test_answers_that_fare_worse_from_one_on_are_told_by_its_number() -> None:
+    finding = found(answers([8, 9, 8, 8, 9, 8, 2, 1, 2, 2, 1, 2]))["answers_change"]
+    assert finding.headline == "acceptance fell at answer 7"
+    assert finding.certainty == "cannot tell"
+    assert "answers_change" not in found(answers([8, 7, 9, 8, 7, 8, 8, 7, 9, 8, 8, 7]))
+
+
+def test_why_nothing_was_drafted_is_told() -> None:
+    rounds = [chain_round(r, [], 0) for r in range(1, 15)]
+    for end in (event for records in rounds for event in records if isinstance(event, ev.RoundEnd)):
+        end.draft_end = "no_match"
+    assert (
+        "Why, in 14 of 14 rounds without a draft: a lookup found no match."
+        in found(run_of(rounds))["nothing_drafted"].claim
+    )
+
+
+def test_a_low_rate_without_positions_names_what_would_decide() -> None:
+    low = Counted(engine="llama.cpp", wall=0.0, n_rounds=135, n_drafted=347, n_accepted=65, n_generated=200)
+    finding = found(Evidence.of_looks([low]))["little_kept"]
+    assert (finding.certainty, finding.headline) == ("cannot tell", "19 % of what is drafted is kept")
+    high = msgspec.structs.replace(low, n_accepted=200, n_generated=335)
+    assert found(Evidence.of_looks([high])) == {}

@@ -85,7 +85,8 @@ def _best_cut(column: list[Hits]) -> tuple[float, int, float, float] | None:
 def _fit(hits: int, of: int) -> float:
     """The log-likelihood of a binomial at its own share."""
     miss = of - hits
-    return sum(n * math.log(n / of) for n in (hits, miss) if n > 0)
+    kept = hits * math.log(hits / of) if hits else 0.0
+    return kept + miss * math.log(miss / of) if miss > 0 else kept
 
 
 def _spread(column: list[Hits], place: int, left: Hits, right: Hits) -> float:

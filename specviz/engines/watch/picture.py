@@ -124,27 +124,18 @@ def _totals(look: Counted) -> tuple[int | None, ...]:
     return look.n_rounds, look.n_drafted, look.n_accepted, look.n_generated
 
 
-@dataclass(frozen=True, slots=True)
 class _Step:
-    """What was counted between two looks. `anew`: the server began again in between, so it counts from 0."""
+    """What was counted between two looks. `anew`: the server began again in between, so it counts from 0. `counts`:
+    rounds, drafted, accepted, generated; `kept`: rounds that kept a token at each position."""
 
-    before: Counted
-    after: Counted
+    __slots__ = ("after", "anew", "before", "counts", "kept")
 
-    @property
-    def anew(self) -> bool:
-        return began_again(self.before, self.after)
-
-    @property
-    def counts(self) -> tuple[int | None, ...]:
-        """Rounds, drafted, accepted, generated."""
-        pairs = zip(_totals(self.after), _totals(self.before), strict=True)
-        return tuple(None if a is None else a - (0 if self.anew or b is None else b) for a, b in pairs)
-
-    @property
-    def kept(self) -> list[int]:
-        old = [] if self.anew else self.before.per_position
-        return [max(0, n - (old[k] if k < len(old) else 0)) for k, n in enumerate(self.after.per_position)]
+    def __init__(self, before: Counted, after: Counted) -> None:
+        self.before, self.after, self.anew = before, after, began_again(before, after)
+        pairs = zip(_totals(after), _totals(before), strict=True)
+        self.counts = tuple(None if a is None else a - (0 if self.anew or b is None else b) for a, b in pairs)
+        old, new = [] if self.anew else before.per_position, after.per_position
+        self.kept = [max(0, n - (old[k] if k < len(old) else 0)) for k, n in enumerate(new)]
 
 
 def picture_of(looks: Sequence[Counted]) -> WatchPicture:
@@ -162,7 +153,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     length = 1 + (accepted or 0) / rounds if rounds and counted else fmean(means) if means else last.accept_length
     rates = [look.accept_rate for look in looks if look.accept_rate is not None] if last.span else []
     acceptance = _share_kept(accepted, drafted, fmean(rates) if rates else last.accept_rate)
-    points = tuple(_point(step) for step in steps)
+    points = tuple(map(_point, steps))
     found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
     changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
     speed = generated / seconds if generated and seconds else None

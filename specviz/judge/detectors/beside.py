@@ -38,7 +38,7 @@ def worse_beside(evidence: Evidence) -> Finding | None:
     claim = f"{place} is kept in {percent(worse[0].values[1])} of one and {percent(worse[0].values[0])} of the other"
     settings = "; ".join(f"{name} {running(a)} and {running(b)}" for name, (a, b) in told.settings)
     if worse[0] is rows[0]:
-        claim += f", and differs are: {settings}." if settings else ", and nothing else that is told differs."
+        claim += f", and what differs is {settings}." if settings else ", and nothing else that is told differs."
         next_step = (
             "Set what differs as it is in the better one."
             if settings

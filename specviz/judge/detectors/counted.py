@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from specviz.engines.watch.picture import PositionShare, WatchPicture
 
 FEW_ROUNDS = 30  # below it nothing is said
+FEW_TOKENS, LOW = 100, 0.3  # drafted tokens, and the share kept below which nobody is content
 LITTLE = 0.02  # of the tokens of a round
 DEAD = 0.05  # of rounds at most keep the first position: nothing works
 LOST = 0.02  # of drafted tokens at most are kept, where rounds are not counted
@@ -176,6 +177,29 @@ def tail_counted(counted: CountsLooked) -> Finding | None:
         next_step=f"Drafting {first} in place of {len(positions)} would lose next to nothing; what drafting costs is "
         "not counted.",
         tokens=sum(at.kept for at in gone),
+    )
+
+
+@detector(CountsLooked, 75)
+def little_kept(counted: CountsLooked) -> Finding | None:
+    """Few of the drafted tokens are kept, and no position is told."""
+    from specviz.metrics import wilson_interval
+
+    picture = counted.picture
+    drafted, kept = picture.n_drafted or 0, picture.n_accepted or 0
+    if picture.positions or drafted < FEW_TOKENS or tail_counted(counted) or _first_kept(picture) is not None:
+        return None
+    if kept > drafted or wilson_interval(kept, drafted)[1] >= LOW:
+        return None
+    return Finding(
+        "little_kept",
+        14,
+        f"{percent(kept / drafted)} of what is drafted is kept",
+        f"{kept:,} of {drafted:,} drafted tokens are kept; by position, or by round, is not told here.",
+        "cannot tell",
+        next_step="Record it with positions (the engine's counters, or specviz attach), and draft one token for a try.",
+        decides="Acceptance at position 1: high, then drafts are too long; low, then drafter, template or text.",
+        others=(1, 3, 6),
     )
 
 

@@ -3,9 +3,22 @@
 from specviz.judge.evidence import RoundsCounted
 from specviz.judge.finding import Finding
 from specviz.judge.registry import detector
+from specviz.names import DraftEnd
 from specviz.numerals import plural
 from specviz.text import running
 
+_WHY: dict[DraftEnd, str] = {
+    "no_match": "a lookup found no match",
+    "low_conf": "a threshold was above the draft's confidence",
+    "depth": "the depth in force is 0",
+    "width": "no row was left",
+    "budget": "no budget was left",
+    "no_exit_layer": "no layer was sure enough to stop at",
+    "signal": "a classifier said to draft nothing",
+    "full": "the draft length in force is 0",
+    "length": "the text was about to end",
+    "stop_token": "the text was about to end",
+}
 IDLE = 12  # rounds in a row without a draft
 
 
@@ -26,6 +39,8 @@ def nothing_drafted(counted: RoundsCounted) -> Finding | None:
         claim = f"In {plural(n, 'round')} not one token was drafted: this is plain decoding, called {method}; {calls}."
     else:
         claim = f"In the last {plural(n_idle, 'round')} nothing was drafted: since then {method} decodes plainly."
+    why, times = counted.tally.texts.idle.most_common(1)[0]
+    claim += f" Why, in {times} of {plural(counted.tally.texts.idle.total(), 'round')} without a draft: {_WHY[why]}."
     return Finding(
         "nothing_drafted",
         15,

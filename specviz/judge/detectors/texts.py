@@ -1,5 +1,5 @@
-"""What the text and single tests tell: greedy texts that part (fault 9), state that a rejection leaves behind (10), a
-grammar on one side only (11)."""
+"""What the text and single tests tell: greedy texts that part (fault 9), state that stays behind a rejection or an
+answer (10), a grammar or template on one side only (11, 6)."""
 
 from itertools import combinations
 
@@ -9,6 +9,7 @@ from specviz.judge.registry import detector
 from specviz.numerals import percent, plural
 
 ENOUGH = 30  # rounds, or tests, of each kind that are compared
+FAR_LESS = 0.35  # of what is kept of words, below which a class of tokens is lost
 WORSE = 0.5  # of what is kept behind a draft that was kept whole
 RULED_OUT = 0.1  # of failed tests, above which something forbids tokens
 BITWISE = "bitwise"  # what a run says of a target whose rows do not depend on what else is in a pass
@@ -103,4 +104,59 @@ def ruled_out(counted: RoundsCounted) -> Finding | None:
         others=(5,),
         tokens=none / counted.metrics.n_rounds,
         screen="verification",
+    )
+
+
+@detector(RoundsCounted, 75)
+def one_class_is_lost(counted: RoundsCounted) -> Finding | None:
+    """Tokens of one class (signs of JSON and code, numbers, marks of a template) are kept far less often than words."""
+    from specviz.metrics import wilson_interval
+
+    by_class = counted.tally.texts.by_class
+    tests, kept = by_class.get("word", (0, 0))
+    if tests < ENOUGH:
+        return None
+    least, lost = wilson_interval(kept, tests)[0], []
+    for name in ("mark", "sign", "number"):
+        n, k = by_class.get(name, (0, 0))
+        if n >= ENOUGH and wilson_interval(k, n)[1] < FAR_LESS * least:
+            lost.append((k / n, name, n))
+    if not lost:
+        return None
+    share, name, n = min(lost)
+    return Finding(
+        "one_class_is_lost",
+        6 if name == "mark" else 11,
+        f"{name}s are hardly ever kept",
+        f"Of drafted {name}s {percent(share)} are kept (n {n}), of words {percent(kept / tests)} (n {tests}).",
+        "cannot tell",
+        next_step="See that draft and target read one template and one grammar: what shapes the text works on both.",
+        decides="The same prompts as plain prose, without template or JSON mode.",
+        others=(11,) if name == "mark" else (6,),
+        tokens=n * (kept / tests - share) / counted.metrics.n_rounds,
+    )
+
+
+@detector(RoundsCounted, 86)
+def answers_change(counted: RoundsCounted) -> Finding | None:
+    """From one answer on, drafts fare otherwise than before."""
+    from specviz.engines.watch.changes import change_points
+
+    answers = [(n, [k]) for n, k in counted.tally.texts.answers]
+    falls = [change for change in change_points(answers) if change.after < change.before]
+    if not falls:
+        return None
+    first = falls[0]
+    return Finding(
+        "answers_change",
+        10,
+        f"acceptance fell at answer {first.at + 1}",
+        f"Up to answer {first.at} the first drafted token is kept in {percent(first.before)} of the rounds, from then "
+        f"on in {percent(first.after)}.",
+        "cannot tell",
+        next_step="Send the first prompts once more: if they fare as before the prompts changed, else something stayed "
+        "in a state.",
+        decides="The first prompts again, at the end.",
+        others=(6,),
+        tokens=first.before - first.after,
     )
