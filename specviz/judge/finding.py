@@ -72,7 +72,8 @@ class Finding:
         ]
         of = f"({self.faults})" if self.fault else ""
         decides = f"What would decide: {self.decides}" if self.decides else ""
-        return " ".join(part for part in (self.claim, doubt, decides, self.next_step, self.cost, of) if part)
+        following = f"Next: {self.next_step}" if self.next_step else ""
+        return " ".join(part for part in (self.claim, doubt, decides, following, self.cost, of) if part)
 
     @property
     def cost(self) -> str:

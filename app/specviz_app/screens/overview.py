@@ -6,6 +6,7 @@ from functools import partial
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.text import clip
 from specviz.view.find.fields import HINT, NAMES
 from specviz.view.find.search import filter_for, first_matches
 from specviz.view.frame.run_header import warning_groups
@@ -18,6 +19,8 @@ from specviz_app.ui.pages import Below, all_below
 from specviz_app.ui.viewer import Viewer
 
 _MOST_PLACES = 12  # rounds of one finding, or of one search, that are led to
+_CELLS = 36  # of a finding in the row of panels
+_MOST_COUNTED = 2000  # rounds of a run that is counted whole only for its tab
 _FIND_S = 2.0  # that a search takes at most
 
 
@@ -52,6 +55,17 @@ def _judgement(held: Viewer, model: Overview) -> None:
             st.markdown(parts.plain(finding.text))
             panel = finding.screen if finding.screen in {panel.id for panel in all_below()} else "overview"
             _places(held, [(place.label, place.at) for place in finding.places], panel, finding.headline)
+
+
+def with_finding(held: Viewer, row: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The row of panels, where the tab of this one says what stands out most; not of a run too long to be counted."""
+    run = held.player.run
+    if len(run.rounds) > _MOST_COUNTED:
+        return [*row]
+    model = state.once("overview", held, lambda: overview(run, held.player.builder.meter))
+    first = next(iter(model.judgement.findings), None)
+    tab = f"Overview · {clip(f'{first.certainty}: {first.headline}', _CELLS)}" if first is not None else "Overview"
+    return [(panel, tab if panel == PANELS[0].id and not lacks else title, lacks) for panel, title, lacks in row]
 
 
 def _warnings(held: Viewer, n: int) -> None:

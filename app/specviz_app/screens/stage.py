@@ -3,7 +3,7 @@
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz_app.screens import first_minute, live_models, stage_live
+from specviz_app.screens import first_minute, live_models, overview, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
 from specviz_app.ui import address, around, below, counters, guard, parts, state, together
 from specviz_app.ui.library import LIVE
@@ -96,7 +96,7 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
         "play": not named and together.mode() != together.FOLLOW,
         "here": first_minute.offer(server, run),
         "welcome": [] if named or together.mode() else first_minute.welcome(server, held.name),
-        "panels": below.row(held),
+        "panels": overview.with_finding(held, below.row(held)),
         "panel": below.opened(),
         "large": below.large(),
         **together.data(server, held.name),

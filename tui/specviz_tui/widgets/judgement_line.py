@@ -22,9 +22,11 @@ class JudgementLine(FrameWidget):
     def render(self) -> Text:
         if self.frame is None or not (found := self.frame.judgement).tokens:
             return Text(f" {WAITING}", style=FAINT)
+        # What is not known of the speed goes before what was found.
+        speed = 1 if found.basis or not found.findings else 3 + len(found.findings)
         parts = [
             (0, Text(f" {found.tokens}", style=STRONG)),
-            (1, Text(found.speed, style=STRONG).append(f" ({found.basis})" if found.basis else "", style=FAINT)),
+            (speed, Text(found.speed, style=STRONG).append(f" ({found.basis})" if found.basis else "", style=FAINT)),
             *((k, part) for k, part in self._findings(found)),
         ]
         if name := self.frame.state.meanwhile:
