@@ -77,6 +77,7 @@ def core(place: Place) -> None:
     place.run("stats", "explain-draft")
     place.run("import", "-", "--out", "log.sv.jsonl.gz", stdin=VLLM)
     place.run("stats", "log.sv.jsonl.gz")
+    place.run("diagnose", "log.sv.jsonl.gz")
     place.run("compare", "explain-draft", "sum-draft")
     place.run("models")
     place.run("watch", "--once", "http://127.0.0.1:9/metrics", code=2)

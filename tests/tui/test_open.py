@@ -204,11 +204,11 @@ async def test_the_list_says_what_a_recording_shows(cores: Cores, chain_trace: P
             assert words in line
 
 
-async def test_three_doors_lead_to_their_lines(cores: Cores, chain_trace: Path) -> None:
+async def test_four_doors_lead_to_their_lines(cores: Cores, chain_trace: Path) -> None:
     app = app_with(cores, model("smollm2"))
     async with app.run_test(size=WIDE) as pilot:
         box = await listed(pilot)
-        for key, begins in (("w", str(chain_trace)), ("l", "lesson:"), ("d", "model:")):
+        for key, begins in (("w", str(chain_trace)), ("b", "bring:"), ("l", "lesson:"), ("d", "model:")):
             await pilot.press(key)
             await pilot.pause()
             assert box.highlighted_option is not None

@@ -24,6 +24,7 @@ from textual.theme import Theme
 from specviz.errors import SpecvizError
 from specviz.sources.bundled import trace_name
 from specviz.sources.model_names import ModelNames
+from specviz.text import running
 from specviz.view.lessons.lesson import Lesson
 from specviz.view.words.palette import no_color
 from specviz_tui.common.collecting import as_usual
@@ -34,12 +35,14 @@ from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import key_tables, style_sheets
 from specviz_tui.common.remapped import remapped
 from specviz_tui.common.themes import keep_theme, kept_theme
+from specviz_tui.screens.bring import BRING, BringScreen, Brought, read
 from specviz_tui.screens.library import FETCH, LEARN, LESSON, Library, fetching, model_id
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import FetchScreen, OpenScreen
 from specviz_tui.screens.page import GuideScreen, pages
 
 _LOOK_MS = 1000  # between two looks, where a hang-up wakes nobody
+_WATCH_EVERY_S = 2.0  # between two looks at a server
 _LEAVE_S = 3.0  # to leave by the door
 
 
@@ -136,6 +139,9 @@ class SpecvizApp(App[int]):
         self.feed.play_again_and_again(False)
         if choice is None:
             return
+        if choice.startswith(BRING):
+            self._bring(choice.removeprefix(BRING))
+            return
         if choice.startswith(FETCH):
             self._fetch(choice.removeprefix(FETCH))
             return
@@ -148,6 +154,33 @@ class SpecvizApp(App[int]):
         self._show(feed)
         if choice.startswith(LESSON):
             self._begin_lesson(self.library.lesson(choice))
+
+    def _bring(self, path: str) -> None:
+        """Read a file of another engine; without one, ask for it."""
+        if not path:
+            self.push_screen(BringScreen(), self._brought)
+            return
+        try:
+            self._brought(read(path))
+        except SpecvizError as error:
+            self.notify(running(str(error)), severity="error", markup=False)
+
+    def _brought(self, brought: "Brought | None") -> None:
+        """Rounds go on the stage; counts, of a server or a file, have a screen of their own."""
+        if brought is None:
+            self.ask_what_to_open()
+            return
+        # what counts servers brings numpy along, which opening a window has no need of
+        from specviz.engines.watch import picture_of, read_history
+        from specviz.engines.watch.history import is_history
+        from specviz_tui.watch.screen import WatchScreen
+
+        if not isinstance(brought, Path):
+            self.push_screen(WatchScreen(brought.picture, brought, _WATCH_EVERY_S))
+        elif is_history(brought):
+            self.push_screen(WatchScreen(picture_of(read_history(brought)), None, 0.0))
+        else:
+            self._open(str(brought))
 
     def _begin_lesson(self, lesson: Lesson) -> None:
         if lesson.at:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from specviz.engines.texts.door import import_source, name_of
+from specviz.engines.texts.door import import_bytes
 from specviz.errors import SpecvizError, TraceError
 from specviz.sources import Source, TraceFile
 from specviz.sources.bundled import bundled_traces, trace_name
@@ -66,13 +66,11 @@ def bring(name: str, data: bytes, folder: Path | None = None) -> Brought:
     safe = Path(name.replace("\\", "/")).name or "pasted"
     _check_size(safe, data)
     place = Path(tempfile.mkdtemp(dir=folder or scratch()))
-    source = place / safe
-    source.write_bytes(data)
     try:
-        imported = import_source(str(source), place / (name_of(safe) + PLAIN), None)
-    except SpecvizError as error:
+        imported = import_bytes(safe, data, place)
+    except SpecvizError:
         shutil.rmtree(place)
-        raise TraceError(str(error).replace(str(source), safe)) from None
+        raise
     words = [line for trace in imported for line in (f"{safe}: {trace.words}", *trace.warnings)]
     return Brought({trace_name(trace.path): trace.path for trace in imported}, tuple(words))
 

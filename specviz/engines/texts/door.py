@@ -20,7 +20,7 @@ from specviz.engines.rounds.streams import import_stream
 from specviz.engines.texts.history import CountHistory
 from specviz.engines.texts.lines import NOTHING_READ, ReadText, TextKind, read_lines, read_text
 from specviz.engines.watch.history import write_history
-from specviz.errors import TraceError
+from specviz.errors import SpecvizError, TraceError
 from specviz.trace.files import PLAIN, plain_path
 from specviz.trace.recorder import existing
 
@@ -80,6 +80,16 @@ def import_source(source: str, out: Path, rule: str | None, more: Sequence[TextK
         if refused is not None and not isinstance(refused, files.NotRounds):  # rounds were told there, and not read
             traces[0] = replace(traces[0], warnings=(str(refused).replace(str(path), shown_source(source)),))
         return traces
+
+
+def import_bytes(name: str, data: bytes, folder: Path) -> list[ImportedTrace]:
+    """What is no file yet, by a name of its own, beside its traces in a folder. Raises TraceError by that name."""
+    source = folder / (Path(name.replace("\\", "/")).name or "pasted")
+    source.write_bytes(data)
+    try:
+        return import_source(str(source), folder / (name_of(source.name) + PLAIN), None)
+    except SpecvizError as error:
+        raise TraceError(str(error).replace(str(source), source.name)) from None
 
 
 def _stamp(out: Path) -> tuple[Path, int] | None:

@@ -22,15 +22,17 @@ from specviz.trace import resolve
 from specviz.view import Player
 from specviz.view.lessons.lesson import Lesson, read_lesson
 from specviz_tui.common.feed import RunFeed
+from specviz_tui.screens import bring
 from specviz_tui.screens.dialogs import ListChoice
 
 LIVE = "live"
 MODEL, FETCH, LESSON, SAY = "model:", "fetch:", "lesson:", "say:"  # begin the ids of choices that are no file
 BETWEEN = "\0"  # target and draft model; a model and what is said to it
-DECODE, WATCH, LEARN = "decode", "watch", "learn"  # the doors, as the ids of their headings
+DECODE, WATCH, HAVE, LEARN = "decode", "watch", "have", "learn"  # the doors, as the ids of their headings
 _DOORS = {
     DECODE: "Decode: talk to a model, or give it a text to go on with",
     WATCH: "Watch: a recording, step by step or as a film",
+    HAVE: "Bring: what you have of vLLM, SGLang or llama.cpp",
     LEARN: "Learn: a few minutes each, on recordings",
 }
 NO_ENGINE = "decoding needs the engine: pip install 'specviz-llm[engine]'"
@@ -181,6 +183,7 @@ class Library:
         told = shown or {}
         lines += [_recording(path, name, told, "") for name, path in bundled_traces().items()]
         lines += [_recording(path, trace_name(path), told, "in this folder") for path in traces_in(Path.cwd())]
+        lines += [ListChoice(HAVE, _DOORS[HAVE], heading=True), *bring.choices()]
         return [*lines, *_lessons()]
 
     def words(self, choice: ListChoice, shown: Mapping[str, TraceSummary]) -> str:

@@ -27,12 +27,12 @@ from specviz.sources.trace_summary import TraceSummary
 from specviz.text import running
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
-from specviz_tui.screens.library import BETWEEN, DECODE, LEARN, MODEL, SAY, WATCH, Library
+from specviz_tui.screens.library import BETWEEN, DECODE, HAVE, LEARN, MODEL, SAY, WATCH, Library
 
 LOOK_S = 0.5  # between two looks at what has arrived
 PREVIEW_S = 0.4  # a cursor that stays so long on a recording has it played
 PREVIEW_BYTES = 1_500_000  # of a file; longer ones are opened when that is asked for
-DOORS = ((DECODE, "d", "Decode"), (WATCH, "w", "Watch"), (LEARN, "l", "Learn"))
+DOORS = ((DECODE, "d", "Decode"), (WATCH, "w", "Watch"), (HAVE, "b", "Bring"), (LEARN, "l", "Learn"))
 SAY_HINT = "m: say something to {model}; enter decodes it"
 NOBODY = "no model here can be talked to"
 
@@ -49,6 +49,7 @@ class OpenScreen(PickScreen):
     BINDINGS = [
         Binding("d", f"door('{DECODE}')", "models", show=False),
         Binding("w", f"door('{WATCH}')", "recordings", show=False),
+        Binding("b", f"door('{HAVE}')", "a log or a server", show=False),
         Binding("l", f"door('{LEARN}')", "lessons", show=False),
         Binding("m,tab", "say", "say something", show=False),
     ]
@@ -60,7 +61,7 @@ class OpenScreen(PickScreen):
         self._resting: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Three doors, the list behind them, a line that follows the cursor, one to say something."""
+        """Four doors, the list behind them, a line that follows the cursor, one to say something."""
         with Vertical(classes="dialog -list -doors") as box:
             box.border_title = Text(self._title).markup
             box.border_subtitle = "enter opens · esc closes the list"

@@ -1,0 +1,120 @@
+"""The door for what somebody has of another engine: a text that is pasted, a file or an address that is named."""
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Label, Static, TextArea
+
+from specviz.errors import SpecvizError
+from specviz.text import byte_size, running
+from specviz.trace.files import PLAIN
+from specviz_tui.screens.dialogs import ListChoice
+
+if TYPE_CHECKING:
+    from specviz.engines.watch import ServerWatcher
+
+BRING = "bring:"  # begins the ids of choices of this door: a file's path, or nothing for the dialog
+_LOGS = ("*.log", "*.out", "*.txt", "*.json", "*.jsonl")
+_MOST_FILES = 12
+HINT = "ctrl+s reads it · esc back"
+_ROOM = (
+    "INFO SpecDecoding metrics: Mean acceptance length: 2.31, ..\n\n"
+    "Paste a log, a printed table, an answer as JSON or a whole issue's text. Or name a file, "
+    "or the address of a server to watch, as localhost:8000."
+)
+
+Brought: TypeAlias = "Path | ServerWatcher"  # a trace that was made, or a server that was looked at once
+
+
+def choices() -> Iterator[ListChoice]:
+    """The dialog, then what lies in the working folder and may be a log."""
+    about = "a log, a printed table, an answer, an issue's text of vLLM, SGLang or llama.cpp; or a server's address"
+    yield ListChoice(BRING, "paste or name it", about)
+    files = [path for pattern in _LOGS for path in sorted(Path.cwd().glob(pattern)) if path.is_file()]
+    for path in files[:_MOST_FILES]:
+        yield ListChoice(BRING + str(path), path.name, f"{byte_size(path.stat().st_size)}, in this folder")
+
+
+def read(text: str) -> "Brought":
+    """A file, an address, or the text itself. Raises SpecvizError with what would do."""
+    from specviz.engines.texts.door import import_bytes, import_source, is_address, name_of
+    from specviz.engines.watch import ServerWatcher
+
+    line = text.strip()
+    if "\n" not in line and (is_address(line) or _is_server(line)):
+        watcher = ServerWatcher(line)
+        watcher.look()
+        return watcher
+    folder = Path(tempfile.mkdtemp(dir=_scratch()))
+    if "\n" not in line and _is_file(line):
+        return import_source(line, folder / (name_of(line) + PLAIN), None)[0].path
+    return import_bytes("what was pasted", text.encode(), folder)[0].path
+
+
+def _is_server(line: str) -> bool:
+    """`host:port`, with or without a path behind it."""
+    host, colon, rest = line.partition(":")
+    return bool(host and colon) and " " not in line and rest.partition("/")[0].isdigit()
+
+
+def _is_file(line: str) -> bool:
+    try:
+        return bool(line) and Path(line).expanduser().is_file()
+    except (OSError, ValueError):  # a text that is too long for a name
+        return False
+
+
+@cache
+def _scratch() -> Path:
+    """Traces made of what was brought; they go when the program ends."""
+    folder = Path(tempfile.mkdtemp(prefix="specviz-brought-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class BringScreen(ModalScreen["Brought | None"]):
+    """Answers what was read; a text of which nothing can be read stays, with the reason below it."""
+
+    BINDINGS = [
+        Binding("ctrl+s,f5", "read", "read", show=False, priority=True),
+        Binding("escape", "cancel", "back", show=False, priority=True),
+    ]
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog -wide"):
+            yield Label("What you have", classes="dialog-title")
+            yield TextArea(id="prompt", tab_behavior="focus", placeholder=_ROOM)
+            yield Static(HINT, id="hint", markup=False, classes="dialog-hint")
+
+    def action_read(self) -> None:
+        text = self.query_one(TextArea).text
+        if text.strip():
+            self._say("reading …")
+            self._read(text)
+
+    @work(thread=True, exclusive=True)
+    def _read(self, text: str) -> None:
+        try:
+            brought = read(text)
+        except SpecvizError as error:
+            self.app.call_from_thread(self._say, f"{running(str(error))}\n{HINT}", True)
+        else:
+            self.app.call_from_thread(self.dismiss, brought)
+
+    def _say(self, words: str, refused: bool = False) -> None:
+        hint = self.query_one("#hint", Static)
+        hint.update(words)
+        hint.set_class(refused, "-refused")
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
