@@ -1,10 +1,12 @@
 """`specviz diagnose`: everything that can be given, alone and mixed."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
+from specviz.check.findings import FAULTS
 from specviz.cli import main
 from support.judged import judged_run, many
 from support.traces import write_trace
@@ -44,6 +46,12 @@ def test_a_log_and_a_recording_are_judged_together(
     answer = diagnosed(capsys, log, dead)
     assert len(answer["read"]) == 2  # type: ignore[arg-type]
     assert [finding["fault"] for finding in answer["findings"]][:2] == [3, 3]  # type: ignore[attr-defined]
+
+
+def test_what_is_pasted_is_judged(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(DEAD.encode())))
+    (finding,) = diagnosed(capsys, "-")["findings"]  # type: ignore[misc]
+    assert finding["name"] == FAULTS[2]
 
 
 def test_a_sound_run_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

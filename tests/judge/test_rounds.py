@@ -1,6 +1,7 @@
 """What the judge says of rounds beyond the screens' own tests: each fault, and a healthy twin of it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,8 +11,10 @@ from specviz.check.findings import error, note
 from specviz.events import Counted, Event
 from specviz.judge import Evidence, Finding, judge
 from specviz.judge.evidence import PairChecked
+from specviz.judge.reading import evidence_of_trace
 from specviz.metrics.texts import class_of, is_loop
 from specviz.runlog.fold import fold
+from specviz.trace import Writer
 from specviz.traits import VerifierTraits
 from support.judged import MS, chain_round, judged_run, many
 
@@ -230,3 +233,22 @@ def test_a_low_rate_without_positions_names_what_would_decide() -> None:
     assert (finding.certainty, finding.headline) == ("cannot tell", "19 % of what is drafted is kept")
     high = msgspec.structs.replace(low, n_accepted=200, n_generated=335)
     assert found(Evidence.of_looks([high])) == {}
+
+
+def test_a_report_that_counts_otherwise_than_its_rounds_is_told(tmp_path: Path) -> None:
+    def reported(more: int) -> Evidence:
+        """Twenty rounds that keep two of three; the report counts so many more as kept."""
+        with Writer(tmp_path / f"{more}.sv.jsonl", "vLLM", rule="p/q", known="decisions", chains=True) as out:
+            out.request([1, 2, 3])
+            for _ in range(20):
+                out.round()
+                for token in (5, 6, 7):
+                    out.drafted(token, "a")
+                out.committed([5, 6, 8], ["a", "a", "b"], n_accepted=2)
+            out.reported("vLLM", whole=True, n_rounds=20, n_drafted=60, n_accepted=40 + more)
+        return evidence_of_trace(out.path)
+
+    finding = found(reported(20))["counted_otherwise"]
+    assert (finding.fault, finding.certainty) == (7, "sure")
+    assert "the token that closes a round is counted as accepted" in finding.claim
+    assert "counted_otherwise" not in found(reported(0))

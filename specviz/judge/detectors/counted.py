@@ -128,8 +128,11 @@ def cliff_counted(counted: CountsLooked) -> Finding | None:
             f"a cliff at position {at.position + 1}",
             f"a cliff at position {at.position + 1}: {at.given:.1%} of {came} rounds that came so far keep it, after "
             f"{before.given:.0%} at position {at.position}.",
+            "likely",
             next_step="The drafter's own loop or its positions (norm, position ids, cache between its steps): another "
             "version of the engine. A shorter draft only hides it.",
+            decides="The same files under another version; a drafter trained for so many tokens ends there too.",
+            others=(14,),
             tokens=before.kept * before.given,
         )
     return None

@@ -13,7 +13,8 @@ from specviz.text import running
 @detector(RoundsCounted, 12)
 def counted_otherwise(counted: RoundsCounted) -> Finding | None:
     """What the engine reports of these very rounds is not what they add up to."""
-    wrong = [*_whole(counted), *violations(counted.run, counted.tally, counted.metrics)]
+    reported = [*_whole(counted)]
+    wrong = [*reported, *violations(counted.run, counted.tally, counted.metrics)]
     if not wrong:
         return None
     return Finding(
@@ -21,7 +22,11 @@ def counted_otherwise(counted: RoundsCounted) -> Finding | None:
         7,
         "the engine counts otherwise than its rounds",
         f"{'; '.join(wrong[:3])}.",
-        next_step="Compare accepted / drafted with accepted / drafted only: name both counts beside every rate.",
+        "sure" if reported else "likely",
+        next_step="Name both counts beside every rate, and hold accepted / drafted against accepted / drafted only.",
+        decides=""
+        if reported
+        else "Whether every round is on record: a stream that merges or cuts rounds adds up to less.",
         screen="overview",
     )
 

@@ -34,7 +34,7 @@ def never_kept(counted: RoundsCounted) -> Finding | None:
             if some
             else "That is no more than chance: its weights may not be loaded."
         ),
-        "likely" if most < SELDOM else "cannot tell",
+        "likely" if most < SELDOM or not kept else "cannot tell",
         next_step="Draft with a model of the same family and tokenizer, with parts that were trained for this target, "
         "or with the target itself in fewer bits.",
         decides="The folders (specviz check TARGET DRAFT), and the engine's lines about what it loaded.",
