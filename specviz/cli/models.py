@@ -232,7 +232,7 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _card_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
-    """What fits on lines: plain values, and what was measured on each domain."""
+    """Rows of a model card: its plain values, and what was measured on each domain."""
     rows = [(name, _value(value)) for name, value in card.items() if _is_short(value)]
     for domain, measured in card.get("domains", {}).items():
         rows.append((domain, ", ".join(f"{name} {_value(value)}" for name, value in measured.items())))

@@ -206,7 +206,7 @@ def _lacks(part: Part, target: str | None) -> bool:
 
 
 def _part_folders(target: str | None) -> list[Path]:
-    """Where parts of it may lie; those of the embedded target lie beside it, whatever it was called."""
+    """Folders that may hold trained parts of a target; those of the embedded target are beside it."""
     pair = embedded_pair()
     own = [] if target is None else [local_path(target) or Path(target), *filter(None, [shipped_folder(target)])]
     return [*own, pair] if target is None or Path(target).resolve() == (pair / "target").resolve() else [*own]

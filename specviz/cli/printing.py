@@ -35,7 +35,7 @@ def terminal_text(text: str) -> str:
 
 
 def fan_out(*sinks: Sink) -> Sink:
-    """One sink that feeds all, in order."""
+    """One sink that passes each event to all of `sinks`, in order."""
 
     def sink(event: Event) -> None:
         for receive in sinks:
@@ -141,7 +141,7 @@ def setting(header: events.Header) -> str:
 
 
 def outside_setting(header: events.Header, outside: events.Outside) -> str:
-    """Who made a run that is not ours, by what rule, on one line."""
+    """Engine, method, rule and models of another engine's run, on one line."""
     models = " ⇐ ".join(shown(model.name) for model in (header.models.target, header.models.draft) if model)
     temperature = header.sampling.get("temperature")
     parts = (

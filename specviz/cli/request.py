@@ -115,7 +115,7 @@ class Stream:
 
     @property
     def domains(self) -> dict[str, int]:
-        """How many prompts of each kind, in order of appearance."""
+        """Number of prompts by domain, in order of appearance."""
         out: dict[str, int] = {}
         for prompt in self.prompts:
             out[prompt.domain] = out.get(prompt.domain, 0) + 1
@@ -164,7 +164,7 @@ class RunRequest:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> "RunRequest":
-        """From the options of the command line. Raises SpecvizError."""
+        """Build the request from the command line's options. Raises SpecvizError."""
         method = options.chosen_method(options.usual_method(arguments), arguments["verifier"])
         knobs = options.given_knobs(method, arguments)
         stream = None if arguments["stream"] is None else _stream(arguments)

@@ -33,7 +33,7 @@ class Grid:
     tests: Array
 
     def at(self, *place: int) -> Total:
-        """One setting's sums, by the indices of its four values."""
+        """The totals of one setting, by the indices of its four values."""
         alpha, tau, d_max, w_max = (self.axes[name][k] for name, k in zip(AXES, place, strict=True))
         setting = ExitKnobs(alpha, tau, int(d_max), int(w_max), self.layers)
         sums = {name: int(getattr(self, name)[place]) for name in _SUMS}

@@ -316,7 +316,7 @@ class ReplayQuery:
     stops: frozenset[int] = frozenset()
 
     def table(self, n_layers: int) -> HeadTable:
-        """What the heads said. Raises SpecvizError when that is not recorded."""
+        """The exit heads' tokens and confidences. Raises SpecvizError when they are not recorded."""
         return HeadTable.of(self.records, self.tokens, n_layers)
 
     def text(self, n_layers: int) -> Text:
@@ -378,7 +378,7 @@ def _room(header: Header) -> int:
 
 
 def temperature_of(header: Header) -> float:
-    """Of the run; 0 where the trace does not say."""
+    """The run's sampling temperature; 0 where the trace has none."""
     value = header.sampling.get("temperature", 0)
     return float(value) if isinstance(value, int | float) else 0.0
 

@@ -84,7 +84,7 @@ def _real(value: object) -> float | None:
 
 
 def replay_events(run: Run) -> list[Event]:
-    """What a replay reads of a run, in order."""
+    """The events of a run that a replay reads, in order."""
     assert run.header is not None
     out: list[Event] = [run.header]
     for query in run.queries:

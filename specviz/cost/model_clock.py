@@ -215,7 +215,7 @@ class ModelTiming:
 
 
 def work_of(facts: RoundFacts) -> Work:
-    """What a round takes at any costs."""
+    """The work of a round in passes and rows, to be priced by any cost table."""
     before, beside = ((len(part), sum(f.batch for f in part)) for part in (facts.before, facts.beside))
     return (*before, *beside, facts.rows, facts.hrad, bool(facts.before or facts.beside))
 
@@ -376,7 +376,7 @@ def _branches(fork: Fork, nodes: Sequence[Node], first: tuple[int, ...]) -> Iter
 
 
 def _fates(record: RoundRecord) -> Iterator[tuple[int, str]]:
-    """As the drafter settled them; where a draft is settled by its own round, as the verdicts say."""
+    """Fates of drafted tokens: as a pipelined drafter recorded them, else by the verdicts of their own round."""
     settled = record.every(Settle)
     if settled or Fork in record.by_kind:
         for settle in settled:

@@ -101,7 +101,7 @@ def _tag(kind: type[Event]) -> str:
 
 
 def _reader() -> "msgspec.json.Decoder[Event]":
-    """Of every kind that is known now."""
+    """The decoder for all event types registered so far."""
     kinds: Any = reduce(or_, NAMES.values())
     return msgspec.json.Decoder(kinds)
 

@@ -1,4 +1,4 @@
-"""What every record has, and how numbers are written."""
+"""Fields that every event has, and how numbers are rounded for writing."""
 
 import inspect
 import math

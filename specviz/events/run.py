@@ -161,7 +161,7 @@ class Note(Event, tag="note", kw_only=True):
 
 
 class FindingRecord(Event, tag="finding", kw_only=True):
-    """What a detector saw, with the rounds that show it."""
+    """A detector's finding, with the rounds that show it."""
 
     detector: str
     message: str

@@ -97,7 +97,7 @@ class PlainTally:
         self.calls = self.tests = 0  # of layers and heads there
 
     def begin(self, header: Header) -> None:
-        """What made the run."""
+        """Note the header of the run."""
         self.target, self.overlapped = header.models.target, header.lanes != "serial"
         self.climbs = header.method_traits.exits != "none"
 

@@ -254,7 +254,7 @@ class Ratio:
         return settled(float(over.top / over.bottom), over.interval(), over.n, over.counting, most=most)
 
     def signed(self, by_query: bool = False) -> Estimate | None:
-        """The same of a quantity that may be negative."""
+        """The estimate of a quantity that may be negative."""
         over = self.moments(by_query)
         if not over.bottom:
             return None
@@ -307,7 +307,7 @@ class Median:
         return Estimate(value=(lower + upper) / 2 / unit, n=n)
 
     def interval(self) -> tuple[float, float]:
-        """Of the median, by the order of the values: 95 % from six of them on, all of them where there are fewer."""
+        """Interval of the median by order statistics: 95 % from six values on, their whole range for fewer."""
         first = max(0, math.floor((self.n - Z * math.sqrt(self.n)) / 2) - 1)
         bins = self._bins or Counter(self._values)
         return float(_at(bins, first)), float(_at(bins, self.n - 1 - first))

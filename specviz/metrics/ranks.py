@@ -78,7 +78,7 @@ class BlockCount(NodeCount):
 
 
 class SlotAccuracy(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one (block, slot): the target's best token stood first; its bucket was predicted."""
+    """For one (block, slot): how often the target's best token ranked first, and how often its bucket was predicted."""
 
     top1: Estimate | None
     bucket: Estimate | None
@@ -166,7 +166,7 @@ def home(node: Node) -> int:
 
 
 def known(rows: Iterable[Seen], path_only: bool = False) -> list[Seen]:
-    """Those whose parent the target looked at, or that lie on the path."""
+    """The expansions with a known true rank: their parent was verified, or is on the committed path."""
     return [row for row in rows if row.true is not None and (row.on_path or not path_only)]
 
 

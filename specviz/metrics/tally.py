@@ -153,7 +153,7 @@ class Tally(RunSums):
     # The parts of a round -------------------------------------------------------------------------------------------
 
     def _note_query(self, record: RoundRecord) -> None:
-        """Its first round came to its end."""
+        """Count a query once its first round has ended."""
         prefill, self._open_run = record.query.prefill, 0
         if prefill is not None and (prefill.dur_ns or self.ours):  # else the prompt's pass was not timed
             self._began = prefill.t - prefill.dur_ns

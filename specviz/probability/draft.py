@@ -146,7 +146,7 @@ class Draft:
 
     @cached_property
     def spelling(self) -> Spelling:
-        """Which nodes spell the same text."""
+        """Groups of nodes whose paths have the same tokens."""
         return Spelling(self)
 
     def candidates(self, node: int) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ class _Row(NamedTuple):
 
     @classmethod
     def of(cls, record: RoundRecord) -> "_Row":
-        """Of a record in memory."""
+        """The row of numbers of a record in memory."""
         end = record.end
         counts = (end.n_emitted, end.n_accepted, end.n_drafted) if end is not None else (-1, -1, -1)
         marks = (bool(record.warnings), bool(record.notes), bool(record.changes))
@@ -157,7 +157,7 @@ class Rounds(Sequence[RoundRecord]):
         return self._at(place)
 
     def __iter__(self) -> Iterator[RoundRecord]:
-        """In order; only one of those away is in memory at a time."""
+        """All rounds in order; of those on disk only one is in memory at a time."""
         index = self.n_gone
         while index < len(self):
             yield self._at(index, keep=False)
@@ -280,7 +280,7 @@ class Rounds(Sequence[RoundRecord]):
         return Points(self, self._n_away, self.n_marked, tail)
 
     def marked_away(self, n: int) -> list[int]:
-        """Those of the first `n` rounds that carry a mark."""
+        """The marked rounds among the first `n`, all of which left memory."""
         flags = self._rows[_FLAGS : n * _WIDTH : _WIDTH]
         return [index for index, bits in enumerate(flags) if bits & ~(_COMPLETE | _REJECTED)]
 
@@ -356,7 +356,7 @@ class Rounds(Sequence[RoundRecord]):
         return record
 
     def _from_spool(self, index: int, place: Place) -> tuple[RoundStart, list[Event]]:
-        """As it was written there."""
+        """Read a round back from the spool."""
         start, pieces = _pages.decode(self.spool.get(place))
         kinds = list(self._kinds)
         return start, [event for number, raw in pieces for event in _reader(kinds[number]).decode(raw)]

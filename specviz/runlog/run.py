@@ -294,7 +294,7 @@ class Query:
 
     @property
     def exit_table(self) -> list[ExitTable]:
-        """What exit heads say of the text, from a pass over it."""
+        """Tokens and confidences of the exit heads at every position, from a pass over the finished text."""
         if self._exits_later is not None:
             self._exits, self._exits_later = self._exits_later(), None
         return self._exits

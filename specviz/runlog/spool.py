@@ -110,7 +110,7 @@ class Kept:
         self._tail = []
 
     def since(self, n: int) -> Iterator[Event]:
-        """From the n-th on, counted from 0, up to the last there is when it is reached."""
+        """Entries from index n on, including those appended while iterating."""
         while n < self._n_away:
             piece = bisect_right(self._firsts, n) - 1
             lines = self._spool.get(self._places[piece]).splitlines()

@@ -91,7 +91,7 @@ class RoundTree:
     # What the target gives a node --------------------------------------------------------------------------------
 
     def p(self, node: int) -> float | None:
-        """What the target's own row gives a node; None when the trace does not say."""
+        """The target's probability p of a node's token; None when it is not recorded."""
         return prob(self.log_p(node))
 
     def log_p(self, node: int) -> float | None:
@@ -240,7 +240,7 @@ class RoundTree:
         return max(self.depth.values(), default=0)
 
     def path(self, node: int) -> tuple[int, ...]:
-        """From a child of the root down to the node."""
+        """Node ids from a child of the root down to the node, both included."""
         return (*reversed(tuple(self.ancestors(node))), node)
 
     def kept_sibling(self, node: int) -> int | None:

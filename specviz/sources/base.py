@@ -48,7 +48,7 @@ class Source(Protocol):
 
 
 class NoSource:
-    """Before anything was opened or loaded. `refusal`: what to do first."""
+    """The source before a run is opened or a model loaded. `refusal`: what the user has to do first."""
 
     live, ended, silence = False, True, None
 

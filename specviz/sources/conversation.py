@@ -18,7 +18,7 @@ _DONE = ("done", "stopped", "cancelled")  # end reasons after which the text rem
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What was said. `who`: the model that answered, as it is shown; `run`: the run that the answer came from.
+    """A turn. `who`: display name of the model that answered; `run`: the run that the answer came from.
 
     `stopped`: a person ended the answer.
     """

@@ -52,7 +52,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class IdleWords:
-    """What a front-end says while there is no run to show. `preparing` None: that counts as loading."""
+    """Texts shown while there is no run. `preparing` None: preparing counts as loading."""
 
     nothing: str
     ready: str
@@ -205,7 +205,7 @@ class LiveRun:
                 self._recorder.write(event)
 
     def _leave_out(self, method: str, specs: Sequence[KnobSpec]) -> None:
-        """Of what waits, drop what a method has no knob for, and say so."""
+        """Drop waiting knob changes that the method has no knob for, with a notice."""
         gone = self.edits.left_out([spec.name for spec in specs])
         if gone:
             self._notices.append(Notice("Left out", f"{method} has no {', '.join(gone)}"))
@@ -267,7 +267,7 @@ class LiveRun:
 
     @property
     def last_start(self) -> Start | None:
-        """What a person asked for last, handed over or waiting."""
+        """The newest start request of the user, sent or waiting."""
         return self._queued[0] if self._queued else self.started
 
     @property
@@ -284,7 +284,7 @@ class LiveRun:
         return self.source.stderr_tail if isinstance(self.source, Worker) else []
 
     def take_notices(self) -> list[Notice]:
-        """What must be told, once."""
+        """New notices for the user; each is returned once."""
         notices = list(self._notices)
         self._notices.clear()
         return notices

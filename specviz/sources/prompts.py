@@ -70,7 +70,7 @@ def _made(source: str, raw: bytes, entries: "Found", limit: int | None) -> Promp
 
 
 def spread(items: list[T], limit: int | None) -> list[T]:
-    """At most `limit` of them, at equal distances, the first among them."""
+    """At most `limit` prompts, evenly spaced, the first included."""
     if limit is None or limit >= len(items):
         return items
     return [items[k * len(items) // limit] for k in range(limit)]

@@ -158,8 +158,8 @@ class Tuning:
         if replayed is None:
             return [base, *others], ""
         shorter, words = replayed
-        told = {knob for setting in shorter for knob in setting.knobs}
-        return [base, *shorter, *(setting for setting in others if not told & setting.knobs.keys())], words
+        replayed_knobs = {knob for setting in shorter for knob in setting.knobs}
+        return [base, *shorter, *(setting for setting in others if not replayed_knobs & setting.knobs.keys())], words
 
     def _can(self, setting: KnobSetting) -> bool:
         """Whether its knobs go together."""
@@ -217,7 +217,7 @@ class Tuning:
                 _, took, new = self._decode(settings[at], prompts[prompt])
                 sums[at, :, prompt] += (new, took)
             n = prompt + 1 if turn == 0 else n
-        ratios = [RatioOfSums(*each[:, :n]) for each in sums]
+        ratios = [RatioOfSums(*tokens_and_ns[:, :n]) for tokens_and_ns in sums]
         over_default = _times(ratios[0], ratios[2]) if len(ratios) > 2 else None
         return _times(ratios[0], ratios[1]), over_default, n
 

@@ -65,7 +65,7 @@ def _exits(pair: Pair, method: Method, base: KnobSetting, run: Run) -> tuple[lis
     words += f"{n_layers} layer calls a token"
     specs = [spec for spec in method.table.specs if spec.name in AXES and spec.name in own]
     values = [{spec.name: getattr(total.setting, spec.name) for spec in specs} for total in best]
-    settings = [_set(method, base, each) for each in values]
+    settings = [_set(method, base, setting_values) for setting_values in values]
     return settings, words
 
 

@@ -36,7 +36,7 @@ def test_a_rejection_by_a_uniform_set_by_hand() -> None:
     run = one_round(0.2)
     found = said(run, uniforms={0: 0.71})
     n = run.rounds[0].start.n
-    assert found.told
+    assert found.decided
     assert (found.kept_was, found.kept) == (1, 0)
     assert [(node.was, node.now) for node in found.nodes] == [("accepted", "rejected")]
     assert found.marks == {0: "rejected"}
@@ -65,7 +65,7 @@ def test_every_node_of_a_tree_has_its_mark_and_unknown_ones_are_drafted() -> Non
     for record in run.rounds:
         found = said(run, record.index, verifier="multi_hsd")
         assert set(found.marks) == {node.node for node in found.nodes} == {*decided(run, record.index)}
-        if found.told:
+        if found.decided:
             assert "drafted" not in found.marks.values()
 
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_told_says_what_would_tell_it() -> None:
     """At level summary no sums over rows are recorded, so a joint rule cannot always be told."""
     run = Run().extend(make_events(temperature=1.2, seed=4, new_tokens=60, level="summary"))
     found = [said(run, record.index, verifier="blockwise") for record in run.rounds]
-    untold = [each for each in found if not each.told]
+    untold = [each for each in found if not each.decided]
     assert untold
     for each in untold:
         assert "cannot be told: " in each.sentence
@@ -85,14 +85,14 @@ def test_what_cannot_be_told_says_what_would_tell_it() -> None:
         assert all(node.now is None and node.glyphs[1] == "?" for node in each.nodes)
     full = Run().extend(make_events(temperature=1.2, seed=4, new_tokens=60))
     again = [said(full, record.index, verifier="blockwise") for record in full.rounds]
-    assert all(each.told for each in again)
+    assert all(each.decided for each in again)
     assert all(each.kept in (None, exact.kept) for each, exact in zip(found, again, strict=True))
 
 
 def test_a_level_without_nodes_gives_the_reason() -> None:
     run = Run().extend(make_events(temperature=0.9, seed=1, level="none"))
     found = said(run, verifier="tokenwise")
-    assert not found.told
+    assert not found.decided
     assert "recorded at level none" in found.sentence
     with pytest.raises(SpecvizError, match="recorded at level none"):
         decide_run(run, Change(verifier="tokenwise"))

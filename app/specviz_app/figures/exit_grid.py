@@ -114,7 +114,7 @@ def fig_text(text: ExitText, dark: bool = False) -> go.Figure:
 
 def _cell_hover(text: ExitText, k: int, row: int) -> str:
     layer = text.layers[row]
-    says = f"says {safe(text.said[row][k])}: {'right' if text.right[row][k] else 'wrong'}"
+    says = f"says {safe(text.top1[row][k])}: {'right' if text.right[row][k] else 'wrong'}"
     lines = [
         f"<b>after {safe(text.tokens[k])}, layer {layer}</b>",
         f"{says}, sure {fine(text.conf[row][k])}",

@@ -142,7 +142,7 @@ def _judgement(console: Console, judgement: RunJudgement) -> None:
 
 
 def _card(console: Console, card: RunCard) -> None:
-    """Who made the run, by what rule, and what does not add up."""
+    """For a run of another engine: its engine and rule, and contradictions in its record."""
     console.print()
     for label, words in card.rows:
         red = label == "promise" and card.tone == "broken"
@@ -189,7 +189,7 @@ def _numbered(what: str, name: str, estimates: Mapping[int, Estimate] | None, *n
 
 
 def _others(metrics: Metrics) -> Iterator[Table]:
-    """What has estimates by number and no place in the other tables: metrics of extensions."""
+    """Tables of the metrics that no other table shows: estimates by number that extensions registered."""
     for name, estimates in metrics.items():
         if name in _PLACED or not isinstance(estimates, dict):
             continue

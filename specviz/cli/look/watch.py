@@ -180,7 +180,7 @@ def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: 
 
 
 def tell(picture: "WatchPicture", as_json: bool, short: bool = False) -> None:
-    """A picture as lines, or as one object. `short`: its last look alone."""
+    """Print the server's state as lines or as one JSON object. `short`: only the newest poll."""
     if as_json:
         echo_json(counters_object(picture))
     else:

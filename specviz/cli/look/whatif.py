@@ -196,7 +196,7 @@ def _json_round(decision: Decision, sentence: str) -> dict[str, Any]:
 
 
 def _json_loosened(now: RoundAgain) -> dict[str, Any]:
-    """Of a rule that is read and not run."""
+    """The JSON fields of a lossy rule, which is evaluated from the record instead of run."""
     if not now.compared:
         return {}
     compared = {f"n{node}": test for node, test in now.compared.items()}

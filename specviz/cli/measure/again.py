@@ -55,7 +55,7 @@ def decoded_again(
 
 
 def _verifiers(method: Method, header: Header, asked: Sequence[str]) -> list[str | None]:
-    """Those that were named; else the recorded one, where the method takes it."""
+    """The verifiers named; else the recorded one, where the method accepts it."""
     for name in asked:
         get_verifier(name)
         options.chosen_method(method.name, name)
@@ -102,7 +102,7 @@ def _draft(header: Header) -> str | None:
 
 
 def _as_message(pair: "Pair", prefill: Prefill, name: str) -> bool:
-    """Whether the prompt was a message: what gives the recorded tokens. Raises SpecvizError where neither does."""
+    """Whether the prompt went through the chat template, by its token ids. Raises SpecvizError where neither fits."""
     from specviz.engine.run.prepare import encode_prompt
 
     templated = bool(getattr(pair.target.tokenizer, "chat_template", None))

@@ -215,7 +215,7 @@ def _write(out: Path, traces: Sequence[Path], heading: Sequence[str], sheets: "S
 
 
 def _folder(name: str | None) -> Path | None:
-    """Where recordings go, made where it is not there. Raises SpecvizError."""
+    """The folder for recordings, created if missing. Raises SpecvizError."""
     if name is None:
         return None
     folder = Path(name)

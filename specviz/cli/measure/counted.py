@@ -68,7 +68,7 @@ class CountsCompared:
         return out
 
     def as_object(self) -> dict[str, Any]:
-        """Of `--json`."""
+        """The comparison as one object for `--json`."""
         return {
             "runs": [{"file": file, "counters": asdict(p)} for file, p in zip(self.files, self.pictures, strict=True)],
             **asdict(self.counts),

@@ -211,7 +211,7 @@ def _row(total: Total) -> dict[str, Any]:
 
 
 def _show(totals: list[Total], checked: dict[str, float] | None) -> None:
-    """One line a setting; the fewest layer calls at worst are marked."""
+    """Print one line a setting; the one with the fewest layer calls (upper bound) is marked."""
     best = min(totals, key=lambda total: total.calls_per_token[1])
     click.secho("    α     τ   d   w  tokens/round  drafts right  layer calls/token", bold=True)
     for total in totals:

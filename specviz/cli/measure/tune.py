@@ -59,7 +59,7 @@ _SECTIONS = {
 @flags.flag("--force", "Write over a file that is there.")
 @flags.JSON_LINE
 @flags.quiet("No progress; errors are still told.")
-def command(**given: Any) -> int:
+def command(**arguments: Any) -> int:
     """Find the fastest setting for a pair on your prompts, and say when nothing pays.
 
     What a recorded run decides is replayed and not decoded: every early-exit setting exactly, draft lengths by
@@ -75,21 +75,21 @@ def command(**given: Any) -> int:
       specviz tune --method draft --shape tree --vary node_budget=8,16,32
       specviz run --target smollm2 --knobs fast.toml --prompt 'Why is the sky blue?'
     """
-    if given["out"] is not None:
-        check_place(given["out"], given["force"])
-    names = _methods(given)
-    asked = _asked(names, given["vary"])
-    fixed = _fixed(names, given)
-    prompts = load_prompts(Path(given["prompts"]) if given["prompts"] else None, given["limit"])
-    check_models(given["target"], given["draft"], any(get_method(name).needs_draft for name in names))
+    if arguments["out"] is not None:
+        check_place(arguments["out"], arguments["force"])
+    names = _methods(arguments)
+    asked = _asked(names, arguments["vary"])
+    fixed = _fixed(names, arguments)
+    prompts = load_prompts(Path(arguments["prompts"]) if arguments["prompts"] else None, arguments["limit"])
+    check_models(arguments["target"], arguments["draft"], any(get_method(name).needs_draft for name in names))
     from specviz.engine.run.local import load_pair
     from specviz.engine.run.prepare import wants_chat
     from specviz.sources.prompts import suited
     from specviz.tuning.measured import Tuning
 
     needs_draft = any(get_method(name).needs_draft for name in names)
-    device, dtype = checked_device(given["device"]), checked_dtype(given["dtype"])
-    pair = load_pair(given["target"], given["draft"], needs_draft, device, dtype, given["threads"])
+    device, dtype = checked_device(arguments["device"]), checked_dtype(arguments["dtype"])
+    pair = load_pair(arguments["target"], arguments["draft"], needs_draft, device, dtype, arguments["threads"])
     pair.runtime.begin()
     tuning = Tuning(
         pair,
@@ -97,28 +97,30 @@ def command(**given: Any) -> int:
         names,
         fixed,
         asked,
-        given["minutes"] * 60,
-        _command(names, given),
-        (lambda words: None) if given["quiet"] else narrate,
+        arguments["minutes"] * 60,
+        _command(names, arguments),
+        (lambda words: None) if arguments["quiet"] else narrate,
     )
     report = tuning.run()
-    if not given["as_json"]:
+    if not arguments["as_json"]:
         _print(report)
-    if given["out"] is not None:
-        given["out"].write_text(knob_file(report), encoding="utf-8")
-        narrate(f"specviz: knobs in {running(str(given['out']))}; specviz run --knobs {running(str(given['out']))}")
+    if arguments["out"] is not None:
+        arguments["out"].write_text(knob_file(report), encoding="utf-8")
+        narrate(
+            f"specviz: knobs in {running(str(arguments['out']))}; specviz run --knobs {running(str(arguments['out']))}"
+        )
     import msgspec
 
     click.echo(msgspec.json.encode(report).decode())
     return OK
 
 
-def _methods(given: Mapping[str, Any]) -> list[str]:
+def _methods(arguments: Mapping[str, Any]) -> list[str]:
     """Raises SpecvizError for a method that drafts nothing, or is none."""
-    if ALL in given["methods"]:
-        lacking = options.lacking(given["target"])
+    if ALL in arguments["methods"]:
+        lacking = options.lacking(arguments["target"])
         return [m.name for m in all_methods().values() if not m.traits.plain and m.name not in lacking]
-    names = list(dict.fromkeys(given["methods"])) or [options.usual_method({**given, "method": None})]
+    names = list(dict.fromkeys(arguments["methods"])) or [options.usual_method({**arguments, "method": None})]
     plain = next((name for name in names if get_method(name).traits.plain), None)
     if plain is not None:
         raise SpecvizError(f"--method {plain} drafts nothing: it is what the others are measured against")
@@ -141,11 +143,11 @@ def _asked(names: Sequence[str], words: Sequence[str]) -> dict[str, list[Any]]:
     return asked
 
 
-def _fixed(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+def _fixed(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The knobs that were typed; a method that lacks one goes without. Raises KnobError where all lack it."""
     first: Method = get_method(names[0])
     known = options.knob_specs()
-    typed = {name: given[name] for name in known if given.get(name) not in (None, ())}
+    typed = {name: arguments[name] for name in known if arguments.get(name) not in (None, ())}
     fixed: dict[str, Any] = {"max_new_tokens": 64}
     for name in typed:
         holder = next((get_method(method) for method in names if method in known[name]), first)
@@ -160,11 +162,11 @@ def knob_file(report: "TuneReport") -> str:
     return "\n".join([*lines, *(f"{name} = {json.dumps(value)}" for name, value in knobs.items())]) + "\n"
 
 
-def _command(names: Sequence[str], given: Mapping[str, Any]) -> str:
+def _command(names: Sequence[str], arguments: Mapping[str, Any]) -> str:
     """The command line again, files and models by their names alone."""
-    words = ["specviz tune", *(f"--method {name}" for name in names), f"--minutes {given['minutes']:g}"]
-    words += [f"--vary {word}" for word in given["vary"]]
-    words += [f"--{name} {Path(given[name]).name}" for name in ("target", "draft", "prompts") if given[name]]
+    words = ["specviz tune", *(f"--method {name}" for name in names), f"--minutes {arguments['minutes']:g}"]
+    words += [f"--vary {word}" for word in arguments["vary"]]
+    words += [f"--{name} {Path(arguments[name]).name}" for name in ("target", "draft", "prompts") if arguments[name]]
     return running(" ".join(words))
 
 

@@ -120,7 +120,7 @@ def _rounds(trace: "Writer") -> str:
 
 
 def _kept(trace: "Writer") -> None:
-    """What a reader must know of the trace, and where it is."""
+    """Print the trace's path and its warnings."""
     warned(trace)
     narrate(f"specviz: {_rounds(trace)}")
 

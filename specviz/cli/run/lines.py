@@ -174,7 +174,7 @@ def _ahead(record: RoundRecord) -> Iterator[str]:
 
 
 def _grown(record: RoundRecord) -> Iterator[str]:
-    """How a drafted tree came about: calls with the nodes they began at, tokens offered, merged and sent."""
+    """How the tree was drafted: drafter calls with their start nodes; tokens proposed, merged and verified."""
     if record.tree is None or not record.blocks:
         return
     at = [sum(block.block == level for block in record.blocks) for level in {b.block: 0 for b in record.blocks}]
@@ -323,7 +323,7 @@ def weights(adapt: Adapt) -> str:
 
 
 def thought(arm: AdaptArm) -> str:
-    """One action, as the bandit saw it."""
+    """One learning action with the bandit's estimates of it."""
     most = "∞" if arm.ucb is None else seconds(arm.ucb)
     return (
         f"{arm.action}  gain {signed(arm.gain)} ±{numbers.number(arm.se)} tokens a round, saves {seconds(arm.save)}, "

@@ -84,7 +84,7 @@ class Result:
             self._finish = record.commit.finish
 
     def _learn(self, adapt: events.Adapt) -> None:
-        """What was done at the end of a query."""
+        """Count what was learnt after a query."""
 
     @property
     def has_begun(self) -> bool:
@@ -171,7 +171,7 @@ class QueryRow:
 
     @property
     def domain(self) -> str:
-        """As the file has it: hostile text."""
+        """The domain as the file spells it: untrusted text."""
         return self.prefill.domain or ""
 
     @property

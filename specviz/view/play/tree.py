@@ -49,7 +49,7 @@ class TreeLayout:
     n_columns: int
     n_rows: int
     order: tuple[int, ...]  # depth first, the order of a vertical list
-    made: dict[tuple[Any, ...], TreeNode] = field(default_factory=dict, compare=False)  # nodes by what they depend on
+    node_cache: dict[tuple[Any, ...], TreeNode] = field(default_factory=dict, compare=False)  # by what nodes depend on
     widths: list[tuple[int, tuple[int, ...]]] = field(default_factory=list, compare=False)
 
     @property
@@ -228,10 +228,10 @@ def _node(
     winning = kept or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT)
     verdict, fresh = node in now.verdicts, node in now.fresh
     key = (node, mark, verdict, now.has_p, winning, cursor, fresh, options.value, options.ascii, len(run.words))
-    if key not in places.made:
+    if key not in places.node_cache:
         looks = (winning, cursor, fresh)
-        places.made[key] = _made(run, family, now, places.places[node], node, mark, options, looks)
-    return places.made[key]
+        places.node_cache[key] = _made(run, family, now, places.places[node], node, mark, options, looks)
+    return places.node_cache[key]
 
 
 def _made(

@@ -69,7 +69,7 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
         base,
         change=shown.change,
         sentence=shown.sentence,
-        told=shown.told,
+        told=shown.decided,
         note=shown.note,
         warns=_warns(decision.verifier, shown.law) if change.verifier is not None else "",
         round=_Again(builder, index, decision, decision.now, shown).page() if decision.now is not None else None,

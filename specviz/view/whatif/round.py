@@ -34,9 +34,9 @@ class WhatIfNode:
 class WhatIf:
     """One round. `marks`: by node, for a painter of trees; nodes that a cut leaves out are `pruned`.
 
-    `told`: whether it can be told; then it is exact. `kept`: drafted tokens kept. `closing`: the token behind them,
-    None where it is not told. `parting`: where the text would part. `law`: how far off the target's that of a token is,
-    of a rule that is read and not run.
+    `decided`: whether the record suffices; then it is exact. `kept`: drafted tokens kept. `closing`: the token behind
+    them, None where it is unknown. `parting`: position at which the text would differ. `law`: how far the distribution
+    of a token is from the target's, for a lossy rule evaluated from the record.
     """
 
     q: int
@@ -44,7 +44,7 @@ class WhatIf:
     index: int
     change: str
     sentence: str
-    told: bool
+    decided: bool
     nodes: tuple[WhatIfNode, ...]
     marks: Mapping[int, Mark]
     kept_was: int
@@ -79,7 +79,7 @@ def what_if(run: Run, decision: Decision, change: Change, ascii: bool = False) -
         index=decision.index,
         change=changed_words(change),
         sentence=_sentence(run, decision, changed_words(change)),
-        told=decision.now is not None,
+        decided=decision.now is not None,
         nodes=tuple(nodes),
         marks={node.node: node.now or "drafted" for node in nodes},
         kept_was=len(decision.was.accepted),

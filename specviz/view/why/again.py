@@ -94,7 +94,7 @@ def _by_rule(run: Run, record: RoundRecord, node: int, name: str, ascii: bool) -
 
 def _said(whatif: WhatIf) -> str:
     """In a few words where nothing is another."""
-    alike = whatif.told and whatif.parting is None
+    alike = whatif.decided and whatif.parting is None
     same = "; ".join(filter(None, ("the same tokens, the same text", whatif.law)))
     return same if alike else whatif.sentence
 

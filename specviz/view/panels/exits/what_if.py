@@ -200,7 +200,7 @@ class ExitText:
     chosen: tuple[str, ...]  # what the target chose after each
     layers: tuple[int, ...]
     conf: tuple[tuple[float, ...], ...]  # [layer][token]
-    said: tuple[tuple[str, ...], ...]
+    top1: tuple[tuple[str, ...], ...]
     right: tuple[tuple[bool, ...], ...]
     here: tuple[TextCell, ...]
     run: tuple[TextCell, ...] | None
