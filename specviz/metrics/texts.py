@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from specviz.events import ZERO
+from specviz.metrics.draft_confidence import TokenPlace
 from specviz.names import DraftEnd
 from specviz.runlog.run import RoundRecord
 
 MOST_QUERIES, MOST_TOKENS = 64, 4096  # of whose texts the beginning is held
 MOST_ANSWERS = 4096  # that are told one by one
 _TAIL, _PERIODS = 64, 16  # newest tokens that are looked at for a loop, and the longest that counts as one
+_PLACES = 6  # of each thing that is seen
 _SAME = 0.97  # of these tokens equal to the one a period before
 
 
@@ -22,7 +24,8 @@ class TextTally:
     rounds that drafted and those of them that kept their first token. `n_refused`, `n_ruled_out`: tests that failed,
     and those of them whose token the target gave no chance at all. `by_class`: tests on a right prefix and those that
     were kept, by the class of the drafted token. `idle`: rounds without a draft, by why. `answers`: rounds that drafted
-    of each query, and those that kept anything, in order.
+    of each query, and those that kept anything, in order. `seen`: by what they show, the first places: "ruled out",
+    "behind" (nothing kept behind a rejection), and refused tokens by their class.
     """
 
     def __init__(self) -> None:
@@ -32,6 +35,7 @@ class TextTally:
         self.by_class: dict[str, list[int]] = {}
         self.idle: Counter[DraftEnd] = Counter()
         self.answers: list[list[int]] = []
+        self.seen: dict[str, list[TokenPlace]] = {}
         self.n_loops = self.n_answers = 0
         self._tail: deque[int] = deque(maxlen=_TAIL)
         self._query = -1
@@ -57,6 +61,8 @@ class TextTally:
         if end.n_drafted and self._rejected is not None:
             rounds, kept = self.behind[self._rejected]
             self.behind[self._rejected] = rounds + 1, kept + (end.n_accepted > 0)
+            if self._rejected and not end.n_accepted:
+                self._see("behind", TokenPlace(record.q, record.r))
         self._rejected = end.n_tested > end.n_accepted if end.n_drafted else None
         tokens = [token for token in commit.tokens if token >= 0] if commit is not None else []
         self._tail += tokens
@@ -68,12 +74,22 @@ class TextTally:
         for verdict in record.verdicts.values():
             if verdict.status == "rejected" and verdict.logp is not None and verdict.log_left is None:
                 self.n_refused += 1
-                self.n_ruled_out += verdict.logp <= ZERO
+                if verdict.logp <= ZERO:
+                    self.n_ruled_out += 1
+                    self._see("ruled out", TokenPlace(record.q, record.r, verdict.node))
             node = record.node(verdict.node) if verdict.order is not None else None
             if node is not None and verdict.status in ("accepted", "rejected"):
-                counts = self.by_class.setdefault(class_of(node.text), [0, 0])
+                name = class_of(node.text)
+                counts = self.by_class.setdefault(name, [0, 0])
                 counts[0] += 1
                 counts[1] += verdict.status == "accepted"
+                if verdict.status == "rejected":
+                    self._see(name, TokenPlace(record.q, record.r, verdict.node))
+
+    def _see(self, what: str, place: TokenPlace) -> None:
+        places = self.seen.setdefault(what, [])
+        if len(places) < _PLACES:
+            places.append(place)
 
     @property
     def loops(self) -> bool:

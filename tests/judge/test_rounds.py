@@ -82,6 +82,7 @@ def test_tokens_that_the_target_rules_out_are_told_of_a_run_that_draws() -> None
 
     finding = found(run_of(masked(2)))["ruled_out"]
     assert (finding.fault, finding.certainty) == (11, "likely")
+    assert [place.node is not None for place in finding.places] == [True] * 6
     assert "ruled_out" not in found(run_of(masked(0)))
     cut = {"temperature": 0.8, "top_k": 40}
     assert "ruled_out" not in found(run_of(masked(2), sampling=cut)), "its own setting rules them out"
@@ -96,6 +97,7 @@ def test_drafts_that_fail_behind_a_rejection_are_told() -> None:
     rounds = [chain_round(r, GOOD, n) for r, n in enumerate(behind, 1)]
     finding = found(run_of(rounds))["worse_behind_a_rejection"]
     assert (finding.fault, finding.certainty) == (10, "likely")
+    assert all(behind[place.index] == 0 and behind[place.index - 1] < 3 for place in finding.places)
     assert "worse_behind_a_rejection" not in found(run_of(SOUND))
 
 

@@ -81,6 +81,7 @@ def worse_behind_a_rejection(counted: RoundsCounted) -> Finding | None:
         decides="The text against plain decoding of the same prompts: hard passages come in stretches as well.",
         others=(2,),
         tokens=whole / n_whole - behind / n_behind,
+        evidence=counted.places(counted.tally.texts.seen.get("behind", ())),
     )
 
 
@@ -103,7 +104,7 @@ def ruled_out(counted: RoundsCounted) -> Finding | None:
         decides="The same prompts without the grammar.",
         others=(5,),
         tokens=none / counted.metrics.n_rounds,
-        screen="verification",
+        evidence=counted.places(counted.tally.texts.seen.get("ruled out", ())),
     )
 
 
@@ -134,6 +135,7 @@ def one_class_is_lost(counted: RoundsCounted) -> Finding | None:
         decides="The same prompts as plain prose, without template or JSON mode.",
         others=(11,) if name == "mark" else (6,),
         tokens=n * (kept / tests - share) / counted.metrics.n_rounds,
+        evidence=counted.places(counted.tally.texts.seen.get(name, ())),
     )
 
 
