@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.cli import main
+from specviz.engines.texts import lines as lines_module
 from specviz.engines.texts.lines import ReadText, read_lines, read_text, text_kinds
 from specviz.engines.texts.own_line import own_line
+from specviz.engines.texts.signs import SignSearch
 from specviz.engines.watch import WatchPicture, picture_of, read_history
 from specviz.errors import SpecvizError
 from specviz.events import Counted
@@ -328,6 +330,19 @@ def test_a_pasted_text_and_a_packed_one(
     assert [read_history(path)[-1].engine for path in paths] == ["vLLM", "SGLang", "vLLM"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_log_that_windows_wrote_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str) -> None:
+    (tmp_path / "log").write_text(VLLM.replace("\n", "\r\n"), encoding=encoding, newline="")
+    assert main(["import", str(tmp_path / "log"), "-o", str(tmp_path / "a")]) == 0
+    assert "SpecDecoding metrics" in capsys.readouterr().err
+
+
+def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model").write_bytes(b"GGUF\3\0\0\0 pred= %/ \n" * 3)
+    assert main(["import", str(tmp_path / "model"), "-o", str(tmp_path / "a")]) == 2
+    assert "is no text" in capsys.readouterr().err
+
+
 def test_two_totals_are_held_against_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     worse = {**BENCH, "spec_decode_accepted_tokens": 220, "spec_decode_per_position_acceptance_rates": [0.49, 0.06]}
     for name, report in (("before", BENCH), ("after", worse)):
@@ -394,3 +409,52 @@ def test_a_long_log_is_read_in_little_memory(tmp_path: Path) -> None:
     assert found.parts[0].n_lines == 10
     assert (found.n_lines, found.n_left) == (200_000, 200_000 - 10)
     assert most < 16 << 20
+
+
+def test_every_sign_is_seen_wherever_it_stands_in_a_block() -> None:
+    groups = [kind.signs for kind in text_kinds()]
+    search = SignSearch(groups)
+    assert search.lines("nothing of any kind\n" * 3) == {}
+    for k, signs in enumerate(groups):
+        for sign in signs:
+            for line in (f"{sign}\n", f"a {sign} {sign}\n", f"drafted {sign}"):
+                lines = search.lines(f"first\n{line}")
+                assert k in lines[6], sign
+                assert len(lines) == 1
+
+
+@pytest.mark.parametrize("ends", ["", "\n"])
+@pytest.mark.parametrize("block", [1, 7, 64, 1 << 16])
+def test_blocks_of_any_size_read_the_same(monkeypatch: pytest.MonkeyPatch, block: int, ends: str) -> None:
+    monkeypatch.setattr(lines_module, "_SHORT", block)
+    monkeypatch.setattr(lines_module, "_BLOCK", block)
+
+    for text in (VLLM, OLD_LLAMA, SGLANG):
+        whole = read(text.rstrip("\n") + ends)
+        assert whole.n_lines == len(text.rstrip("\n").split("\n"))
+        assert [part.n_lines for part in whole.parts] == [part.n_lines for part in read_lines([text]).parts]
+
+
+def test_a_line_without_an_end_is_read_in_little_memory() -> None:
+    class Endless(io.StringIO):
+        """A line of 64 million characters that never was in memory."""
+
+        left = 1 << 26
+
+        def read(self, n: int | None = -1) -> str:
+            n = min(n or 0, self.left)
+            self.left -= n
+            return "x" * n
+
+        def readline(self, n: int | None = -1) -> str:  # type: ignore[override]
+            return self.read(n if n is not None and n > 0 else self.left)
+
+    tracemalloc.start()
+    try:
+        result = read_text(Endless())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert result.n_lines == 1
+    assert not result.parts
+    assert peak < 1 << 24

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from specviz.engines.rounds import json_lines, llama_log, llama_speculative
-from specviz.engines.rounds.importing import Imported, Opened, opened
+from specviz.engines.rounds.importing import Imported, Opened, lines_of, opened
 from specviz.errors import TraceError
 
 
@@ -25,7 +25,9 @@ _NOT_READ = {  # what shows a file to be of a kind that once was read, what it i
     '"spec_decode_acceptance"': ("an export of AIPerf", "read the engine itself: specviz attach URL"),
 }
 _OPENING = 1 << 16  # characters in which a file shows that it is one of these
+_BLOCK = 1 << 16  # characters of a file that is searched
 _FIRST = 400  # lines that are looked at to tell what a file is
+_MOST = 1 << 26  # characters of them
 _LOADING = 50_000  # lines that llama.cpp writes at most about its two models before it decodes
 
 
@@ -36,7 +38,12 @@ def import_file(path: Path, out: Path, rule: str | None) -> Imported:
         if opening.lstrip()[:1] in ("{", "[") and sign in opening:
             raise TraceError(f"{path} is {what}, which is not read any more: {instead}")
     lines = _lines(path)
-    head = [line for line, _ in zip(lines, range(_FIRST), strict=False)]
+    head, n = [], 0
+    for line in lines:
+        head.append(line)
+        n += len(line)
+        if len(head) == _FIRST or n > _MOST:
+            break
     if not any(line.strip() for line in head):
         raise TraceError(f"{path} is empty")
     if llama_log.LOADING in "".join(head):  # both programs begin with what they say of the models
@@ -46,6 +53,9 @@ def import_file(path: Path, out: Path, rule: str | None) -> Imported:
     if llama_speculative.recognised(text):
         return _llama(path, out, rule, rest, llama_speculative.read)
     if llama_log.recognised(text):
+        with opened(path) as file:
+            if not llama_log.names_tokens(iter(lambda: file.read(_BLOCK), "")):
+                raise TraceError(f"{path} is a log of llama.cpp that tells of no single round: {llama_log.OTHER}")
         return _llama(path, out, rule, rest, llama_log.read)
     return _json(path, out, rule, head, rest)
 
@@ -53,7 +63,7 @@ def import_file(path: Path, out: Path, rule: str | None) -> Imported:
 def _lines(path: Path) -> Iterator[str]:
     """Lines of a text file, zipped or not; what is cut off ends there. Raises TraceError."""
     with opened(path) as file:
-        yield from file
+        yield from lines_of(file)
 
 
 def _opening(path: Path) -> str:

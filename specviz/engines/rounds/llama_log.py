@@ -12,6 +12,7 @@ from specviz.engines.rounds.importing import Imported, Opened
 from specviz.errors import TraceError
 
 LOADING = "llama_model_loader: loaded meta data"
+_TOKEN = "next token:"  # of every token of a text
 _TIME = re.compile(r"(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) [DIWE] ")
 _SLOT = re.compile(r"id +(\d+) \| task (-?\d+) \| (.*)", re.DOTALL)
 _CANDIDATE = re.compile(
@@ -34,7 +35,7 @@ _REFUSED = (
     "drafts are drawn here, and the log names the likeliest tokens of each place: which one was drawn is known of the "
     "kept ones alone"
 )
-_OTHER = "a log of another version than October 2026 (build 10k), or below debug verbosity (-lv 10)"
+OTHER = "a log of another version than October 2026 (build 10k), or below debug verbosity (-lv 10)"
 _UNNAMED = (
     "the log names no likeliest tokens of some drafts, as of a lookup's: which token was drafted is known of the kept "
     "ones alone"
@@ -54,6 +55,16 @@ def serves(text: str) -> bool:
 def recognised(text: str) -> bool:
     """Whether these lines are of such a log, stamped with times or not."""
     return serves(text) or LOADING in text
+
+
+def names_tokens(blocks: Iterable[str]) -> bool:
+    """Whether a token of a request stands in the log: without one, reading it line by line brings nothing."""
+    last = ""
+    for block in blocks:
+        if _TOKEN in block or _TOKEN in last[-len(_TOKEN) :] + block[: len(_TOKEN)]:
+            return True
+        last = block
+    return False
 
 
 def timed(line: str, now: int) -> tuple[int, str]:
@@ -277,7 +288,7 @@ def read(lines: Iterable[str], open_writer: Opened) -> LlamaLog:
         torn = ""
     log.finish()
     if log.unread:
-        raise TraceError(f"drafts are counted in {log.unread} of its requests, and no line tells of them: {_OTHER}")
+        raise TraceError(f"drafts are counted in {log.unread} of its requests, and no line tells of them: {OTHER}")
     return log
 
 

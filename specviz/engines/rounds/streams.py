@@ -7,7 +7,7 @@ from typing import Any
 
 from specviz.engines.asking import UNREADABLE, ServerError
 from specviz.engines.rounds.attach import READERS, Taken
-from specviz.engines.rounds.importing import Imported, opened
+from specviz.engines.rounds.importing import Imported, lines_of, opened
 from specviz.engines.rounds.server import chunks
 from specviz.trace.rules import DEFAULT_RULES
 
@@ -17,11 +17,12 @@ _LOOKED_AT = 64  # lines for the first event
 def import_stream(path: Path, out: Path, rule: str | None) -> Imported | None:
     """The rounds of a stream; None for what is none, and for one that tells none. Raises TraceError."""
     with opened(path) as file:
-        head = list(islice(file, _LOOKED_AT))
+        lines = lines_of(file)
+        head = list(islice(lines, _LOOKED_AT))
         if not any(line.startswith("data:") for line in head):
             return None
         try:
-            events = chunks(line.encode() for line in chain(head, file))
+            events = chunks(line.encode() for line in chain(head, lines))
             return _read(events, out, rule)
         except (ServerError, *UNREADABLE):
             return None

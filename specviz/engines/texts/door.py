@@ -31,6 +31,7 @@ READ = (
 _PATIENCE_S = 30.0
 _MOST_FETCHED = 256 << 20
 _MOST_JSON = 64 << 20  # bytes of a file that is one JSON value over several lines
+_OPENING = 1 << 16  # characters that show what a file is
 STDIN = "-"
 
 
@@ -63,6 +64,9 @@ def import_source(source: str, out: Path, rule: str | None, more: Sequence[TextK
     Raises SpecvizError with the nearest thing and what would do where nothing can be read.
     """
     with _on_disk(source) as path:
+        with opened(path) as file:
+            if "\0" in file.read(_OPENING):
+                raise TraceError(f"{shown_source(source)} is no text; {READ}")
         refused: TraceError | None = None
         before = _stamp(out)
         if not more:
@@ -116,7 +120,7 @@ def _rounds(path: Path, out: Path, rule: str | None) -> ImportedTrace:
 def _counts(path: Path, more: Sequence[TextKind]) -> ReadText:
     """What all kinds of texts make of a file; of one that is a single JSON value, of that in one line."""
     with opened(path) as file:
-        first = file.read(1 << 16)
+        first = file.read(_OPENING)
         if first.lstrip()[:1] in ("{", "["):
             whole = first + file.read(_MOST_JSON)
             try:

@@ -7,23 +7,22 @@ where it holds one of a kind's signs, so a long log costs little. What stands in
 together again.
 """
 
-import io
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain
 from pkgutil import iter_modules
 from typing import IO, Protocol
 
 from specviz.engines.texts import kinds
 from specviz.engines.texts.history import CountHistory
+from specviz.engines.texts.signs import SignSearch
 
 MOST_LINE = 1 << 20  # characters of a line that are looked at
 _WRAPPED = 6  # lines that a terminal may have made of one
-_SHORT, _BLOCK = 1 << 20, 1 << 14  # characters of a text that is read twice where need be, and of a block of others
+_SHORT, _BLOCK = 1 << 20, 1 << 16  # characters of a text that is read twice where need be, and of a block of others
 _FULL, _NARROWEST = 2, 40  # lines that fill a terminal of at least so many columns
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _FRONT = re.compile(r"^(?:\s*(?:>+|\[\d{1,7}\]|\S+\s*\|))+\s*(?=\S)")
@@ -83,17 +82,16 @@ NOTHING_READ = ReadText((), 0, 0, "")
 @cache
 def text_kinds() -> tuple[TextKind, ...]:
     """Every kind there is, by name of its module."""
-    names = sorted(found.name for found in iter_modules(kinds.__path__))
+    names = sorted(module.name for module in iter_modules(kinds.__path__))
     modules = [import_module(f"{kinds.__name__}.{name}") for name in names]
     return tuple(kind for module in modules for kind in module.KINDS)
 
 
 def read_text(file: IO[str], more: Sequence[TextKind] = ()) -> ReadText:
-    """Read a text from its begin, by all kinds and by `more`; where nothing is found in a short text, it is tried again
+    """Read a text from its begin, by all kinds and by `more`; where nothing is read of a short text, it is tried again
     with the lines put together that a terminal has wrapped. Bounded in memory by what windows tell, not by length."""
-    kinds_ = (*more, *text_kinds())
-    first = file.read(_SHORT) + file.readline()
-    result = _read(chain(_blocks(io.StringIO(first, newline="\n"), kinds_), _blocks(file, kinds_)), kinds_)
+    first = next(_blocks(file, _SHORT), "")
+    result = _read(chain([first], _blocks(file, _BLOCK)), (*more, *text_kinds()))
     if result.parts or len(first) >= _SHORT:
         return result
     lines = unwrapped(first.splitlines(keepends=True))
@@ -102,24 +100,19 @@ def read_text(file: IO[str], more: Sequence[TextKind] = ()) -> ReadText:
 
 def read_lines(lines: Iterable[str], more: Sequence[TextKind] = ()) -> ReadText:
     """As `read_text`, of lines."""
-    kinds_ = (*more, *text_kinds())
-    return _read(iter([_Block(list(lines), 0, tuple(range(len(kinds_))))]), kinds_)
+    whole = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+    return _read(iter([whole]), (*more, *text_kinds()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Lines in which signs of these kinds stand, by their index; `n`: how many there are where none does."""
-
-    lines: list[str]
-    n: int
-    kinds: tuple[int, ...]
-
-
-def _blocks(file: IO[str], kinds_: Sequence[TextKind]) -> Iterator[_Block]:
-    while block := file.read(_BLOCK):
-        block += file.readline()
-        present = tuple(k for k, kind in enumerate(kinds_) if any(sign in block for sign in kind.signs))
-        yield _Block(block.splitlines(keepends=True) if present else [], 0 if present else block.count("\n"), present)
+def _blocks(file: IO[str], n: int) -> Iterator[str]:
+    """Whole lines of at least `n` characters together; what is longer than a line that is looked at is left out."""
+    while block := file.read(n):
+        if block[-1] != "\n" and (end := file.readline(MOST_LINE)):
+            dropped = end
+            while dropped and dropped[-1] != "\n":
+                dropped = file.readline(MOST_LINE)
+            block += end if end[-1] == "\n" else f"{end}\n"
+        yield block
 
 
 def unwrapped(lines: Sequence[str]) -> list[str] | None:
@@ -138,37 +131,44 @@ def unwrapped(lines: Sequence[str]) -> list[str] | None:
     return [*out, open_line]
 
 
-def _read(blocks: Iterator[_Block], every: Sequence[TextKind]) -> ReadText:
+def _read(blocks: Iterator[str], every: Sequence[TextKind]) -> ReadText:
     readers = [kind.reader() for kind in every]
+    signs = _search(tuple(kind.signs for kind in every))
     taken, first = [0] * len(every), [0] * len(every)
-    n_read, nearest = 0, ""
-    stream = _Joined(blocks)
-    for number, line in stream:
-        read = False
-        for k in stream.kinds:
-            if not any(sign in line for sign in every[k].signs):
+    n_lines, n_read, nearest = 0, 0, ""
+    text = _Text(blocks)
+    while block := text.forward():
+        counted, number = 0, n_lines + 1  # of the line that begins behind so many characters
+        for start, kinds_ in signs.lines(block).items():
+            if start < text.read_to:
                 continue
-            done = readers[k].take(cleaned(line))
-            for width in range(1, _WRAPPED):
-                if done is not None:
-                    break
-                done = readers[k].take(cleaned(stream.peeked(line, width)))
+            counted, number = start, number + block.count("\n", counted, start)
+            line = text.lines(start, 1)
+            read = False
+            for k in kinds_:
+                width, done = 1, readers[k].take(cleaned(line))
+                while done is None and width < _WRAPPED:
+                    width += 1
+                    done = readers[k].take(cleaned(text.lines(start, width)))
                 if done:
-                    stream.skip(width)
-            if done:
-                first[k] = first[k] or number
-                taken[k] += 1
-                read = True
-                break
-            nearest = nearest or f"line {number} looks like {every[k].name}: {cleaned(line).strip()[:80]}"
-        n_read += read
+                    text.skip(start, width)
+                    first[k] = first[k] or number
+                    taken[k] += 1
+                    read = True
+                    break
+                nearest = nearest or f"line {number} looks like {every[k].name}: {cleaned(line).strip()[:80]}"
+            n_read += read
+        n_lines += block.count("\n") + (block[-1] != "\n")
     parts = [
         TextPart(every[k].name, history, taken[k])
         for k in sorted(range(len(every)), key=lambda k: first[k])
         for history in (readers[k].histories() if taken[k] else ())
         if history.windows
     ]
-    return ReadText(tuple(parts), stream.n_lines, stream.n_lines - n_read, nearest)
+    return ReadText(tuple(parts), n_lines, n_lines - n_read, nearest)
+
+
+_search = cache(SignSearch)
 
 
 def cleaned(line: str) -> str:
@@ -179,42 +179,45 @@ def cleaned(line: str) -> str:
     return _FRONT.sub("", line) if line[:1] in ("[", ">", " ") or "|" in line[:60] else line
 
 
-class _Joined:
-    """Lines with their numbers, from 1, some of which may be looked at ahead. `kinds`: those that the line at hand may
-    be of."""
+class _Text:
+    """Blocks of whole lines one behind the other; places are characters of the block at hand. `read_to`: up to where
+    its lines are done with."""
 
-    def __init__(self, blocks: Iterator[_Block]) -> None:
+    def __init__(self, blocks: Iterator[str]) -> None:
         self._blocks = blocks
-        self._waiting: deque[str] = deque()
-        self.n_lines = 0
-        self.kinds: tuple[int, ...] = ()
+        self._block, self._next = "", ""
+        self.read_to = 0
 
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        while self._waiting or self._filled(1):
-            self.n_lines += 1
-            yield self.n_lines, self._waiting.popleft()[:MOST_LINE]
+    def forward(self) -> str:
+        """The next block; "" behind the last one."""
+        self.read_to = max(0, self.read_to - len(self._block))
+        self._block, self._next = self._next or next(self._blocks, ""), ""
+        return self._block
 
-    def _filled(self, n: int) -> bool:
-        """Whether so many lines wait."""
-        while len(self._waiting) < n:
-            block = next(self._blocks, None)
-            if block is None:
-                return False
-            if block.lines:
-                self.kinds = block.kinds if not self._waiting else tuple({*self.kinds, *block.kinds})
-                self._waiting.extend(block.lines)
-            else:
-                self.n_lines += block.n
-        return True
+    def lines(self, start: int, n: int) -> str:
+        """The line that begins there with those that follow it, `n` in all, as one."""
+        parts = []
+        for _ in range(n):
+            text, at = self._at(start)
+            end = self._end(start)
+            parts.append(text[at : min(at + end - start, at + MOST_LINE)].rstrip("\r\n"))
+            start = end
+        return "".join(parts)
 
-    def peeked(self, line: str, width: int) -> str:
-        """The line with so many that follow it, as one."""
-        self._filled(width)
-        ahead = islice(self._waiting, width)
-        return line.rstrip("\r\n") + "".join(part[:MOST_LINE].rstrip("\r\n") for part in ahead)
+    def skip(self, start: int, n: int) -> None:
+        """So many lines from there on are done with."""
+        for _ in range(n):
+            start = self._end(start)
+        self.read_to = start
 
-    def skip(self, width: int) -> None:
-        """What was looked at ahead was read."""
-        for _ in range(min(width, len(self._waiting))):
-            self._waiting.popleft()
-            self.n_lines += 1
+    def _end(self, start: int) -> int:
+        """Where the line ends that begins there."""
+        text, at = self._at(start)
+        return start - at + (text.find("\n", at) + 1 or max(at, len(text)))
+
+    def _at(self, start: int) -> tuple[str, int]:
+        """The block that the place stands in, this one or the next, and where in it."""
+        if start < len(self._block):
+            return self._block, start
+        self._next = self._next or next(self._blocks, "")
+        return self._next, start - len(self._block)
