@@ -101,6 +101,22 @@ def test_a_server_is_looked_at_beside_the_page_until_it_is_closed(address: str) 
     nobody.close()
 
 
+def test_several_addresses_stand_in_one_table(open_page: Open, address: str) -> None:
+    at = open_page(Settings(), "servers")
+    at.text_input(key="watch-url").set_value(f"{address} 127.0.0.1:1")
+    next(button for button in at.button if button.label == "Watch").click().run()
+    held = at.session_state["watched-servers"]
+    try:
+        until(lambda: held[0].picture is not None and held[1].problem is not None, "they are not looked at")
+        at.run()
+        assert not at.exception
+        table = at.dataframe[0].value
+        assert [*table["server"]] == [address, "127.0.0.1:1"]
+    finally:
+        for server in held:
+            server.close()
+
+
 def test_an_example_plays_until_something_is_given(open_page: Open) -> None:
     at = open_page(Settings(), "servers")
     assert not at.exception

@@ -175,7 +175,7 @@ async def test_its_runs_and_its_counters_are_seen_in_the_terminal(
             assert "walk (llama.cpp)" in shown(app)
     watcher = ServerWatcher(llama.url)
     watcher.look()
-    watching = WatchApp(None, watcher, 60.0)
+    watching = WatchApp(None, [watcher], 60.0)
     async with watching.run_test(size=WIDE) as pilot:
         await pilot.pause()
         assert "position 1" in str(watching.screen.query_one("#watched").render())

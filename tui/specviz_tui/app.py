@@ -176,9 +176,9 @@ class SpecvizApp(App[int]):
         from specviz_tui.watch.screen import WatchScreen
 
         if not isinstance(brought, Path):
-            self.push_screen(WatchScreen(brought.picture, brought, _WATCH_EVERY_S))
+            self.push_screen(WatchScreen(brought.picture, [brought], _WATCH_EVERY_S))
         elif is_history(brought):
-            self.push_screen(WatchScreen(picture_of(read_history(brought)), None, 0.0))
+            self.push_screen(WatchScreen(picture_of(read_history(brought)), [], 0.0))
         else:
             self._open(str(brought))
 

@@ -44,6 +44,11 @@ class WatchedServer:
         return packed_history(self._watcher.looks)
 
     @property
+    def address(self) -> str:
+        """Where its counters are."""
+        return self._watcher.address
+
+    @property
     def problem(self) -> str | None:
         """Why the last look failed."""
         return self._watcher.problem

@@ -42,7 +42,7 @@ def command(
 ) -> int:
     """Watch how a server speculates: tokens kept by position with 95 % intervals, tokens a round, tokens/s, and when
     that changed. vLLM, llama.cpp (with --metrics) and SGLang (with --enable-metrics) count it; nothing is installed
-    there. FILE is a history kept with -o. Several servers are looked at in turn, a line each.
+    there. FILE is a history kept with -o. Several servers stand in one table, with --plain a line each.
 
     Exit codes: 0 done · 1 with --once: an engine is ill, or next to nothing is kept · 2 bad input, or no server there.
 
@@ -60,12 +60,18 @@ def command(
         if output is not None:
             raise SpecvizError("-o keeps one server that is watched on: leave it out, or name one without --once")
         watchers = [ServerWatcher(url, key_of(key_env)) for url in servers]
+        if not (once or plain or as_json) and looks is None and _screen_works():
+            problems = [_looked(watcher) for watcher in watchers]
+            if all(problems):
+                raise SpecvizError("; ".join(dict.fromkeys(filter(None, problems))))
+            _show(None, watchers, every)
+            return 0
         return _several(watchers, every, 1 if once else looks, as_json, once)
     on_screen = not plain and not as_json and looks is None and _screen_works()
     if server.endswith((".jsonl", ".jsonl.gz")) or Path(server).is_file():
         picture = picture_of(read_history(server))
         if on_screen:
-            _show(picture, None, every)
+            _show(picture, [], every)
         else:
             tell(picture, as_json)
         return 0
@@ -73,7 +79,7 @@ def command(
     try:
         watcher.look()
         if on_screen:
-            _show(None, watcher, every)
+            _show(None, [watcher], every)
         else:
             with terminable():
                 _follow(watcher, every, looks, as_json)
@@ -122,9 +128,9 @@ def _line(watcher: "ServerWatcher", problem: str | None, width: int, as_json: bo
         click.echo(running(f"{watcher.address.ljust(width)}  {problem}"))
     else:
         speed = f"{picture.points[-1].tokens_per_s or 0:.1f} tok/s" if picture.points else ""
-        words = " · ".join(
-            filter(None, (picture.headline, speed, *(f"{name} {value}" for name, value in picture.gauges)))
-        )
+        findings = [finding.headline for finding in _judged(picture)]
+        gauges = (f"{name} {value}" for name, value in picture.gauges)
+        words = " · ".join(filter(None, (picture.headline, speed, *gauges, *findings)))
         click.echo(running(f"{watcher.address.ljust(width)}  {words}"))
     sys.stdout.flush()
 
@@ -135,7 +141,7 @@ def show_history(file: str) -> int:
 
     picture = picture_of(read_history(file))
     if _screen_works():
-        _show(picture, None, 0.0)
+        _show(picture, [], 0.0)
     else:
         tell(picture, as_json=False)
     return 0
@@ -146,10 +152,10 @@ def _screen_works() -> bool:
     return terminal and importlib.util.find_spec("textual") is not None
 
 
-def _show(picture: "WatchPicture | None", watcher: "ServerWatcher | None", every: float) -> None:
+def _show(picture: "WatchPicture | None", watchers: "list[ServerWatcher]", every: float) -> None:
     from specviz_tui.watch.app import WatchApp
 
-    WatchApp(picture, watcher, every).run()
+    WatchApp(picture, watchers, every).run()
 
 
 def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: bool) -> None:

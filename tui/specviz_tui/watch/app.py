@@ -1,5 +1,7 @@
 """`specviz watch` in a terminal."""
 
+from collections.abc import Sequence
+
 from textual.app import App
 from textual.screen import Screen
 
@@ -17,10 +19,10 @@ class WatchApp(App[None]):
     CSS_PATH = ["../specviz.tcss"]
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, picture: WatchPicture | None, watcher: ServerWatcher | None, every: float) -> None:
+    def __init__(self, picture: WatchPicture | None, watchers: Sequence[ServerWatcher], every: float) -> None:
         super().__init__(driver_class=terminal_driver())
         self.no_color = no_color()
-        self._screen_made = WatchScreen(picture, watcher, every)
+        self._screen_made = WatchScreen(picture, watchers, every)
 
     def get_default_screen(self) -> Screen[None]:
         return self._screen_made

@@ -17,6 +17,8 @@ from specviz.engines.watch.picture import CLOSED, PositionShare, WatchPicture
 from specviz.errors import SpecvizError
 from specviz.judge import Evidence, judge
 from specviz.text import clip, running
+from specviz.view.servers import SeenServer, servers_blocks
+from specviz_tui.common.blocks import painted
 from specviz_tui.common.paint import (
     BARRED,
     FAINT,
@@ -126,7 +128,7 @@ _HELP = (
 
 
 class WatchScreen(Screen[None]):
-    """One server, or a history of one (`watcher` None)."""
+    """One server, or a history of one (`watchers` empty), or several servers in one table."""
 
     DEFAULT_CSS = """
     WatchScreen #watch-head, WatchScreen #watch-keys { height: 1; width: 1fr; background: $panel; }
@@ -140,9 +142,10 @@ class WatchScreen(Screen[None]):
         Binding("question_mark,f1", "explain", "help", show=False),
     ]
 
-    def __init__(self, picture: WatchPicture | None, watcher: ServerWatcher | None, every: float) -> None:
+    def __init__(self, picture: WatchPicture | None, watchers: Sequence[ServerWatcher], every: float) -> None:
         super().__init__()
-        self._picture, self._watcher, self._every = picture, watcher, every
+        self._picture, self._watchers, self._every = picture, watchers, every
+        self._seen: tuple[SeenServer, ...] = ()
         self._held = False
 
     def compose(self) -> ComposeResult:
@@ -155,7 +158,7 @@ class WatchScreen(Screen[None]):
         self.query_one(VerticalScroll).focus()
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._paint())
         self._paint()
-        if self._watcher is not None:
+        if self._watchers:
             self.set_interval(self._every, self._look)
 
     def on_resize(self) -> None:
@@ -163,32 +166,45 @@ class WatchScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="look")
     def _look(self) -> None:
-        if self._watcher is not None:
-            with suppress(SpecvizError):  # it stands in the head
-                self._watcher.look()
-            self.app.call_from_thread(self._paint)
+        for watcher in self._watchers:
+            with suppress(SpecvizError):  # it stands in the head, or in the table
+                watcher.look()
+        self.app.call_from_thread(self._paint)
 
     def _paint(self) -> None:
-        if self._watcher is not None and not self._held:
-            self._picture = self._watcher.picture
-        if self._picture is None:
-            return
+        if self._watchers and not self._held:
+            self._seen = tuple(SeenServer(w.address, w.picture, w.problem) for w in self._watchers)
+            self._picture = self._seen[0].picture
         cells = max(30, self.size.width - 5)
-        lines = whole(self._picture, cells, painter_of(self.app))
-        self.query_one("#watched", Static).update(Text("\n").join(lines))
-        self.query_one("#watch-head", Static).update(self._head(self._picture))
+        painter = painter_of(self.app)
+        if len(self._seen) > 1:
+            body = painted(servers_blocks(self._seen), painter, cells, titles=True)
+            head = self._spread(Text(f" {len(self._seen)} servers", style=STRONG))
+        elif self._picture is not None:
+            body = Text("\n").join(whole(self._picture, cells, painter))
+            head = self._head(self._picture)
+        else:
+            return
+        self.query_one("#watched", Static).update(body)
+        self.query_one("#watch-head", Static).update(head)
         self.query_one("#watch-keys", Static).update(Text(" space hold · t theme · ? help · q leave", style=FAINT))
 
     def _head(self, picture: WatchPicture) -> Text:
         models = running(", ".join(picture.models))
         left = Text(f" {picture.engine}", style=STRONG).append(f"  {models}" if models else "", style=FAINT)
-        if self._watcher is None:
-            state = f"history of {picture.n_looks} looks"
-        elif self._watcher.problem is not None:
-            left = Text(f" ⚠ {running(self._watcher.problem)}", style=STRONG)
+        if self._seen and (problem := self._seen[0].problem) is not None:
+            left = Text(f" ⚠ {running(problem)}", style=STRONG)
+        return self._spread(left)
+
+    def _spread(self, left: Text) -> Text:
+        """The head's line: what is watched, and on the right how the looking goes."""
+        n_looks = max((seen.picture.n_looks for seen in self._seen if seen.picture is not None), default=0)
+        if not self._watchers:
+            state = f"history of {self._picture.n_looks if self._picture is not None else 0} looks"
+        elif len(self._seen) == 1 and self._seen[0].problem is not None:
             state = "still looking"
         else:
-            state = "held" if self._held else f"look {picture.n_looks}, every {self._every:g} s"
+            state = "held" if self._held else f"look {n_looks}, every {self._every:g} s"
         return spread(left, Text(f"{state} "), max(20, self.size.width))
 
     def action_hold(self) -> None:
