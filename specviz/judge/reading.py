@@ -10,6 +10,7 @@ from specviz.errors import SpecvizError, TraceError
 from specviz.events import Event, RoundStart
 from specviz.judge.evidence import Evidence, PairChecked, RoundsCounted
 from specviz.text import running
+from specviz.trace.files import is_recording
 
 _TRACES = (".sv.jsonl", ".sv.jsonl.gz")
 _MODEL_FILES = ("config.json", "*.safetensors", "*.gguf")
@@ -93,7 +94,7 @@ def _take(out: ReadThings, thing: str) -> None:
             raise SpecvizError(f"{running(thing)} holds neither a model nor recordings")
         for trace in traces:
             _take_trace(out, trace, trace.name)
-    elif thing.endswith(_TRACES):
+    elif thing.endswith(_TRACES) or is_recording(path):
         _take_trace(out, path, thing)
     elif not _take_server(out, thing):
         _take_text(out, thing)

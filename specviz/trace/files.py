@@ -21,6 +21,8 @@ from specviz.errors import TraceError, nearest, suggestion
 PLAIN, PACKED = ".sv.jsonl", ".sv.jsonl.gz"
 RECORD = "'specviz run --record FILE'"
 _MAGIC = b"\x1f\x8b"
+_HEADER = b'{"ev":"header"'
+_OPENING = 1 << 12  # bytes of a file that show what it is
 _CHUNK = 1 << 20
 _PACKED_CHUNK = 1 << 16  # of a zipped file: what is left of it stays with every mark
 _APART, _MOST_MARKS = 4 << 20, 256  # bytes of plain text between two marks; more of them are thinned out
@@ -42,6 +44,21 @@ def packed_path(path: Path | str) -> Path:
     """The name a recording has once its run has ended."""
     plain = plain_path(path)
     return plain.with_name(plain.name + ".gz")
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a file begins as a recording does, whatever its name."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_OPENING)
+    except OSError:
+        return False
+    if begin.startswith(_MAGIC):
+        try:
+            begin = zlib.decompressobj(wbits=31).decompress(begin, len(_HEADER))
+        except zlib.error:
+            return False
+    return begin.startswith(_HEADER)
 
 
 def resolve(path: Path | str) -> Path:

@@ -343,6 +343,18 @@ def test_what_is_no_text_is_refused_in_a_line(tmp_path: Path, capsys: pytest.Cap
     assert "is no text" in capsys.readouterr().err
 
 
+def test_a_recording_is_known_whatever_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log").write_text(VLLM, encoding="utf-8")
+    assert main(["import", str(tmp_path / "log"), "-o", str(tmp_path / "a.jsonl")]) == 0
+    (trace,) = tmp_path.glob("a.*")
+    renamed = trace.rename(tmp_path / "counts.gz")
+    capsys.readouterr()
+    assert main(["diagnose", str(renamed)]) in (0, 1)
+    assert "looks at counters" in capsys.readouterr().out
+    assert main(["import", str(renamed), "-o", str(tmp_path / "b")]) == 2
+    assert "is a recording already" in capsys.readouterr().err
+
+
 def test_two_totals_are_held_against_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     worse = {**BENCH, "spec_decode_accepted_tokens": 220, "spec_decode_per_position_acceptance_rates": [0.49, 0.06]}
     for name, report in (("before", BENCH), ("after", worse)):

@@ -21,7 +21,7 @@ from specviz.engines.texts.history import CountHistory
 from specviz.engines.texts.lines import NOTHING_READ, ReadText, TextKind, read_lines, read_text
 from specviz.engines.watch.history import write_history
 from specviz.errors import SpecvizError, TraceError
-from specviz.trace.files import PLAIN, plain_path
+from specviz.trace.files import PLAIN, is_recording, plain_path
 from specviz.trace.recorder import existing
 
 READ = (
@@ -64,6 +64,8 @@ def import_source(source: str, out: Path, rule: str | None, more: Sequence[TextK
     Raises SpecvizError with the nearest thing and what would do where nothing can be read.
     """
     with _on_disk(source) as path:
+        if is_recording(path):
+            raise TraceError(f"{shown_source(source)} is a recording already: specviz stats, tui or web opens it")
         with opened(path) as file:
             if "\0" in file.read(_OPENING):
                 raise TraceError(f"{shown_source(source)} is no text; {READ}")
