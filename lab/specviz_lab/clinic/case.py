@@ -14,6 +14,7 @@ from typing import Protocol
 
 from specviz.check.findings import FAULTS
 from specviz.errors import SpecvizError
+from specviz.trace.bundled import assets
 
 RUN, PLAIN, FILES, SERVE = "run.sv.jsonl", "plain.sv.jsonl", "files", "serve.txt"
 SEEDS = (0, 1, 2)
@@ -67,7 +68,7 @@ def fault_modules() -> dict[int, FaultModule]:
 
     names = sorted(module.name for module in pkgutil.iter_modules(faults.__path__))
     modules: list[FaultModule] = [importlib.import_module(f"{faults.__name__}.{name}") for name in names]
-    return {module.FAULT: module for module in modules}
+    return {module.FAULT: module for module in sorted(modules, key=lambda module: module.FAULT)}
 
 
 def wanted_cases(fault: int | None, seed: int | None) -> list[Case]:
@@ -78,6 +79,13 @@ def wanted_cases(fault: int | None, seed: int | None) -> list[Case]:
     faults = [fault] if fault is not None else list(known)
     seeds = [seed] if seed is not None else list(SEEDS)
     return [Case(n, s, ill) for n in faults for s in seeds for ill in (True, False)]
+
+
+def usual_folders() -> list[Path]:
+    """Where the recorded cases lie: one of every fault in the package, the others in a checkout beside it."""
+    package = assets("clinic")
+    checkout = package.parents[2] / "benchmarks" / "clinic"
+    return [folder for folder in (package, checkout) if folder.is_dir()]
 
 
 def cases_in(folder: Path) -> Iterator[tuple[Case, Path]]:

@@ -5,13 +5,14 @@ A disturbed model is a copy of its adapter with single methods replaced; nothing
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -20,6 +21,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.loading import Loaded
 from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.events import Calibration, Event, RoundEnd
 from specviz.local_models.catalogue import part_folders
 from specviz.sources.bundled import bundled_prompts
 from specviz.trace.bundled import assets
@@ -31,6 +33,21 @@ CHAIN: dict[str, Any] = {
     "d_max": 4,
     "node_budget": 4,
 }  # EAGLE's tree as the chain that engines draft by default
+N_IDS = 400  # of the tokenizers that are evidence
+TINY: dict[str, Any] = {  # of the models that are evidence
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "vocab_size": N_IDS,
+    "max_position_embeddings": 1024,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+    "tie_word_embeddings": True,
+}
 QUESTIONS = (
     "Explain in three sentences why the sky is blue.",
     "Give me a short recipe for pancakes.",
@@ -38,6 +55,16 @@ QUESTIONS = (
     "How does a bicycle stay upright?",
     "Write a short letter to a friend who moved away.",
     "Name three ways to save water at home.",
+)
+QUOTES = (
+    "The harbour was quiet that morning, and the boats lay still between the stones. Nobody had seen the pilot since "
+    "the storm, and his lamp still burned above the door.",
+    "Every window of the old school looked out on the same three apple trees. In the autumn the smallest children were "
+    "sent to count the fruit, and no two of them ever agreed.",
+    "A train that leaves at seven reaches the coast before the shops have opened. The guard knows his passengers by "
+    "name, and asks after their dogs, their roofs and their knees.",
+    "The library keeps its maps in a room without a lock. Whoever wants to see them signs the book, washes both hands, "
+    "and promises to leave the north side of the table free.",
 )
 
 
@@ -91,9 +118,15 @@ class Bench:
         verifier: str | None = None,
         chat: bool | None = None,
         name: str = RUN,
+        timed: bool = False,
         **knobs: Any,
     ) -> None:
-        """Decode prompts one after another; the recording becomes evidence."""
+        """Decode prompts one after another; the recording becomes evidence.
+
+        `timed`: with what stages took, and passes of plain decoding beside the rounds, where the fault is one of cost.
+        A pass of the embedded target takes a millisecond, beside which a round's own overhead says more than its
+        drafts.
+        """
         stream = [Prompt(text=text) for text in prompts]
         wanted = {"max_new_tokens": tokens, "temperature": temperature, "seed": 100 * self.fault + self.seed, **knobs}
         start = Start(
@@ -101,7 +134,9 @@ class Bench:
         )
         recorder = Recorder(self.folder / name)
         try:
-            for _ in LocalRun(pair, start, recorder.write, run=f"clinic-{self.seed}").rounds():
+            for _ in LocalRun(
+                pair, start, recorder.write if timed else _untimed(recorder.write), run=f"clinic-{self.seed}"
+            ).rounds():
                 pass
         finally:
             recorder.close()
@@ -121,15 +156,76 @@ class Bench:
         save_file(part.tensors, into / "drafter.safetensors")
         return str(into)
 
-    def files(self, side: str, config: Mapping[str, Any], tensors: Mapping[str, Sequence[int]] | None = None) -> Path:
-        """A model's folder as evidence: its `config.json`, and tensors of these shapes, all zero."""
+    def model(self, side: str, **config: Any) -> Path:
+        """A small model with the embedded pair's tokenizer, as a folder that is evidence. Its weights are zero: of them
+        names and shapes alone are read, and zeros take no room."""
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        kind = AutoConfig.for_model(config.pop("model_type", "llama"), **{**TINY, **config})
         folder = self.scratch / FILES / side
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(config, indent=1))
-        if tensors is not None:
-            zeros = {name: torch.zeros(*shape, dtype=torch.bfloat16) for name, shape in tensors.items()}
-            save_file(zeros, folder / "model.safetensors", {"format": "pt"})
+        model = AutoModelForCausalLM.from_config(kind, dtype=torch.bfloat16)
+        for weight in model.parameters():
+            weight.data.zero_()
+        model.save_pretrained(folder)
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        tokenizer(folder, list(range(N_IDS)))
         return folder
+
+    def head(self, layers: Sequence[int] | None) -> Path:
+        """An EAGLE-3 head for such a target. `layers` None: its config names none."""
+        width, inner = TINY["hidden_size"], TINY["intermediate_size"]
+        shapes = {
+            "fc.weight": (width, 3 * width),
+            **{f"midlayer.self_attn.{name}_proj.weight": (width, 2 * width) for name in "qkv"},
+            "midlayer.self_attn.o_proj.weight": (width, width),
+            "midlayer.mlp.gate_proj.weight": (inner, width),
+            "midlayer.mlp.up_proj.weight": (inner, width),
+            "midlayer.mlp.down_proj.weight": (width, inner),
+            **{f"midlayer.{name}.weight": (width,) for name in ("input_layernorm", "hidden_norm")},
+            "midlayer.post_attention_layernorm.weight": (width,),
+            "norm.weight": (width,),
+            "lm_head.weight": (N_IDS, width),
+        }
+        folder = self.scratch / FILES / "draft"
+        folder.mkdir(parents=True)
+        save_file(
+            {name: torch.zeros(shape, dtype=torch.bfloat16) for name, shape in shapes.items()},
+            folder / "model.safetensors",
+            {"format": "pt"},
+        )
+        named = {} if layers is None else {"eagle_aux_hidden_state_layer_ids": list(layers)}
+        config = {**TINY, "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1}
+        more = {"draft_vocab_size": N_IDS, "torch_dtype": "bfloat16", **named}
+        (folder / "config.json").write_text(json.dumps({**config, **more}, indent=1))
+        return folder
+
+
+def tokenizer(folder: Path, order: Sequence[int], template: str = "") -> None:
+    """The first ids of the embedded pair's tokenizer, in this order, and the merges that make them."""
+    source = assets("models/pair/target")
+    whole = json.loads((source / "tokenizer.json").read_text())
+    words = sorted(whole["model"]["vocab"], key=whole["model"]["vocab"].__getitem__)
+    place = {words[old]: new for new, old in enumerate(order)}
+    merges = [merge if isinstance(merge, list) else merge.split(" ") for merge in whole["model"]["merges"]]
+    kept = [merge for merge in merges if all(word in place for word in (*merge, "".join(merge)))]
+    whole["model"] |= {"vocab": dict(sorted(place.items(), key=lambda item: item[1])), "merges": kept}
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    settings = json.loads((source / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    if template:
+        (folder / "chat_template.jinja").write_text(template)
+
+
+def _untimed(write: Callable[[Event], None]) -> Callable[[Event], None]:
+    """A sink that hears nothing of what stages and passes took on this machine."""
+
+    def sink(event: Event) -> None:
+        if isinstance(event, RoundEnd):
+            event = msgspec.structs.replace(event, plain_ns=0, stage_ns={})
+        if not isinstance(event, Calibration):
+            write(event)
+
+    return sink
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from specviz.cli.printing import narrate
-from specviz_lab.clinic.case import SEEDS, wanted_cases
+from specviz.errors import SpecvizError
+from specviz_lab.clinic.case import SEEDS, usual_folders, wanted_cases
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -31,3 +32,33 @@ def make_command(fault: int | None, seed: int | None, out: Path) -> None:
     from specviz_lab.clinic.make import make
 
     make(cases, out, narrate)
+
+
+@command.command("score")
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=_FOLDER)
+@click.option("--fault", type=click.IntRange(1, 16), metavar="N", help="Cases of one fault alone [default: all].")
+@click.option("--page", "to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the page.")
+def score_command(folders: tuple[Path, ...], fault: int | None, to: Path | None) -> None:
+    """Hold the judge's first answer to every case against what was planted.
+
+    Of rounds, of histories made of them, and of their totals: precision and recall, on the half of the seeds that
+    thresholds are set on and on the other one. Without a folder on the cases that come with specviz.
+    """
+    from specviz_lab.clinic.page import lines, page
+    from specviz_lab.clinic.score import answers
+
+    if fault is not None and to is not None:
+        raise SpecvizError("--page writes the scores of all faults; leave out --fault")
+    scored = answers(folders or usual_folders(), fault)
+    if not scored:
+        raise SpecvizError("no cases there; make some: specviz lab clinic make")
+    for line in lines(scored):
+        click.echo(line)
+    for answer in scored:
+        if answer.fault and not answer.right:
+            whose = "" if answer.case.ill else "healthy twin of "
+            narrate(
+                f"{answer.level}: {whose}{answer.case.fault}, seed {answer.case.seed}: {answer.fault} {answer.detector}"
+            )
+    if to is not None:
+        to.write_text(page(scored), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""12: accepted, yet slower. Healthy: a draft model that costs a sixth of its target."""
+"""12: accepted, yet slower. Healthy: the target itself in four bits, which is nearly always right."""
 
-from specviz_lab.clinic.plant import Bench, chat_of_twenty_layers, questions, small, texts
+from specviz_lab.clinic.plant import Bench, chat, chat_of_twenty_layers, questions
 
 FAULT = 12
 SYMPTOM = "72 % are accepted, and it is slower: .87x."
@@ -8,8 +8,8 @@ PLANT = "the draft model is made of the target's first twenty layers of thirty"
 
 
 def ill(bench: Bench) -> None:
-    bench.run(chat_of_twenty_layers(), questions(bench.seed), temperature=0.0, tokens=64)
+    bench.run(chat_of_twenty_layers(), questions(bench.seed), temperature=0.0, tokens=64, timed=True)
 
 
 def well(bench: Bench) -> None:
-    bench.run(small(), texts(bench.seed), tokens=80)
+    bench.run(chat(), questions(bench.seed), temperature=0.0, tokens=64, timed=True)

@@ -12,16 +12,6 @@ FAULT = 1
 SYMPTOM = "EAGLE-3 at 1.04 tokens a round. Is it the head, or the engine?"
 PLANT = "EAGLE-3 reads layers of its target at another depth than those it was trained on"
 TRAINED, WRONG = [2, 15, 27], ([1, 2, 3], [5, 10, 20], [1, 2, 3])
-TARGET = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 576,
-    "intermediate_size": 1536,
-    "num_hidden_layers": 30,
-    "num_attention_heads": 9,
-    "num_key_value_heads": 3,
-    "vocab_size": 49152,
-}
 _SET: dict[str, Any] = {"temperature": 0.0, "tokens": 64, **CHAIN}
 
 
@@ -42,9 +32,5 @@ def well(bench: Bench) -> None:
 
 def _folders(bench: Bench, layers: list[int] | None) -> None:
     """Target and head; `layers` None: its config names none, and the engine takes what it likes."""
-    bench.files("target", TARGET)
-    named = {} if layers is None else {"eagle_aux_hidden_state_layer_ids": layers}
-    tensors = {"fc.weight": (576, 3 * 576), "midlayer.input_layernorm.weight": (576,)}
-    bench.files(
-        "draft", {**TARGET, "architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1, **named}, tensors
-    )
+    bench.model("target", num_hidden_layers=30)
+    bench.head(layers)

@@ -8,7 +8,7 @@ PLANT = "12 tokens are drafted where 4 would do"
 
 
 def ill(bench: Bench) -> None:
-    bench.run(small(), texts(bench.seed), gamma=12, temperature=1.0, tokens=80)
+    bench.run(small(), texts(bench.seed), gamma=12, temperature=1.0, tokens=128)
 
 
 def well(bench: Bench) -> None:

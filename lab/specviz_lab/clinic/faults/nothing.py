@@ -1,6 +1,6 @@
-"""15: nothing is drafted. Healthy: a lookup in texts that repeat themselves."""
+"""15: nothing is drafted. Healthy: a lookup where the text is copied."""
 
-from specviz_lab.clinic.plant import Bench, chat, small, texts
+from specviz_lab.clinic.plant import QUOTES, Bench, chat, small, texts
 
 FAULT = 15
 SYMPTOM = "No speed-up and no error."
@@ -16,4 +16,5 @@ def ill(bench: Bench) -> None:
 
 
 def well(bench: Bench) -> None:
-    bench.run(small(), texts(bench.seed), "ngram", tokens=64)
+    prompts = [f"Copy this text: {QUOTES[(bench.seed + k) % len(QUOTES)]}" for k in range(2)]
+    bench.run(chat(), prompts, "ngram", temperature=0.0, tokens=64)

@@ -76,7 +76,7 @@ def _report(bench: Bench, counted: Callable[[Counts], Counts]) -> None:
         said = counted(sums)
         out.reported(
             "vLLM",
-            whole=True,
+            n_requests=len(run.queries),
             n_rounds=said.rounds,
             n_drafted=said.drafted,
             n_accepted=said.accepted,

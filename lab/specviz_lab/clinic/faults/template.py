@@ -1,10 +1,9 @@
 """6: prompt or chat template differs. Healthy: messages through the model's own template, once, for both models."""
 
-import json
 from typing import Any
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz_lab.clinic.plant import Bench, chat, questions, with_draft
+from specviz_lab.clinic.plant import N_IDS, Bench, chat, questions, tokenizer, with_draft
 
 FAULT = 6
 SYMPTOM = "Acceptance is .75 in the benchmark and .48 in our chat."
@@ -32,11 +31,9 @@ def ill(bench: Bench) -> None:
     if bench.seed == 0:
         bench.run(chat(), questions(bench.seed, 6), tokens=96, chat=False)
     elif bench.seed == 1:
-        tokenizer = chat().target.tokenizer
+        words = chat().target.tokenizer
         twice = [
-            tokenizer.apply_chat_template(
-                [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
-            )
+            words.apply_chat_template([{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True)
             for text in prompts
         ]
         bench.run(chat(), twice, tokens=96, chat=True)
@@ -50,9 +47,7 @@ def well(bench: Bench) -> None:
     _folders(bench, TEMPLATE)
 
 
-def _folders(bench: Bench, draft: str) -> None:
-    """What both say of their templates."""
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 576, "vocab_size": 49152}
-    for side, template in (("target", TEMPLATE), ("draft", draft)):
-        folder = bench.files(side, config)
-        (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+def _folders(bench: Bench, template: str) -> None:
+    """Both models; `template`: the draft's."""
+    for side, its in (("target", TEMPLATE), ("draft", template)):
+        tokenizer(bench.model(side, num_hidden_layers=1 if side == "draft" else 12), list(range(N_IDS)), its)

@@ -1,0 +1,117 @@
+"""The scores as a page of the documents, and as lines for a terminal."""
+
+from collections.abc import Sequence
+
+from specviz.check.findings import FAULTS
+from specviz_lab.clinic.case import fault_modules
+from specviz_lab.clinic.levels import LEVELS, N_WINDOWS
+from specviz_lab.clinic.score import Answer, Score
+
+_HALVES = ((True, "set on"), (False, "scored"))
+BARS = {"rounds": (0.95, 0.9), "history": (0.9, 0.75)}  # precision and recall that are asked of a level
+
+_HEAD = f"""# The clinic
+
+Sixteen faults, planted in real runs, and a healthy twin of each: what the judge (`specviz.judge`) makes of them.
+This page is written by `specviz lab clinic score`, from the recordings in `benchmarks/clinic` and, one a fault, in
+the package.
+
+* **Plants.** Each fault is one file in `lab/specviz_lab/clinic/faults`: what disturbs the run is real (layers,
+  positions, ids, caches, masks, rules, reports), the engine is not touched. Three seeds each: other prompts and
+  draws. `specviz lab clinic make` makes them anew, or one alone.
+* **Levels.** A history adds the rounds up in {N_WINDOWS} windows, totals add up all of them. Folders and texts
+  stand beside where a case has them; a second run without drafts goes with the rounds alone.
+* **Answers.** The first finding that names a fault and does not say *cannot tell*. Precision: the share of answers
+  that are right; one on a healthy twin is wrong. Recall: the share of planted cases that are named.
+* **Two halves.** Thresholds may be set on one half of the seeds, and are scored on the other.
+* **Times.** What stages and plain passes took stands beside the rounds where the fault is one of cost (12, 13).
+  Elsewhere it is left out: a pass of the embedded target takes a millisecond, beside which a round's own overhead
+  says more than its drafts.
+"""
+
+
+def page(answers: Sequence[Answer]) -> str:
+    """Markdown."""
+    return "\n".join([_HEAD, *_totals(answers), "", *_by_fault(answers), "", *_misses(answers), "", *_plants(), ""])
+
+
+def lines(answers: Sequence[Answer]) -> list[str]:
+    """The scores over all, for a terminal."""
+    out = []
+    for level in LEVELS:
+        for is_set, half in _HALVES:
+            score = Score.of(a for a in answers if a.level == level and a.case.sets is is_set)
+            out.append(
+                f"{level:8} {half:6}  precision {_share(score.precision):>4}  recall {_share(score.recall):>4}  "
+                f"right {score.n_right:2} of {score.n_planted:2}, named {score.n_named:2}, "
+                f"healthy twins that were told sure {score.n_sure_twins}"
+            )
+    return out
+
+
+def _totals(answers: Sequence[Answer]) -> list[str]:
+    out = [
+        "## Over all",
+        "",
+        "| level | half | precision | recall | right / planted | named | twins told *sure* | asked |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for level in LEVELS:
+        for is_set, half in _HALVES:
+            score = Score.of(a for a in answers if a.level == level and a.case.sets is is_set)
+            bar = BARS.get(level)
+            asked = f"{_share(bar[0])} / {_share(bar[1])}, 0" if bar and not is_set else ""
+            out.append(
+                f"| {level} | {half} | {_share(score.precision)} | {_share(score.recall)} | {score.n_right} / "
+                f"{score.n_planted} | {score.n_named} | {score.n_sure_twins} | {asked} |"
+            )
+    return out
+
+
+def _by_fault(answers: Sequence[Answer]) -> list[str]:
+    """Both halves together: three seeds say little of one fault."""
+    out = [
+        "## Fault by fault",
+        "",
+        "Both halves. Precision (of the answers that name this fault, on any case) and recall (of its three seeds).",
+        "",
+        "| fault | " + " | ".join(LEVELS) + " |",
+        "|---|" + "---|" * len(LEVELS),
+    ]
+    for number, name in enumerate(FAULTS, 1):
+        cells = []
+        for level in LEVELS:
+            here = [a for a in answers if a.level == level]
+            named = sum(a.fault == number for a in here)
+            right = sum(a.right for a in here if a.case.fault == number)
+            planted = sum(a.case.ill for a in here if a.case.fault == number)
+            precision = _share(right / named if named else None)
+            cells.append(f"{precision} / {_share(right / planted if planted else None)}")
+        out.append(f"| {number} {name} | " + " | ".join(cells) + " |")
+    return out
+
+
+def _misses(answers: Sequence[Answer]) -> list[str]:
+    """What was named in place of the fault, and on twins."""
+    out = ["## Wrong answers", "", "Case, level, what was said instead.", ""]
+    wrong = [a for a in answers if a.fault and not a.right]
+    for a in wrong:
+        whose = "planted" if a.case.ill else "healthy twin"
+        out.append(
+            f"* {a.case.fault}, seed {a.case.seed}, {whose}, {a.level}: fault {a.fault}, {a.certainty} (`{a.detector}`)"
+        )
+    return out if wrong else [*out, "None."]
+
+
+def _plants() -> list[str]:
+    out = ["## What is planted", "", "| fault | what somebody posts | how it is planted |", "|---|---|---|"]
+    for number, module in fault_modules().items():
+        out.append(f"| {number} | {module.SYMPTOM} | {module.PLANT} |")
+    return out
+
+
+def _share(value: float | None) -> str:
+    """`.95`, `1`."""
+    if value is None:
+        return "—"
+    return "1" if value == 1 else f"{value:.2f}".removeprefix("0")
