@@ -60,8 +60,9 @@ def test_lists_stand_apart_from_the_line_above(page: Path) -> None:
 
 
 def test_there_are_few_pages() -> None:
-    # Sixteen, and one for the layout of what the C works on, which no other page has a reader for.
-    assert len([page for page in PAGES if page.is_relative_to(DOCS)]) <= 17
+    # Sixteen, one for the layout of what the C works on, which no other page has a reader for, and one that a command
+    # writes: what the judge makes of planted faults.
+    assert len([page for page in PAGES if page.is_relative_to(DOCS)]) <= 18
 
 
 def test_the_site_lists_every_page_once() -> None:

@@ -20,7 +20,7 @@ from transformers import GenerationConfig
 
 from specviz.engine.model.files.device_map import AUTO, library_map
 from specviz.engine.model.files.dtypes import pick_dtype
-from specviz.engine.model.files.loading import embedded, found, pick_device, plain_model
+from specviz.engine.model.files.loading import embedded, locate, pick_device, plain_model
 from specviz.errors import SpecvizError
 from specviz.local_models.shipped import usual_draft
 from specviz.self_drafts import is_self
@@ -51,7 +51,7 @@ class Peers:
             raise SpecvizError(
                 f"hf-assisted: the library cannot draft with {name}; leave it out, or name a draft model"
             )
-        where = found(name, f"--{role}")
+        where = locate(name, f"--{role}")
         target = self.model("target") if role == "draft" else None  # whose embedding it may speak through
         library: dict[str, Any] = {}
         if wanted != AUTO:

@@ -3,9 +3,10 @@
 from specviz.judge.evidence import RoundsCounted
 from specviz.judge.finding import Finding
 from specviz.judge.registry import detector
-from specviz.numerals import number, percent, times
+from specviz.numerals import number, percent, plural, times
 
 DEAR_RECORDING = 0.25
+DEAR_WIDTH = 2.5  # times: a pass over the usual number of rows over one of a single row
 DEAR_ROWS = 1.25  # times: a pass of exact rows over one that need not be
 
 
@@ -41,6 +42,31 @@ def dearer_than_it_pays(counted: RoundsCounted) -> Finding | None:
         others=(12, 14) if verifying else (13, 14),
         time=1 - trusted.value,
         evidence=counted.places(counted.tally.confidence.empty),
+    )
+
+
+@detector(RoundsCounted, 33)
+def dear_verifying(counted: RoundsCounted) -> Finding | None:
+    """A pass over a draft's rows costs several of one row, whether or not the run is known to be slower for it."""
+    costs, n = counted.tally.costs, counted.tally.confidence.n_drafting
+    if costs is None or not n or len(costs.widths) < 2 or len(costs.target_ns) != len(costs.widths):
+        return None
+    usual = 1 + round(counted.metrics.n_drafted / n)
+    width = min(costs.widths, key=lambda rows: abs(rows - usual))
+    one, wide = costs.target_ns[0], costs.target_ns[costs.widths.index(width)]
+    if costs.widths[0] != 1 or wide < DEAR_WIDTH * one or dearer_than_it_pays(counted) is not None:
+        return None
+    return Finding(
+        "dear_verifying",
+        13,
+        f"a pass over {plural(width, 'row')} costs {times(wide / one)} one over a single row",
+        f"Timed here, a pass of the target over {plural(width, 'row')} takes {times(wide / one)} as long as over one: "
+        "every drafted token is paid for, kept or not. Experts that each row wakes do that, or a batch that fills the "
+        "machine.",
+        "likely",
+        next_step=counted.shorter("A shorter draft") or "Draft less, or not at all where many requests run.",
+        decides="Its speed beside plain decoding, on a quiet machine.",
+        others=(12,),
     )
 
 

@@ -116,7 +116,7 @@ def cliff_counted(counted: CountsLooked) -> Finding | None:
 
     if _first_kept(counted.picture) is not None:
         return None
-    for before, at in pairwise(counted.picture.positions):
+    for before, at in pairwise(_drafted_positions(counted.picture)):
         came = round(before.kept * before.n)
         if at.given is None or before.given is None or came < FEW_ROUNDS:
             return None
@@ -136,6 +136,16 @@ def cliff_counted(counted: CountsLooked) -> Finding | None:
             tokens=before.kept * before.given,
         )
     return None
+
+
+def _drafted_positions(picture: "WatchPicture") -> "list[PositionShare]":
+    """Those that were counted, and where longer drafts were made the next one, of which nothing was ever kept."""
+    from specviz.engines.watch.picture import PositionShare
+
+    positions, n = [*picture.positions], picture.n_rounds
+    if positions and n and picture.n_drafted and round(picture.n_drafted / n) > len(positions) and positions[-1].kept:
+        positions.append(PositionShare(len(positions), 0.0, 0.0, 0.0, n, 0.0))
+    return positions
 
 
 @detector(CountsLooked, 70)

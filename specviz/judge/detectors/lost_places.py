@@ -1,9 +1,12 @@
 """Where drafts are lost: at one position (fault 2), along the draft (fault 14), along the text (fault 4)."""
 
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from specviz.check.findings import FAULTS
-from specviz.judge.evidence import LEAST_TESTS, RoundsCounted
+from specviz.judge.detectors.counted import cliff_counted, tail_counted
+from specviz.judge.evidence import LEAST_TESTS, CountsLooked, RoundsCounted
 from specviz.judge.finding import Finding
 from specviz.judge.registry import detector
 from specviz.numerals import number, percent, plural, prob
@@ -15,6 +18,9 @@ CLIFF = 0.25  # by which a position is kept less often than the one before
 FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
 SELDOM = 0.1  # share of rounds that keep the end of the draft
 SHORT = 6  # tokens of a draft below which it costs little that the last are not kept
+LONG = 8  # drafted tokens, from which on half of them may do
+DRAFT_COST = 0.1  # of a drafted token in passes of the target, where nothing was timed
+_SIGMAS = 1.96
 LARGE = 8  # nodes of a tree from which on it can be too large
 THROWN_AWAY = 0.1  # share of its nodes kept, below which it is
 
@@ -96,6 +102,50 @@ def long_tail(counted: RoundsCounted) -> Finding | None:
         decides="Its speed with shorter drafts.",
         next_step=counted.shorter(f"A draft of {plural(first - 1, 'token')}"),
         evidence=counted.places(counted.tally.confidence.lost_at.get(first, ())),
+    )
+
+
+@detector(RoundsCounted, 75)
+def half_would_do(counted: RoundsCounted) -> Finding | None:
+    """The second half of long drafts brings less than it is likely to cost."""
+    survival: dict[int, Estimate] = counted.metrics.survival or {}
+    if counted.tally.has_trees or not survival or position_cliff(counted) is not None or long_tail(counted) is not None:
+        return None
+    kept = [survival[t].value if t in survival else 0.0 for t in range(1, max(survival) + 1)]
+    return half_of(kept, min(share.n for share in survival.values()), counted.shorter)
+
+
+@detector(CountsLooked, 75)
+def half_would_do_counted(counted: CountsLooked) -> Finding | None:
+    """The same of counts by position."""
+    positions, n = counted.picture.positions, counted.picture.n_rounds or 0
+    if not positions or cliff_counted(counted) is not None or tail_counted(counted) is not None:
+        return None
+    drafted = round((counted.picture.n_drafted or 0) / n) if n else 0
+    kept = [at.kept for at in positions]
+    return half_of([*kept, *[0.0] * (drafted - len(kept))], n, lambda what: f"{what} keeps nearly as much for less.")
+
+
+def half_of(kept: Sequence[float], n: int, shorter: Callable[[str], str]) -> Finding | None:
+    """`kept[k]`: share of `n` rounds that kept the token at position k + 1."""
+    last, half, length = len(kept), len(kept) // 2, 1 + sum(kept)
+    if last < LONG or n < LEAST_TESTS or not kept[0]:
+        return None
+    behind, ends = sum(kept[half:]), [*kept, 0.0]  # tokens a round from the second half
+    squares = sum((t + 1 - half) ** 2 * (ends[t] - ends[t + 1]) for t in range(half, last))
+    most = behind + _SIGMAS * math.sqrt(max(0.0, squares - behind * behind) / n)
+    saved = DRAFT_COST * (last - half) / (1 + DRAFT_COST * last)
+    if most / length >= saved:
+        return None
+    return Finding(
+        "half_would_do",
+        14,
+        f"half of {last} drafted tokens would do",
+        f"What stands behind position {half} of a draft brings {number(behind, 2)} of {number(length, 1)} tokens a "
+        f"round; where a drafted token costs a tenth of a pass of the target it takes {percent(saved)} of the time.",
+        "likely",
+        next_step=shorter(f"A draft of {plural(half, 'token')}"),
+        decides="What a drafted token costs beside a pass of the target: its speed with shorter drafts.",
     )
 
 
