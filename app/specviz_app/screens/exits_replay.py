@@ -18,6 +18,7 @@ import streamlit as st
 from specviz.cost.exit_replay import ExitKnobs
 from specviz.errors import SpecvizError
 from specviz.events import Event, Header
+from specviz.sources.scratch import scratch
 from specviz.trace import Recorder
 from specviz.view.blocks import Words
 from specviz.view.panels.exits.grid import KNOBS, MEASURES, NOT_SWEPT, ExitGrid, TextReplay, exit_grid, replay_of
@@ -26,7 +27,7 @@ from specviz.view.panels.exits.what_if import exit_change, exit_text
 from specviz_app.figures import exit_grid as of_grid
 from specviz_app.server.server import Server, current
 from specviz_app.ui import around, blocks, guard, parts, state
-from specviz_app.ui.library import LIVE, choices, scratch
+from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.viewer import Viewer
 
 _LAYERS = "try.layers"

@@ -3,19 +3,18 @@
 Files from a browser are limited in size and checked record by record before anything of them is shown.
 """
 
-import atexit
 import shutil
 import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from specviz.engines.texts.door import import_bytes
 from specviz.errors import SpecvizError, TraceError
 from specviz.sources import Source, TraceFile
 from specviz.sources.bundled import bundled_traces, trace_name
+from specviz.sources.scratch import scratch
 from specviz.trace import Trace
 from specviz.trace.files import PLAIN
 from specviz_app.server.core import INFLATED_MB, UPLOAD_MB, LiveSource
@@ -94,14 +93,6 @@ def accept(name: str, data: bytes, folder: Path | None = None) -> Path:
         place.parent.rmdir()
         raise TraceError(str(error).replace(str(place), safe)) from None
     return place
-
-
-@cache
-def scratch() -> Path:
-    """Files of this server: uploads, and what was made of them; they go when it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="specviz-uploads-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def _check_size(name: str, data: bytes) -> None:

@@ -1,10 +1,7 @@
 """The door for what somebody has of another engine: a text that is pasted, a file or an address that is named."""
 
-import atexit
-import shutil
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, Static, TextArea
 
 from specviz.errors import SpecvizError
+from specviz.sources.scratch import scratch
 from specviz.text import byte_size, running
 from specviz.trace.files import PLAIN
 from specviz_tui.screens.dialogs import ListChoice
@@ -55,7 +53,7 @@ def read(text: str) -> "Brought":
         watcher = ServerWatcher(line)
         watcher.look()
         return watcher
-    folder = Path(tempfile.mkdtemp(dir=_scratch()))
+    folder = Path(tempfile.mkdtemp(dir=scratch()))
     if "\n" not in line and _is_file(line):
         return import_source(line, folder / (name_of(line) + PLAIN), None)[0].path
     return import_bytes("what was pasted", text.encode(), folder)[0].path
@@ -72,14 +70,6 @@ def _is_file(line: str) -> bool:
         return bool(line) and Path(line).expanduser().is_file()
     except (OSError, ValueError):  # a text that is too long for a name
         return False
-
-
-@cache
-def _scratch() -> Path:
-    """Traces made of what was brought; they go when the program ends."""
-    folder = Path(tempfile.mkdtemp(prefix="specviz-brought-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 class BringScreen(ModalScreen["Brought | None"]):
