@@ -10,7 +10,7 @@ from specviz.errors import SpecvizError, TraceError
 from specviz.events import Event, RoundStart
 from specviz.judge.evidence import Evidence, PairChecked, RoundsCounted
 from specviz.text import running
-from specviz.trace.files import is_recording
+from specviz.trace.files import is_recording, resolve
 
 _TRACES = (".sv.jsonl", ".sv.jsonl.gz")
 _MODEL_FILES = ("config.json", "*.safetensors", "*.gguf")
@@ -97,7 +97,10 @@ def _take(out: ReadThings, thing: str) -> None:
     elif thing.endswith(_TRACES) or is_recording(path):
         _take_trace(out, path, thing)
     elif not _take_server(out, thing):
-        _take_text(out, thing)
+        if thing == "-" or "://" in thing or path.exists():
+            _take_text(out, thing)
+        else:  # the name of one that comes along, else the nearest name is told
+            _take_trace(out, resolve(path), thing)
 
 
 def _take_trace(out: ReadThings, path: Path, name: str) -> None:

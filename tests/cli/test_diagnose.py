@@ -74,3 +74,10 @@ def test_what_cannot_be_judged_is_refused_in_a_line(
     monkeypatch.chdir(tmp_path)
     assert main(["diagnose", *things]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_recording_that_comes_along_is_judged_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "explain-tree"]) == 0
+    assert "explain-tree: 32 rounds" in capsys.readouterr().out
+    assert main(["diagnose", "explain-tre"]) == 2
+    assert "did you mean 'explain-tree'?" in capsys.readouterr().err
