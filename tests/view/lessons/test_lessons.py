@@ -3,6 +3,7 @@
 import pytest
 
 from specviz.errors import SpecvizError
+from specviz.metrics import measure
 from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_lessons, bundled_traces
 from specviz.trace import read_events
@@ -89,3 +90,20 @@ def test_the_answers_to_a_question_come_from_the_recording() -> None:
     assert n_replaced, "the recording has rejections"
     with pytest.raises(SpecvizError):
         make_question(LessonStep("a", "", ask="replaced", of="r1/n0"), player)
+
+
+def test_what_the_texts_claim_is_true_of_their_recordings() -> None:
+    """Numbers and fates that a lesson's words name, asked of the recording that it leads through."""
+    tree = fold(read_events(bundled_traces()["explain-tree"]))
+    for r in (1, 2):  # lesson 3: where its key for the next rejection may lead
+        record = next(each for each in tree.rounds if each.r == r)
+        lost = [record.nodes[node] for node, verdict in record.verdicts.items() if verdict.status == "rejected"]
+        kept = [record.nodes[node].parent for node, verdict in record.verdicts.items() if verdict.status == "accepted"]
+        assert lost
+        assert all(node.parent in kept for node in lost), "a sibling of each was kept"
+    dear = measure(read_events(bundled_traces()["code-specbound"]))
+    assert dear.block_efficiency.value > 2  # lesson 7
+    speed = None if dear.over_plain is None else dear.over_plain.times
+    assert speed is not None
+    assert speed.interval is not None
+    assert speed.interval[1] < 1
