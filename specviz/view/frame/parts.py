@@ -86,7 +86,6 @@ class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The line under the tree."""
 
     text: str  # "12 drafted · tested 4: ✓2 ✗2 · never tested 8 · drawn ↻1"
-    n_drafted: int | None = None
     closing: Mark | None = None
 
 

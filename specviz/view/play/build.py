@@ -376,7 +376,7 @@ def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool =
         parts += [f"never tested {untested}"] if now.all_tested and untested else []
     parts += [f"pruned {len(born) - len(kept)}"] if len(born) > len(kept) else []
     parts += [_drawn(closing, ascii)] if closing else []
-    return Counts(" · ".join(parts), len(kept), closing)
+    return Counts(" · ".join(parts), closing)
 
 
 def _drawn(mark: Mark, ascii: bool) -> str:
@@ -392,7 +392,7 @@ def _totals(family: RoundTree, ascii: bool, backward: bool) -> Counts:
     fates = f"{glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{lost}"
     parts = [f"{end.n_drafted} drafted", fates if backward else f"tested {end.n_tested}: {fates}"]
     parts += [_drawn(closing, ascii)] if closing else []
-    return Counts(" · ".join(parts), end.n_drafted, closing)
+    return Counts(" · ".join(parts), closing)
 
 
 def notices(run: Run) -> tuple[str, ...]:

@@ -19,12 +19,9 @@ def moment_sentence(run: Run, frame: Frame, family: RoundTree, now: Moment) -> s
     if frame.phase in (Phase.ACCEPT, Phase.CLOSE) and frame.selected is not None:
         words = why(run, family, frame.selected, now).words  # the inspector adds what panels say
         return f"{_test(frame, family)}{words}" if frame.phase == Phase.ACCEPT else words
-    words_of = {
-        Phase.ROOT: _root,
-        Phase.DRAFT: _draft,
-        Phase.VERIFY: _verify,
-        Phase.COMMIT: _commit,
-    }
+    if frame.phase == Phase.VERIFY:
+        return _verify(family)
+    words_of = {Phase.ROOT: _root, Phase.DRAFT: _draft, Phase.COMMIT: _commit}
     return words_of[frame.phase](frame)
 
 
@@ -44,8 +41,9 @@ def _draft(frame: Frame) -> str:
     return f"The draft grows: {plural(len(new), 'guess', 'guesses')} {where}, {names}{more}."
 
 
-def _verify(frame: Frame) -> str:
-    n = frame.counts.n_drafted or 0
+def _verify(family: RoundTree) -> str:
+    end = family.record.end
+    n = len(family.kept_nodes) or (end.n_drafted if end is not None else 0)
     guesses = "the drafted token" if n == 1 else f"all {n} drafted tokens"
     return f"One pass of the target covers {guesses} at once: now every p stands beside its q."
 
