@@ -7,7 +7,7 @@ from specviz.events import Calibration, Event
 from specviz.metrics import Tally
 from specviz.runlog.fold import Run, fold
 from specviz.view.frame.series import Meter
-from specviz.view.panels.lanes.payoff import PayPanel, pay_panel, told
+from specviz.view.panels.lanes.payoff import PayPanel, pay_object, pay_panel
 from support.traces import make_events
 
 FLAT = Calibration(
@@ -38,7 +38,7 @@ def test_a_run_with_costs_has_a_curve(events: list[Event]) -> None:
     assert pay.curve.measured == pytest.approx(metrics.tokens_per_second.value)
     assert f"γ {pay.curve.best}" in pay.words
     assert f"Measured at γ {pay.curve.own}" in pay.point_text
-    assert told(pay)["payoff"]["best"] == pay.curve.best
+    assert pay_object(pay)["payoff"]["best"] == pay.curve.best
 
 
 def test_a_longer_draft_pays_where_it_costs_nothing(events: list[Event]) -> None:
@@ -64,7 +64,7 @@ def test_what_cannot_be_told_is_said(events: list[Event]) -> None:
     assert "holds no costs" in pay.missing
     tree = panel_of(with_costs(make_events(shape="tree", temperature=0.8, new_tokens=40), FLAT))
     assert "trees" in tree.missing
-    assert told(PayPanel("why"))["payoff_words"] == "why"
+    assert pay_object(PayPanel("why"))["payoff_words"] == "why"
 
 
 def test_passes_timed_alone_are_brought_to_what_a_pass_took_in_the_run(events: list[Event]) -> None:

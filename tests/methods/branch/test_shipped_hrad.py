@@ -8,7 +8,7 @@ import pytest
 from specviz.engine.model.files.loading import load
 from specviz.methods.branch.hrad import CLASSES, pick
 from specviz_train.cards.page import page
-from specviz_train.hrad.train import said
+from specviz_train.hrad.train import page_facts
 
 SHIPPED = sorted((Path(__file__).parents[3] / "assets" / "specviz_assets" / "models" / "pair").glob("hrad*"))
 
@@ -31,6 +31,6 @@ def test_its_card_is_its_own(folder: Path) -> None:
     assert [numbers["classes"][name] for name in CLASSES] == config["counts"]
     assert sum(map(sum, config["confusion"])) == numbers["rounds"]["held_out"]
     assert numbers["hrad"]["macro_f1"] > 1.5 * numbers["majority"]["macro_f1"]
-    assert (folder / "README.md").read_text() == page("hrad", {**numbers, **said(numbers)})
+    assert (folder / "README.md").read_text() == page("hrad", {**numbers, **page_facts(numbers)})
     assert "/" not in numbers["command"]
     assert (folder / "hrad.safetensors").stat().st_size < 1_000_000
