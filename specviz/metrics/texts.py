@@ -1,7 +1,8 @@
 """What texts and tests tell beside counts: how each answer begins, whether it ends in a loop, whether a draft fares
 worse behind a rejection, how tokens of a class fare, and tests of tokens that the target rules out."""
 
-from collections import Counter, deque
+from array import array
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -10,8 +11,8 @@ from specviz.metrics.draft_confidence import TokenPlace
 from specviz.names import DraftEnd
 from specviz.runlog.run import RoundRecord
 
-MOST_QUERIES, MOST_TOKENS = 64, 4096  # of whose texts the beginning is held
-MOST_ANSWERS = 4096  # that are told one by one
+MOST_QUERIES, MOST_TOKENS = 8, 4096  # of the first, whose texts are held as far
+MOST_ANSWERS = 512  # that are told one by one
 _TAIL, _PERIODS = 64, 16  # newest tokens that are looked at for a loop, and the longest that counts as one
 _PLACES = 6  # of each thing that is seen
 _SAME = 0.97  # of these tokens equal to the one a period before
@@ -29,16 +30,15 @@ class TextTally:
     """
 
     def __init__(self) -> None:
-        self.texts: dict[int, tuple[tuple[int, ...], list[int]]] = {}
-        self.behind: dict[bool, tuple[int, int]] = {False: (0, 0), True: (0, 0)}
-        self.n_refused = self.n_ruled_out = 0
-        self.by_class: dict[str, list[int]] = {}
-        self.idle: Counter[DraftEnd] = Counter()
-        self.answers: list[list[int]] = []
+        self._texts: list[tuple[array[int], array[int]]] = []
+        self._queries = array("q")  # whose texts they are
+        self._behind = array("q", bytes(32))  # counts stand in arrays: objects would grow with them
+        self.by_class: dict[str, array[int]] = {}
+        self._idle: dict[DraftEnd, array[int]] = {}
+        self._answers = array("i", bytes(8 * MOST_ANSWERS))  # two numbers an answer
         self.seen: dict[str, list[TokenPlace]] = {}
-        self.n_loops = self.n_answers = 0
-        self._tail: deque[int] = deque(maxlen=_TAIL)
-        self._query = -1
+        self._at = array("q", (-1, 0, 0, 0, 0))  # the query in hand; answers, those that loop; refused, ruled out
+        self._tail = array("q")
         self._rejected: bool | None = None
 
     def take(self, record: RoundRecord) -> None:
@@ -46,41 +46,43 @@ class TextTally:
         end, commit = record.end, record.commit
         if end is None:
             return
-        if record.q != self._query:
-            self.n_loops += self.loops
-            self._query, self._rejected = record.q, None
-            self.n_answers += 1
-            self._tail.clear()
-            if len(self.answers) < MOST_ANSWERS:
-                self.answers.append([0, 0])
+        if record.q != self._at[0]:
+            self._at[2] += self.loops
+            self._at[0], self._rejected = record.q, None
+            self._at[1] += 1
+            del self._tail[:]
         if not end.n_drafted:
-            self.idle[end.draft_end] += 1
+            self._idle.setdefault(end.draft_end, array("q", (0,)))[0] += 1
         elif self.n_answers <= MOST_ANSWERS:
-            self.answers[-1][0] += 1
-            self.answers[-1][1] += end.n_accepted > 0
+            at = 2 * (self.n_answers - 1)
+            self._answers[at] += 1
+            self._answers[at + 1] += end.n_accepted > 0
         if end.n_drafted and self._rejected is not None:
-            rounds, kept = self.behind[self._rejected]
-            self.behind[self._rejected] = rounds + 1, kept + (end.n_accepted > 0)
+            self._behind[2 * self._rejected] += 1
+            self._behind[2 * self._rejected + 1] += end.n_accepted > 0
             if self._rejected and not end.n_accepted:
                 self._see("behind", TokenPlace(record.q, record.r))
         self._rejected = end.n_tested > end.n_accepted if end.n_drafted else None
         tokens = [token for token in commit.tokens if token >= 0] if commit is not None else []
-        self._tail += tokens
-        if record.q in self.texts or len(self.texts) < MOST_QUERIES:
+        self._tail.extend(tokens)
+        del self._tail[:-_TAIL]
+        if record.q not in self._queries and len(self._texts) < MOST_QUERIES:
             prefill = record.query.prefill
-            prompt = tuple(prefill.prompt) if prefill is not None else ()
-            text = self.texts.setdefault(record.q, (prompt, []))[1]
-            text += tokens[: MOST_TOKENS - len(text)]
+            self._texts.append((array("q", prefill.prompt if prefill is not None else ()), array("q")))
+            self._queries.append(record.q)
+        if record.q in self._queries:
+            text = self._texts[self._queries.index(record.q)][1]
+            text.extend(tokens[: MOST_TOKENS - len(text)])
         for verdict in record.verdicts.values():
             if verdict.status == "rejected" and verdict.logp is not None and verdict.log_left is None:
-                self.n_refused += 1
+                self._at[3] += 1
                 if verdict.logp <= ZERO:
-                    self.n_ruled_out += 1
+                    self._at[4] += 1
                     self._see("ruled out", TokenPlace(record.q, record.r, verdict.node))
             node = record.node(verdict.node) if verdict.order is not None else None
             if node is not None and verdict.status in ("accepted", "rejected"):
                 name = class_of(node.text)
-                counts = self.by_class.setdefault(name, [0, 0])
+                counts = self.by_class.setdefault(name, array("q", (0, 0)))
                 counts[0] += 1
                 counts[1] += verdict.status == "accepted"
                 if verdict.status == "rejected":
@@ -92,6 +94,40 @@ class TextTally:
             places.append(place)
 
     @property
+    def n_answers(self) -> int:
+        return self._at[1]
+
+    @property
+    def n_refused(self) -> int:
+        return self._at[3]
+
+    @property
+    def n_ruled_out(self) -> int:
+        return self._at[4]
+
+    @property
+    def texts(self) -> dict[int, tuple[tuple[int, ...], list[int]]]:
+        """By query, its prompt and its first tokens."""
+        texts = zip(self._queries, self._texts, strict=True)
+        return {q: (tuple(prompt), list(text)) for q, (prompt, text) in texts}
+
+    @property
+    def idle(self) -> Counter[DraftEnd]:
+        """Rounds without a draft, by why."""
+        return Counter({why: n[0] for why, n in self._idle.items()})
+
+    @property
+    def behind(self) -> dict[bool, tuple[int, int]]:
+        """By whether the round before ended in a rejection: rounds that drafted, and those that kept anything."""
+        return {False: (self._behind[0], self._behind[1]), True: (self._behind[2], self._behind[3])}
+
+    @property
+    def answers(self) -> list[tuple[int, int]]:
+        """Of each query, rounds that drafted and those of them that kept anything."""
+        known = self._answers[: 2 * min(self.n_answers, MOST_ANSWERS)]
+        return list(zip(known[::2], known[1::2], strict=True))
+
+    @property
     def loops(self) -> bool:
         """Whether the newest tokens of the answer in hand repeat."""
         return is_loop(tuple(self._tail))
@@ -99,7 +135,7 @@ class TextTally:
     @property
     def n_looping(self) -> int:
         """Answers that end in a loop, the one in hand as it is."""
-        return self.n_loops + self.loops
+        return self._at[2] + self.loops
 
 
 @lru_cache(1 << 14)

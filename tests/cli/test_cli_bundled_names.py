@@ -11,6 +11,7 @@ from specviz.cli import COMMANDS
 NAME, TYPO = "explain-draft", "explian-draft"
 TAKING = {
     "compare": [NAME, "story-pearl"],
+    "diagnose": [NAME],
     "export": [NAME, "--svg", "r1"],
     "export --html": [NAME],
     "stats": [NAME],
@@ -20,7 +21,7 @@ TAKING = {
     "whatif": [NAME, "--at", "r1"],
     "whatif --sweep": ["specbound", NAME, "--tau", ".5"],
 }
-OTHERS = "attach check doctor import lab models run train watch"
+OTHERS = "attach check doctor import lab models run train tune watch"
 SAID = {
     "tui": "no terminal",
     "whatif --sweep": "record with --verifier walk",

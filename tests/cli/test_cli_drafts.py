@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "tui": ("--prompt", "x"),
     "web": ("--prompt", "x", "--port", "0"),
     "compare": ("--limit", "1"),
+    "tune": ("--limit", "1"),
     "train hrad": ("--out", "OUT"),
     "lab bench": ("--limit", "1"),
     "lab ablate": ("--limit", "1"),

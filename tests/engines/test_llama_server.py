@@ -147,7 +147,7 @@ def test_its_runs_and_its_counters_are_seen_in_the_browser(
             assert "all agree" in page.locator(".sv-card").inner_text()
             _without_errors(page)
             page.goto(f"{found.url}/watch")
-            page.get_by_label("Address").fill(llama.url)
+            page.get_by_role("textbox", name="Address").fill(llama.url)
             page.get_by_role("button", name="Watch", exact=True).click()
             page.locator(".sv-card", has_text="llama.cpp").wait_for()
             with page.expect_download() as coming:

@@ -140,7 +140,7 @@ def test_a_knob_is_moved_and_a_panel_opened_by_keys(recorded: Served, open_at: O
     assert (stop.role, stop.seen) == ("tab", True)
     page.keyboard.press("Enter")
     page.locator(".st-key-panel").wait_for()
-    page.wait_for_function("() => location.search.includes('panel=rounds')")
+    page.wait_for_function("() => location.search.includes('panel=history')")
 
 
 def test_nodes_are_walked_by_arrows_and_asked_why(recorded: Served, open_at: Open) -> None:

@@ -141,7 +141,7 @@ def test_the_first_minute_plays_is_walked_and_put_away(opened: Served, open_at: 
     assert page.locator(".welcome").count() == 0
     settled(page)
     page.get_by_role("link", name="Servers").click()
-    page.get_by_label("Address").wait_for()
+    page.get_by_role("textbox", name="Address").wait_for()
     page.get_by_role("link", name="Stage").click()
     page.locator(".stage .node").first.wait_for()
     assert page.locator(".welcome").count() == 0
@@ -158,9 +158,9 @@ def test_a_link_leads_away_though_the_picture_has_just_come_to_rest(
         page.keyboard.press("}")
         page.wait_for_timeout(wait_ms)
         page.get_by_role("link", name="Servers").click()
-        page.get_by_label("Address").wait_for()
+        page.get_by_role("textbox", name="Address").wait_for()
         page.wait_for_timeout(500)
-        assert page.get_by_label("Address").is_visible()
+        assert page.get_by_role("textbox", name="Address").is_visible()
         page.get_by_role("link", name="Stage").click()
         page.locator(".stage .node").first.wait_for()
         settled(page)
