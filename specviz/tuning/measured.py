@@ -15,7 +15,7 @@ from specviz.comparison import machine
 from specviz.comparison.measured import machine_of, models_of
 from specviz.engine.run.local import LocalRun, Pair
 from specviz.errors import KnobError, SpecvizError
-from specviz.methods import get_method
+from specviz.methods import all_methods, get_method
 from specviz.metrics import Estimate
 from specviz.metrics.differences import RatioOfSums, growth_of
 from specviz.runlog.fold import Run
@@ -29,7 +29,7 @@ _CONFIRM = 0.4  # of the time
 _LEAST = 2  # prompts of which an interval can be told
 _TURNS = 100  # over the same prompts, to average what else the machine does
 _REPLAYED = 3  # prompts of the run that replays ask
-PLAIN = "ar"
+PLAIN = next(method.name for method in all_methods().values() if method.traits.plain)
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):

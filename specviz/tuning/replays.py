@@ -84,10 +84,11 @@ def _lengths(method: Method, base: KnobSetting, run: Run) -> tuple[list[KnobSett
     if curve is None:
         return None
     values = [value for value in ladder(spec) if value in curve.gammas]
-    best = sorted(values, key=lambda value: curve.high[curve.gammas.index(value)], reverse=True)[:MOST]
+    bound = max(curve.low)  # a length whose upper end lies below the lower end of another cannot win
+    best = [value for value in values if curve.high[curve.gammas.index(value)] >= bound]
     left = [str(value) for value in values if value not in best]
     words = f"{method.name}: {spec.name} {', '.join(left)} ruled out by acceptance by position and the cost of rows"
-    return [_set(method, base, {spec.name: value}) for value in sorted(best)], words if left else ""
+    return [_set(method, base, {spec.name: value}) for value in best], words if left else ""
 
 
 def _set(method: Method, base: KnobSetting, values: Mapping[str, Any]) -> KnobSetting:

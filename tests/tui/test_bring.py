@@ -1,5 +1,6 @@
 """The door for what somebody has of another engine: pasted, or named; counts and rounds each find their screen."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,20 @@ async def test_what_cannot_be_read_stays_with_the_reason(chain_trace: Path) -> N
         assert app.screen.query_one(TextArea).text == "nothing to\nsee here"
 
 
+async def test_who_leaves_while_it_is_read_stays_away(chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr("specviz_tui.screens.bring.read", lambda text: go_on.wait(10) and Path("nowhere"))
+    app = replay_app(chain_trace)
+    async with app.run_test(size=WIDE) as pilot:
+        app._bring("a file")
+        await pilot.pause()
+        await pilot.press("escape")
+        go_on.set()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert isinstance(app.screen, OpenScreen)
+
+
 async def test_the_list_has_the_door_and_the_logs_of_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +81,7 @@ async def test_the_list_has_the_door_and_the_logs_of_the_folder(
             app.ask_what_to_open()
             await pilot.pause()
         await pilot.press("b", "down", "enter")
+        await app.workers.wait_for_complete()
         await pilot.pause()
         assert isinstance(app.screen, WatchScreen)
 

@@ -24,7 +24,6 @@ from textual.theme import Theme
 from specviz.errors import SpecvizError
 from specviz.sources.bundled import trace_name
 from specviz.sources.model_names import ModelNames
-from specviz.text import running
 from specviz.view.lessons.lesson import Lesson
 from specviz.view.words.palette import no_color
 from specviz_tui.common.collecting import as_usual
@@ -35,7 +34,7 @@ from specviz_tui.common.paint import sixteen_colours
 from specviz_tui.common.pane import key_tables, style_sheets
 from specviz_tui.common.remapped import remapped
 from specviz_tui.common.themes import keep_theme, kept_theme
-from specviz_tui.screens.bring import BRING, BringScreen, Brought, read
+from specviz_tui.screens.bring import BRING, BringScreen, Brought
 from specviz_tui.screens.library import FETCH, LEARN, LESSON, Library, fetching, model_id
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import FetchScreen, OpenScreen
@@ -157,13 +156,7 @@ class SpecvizApp(App[int]):
 
     def _bring(self, path: str) -> None:
         """Read a file of another engine; without one, ask for it."""
-        if not path:
-            self.push_screen(BringScreen(), self._brought)
-            return
-        try:
-            self._brought(read(path))
-        except SpecvizError as error:
-            self.notify(running(str(error)), severity="error", markup=False)
+        self.push_screen(BringScreen(path), self._brought)
 
     def _brought(self, brought: "Brought | None") -> None:
         """Rounds go on the stage; counts, of a server or a file, have a screen of their own."""

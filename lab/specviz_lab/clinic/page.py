@@ -1,13 +1,14 @@
 """The scores as a page of the documents, and as lines for a terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from specviz.check.findings import FAULTS
 from specviz_lab.clinic.case import fault_modules
-from specviz_lab.clinic.levels import LEVELS, N_WINDOWS
+from specviz_lab.clinic.levels import LEVELS, N_WINDOWS, Level
 from specviz_lab.clinic.score import Answer, Score
 
-_HALVES = ((True, "set on"), (False, "scored"))
+_SCORED = "scored"
+_HALVES = ((True, "set on"), (False, _SCORED))
 BARS = {"rounds": (0.95, 0.9), "history": (0.9, 0.75)}  # precision and recall that are asked of a level
 
 _HEAD = f"""# The clinic
@@ -38,16 +39,19 @@ def page(answers: Sequence[Answer]) -> str:
 
 def lines(answers: Sequence[Answer]) -> list[str]:
     """The scores over all, for a terminal."""
-    out = []
+    return [
+        f"{level:8} {half:6}  precision {_share(score.precision):>4}  recall {_share(score.recall):>4}  "
+        f"right {score.n_right:2} of {score.n_planted:2}, named {score.n_named:2}, "
+        f"healthy twins that were told sure {score.n_sure_twins}"
+        for level, half, score in _scores(answers)
+    ]
+
+
+def _scores(answers: Sequence[Answer]) -> Iterator[tuple[Level, str, Score]]:
+    """Of both halves at every level."""
     for level in LEVELS:
         for is_set, half in _HALVES:
-            score = Score.of(a for a in answers if a.level == level and a.case.sets is is_set)
-            out.append(
-                f"{level:8} {half:6}  precision {_share(score.precision):>4}  recall {_share(score.recall):>4}  "
-                f"right {score.n_right:2} of {score.n_planted:2}, named {score.n_named:2}, "
-                f"healthy twins that were told sure {score.n_sure_twins}"
-            )
-    return out
+            yield level, half, Score.of(a for a in answers if a.level == level and a.case.sets is is_set)
 
 
 def _totals(answers: Sequence[Answer]) -> list[str]:
@@ -57,15 +61,13 @@ def _totals(answers: Sequence[Answer]) -> list[str]:
         "| level | half | precision | recall | right / planted | named | twins told *sure* | asked |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for level in LEVELS:
-        for is_set, half in _HALVES:
-            score = Score.of(a for a in answers if a.level == level and a.case.sets is is_set)
-            bar = BARS.get(level)
-            asked = f"{_share(bar[0])} / {_share(bar[1])}, 0" if bar and not is_set else ""
-            out.append(
-                f"| {level} | {half} | {_share(score.precision)} | {_share(score.recall)} | {score.n_right} / "
-                f"{score.n_planted} | {score.n_named} | {score.n_sure_twins} | {asked} |"
-            )
+    for level, half, score in _scores(answers):
+        bar = BARS.get(level)
+        asked = f"{_share(bar[0])} / {_share(bar[1])}, 0" if bar and half == _SCORED else ""
+        out.append(
+            f"| {level} | {half} | {_share(score.precision)} | {_share(score.recall)} | {score.n_right} / "
+            f"{score.n_planted} | {score.n_named} | {score.n_sure_twins} | {asked} |"
+        )
     return out
 
 

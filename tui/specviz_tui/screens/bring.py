@@ -73,18 +73,29 @@ def _is_file(line: str) -> bool:
 
 
 class BringScreen(ModalScreen["Brought | None"]):
-    """Answers what was read; a text of which nothing can be read stays, with the reason below it."""
+    """Answers what was read; a text of which nothing can be read stays, with the reason below it.
+
+    `text`: what to read at once, a file's path.
+    """
 
     BINDINGS = [
         Binding("ctrl+s,f5", "read", "read", show=False, priority=True),
         Binding("escape", "cancel", "back", show=False, priority=True),
     ]
 
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self._text = text
+
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -wide"):
             yield Label("What you have", classes="dialog-title")
-            yield TextArea(id="prompt", tab_behavior="focus", placeholder=_ROOM)
+            yield TextArea(self._text, id="prompt", tab_behavior="focus", placeholder=_ROOM)
             yield Static(HINT, id="hint", markup=False, classes="dialog-hint")
+
+    def on_mount(self) -> None:
+        if self._text:
+            self.action_read()
 
     def action_read(self) -> None:
         text = self.query_one(TextArea).text
@@ -99,9 +110,15 @@ class BringScreen(ModalScreen["Brought | None"]):
         except SpecvizError as error:
             self.app.call_from_thread(self._say, f"{running(str(error))}\n{HINT}", True)
         else:
-            self.app.call_from_thread(self.dismiss, brought)
+            self.app.call_from_thread(self._answer, brought)
+
+    def _answer(self, brought: Brought) -> None:
+        if self.is_current:  # else somebody has thought better of it
+            self.dismiss(brought)
 
     def _say(self, words: str, refused: bool = False) -> None:
+        if not self.is_mounted:
+            return
         hint = self.query_one("#hint", Static)
         hint.update(words)
         hint.set_class(refused, "-refused")
