@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 BRING = "bring:"  # begins the ids of choices of this door: a file's path, or nothing for the dialog
 _LOGS = ("*.log", "*.out", "*.txt", "*.json", "*.jsonl")
-_MOST_FILES = 12
+_MOST_FILES, _LARGE = 12, 1_000_000  # files; bytes of one from which on its size is told
 HINT = "ctrl+s reads it · esc back"
 _ROOM = (
-    "INFO SpecDecoding metrics: Mean acceptance length: 2.31, ..\n\n"
-    "Paste a log, a printed table, an answer as JSON or a whole issue's text. Or name a file, "
-    "or the address of a server to watch, as localhost:8000."
+    "Paste a log, a printed table, an answer as JSON or a whole issue's text; or name a file, or the address of a "
+    "server to watch, as localhost:8000.\n\nINFO SpecDecoding metrics: Mean acceptance length: 2.31, .."
 )
 
 Brought: TypeAlias = "Path | ServerWatcher"  # a trace that was made, or a server that was looked at once
@@ -40,7 +39,9 @@ def choices() -> Iterator[ListChoice]:
     yield ListChoice(BRING, "paste or name it", about)
     files = [path for pattern in _LOGS for path in sorted(Path.cwd().glob(pattern)) if path.is_file()]
     for path in files[:_MOST_FILES]:
-        yield ListChoice(BRING + str(path), path.name, f"{byte_size(path.stat().st_size)}, in this folder")
+        size = path.stat().st_size
+        words = f"{byte_size(size)}, " if size >= _LARGE else ""
+        yield ListChoice(BRING + str(path), path.name, f"{words}in this folder")
 
 
 def read(text: str) -> "Brought":
