@@ -55,7 +55,6 @@ def test_the_counts_of_the_mock() -> None:
     )
     counts = Player(run).frame().counts
     assert counts.text == "6 drafted · tested 4: ✓2 ✗2 · never tested 2 · pruned 1 · drawn ↻1"
-    assert counts.n_drafted == 6
     assert counts.closing == "recovered"
     plain = Player(run).frame(Options(ascii=True)).counts
     assert plain.text == "6 drafted · tested 4: +2 x2 · never tested 2 · pruned 1 · drawn r1"
@@ -68,7 +67,7 @@ def test_counts_agree_with_the_rounds_own_totals() -> None:
             player.seek_index(record.index)
             counts, end = player.frame().counts, record.end
             assert end is not None
-            assert counts.n_drafted == end.n_drafted
+            assert counts.text.startswith(f"{end.n_drafted} drafted ") or not end.n_drafted
             tested = f"tested {end.n_tested}: ✓{end.n_accepted} ✗{end.n_tested - end.n_accepted}"
             assert tested in counts.text or not end.n_drafted
 
