@@ -13,6 +13,7 @@ from textual.widget import Widget
 from specviz.view.panels.built import block_panels
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common import keymap, pane
+from specviz_tui.common.actions import all_actions
 from specviz_tui.common.frame_widget import FrameWidget, PanelBox
 from specviz_tui.common.paint import Painter
 from specviz_tui.panels.exits import LayersPane
@@ -183,7 +184,9 @@ def test_the_help_page_is_made_of_the_tables_that_are_bound() -> None:
 
 @pytest.mark.parametrize(("table", "owner"), TABLES)
 def test_every_key_has_an_action_and_its_own_place(table: tuple[keymap.Key, ...], owner: type[Widget]) -> None:
-    assert [key.id for key in table if not hasattr(owner, "action_" + key.action.partition("(")[0])] == []
+    owners = (owner, *all_actions()) if owner is MainScreen else (owner,)
+    names = [(key.id, "action_" + key.action.partition("(")[0]) for key in table]
+    assert {id: n for id, name in names if (n := sum(hasattr(owner, name) for owner in owners)) != 1} == {}
     keys = [name for key in table for name in key.keys.split(",")]
     assert len(keys) == len(set(keys))
     assert len({key.id for key in table}) == len(table)

@@ -26,6 +26,7 @@ from specviz.sources.bundled import trace_name
 from specviz.sources.model_names import ModelNames
 from specviz.view.lessons.lesson import Lesson
 from specviz.view.words.palette import no_color
+from specviz_tui.actions.learning import LearningActions
 from specviz_tui.common.collecting import as_usual
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Blanks, Legible, NoColour
@@ -178,7 +179,7 @@ class SpecvizApp(App[int]):
     def _begin_lesson(self, lesson: Lesson) -> None:
         if lesson.at:
             self._main.go(self.feed.player.seek(lesson.at) is None)
-        self._main.begin_lesson(lesson)
+        self._main.group(LearningActions).begin_lesson(lesson)
 
     def _fetch(self, name: str) -> None:
         """Get a known model, then start its core."""

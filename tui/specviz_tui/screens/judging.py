@@ -4,9 +4,10 @@ from textual import on
 
 from specviz.judge.finding import Finding
 from specviz.view.frame.judgement import NO_JUDGEMENT
+from specviz_tui.common.controller import TREE
 from specviz_tui.common.frame_widget import EvidenceAsked
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
-from specviz_tui.screens.run_screen import TREE, RunScreen
+from specviz_tui.screens.run_screen import RunScreen
 
 
 class JudgingActions(RunScreen):

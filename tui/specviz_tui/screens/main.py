@@ -4,6 +4,7 @@ One tick of the clock, at most 15 a second, applies every new event and paints a
 answered by one frame too."""
 
 import time
+from typing import TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -13,8 +14,12 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from specviz.errors import SpecvizError
+from specviz.view import Frame
 from specviz.view.frame.run_header import warning_text
+from specviz_tui.actions.learning import LearningActions
+from specviz_tui.common.actions import Actions, all_actions
 from specviz_tui.common.collecting import set_aside
+from specviz_tui.common.controller import TREE, RunController
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import (
     KEEP,
@@ -42,10 +47,9 @@ from specviz_tui.find.find_line import FindLine
 from specviz_tui.out.actions import OutActions
 from specviz_tui.screens.closer import CloserActions
 from specviz_tui.screens.judging import JudgingActions
-from specviz_tui.screens.learning import LearningActions
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.page import GuideScreen, error_page, help_page
-from specviz_tui.screens.run_screen import BODY, TREE, RunScreen
+from specviz_tui.screens.run_screen import BODY, RunScreen
 from specviz_tui.widgets.judgement_line import JudgementLine
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.lesson_line import LessonLine
@@ -57,6 +61,8 @@ from specviz_tui.widgets.timeline import Sparkline, Transport
 from specviz_tui.widgets.tree import TreeBox, TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 
+ActionsT = TypeVar("ActionsT", bound=Actions)
+
 TICK_S = 1 / 15
 EVERY = 8  # ticks after which a live screen is painted without news: the size of a recording, what the core narrates
 LEAST = (60, 18)
@@ -64,7 +70,7 @@ SETTLED = 8  # ticks after which what was read is set aside: the first picture c
 TOLD_AT_ONCE = 2  # warnings of one tick; the others are counted
 
 
-class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingActions, LearningActions, CloserActions):
+class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingActions, CloserActions):
     """Screen 1 of the design: text, tree, why, knobs, time."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-xs"), (80, "-s"), (100, "-m"), (120, "-l"), (160, "-xl")]
@@ -73,7 +79,13 @@ class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingAct
 
     def __init__(self, feed: RunFeed, library: Library, at: str | None = None) -> None:
         super().__init__(feed, library)
-        self._bindings = BindingsMap.merge([self._bindings, BindingsMap(bindings(screen_keys()))])
+        controller = RunController(self)
+        self._groups = {kind: kind(controller) for kind in all_actions()}
+        for group in self._groups.values():
+            for name, action in group.actions():
+                setattr(self, name, action)  # where the names in bindings are looked for
+        others = [BindingsMap(group.BINDINGS) for group in self._groups.values()]
+        self._bindings = BindingsMap.merge([self._bindings, BindingsMap(bindings(screen_keys())), *others])
         self._at = at
         self._later = ""  # a place to go to once all of a big recording is known
         self._ticks = self._settles = self._n_shown = 0
@@ -117,7 +129,8 @@ class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingAct
         self.talk_shown = True
         self.query_one(WhyPanel).pinned = False
         self.leave_find()
-        self.end_lesson()
+        for group in self._groups.values():
+            group.restart()
         for pane in self.panes:
             pane.restart()
         feed.tick(time.monotonic())
@@ -187,6 +200,30 @@ class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingAct
         if self.feed.has_core and len(found) - told > TOLD_AT_ONCE:
             self.notify(f"and {len(found) - told - TOLD_AT_ONCE} more: w lists them", severity="warning", markup=False)
 
+    # Groups of actions -----------------------------------------------------------------------------------------------
+
+    def group(self, kind: type[ActionsT]) -> ActionsT:
+        """The group of a kind."""
+        group = self._groups[kind]
+        assert isinstance(group, kind), group
+        return group
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A group may forbid what others do."""
+        if not all(group.allows(action) for group in self._groups.values()):
+            return False
+        return super().check_action(action, parameters)
+
+    def watch_frame(self, frame: Frame | None) -> None:
+        if frame is not None:
+            for group in self._groups.values():
+                group.painted(frame)
+
+    def acted(self, action: str) -> None:
+        """An action was done, by whatever widget: `step(1)`."""
+        for group in self._groups.values():
+            group.acted(action)
+
     # Messages --------------------------------------------------------------------------------------------------------
 
     @on(NodePicked)
@@ -216,7 +253,7 @@ class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingAct
 
     @on(SeekAsked)
     def _sought(self, message: SeekAsked) -> None:
-        if not self.asked:
+        if not self.group(LearningActions).asked:
             self.go(self.feed.player.seek_index(message.index))
 
     @on(Pressed)
@@ -267,7 +304,8 @@ class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingAct
             or self.feed.options.selected is not None
             or any(pane.chosen != pane.chosen.let_go() for pane in self.panes)
         )
-        if (held and not self.asked) or not self.leave_lesson():
+        lesson = self.group(LearningActions)
+        if (held and not lesson.asked) or not lesson.leave():
             super().action_back()
 
     async def do(self, key: Key) -> None:

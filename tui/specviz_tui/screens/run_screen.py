@@ -13,6 +13,7 @@ from specviz.sources.offers import RecordingOffer
 from specviz.view import Frame, Run
 from specviz.view.frame.frame import TreeRoom
 from specviz.view.why.explain import node_record
+from specviz_tui.common.controller import TREE
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.pane import PanelPane
 from specviz_tui.widgets.message_line import MessageLine
@@ -22,7 +23,6 @@ from specviz_tui.widgets.timeline import Transport
 from specviz_tui.widgets.tree import TreeBox, TreeCanvas
 from specviz_tui.widgets.why_panel import WhyPanel
 
-TREE = "tree"
 BODY = "body"  # what holds the tree
 TO_TYPE = "m or a click here: write a message · p: other model, method, settings · N: new conversation"
 TO_SAY = "write a message"

@@ -1,0 +1,1 @@
+"""Groups of actions of the screen of a run, a module each; `common/actions.py` says what a group is."""
