@@ -17,8 +17,8 @@ def check_pair(target: ModelSide, draft: ModelSide, command: ServeCommand | None
     findings = [
         *check_words(target, draft),
         *check_layers(target, draft),
-        *check_weights(target, draft),
         *check_known(target, draft, command),
+        *check_weights(target, draft),
         *(check_serve(target, draft, command) if command is not None else ()),
     ]
     return sorted(findings, key=lambda finding: _ORDER.index(finding.severity))

@@ -69,6 +69,12 @@ PROMPTS = text("--prompts", "FILE", "JSONL with prompt, turns or question [defau
 LIMIT = click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="At most so many prompts, spread over the file."
 )
+OWN_LINE = text(
+    "--line pattern",
+    "PATTERN",
+    "Lines of an engine that is not known here: words as they stand, {rounds} {drafted} {kept} {generated} {length} "
+    "{rate} for numbers, {} for what is passed over.",
+)
 JSON = flag("--json as_json", "One JSON object on standard output.")
 JSON_LINE = flag("--json as_json", "The JSON line alone on standard output.")
 

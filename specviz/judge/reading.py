@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from specviz.check.serve import ServeCommand, parse_serve
 from specviz.errors import SpecvizError, TraceError
@@ -11,6 +12,9 @@ from specviz.events import Event, RoundStart
 from specviz.judge.evidence import Evidence, PairChecked, RoundsCounted
 from specviz.text import running
 from specviz.trace.files import is_recording, resolve
+
+if TYPE_CHECKING:
+    from specviz.engines.texts.lines import TextKind
 
 _TRACES = (".sv.jsonl", ".sv.jsonl.gz")
 _MODEL_FILES = ("config.json", "*.safetensors", "*.gguf")
@@ -25,9 +29,10 @@ class ReadThings:
     warnings: list[str] = field(default_factory=list)
 
 
-def read_things(things: Sequence[str]) -> ReadThings:
+def read_things(things: Sequence[str], more: "Sequence[TextKind]" = ()) -> ReadThings:
     """Traces, histories, logs, pastes (`-`), addresses, folders or names of models (target, then draft), and a serving
-    command as one text; any mix. Raises SpecvizError for what is none of these."""
+    command as one text; any mix. `more`: kinds of lines of the user's own, of which alone logs are read then. Raises
+    SpecvizError for what is none of these."""
     out, models = ReadThings(), []
     command: ServeCommand | None = None
     for thing in things:
@@ -37,7 +42,7 @@ def read_things(things: Sequence[str]) -> ReadThings:
             command = parse_serve(thing)
             out.seen.append(f"a serving command of {command.engine}")
         else:
-            _take(out, thing)
+            _take(out, thing, more)
     if models:
         _take_pair(out, models, command)
     elif command is not None and not out.seen[1:]:
@@ -85,7 +90,7 @@ def _take_pair(out: ReadThings, models: list[str], command: ServeCommand | None)
     out.seen.append(f"the files of {running(' and '.join(models))}")
 
 
-def _take(out: ReadThings, thing: str) -> None:
+def _take(out: ReadThings, thing: str, more: "Sequence[TextKind]") -> None:
     """A recording, a folder of them, a server, or anything that `specviz import` reads."""
     path = Path(thing)
     if path.is_dir():
@@ -98,7 +103,7 @@ def _take(out: ReadThings, thing: str) -> None:
         _take_trace(out, path, thing)
     elif not _take_server(out, thing):
         if thing == "-" or "://" in thing or path.exists():
-            _take_text(out, thing)
+            _take_text(out, thing, more)
         else:  # the name of one that comes along, else the nearest name is told
             _take_trace(out, resolve(path), thing)
 
@@ -125,10 +130,14 @@ def _take_server(out: ReadThings, thing: str) -> bool:
     watcher = ServerWatcher(thing)
     try:
         look = watcher.look()
-    except SpecvizError:
+    except SpecvizError as refused:
         if is_address(thing):  # a page with a log or a table on it
             return False
-        raise
+        try:  # counters of another kind, which are read once
+            _take_text(out, watcher.address, ())
+        except SpecvizError:
+            raise refused from None
+        return True
     finally:
         watcher.close()
     out.evidence += Evidence.of_looks([look])
@@ -136,11 +145,11 @@ def _take_server(out: ReadThings, thing: str) -> bool:
     return True
 
 
-def _take_text(out: ReadThings, thing: str) -> None:
+def _take_text(out: ReadThings, thing: str, more: "Sequence[TextKind]") -> None:
     from specviz.engines.texts.door import import_source, shown_source
 
     with tempfile.TemporaryDirectory(prefix="specviz-") as folder:
-        for imported in import_source(thing, Path(folder) / "read.sv.jsonl", None):
+        for imported in import_source(thing, Path(folder) / "read.sv.jsonl", None, more):
             out.evidence += evidence_of_trace(imported.path)
             out.seen.append(f"{running(shown_source(thing))}: {running(imported.words)}")
             out.warnings += [running(message) for message in imported.warnings]

@@ -81,3 +81,12 @@ def test_a_recording_that_comes_along_is_judged_by_its_name(capsys: pytest.Captu
     assert "explain-tree: 32 rounds" in capsys.readouterr().out
     assert main(["diagnose", "explain-tre"]) == 2
     assert "did you mean 'explain-tree'?" in capsys.readouterr().err
+
+
+def test_lines_of_another_engine_are_read_by_a_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text("[spec] steps=400 proposed=1600 accepted=0\n" * 2)
+    (finding,) = diagnosed(capsys, log, "--line", "steps={rounds} proposed={drafted} accepted={kept}")["findings"]  # type: ignore[misc]
+    assert finding["fault"] == 3
+    assert main(["diagnose", str(log), "--line", "steps={round}"]) == 2
+    assert "rounds" in capsys.readouterr().err

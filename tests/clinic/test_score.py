@@ -12,6 +12,7 @@ from specviz.trace import read_events
 from specviz_lab.clinic.case import SEEDS, Case, cases_in, usual_folders
 from specviz_lab.clinic.levels import evidence_of, looks_of, read_run
 from specviz_lab.clinic.page import page
+from specviz_lab.clinic.public import GOOD, PublicAnswer, PublicCase, public_answers
 from specviz_lab.clinic.score import Score, answer_of, answers
 
 ILL, TWIN = Case(2, 0, True), Case(2, 0, False)
@@ -65,9 +66,25 @@ def test_a_history_and_totals_are_the_rounds_added_up() -> None:
 def test_the_page_is_that_of_the_recordings() -> None:
     """Whoever changes a detector writes it anew: specviz lab clinic score --page docs/clinic.md."""
     written = (Path(__file__).parents[2] / "docs" / "clinic.md").read_text(encoding="utf-8")
-    assert page(answers(usual_folders())) == written
+    assert page(answers(usual_folders()), public_answers(usual_folders())) == written
 
 
 def test_no_cases_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "clinic", "score", str(tmp_path)]) == 2
     assert "specviz lab clinic make" in capsys.readouterr().err
+
+
+def test_public_cases_are_told_as_they_were_in_the_end() -> None:
+    answers = public_answers(usual_folders())
+    assert [a.case.thread for a in answers if a.verdict not in GOOD] == []
+    assert [
+        a.case.thread for a in answers if not a.case.faults and a.first and a.first.certainty != "cannot tell"
+    ] == []
+
+
+def test_a_doubt_about_the_wrong_fault_is_wrong() -> None:
+    case = PublicCase("thread", "", (9,), (), None)
+    assert PublicAnswer(case, _finding(9, "cannot tell")).verdict == "cannot tell"
+    assert PublicAnswer(case, _finding(14, "cannot tell")).verdict == "wrong"
+    assert PublicAnswer(case, _finding(14)).verdict == "wrong"
+    assert PublicAnswer(case, None).verdict == "silent"

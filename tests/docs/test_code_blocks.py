@@ -52,6 +52,7 @@ GIVEN: dict[str, Callable[[Path], Any]] = {
     "prompts.jsonl": _questions,
     "gsm8k_train.jsonl": _questions,
     "own_text.npz": lambda path: path.write_bytes(b""),  # named to a trainer, whose words are only read
+    "engine.log": lambda path: path.write_text("steps=40 proposed=160 accepted=70\n"),
     "server.log": lambda path: path.write_bytes((ROOT / "tests/engines/samples/vllm.txt").read_bytes()),
     "run.sv.jsonl.gz": _recording,
     "ngram.sv.jsonl.gz": lambda path: path.write_bytes(RECORDINGS["code-ngram"].read_bytes()),

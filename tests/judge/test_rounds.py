@@ -254,3 +254,37 @@ def test_a_report_that_counts_otherwise_than_its_rounds_is_told(tmp_path: Path) 
     assert (finding.fault, finding.certainty) == (7, "sure")
     assert "the token that closes a round is counted as accepted" in finding.claim
     assert "counted_otherwise" not in found(reported(0))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "certainty", "others"),
+    [
+        (many(60, [0.9] * 4, [2, 2, 2, 1, 0]), "likely", {14}),
+        (many(60, [0.9] * 4, [0, 0, 1]), "cannot tell", {1, 6}),  # no edge to fall off
+        (many(20, [0.9] * 4, [2, 2, 2, 1, 0]), "cannot tell", {14}),  # few
+    ],
+)
+def test_a_cliff_is_doubted_where_something_else_looks_so(
+    rounds: list[list[Event]], certainty: str, others: set[int]
+) -> None:
+    finding = found(run_of(rounds))["position_cliff"]
+    assert (finding.fault, finding.certainty, set(finding.others)) == (2, certainty, others)
+    assert finding.decides
+
+
+def test_equal_lengths_are_no_equal_texts_and_equal_drafts_no_cliff(tmp_path: Path) -> None:
+    def counts_alone(name: str) -> Evidence:
+        with Writer(tmp_path / name, "vLLM", rule="exact match", known="counts", chains=True, temperature=0.0) as out:
+            out.request(n_prompt=4)
+            for _ in range(40):
+                out.round(n_drafted=3)
+                out.committed([-1, -1], ["", ""], n_accepted=1)
+        return evidence_of_trace(out.path)
+
+    alone = counts_alone("a.sv.jsonl")
+    finding = found(alone + counts_alone("b.sv.jsonl"))["texts_unknown"]
+    assert (finding.fault, finding.certainty) == (9, "cannot tell")
+    assert "texts_unknown" not in found(alone)
+    cliff = found(alone)["position_cliff"]
+    assert (cliff.certainty, cliff.others) == ("cannot tell", (7, 14)), "no drafter is that even, a limit is"
+    assert "texts_unknown" not in found(alone + run_of(SOUND)), "one of them is known"

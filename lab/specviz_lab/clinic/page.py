@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from specviz.check.findings import FAULTS
 from specviz_lab.clinic.case import fault_modules
 from specviz_lab.clinic.levels import LEVELS, N_WINDOWS, Level
+from specviz_lab.clinic.public import GOOD, PublicAnswer
 from specviz_lab.clinic.score import Answer, Score
 
 _SCORED = "scored"
@@ -32,9 +33,17 @@ the package.
 """
 
 
-def page(answers: Sequence[Answer]) -> str:
+def page(answers: Sequence[Answer], public: Sequence[PublicAnswer]) -> str:
     """Markdown."""
-    return "\n".join([_HEAD, *_totals(answers), "", *_by_fault(answers), "", *_misses(answers), "", *_plants(), ""])
+    parts = (_totals(answers), _by_fault(answers), _misses(answers), _public(public), _plants())
+    return "\n".join([_HEAD, *(line for part in parts for line in (*part, ""))])
+
+
+def public_lines(public: Sequence[PublicAnswer]) -> list[str]:
+    """The public cases, for a terminal: how many are told, and each that is not."""
+    good = sum(answer.verdict in GOOD for answer in public)
+    missed = [f"public   {a.verdict}: {a.case.thread}: {a.words}" for a in public if a.verdict not in GOOD]
+    return [f"public   {good} of {len(public)} cases as they were in the end", *missed] if public else []
 
 
 def lines(answers: Sequence[Answer]) -> list[str]:
@@ -104,6 +113,20 @@ def _misses(answers: Sequence[Answer]) -> list[str]:
             f"* {a.case.fault}, seed {a.case.seed}, {whose}, {a.level}: fault {a.fault}, {a.certainty} (`{a.detector}`)"
         )
     return out if wrong else [*out, "None."]
+
+
+def _public(public: Sequence[PublicAnswer]) -> list[str]:
+    out = [
+        "## Public cases",
+        "",
+        "Logs, tables, answers and streams that people posted, rebuilt as text with invented names; causes as a "
+        "maintainer or",
+        "the finder told them. No threshold was set on them; what reads them was written for them.",
+        "",
+        "| thread | what it was | the judge | |",
+        "|---|---|---|---|",
+    ]
+    return [*out, *(f"| {a.case.thread} | {a.case.was} | {a.words or '—'} | {a.verdict} |" for a in public)]
 
 
 def _plants() -> list[str]:

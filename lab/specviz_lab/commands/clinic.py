@@ -42,17 +42,20 @@ def score_command(folders: tuple[Path, ...], fault: int | None, to: Path | None)
     """Hold the judge's first answer to every case against what was planted.
 
     Of rounds, of histories made of them, and of their totals: precision and recall, on the half of the seeds that
-    thresholds are set on and on the other one. Without a folder on the cases that come with specviz.
+    thresholds are set on and on the other one; then of public cases, by what they were in the end. Without a folder on
+    the cases that come with specviz.
     """
-    from specviz_lab.clinic.page import lines, page
+    from specviz_lab.clinic.page import lines, page, public_lines
+    from specviz_lab.clinic.public import public_answers
     from specviz_lab.clinic.score import answers
 
     if fault is not None and to is not None:
         raise SpecvizError("--page writes the scores of all faults; leave out --fault")
     scored = answers(folders or usual_folders(), fault)
+    public = public_answers(folders or usual_folders()) if fault is None else []
     if not scored:
         raise SpecvizError("no cases there; make some: specviz lab clinic make")
-    for line in lines(scored):
+    for line in (*lines(scored), *public_lines(public)):
         click.echo(line)
     for answer in scored:
         if answer.fault and not answer.right:
@@ -61,4 +64,4 @@ def score_command(folders: tuple[Path, ...], fault: int | None, to: Path | None)
                 f"{answer.level}: {whose}{answer.case.fault}, seed {answer.case.seed}: {answer.fault} {answer.detector}"
             )
     if to is not None:
-        to.write_text(page(scored), encoding="utf-8")
+        to.write_text(page(scored, public), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import click
 
-from specviz.cli.flags import JSON
+from specviz.cli.flags import JSON, OWN_LINE
 from specviz.cli.printing import echo_json, narrate
 from specviz.judge.finding import Finding
 
@@ -12,8 +12,9 @@ _MOST_PLACES = 6
 
 @click.command("diagnose")
 @click.argument("things", metavar="THING..", nargs=-1, required=True)
+@OWN_LINE
 @JSON
-def command(things: tuple[str, ...], as_json: bool) -> None:
+def command(things: tuple[str, ...], pattern: str | None, as_json: bool) -> None:
     """Say what is wrong with a speculative run, by all that is at hand, and what would decide where it cannot be told.
 
     THING is a trace, a history of counters, a log, printed table, answer or saved issue as 'specviz import' reads them,
@@ -29,13 +30,15 @@ def command(things: tuple[str, ...], as_json: bool) -> None:
       specviz diagnose run.sv.jsonl.gz
       specviz diagnose server.log
       specviz diagnose localhost:8000
+      specviz diagnose engine.log --line 'steps={rounds} proposed={drafted} accepted={kept}'
       xclip -o | specviz diagnose -
       specviz diagnose ./target ./head server.log 'vllm serve ./target --speculative-config {"method":"eagle3"}'
     """
+    from specviz.engines.texts.own_line import own_lines
     from specviz.judge import judge
     from specviz.judge.reading import read_things
 
-    read = read_things(things)
+    read = read_things(things, own_lines(pattern))
     findings = judge(read.evidence)
     for message in read.warnings:
         narrate(f"specviz: {message}")

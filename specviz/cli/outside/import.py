@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from specviz.cli.flags import flag
+from specviz.cli.flags import OWN_LINE, flag
 from specviz.cli.printing import narrate
 from specviz.errors import SpecvizError
 from specviz.text import running
@@ -20,13 +20,7 @@ from specviz.trace.recorder import existing
 @click.option(
     "--rule", metavar="NAME", help="The rule that decided there, where PATH does not say: see the page of the guide."
 )
-@click.option(
-    "--line",
-    "pattern",
-    metavar="PATTERN",
-    help="Lines of an engine that is not known here: words as they stand, {rounds} {drafted} {kept} {generated} "
-    "{length} {rate} for numbers, {} for what is passed over.",
-)
+@OWN_LINE
 @flag("--force", "Record over an older trace.")
 def command(sources: tuple[str, ...], out: Path | None, rule: str | None, pattern: str | None, force: bool) -> None:
     """Turn what you have of another engine into traces, which every other command opens.
@@ -43,11 +37,11 @@ def command(sources: tuple[str, ...], out: Path | None, rule: str | None, patter
       specviz import engine.log --line 'steps={rounds} proposed={drafted} accepted={kept}'
     """
     from specviz.engines.texts.door import import_source, name_of, shown_source
-    from specviz.engines.texts.own_line import own_line
+    from specviz.engines.texts.own_line import own_lines
 
     if out is not None and len(sources) > 1:
         raise SpecvizError("-o names one trace; leave it out, or give one PATH")
-    more = () if pattern is None else (own_line(pattern),)
+    more = own_lines(pattern)
     for source in sources:
         where = out or Path(name_of(source) + PLAIN)
         older = existing(where)

@@ -1,8 +1,9 @@
 """Rounds out of the streamed answer of llama.cpp's server (`timings_per_token`, `return_tokens`).
 
 Every chunk brings a token and the counters so far, drafted and accepted, of all rounds up to the one that the token
-belongs to; so where they or the time change, another round began. The server holds back text that ends within a
-character, and with it the tokens' chunks: rounds in between are not seen, only their sums.
+belongs to; so where they change, another round began, and where the time does and the round has all of its tokens.
+The server holds back text that ends within a character, and with it the tokens' chunks: rounds in between are not seen,
+only their sums.
 """
 
 from collections.abc import Mapping
@@ -89,7 +90,8 @@ class LlamaStream:
         if drafted < self._drafted or accepted < self._accepted:
             fell = f"from {self._drafted} and {self._accepted} to {drafted} and {accepted}"
             self._trace.warn("counters_fell", f"the server's counts of drafted and accepted tokens fell {fell}")
-        if (at, drafted) != (self._at, self._drafted):
+        waiting = sum(each.accepted + 1 for each in self._rounds) - len(self._tokens)
+        if drafted != self._drafted or (at != self._at and new > waiting):
             self._settle()
             self._rounds.append(
                 _Seen(

@@ -20,6 +20,11 @@ _FIELDS = {
 _WORD = re.compile(r"\{(\w*)\}")
 
 
+def own_lines(pattern: str | None) -> tuple[TextKind, ...]:
+    """The kinds of lines of `--line`: one, or none where it is not given. Raises SpecvizError."""
+    return () if pattern is None else (own_line(pattern),)
+
+
 def own_line(pattern: str) -> TextKind:
     """The kind of lines that a pattern describes: words as they stand, `{rounds}` and the others for numbers, `{}` for
     what is passed over. Raises SpecvizError for a field that is not known, and for a pattern without one."""

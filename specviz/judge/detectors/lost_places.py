@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from specviz.check.findings import FAULTS
-from specviz.judge.detectors.counted import cliff_counted, tail_counted
+from specviz.judge.detectors.counted import FEW_ROUNDS, cliff_counted, tail_counted
 from specviz.judge.evidence import LEAST_TESTS, CountsLooked, RoundsCounted
 from specviz.judge.finding import Finding
 from specviz.judge.registry import detector
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from specviz.metrics import Estimate
 
 CLIFF = 0.25  # by which a position is kept less often than the one before
+WORKS = 0.5  # of the tokens at the position before: a drafter that is mostly wrong there has no edge to fall off
+ALIKE = 30  # drafts that all keep just as many: a drafter is never that even, a limit is
 FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
 SELDOM = 0.1  # share of rounds that keep the end of the draft
 SHORT = 6  # tokens of a draft below which it costs little that the last are not kept
@@ -40,19 +42,41 @@ def position_cliff(counted: RoundsCounted) -> Finding | None:
         return None
     at = max(drops)[1]
     before, here = rates[at - 1], rates[at]
+    doubt, decides, others = _doubted_cliff(counted, before)
     return Finding(
         "position_cliff",
         2,
         f"a cliff at position {at}",
         f"At position {at - 1} of a draft {prob(before.value)} of the tested tokens are kept (n {before.n}), at "
-        f"position {at} {prob(here.value)} (n {here.n}); what stands behind is lost with it.",
-        "likely",
-        decides="Another version of the engine (norm, position ids, cache between the drafter's steps); a drafter "
-        "trained for so many tokens ends there too.",
-        others=(14,),
+        f"position {at} {prob(here.value)} (n {here.n}); what stands behind is lost with it.{doubt}",
+        "cannot tell" if doubt else "likely",
+        decides=decides,
+        others=others,
         tokens=max(0.0, before.value - here.value),
-        next_step=counted.shorter(f"A draft of {plural(at - 1, 'token')}"),
+        next_step=counted.shorter(f"A draft of {plural(at - 1, 'token')}")
+        or "Another version of the engine, with the same files: a shorter draft only hides it.",
         evidence=counted.places(counted.tally.confidence.lost_at.get(at, ())),
+    )
+
+
+def _doubted_cliff(counted: RoundsCounted, before: "Estimate") -> tuple[str, str, tuple[int, ...]]:
+    """Why a position that is lost may be no cliff, "" where nothing speaks against it; what would decide; other
+    faults."""
+    by_kept = counted.tally.outside.by_kept
+    kept, n = by_kept.most_common(1)[0] if by_kept else (0, 0)
+    if n >= ALIKE and by_kept.total() - n <= counted.metrics.n_queries:  # the last draft of an answer may be cut
+        why = f" {n} of {plural(by_kept.total(), 'draft')} keep exactly {kept}: a limit is that even, a drafter never."
+        return why, "What the engine keeps at most of a draft, and its own counts by position.", (7, 14)
+    if before.interval is not None and before.interval[1] < WORKS:
+        why = " The position before is mostly lost as well, so the drafter may just be weak."
+        return why, "The same files under another version of the engine, and the folders (specviz check).", (1, 6)
+    if before.n < FEW_ROUNDS:
+        return f" {before.n} tests are few.", "A few more answers: so few drafts may fall so by chance.", (14,)
+    return (
+        "",
+        "Another version of the engine (norm, position ids, cache between the drafter's steps); a drafter trained for "
+        "so many tokens ends there too.",
+        (14,),
     )
 
 

@@ -48,6 +48,24 @@ def greedy_texts_part(evidence: Evidence) -> Finding | None:
     return None
 
 
+@detector(Evidence, 36)
+def texts_unknown(evidence: Evidence) -> Finding | None:
+    """Several runs by counts alone: whether they write the same is not on record."""
+    if len(evidence.rounds) < 2 or any(text for c in evidence.rounds for _, text in c.tally.texts.texts.values()):
+        return None
+    return Finding(
+        "texts_unknown",
+        9,
+        "whether the texts are the same is not on record",
+        f"{len(evidence.rounds)} runs are known by their counts alone, without one token: equal lengths are no equal "
+        "texts.",
+        "cannot tell",
+        next_step="Save the answers with their tokens, or their text, and hold those against each other.",
+        decides="The tokens of both, at temperature 0.",
+        screen="overview",
+    )
+
+
 def _parts(text: list[int], other: list[int]) -> int | None:
     """How many tokens are the same before they part; None: as far as both go."""
     return next((k for k, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), None)
