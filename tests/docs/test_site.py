@@ -1,0 +1,51 @@
+"""What `make docs` adds to the documents: recordings that play, made while the site is built."""
+
+import pytest
+import yaml
+
+pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra docs)")
+from docs.pages import DOCS, ROOT
+from specviz.sources.gallery import gallery_card
+from support.recordings import RECORDINGS
+from tools import site_pages
+
+_SHOWN = tuple(RECORDINGS)[:2]
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The files that are added, by their address, of a package with two recordings and two planted faults."""
+    monkeypatch.setattr(site_pages, "bundled_traces", lambda: {name: RECORDINGS[name] for name in _SHOWN})
+    monkeypatch.setattr(site_pages, "_ill", lambda number: RECORDINGS[_SHOWN[0]])
+    planted = site_pages._planted()
+    assert len(planted) == 16, "every fault of the clinic's page"
+    monkeypatch.setattr(site_pages, "_planted", lambda: planted[:2])
+    return site_pages.made_pages()
+
+
+def test_every_recording_and_every_fault_is_a_page_that_plays_without_a_request(site: dict[str, str]) -> None:
+    played = {f"play/{name}.html" for name in _SHOWN} | {"play/fault-01.html", "play/fault-02.html"}
+    assert set(site) == played | {"play/index.md", "play/faults.md"}
+    for address in played:
+        assert "default-src 'none'" in site[address]
+        assert 'id="run"' in site[address]
+
+
+def test_the_lists_lead_into_the_frame_beside_them(site: dict[str, str]) -> None:
+    for name in _SHOWN:
+        assert f'href="{name}.html" target="stage"' in site["play/index.md"]
+        card = gallery_card(RECORDINGS[name])
+        assert card is not None
+        assert card.pays in site["play/index.md"]
+    assert 'name="stage"' in site["play/index.md"]
+    assert 'href="fault-02.html" target="patient"' in site["play/faults.md"]
+    assert 'name="patient"' in site["play/faults.md"]
+
+
+def test_the_front_page_plays_a_recording_where_others_see_a_picture(site: dict[str, str]) -> None:
+    front = (DOCS / "index.md").read_text("utf-8")
+    made = site_pages.on_page_markdown(front, None, None, None)  # type: ignore[arg-type]
+    assert 'src="play/explain-draft.html"' in made
+    assert "![" in front
+    assert "![" not in made
+    assert "tools/site_pages.py" in yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["hooks"]
