@@ -49,7 +49,6 @@ def test_answers_of_vllm_by_step_and_by_totals(tmp_path: Path) -> None:
     ("content", "what"),
     [
         ({"traceEvents": []}, "a Chrome trace"),
-        ({"text": "a", "token": 5, "from_draft": True}, "a stream of MLX-LM"),
         ({"metadata": {}, "spec_decode_acceptance": {}}, "an export of AIPerf"),
     ],
 )

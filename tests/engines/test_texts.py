@@ -13,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.cli import main
+from specviz.engines.texts import history as history_module
 from specviz.engines.texts import lines as lines_module
+from specviz.engines.texts.history import MOST_WINDOWS, CountHistory, CountWindow
+from specviz.engines.texts.kinds import scrape as scrape_module
 from specviz.engines.texts.lines import ReadText, read_lines, read_text, text_kinds
 from specviz.engines.texts.own_line import own_line
 from specviz.engines.texts.signs import SignSearch
@@ -52,6 +55,7 @@ SAMPLES: dict[str, tuple[tuple[int | None, ...], list[int]]] = {
     "speculative": ((371 - 313, 912, 313, 371), []),
     "table": ((2 * 192 - 139 - 113, 207 + 290, 139 + 113, 2 * 192), []),
     "timings": ((135, 347, 65, 200), []),
+    "mlx": ((4, None, 4, 8), [3, 1]),
     "meta_info": ((60, 180, 66, 126), [38, 20, 8]),
     "bench": ((400, 800, 300, 700), [200, 100]),
     "serving": ((None, None, None, 20000), []),
@@ -245,27 +249,44 @@ def test_what_a_round_cost_is_said_where_times_are_told() -> None:
     assert f"{371 / 58 * plain_ms / round_ms:.2f} times plain decoding" in note
 
 
-@pytest.mark.parametrize("name", ["vllm", "sglang", "llama", "table", "bench", "scrape"])
-@pytest.mark.parametrize(
-    "front",
-    ["> ", "[53409] ", "> > ", "web-1  | ", "\x1b[32m", "vllm-0 | [7] "],
-    ids=["quote", "pid", "quotes", "compose", "colour", "both"],
-)
+FRONTS = {
+    "quote": "> ",
+    "quotes": "> > ",
+    "pid": "[53409] ",
+    "compose": "web-1  | ",
+    "compose with pid": "vllm-0 | [7] ",
+    "colour": "\x1b[32m",
+    "journald": "Nov  7 07:24:36 gpu1 engine[8123]: ",
+    "journald, iso": "2026-11-27T07:24:36+0000 gpu1 engine[8123]: ",
+    "docker": "2026-11-27T07:24:36.123456789Z ",
+    "kubernetes": "2026-11-27T07:24:36.123456789Z stdout F ",
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("front", FRONTS.values(), ids=FRONTS)
 def test_what_stands_in_front_of_a_line_is_no_part_of_it(name: str, front: str) -> None:
-    text, (counts, kept) = TEXTS[name], SAMPLES[name]
     end = "\x1b[0m\r\n" if front.startswith("\x1b") else "\r\n"
-    fronted = "".join(front + line + end for line in text.splitlines())
-    last = looks_of(fronted)[-1]
-    assert (last.n_rounds, last.n_drafted, last.n_accepted, last.n_generated) == counts
-    assert last.per_position == kept
+    _is_read_as(name, "".join(front + line + end for line in TEXTS[name].splitlines()))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("name", ["vllm", "old-vllm", "sglang"])
+@pytest.mark.parametrize("name", SAMPLES)
 def test_lines_that_a_terminal_wrapped_are_put_together(name: str, width: int) -> None:
-    text, (counts, kept) = TEXTS[name], SAMPLES[name]
-    wrapped = "".join(line[k : k + width] + "\n" for line in text.splitlines() for k in range(0, len(line), width))
-    last = looks_of(wrapped)[-1]
+    lines = TEXTS[name].splitlines()
+    _is_read_as(name, "".join(line[k : k + width] + "\n" for line in lines for k in range(0, len(line), width)))
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if TEXTS[name].startswith("{")])
+def test_json_may_be_printed_over_several_lines_of_a_longer_text(name: str) -> None:
+    values = [json.dumps(json.loads(line), indent=2) for line in TEXTS[name].splitlines()]
+    _is_read_as(name, "".join(f"It answers [so]:\n\n```json\n{value}\n```\n{{ and so on\n" for value in values))
+
+
+def _is_read_as(name: str, text: str) -> None:
+    """The counts of a sample, whatever was done to its lines."""
+    counts, kept = SAMPLES[name]
+    last = looks_of(text)[-1]
     assert (last.n_rounds, last.n_drafted, last.n_accepted, last.n_generated) == counts
     assert last.per_position == kept
 
@@ -408,6 +429,40 @@ def test_numbers_without_bounds_break_nothing(name: str) -> None:
             picture_of(part.history.looks())
 
 
+def test_windows_of_a_long_log_are_put_together() -> None:
+    """By as many each, so the sums stay, and the mean of means."""
+    n = 3 * MOST_WINDOWS + 5
+    counted, means = CountHistory("vLLM", "over the log"), CountHistory("SGLang", "over the log")
+    for k in range(n):
+        counted.add(CountWindow(float(k), 10, 20, k % 7, None, [k % 7]), f"{k % 2}")
+        means.add(CountWindow(float(k), length=2.0 + k % 2))
+    for history in (counted, means):
+        assert MOST_WINDOWS / 2 < len(history.windows) <= MOST_WINDOWS
+        assert history.looks()[-1].wall == n - 1
+    last = counted.looks()[-1]
+    assert (last.n_rounds, last.n_accepted) == (10 * n, sum(k % 7 for k in range(n)))
+    assert {part.name: part.n_rounds for part in last.engines} == {"0": 10 * -(-n // 2), "1": 10 * (n // 2)}
+    assert picture_of(means.looks()).length == pytest.approx(2.5, abs=1 / MOST_WINDOWS)
+
+
+def test_every_kind_is_held_in_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times as long a text of all kinds takes no more of it, once there are as many windows as are kept."""
+    monkeypatch.setattr(history_module, "MOST_WINDOWS", 16)
+    monkeypatch.setattr(scrape_module, "MOST_WINDOWS", 16)
+    monkeypatch.setattr(lines_module, "_SHORT", 1 << 12)
+
+    def peak(times: int) -> int:
+        file = io.StringIO("".join(TEXTS.values()) * times)
+        tracemalloc.start()
+        try:
+            assert len({part.kind for part in read_text(file).parts}) == len(text_kinds())
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(240) < 1.2 * peak(80)
+
+
 def test_a_long_log_is_read_in_little_memory(tmp_path: Path) -> None:
     """Lines of other things are not kept, and windows are few."""
     with (tmp_path / "server.log").open("w") as file:
@@ -424,7 +479,7 @@ def test_a_long_log_is_read_in_little_memory(tmp_path: Path) -> None:
 
 
 def test_every_sign_is_seen_wherever_it_stands_in_a_block() -> None:
-    groups = [kind.signs for kind in text_kinds()]
+    groups = [kind.signs + kind.beside for kind in text_kinds()]
     search = SignSearch(groups)
     assert search.lines("nothing of any kind\n" * 3) == {}
     for k, signs in enumerate(groups):

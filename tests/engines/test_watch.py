@@ -1,6 +1,7 @@
 """Counters of a server: read from three engines' own words, followed over restarts, and refused where they are none."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +19,7 @@ from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
 from specviz.engines.watch.fetch import metrics_address
 from specviz.engines.watch.history import packed_history
+from specviz.engines.watch.picture import ill_engines
 from specviz.engines.watch.watcher import thinned
 from specviz.errors import SpecvizError
 from specviz.events import EngineCounts
@@ -324,6 +326,37 @@ def test_the_engine_that_is_ill_is_named() -> None:
     assert picture(2.0).engines == ()
 
 
+def models(lengths: dict[tuple[str, str], float], rounds: int = 400) -> str:
+    """Counters by engine and model."""
+    rows = []
+    for (engine, model), length in lengths.items():
+        labels = f'{{engine="{engine}",model_name="{model}"}}'
+        rows.append(f"vllm:spec_decode_num_drafts_total{labels} {rounds}\n")
+        rows.append(f"vllm:spec_decode_num_accepted_tokens_total{labels} {round(rounds * (length - 1))}\n")
+    return "".join(rows)
+
+
+def test_models_behind_one_address_are_told_apart_and_need_not_be_alike() -> None:
+    seen = picture_of([read_counters(read_samples(models({("0", "a"): 1.1, ("0", "b"): 2.5}), "-"), 0.0, "-")])
+    assert [part.words for part in seen.engines] == [
+        "model a: 1.10 tokens a round over 400",
+        "model b: 2.50 tokens a round over 400",
+    ]
+    assert not ill_engines(seen.engines)
+
+
+def test_an_engine_is_held_against_those_of_its_model() -> None:
+    lengths = {(f"{k}", model): 1.1 if model == "b" else 2.5 for model in "ab" for k in range(3)} | {("1", "a"): 1.2}
+    seen = picture_of([read_counters(read_samples(models(lengths), "-"), 0.0, "-")])
+    assert [part.name for part in ill_engines(seen.engines)] == ["1 of a"]
+
+
+def test_a_rank_of_sglang_that_keeps_less_is_named() -> None:
+    text = "".join(f'sglang:spec_accept_length{{dp_rank="{k}"}} {1.1 if k == 2 else 2.0}\n' for k in range(4))
+    seen = picture_of([read_counters(read_samples(text, "-"), 0.0, "-")])
+    assert "by data parallel rank, 4 of them: rank 2 at 1.10, the middle one at 2.00" in seen.notes[0]
+
+
 def test_engines_are_counted_between_looks() -> None:
     """Since we look, not since the server began; from 0 where it began again."""
 
@@ -372,7 +405,9 @@ def test_a_change_is_told_in_a_pipe_when_it_is_found(
     assert main(["watch", served(answers), "--plain", "--every", "0.1", "--looks", "24"]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if "changed at" in line]
     assert len(told) == 1
-    assert "position 1 fell from 80% to" in told[0]
+    assert re.search(r"changed at \d{4}-\d\d-\d\d [\d:]{8}: position 1 fell from 80% to \d\d%, by", told[0])
+    low, high = (float(share) for share in re.findall(r"([\d.]+)%", told[0].partition(", by ")[2]))
+    assert low < 40 < high + 2  # it is found before all of it was seen
 
 
 def test_now_stands_beside_the_mean() -> None:

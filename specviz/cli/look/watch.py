@@ -169,7 +169,8 @@ def _follow(watcher: "ServerWatcher", every: float, looks: int | None, as_json: 
             # A change is found some looks after it happened, at a moment that moves a little as more is seen.
             for change in picture.changes if done > 1 and not as_json else ():
                 if (change.position, change.after < change.before) not in known:
-                    click.echo(f"{_clock(picture.points[-1].wall)}  changed at {_clock(change.wall)}: {change.words}")
+                    seen = _clock(picture.points[-1].wall)
+                    click.echo(f"{seen}  changed at {_date(change.wall)}: {change.with_interval}")
             known |= {(change.position, change.after < change.before) for change in picture.changes}
             sys.stdout.flush()
         if looks is not None and done >= looks:
@@ -208,8 +209,9 @@ def _judged(picture: "WatchPicture") -> "tuple[Finding, ...]":
 
 def _now(picture: "WatchPicture") -> list[str]:
     point = picture.points[-1]
+    mean = f", {picture.length:.2f} {picture.over}" if picture.length is not None else ""
     parts = [
-        f"{point.length:.2f} tokens a round" if point.length is not None else "",
+        f"{point.length:.2f} tokens a round{mean}" if point.length is not None else "",
         f"{point.acceptance:.0%} of drafted kept" if point.acceptance is not None else "",
         f"{point.tokens_per_s:.1f} tok/s" if point.tokens_per_s is not None else "",
         "server began again" if point.wall in picture.restarts else "",
@@ -237,11 +239,15 @@ def _lines(picture: "WatchPicture") -> list[str]:
         )
     out += [f"  {engine.words}" for engine in picture.engines]
     out += [f"  {finding.certainty}: {finding.text}" for finding in _judged(picture)]
-    out += [f"  {_clock(change.wall)} {change.words}" for change in picture.changes]
+    out += [f"  {_date(change.wall)} {change.with_interval}" for change in picture.changes]
     out += [f"  {_clock(wall)} the server began again; its counters were added up" for wall in picture.restarts]
     out += [f"  {', '.join(f'{name}: {value}' for name, value in picture.settings)}"] if picture.settings else []
     out += [f"  beside: {', '.join(f'{name} {value}' for name, value in picture.gauges)}"] if picture.gauges else []
     return [*out, *(f"  {note}" for note in picture.notes), f"  {picture.rule}", f"  {CLOSED}"]
+
+
+def _date(wall: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
 
 
 def _clock(wall: float) -> str:

@@ -21,7 +21,6 @@ _NOT_READ = {  # what shows a file to be of a kind that once was read, what it i
         "a Chrome trace",
         "open it in Perfetto; to see the rounds of vLLM or SGLang, load specviz-recorder into the engine",
     ),
-    '"from_draft"': ("a stream of MLX-LM", "write its rounds with specviz.trace.Writer"),
     '"spec_decode_acceptance"': ("an export of AIPerf", "read the engine itself: specviz attach URL"),
 }
 _OPENING = 1 << 16  # characters in which a file shows that it is one of these
@@ -55,7 +54,8 @@ def import_file(path: Path, out: Path, rule: str | None) -> Imported:
     if llama_log.recognised(text):
         with opened(path) as file:
             if not llama_log.names_tokens(iter(lambda: file.read(_BLOCK), "")):
-                raise TraceError(f"{path} is a log of llama.cpp that tells of no single round: {llama_log.OTHER}")
+                kind = TraceError if llama_log.is_verbose(text) else NotRounds  # the usual log tells counts alone
+                raise kind(f"{path} is a log of llama.cpp that tells of no single round: {llama_log.OTHER}")
         return _llama(path, out, rule, rest, llama_log.read)
     return _json(path, out, rule, head, rest)
 

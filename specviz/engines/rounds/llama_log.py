@@ -57,6 +57,11 @@ def recognised(text: str) -> bool:
     return serves(text) or LOADING in text
 
 
+def is_verbose(text: str) -> bool:
+    """Whether lines stand there that the program writes at debug verbosity alone, tokens or not."""
+    return any(words in text for words in ("generate_draft:", "add accepted tokens", "draft candidate"))
+
+
 def names_tokens(blocks: Iterable[str]) -> bool:
     """Whether a token of a request stands in the log: without one, reading it line by line brings nothing."""
     last = ""

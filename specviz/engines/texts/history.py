@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import add
 
 from msgspec.structs import replace
 
 from specviz.events import Counted, EngineCounts
 
+MOST_WINDOWS = 4096  # kept of one source: of a longer one windows are put together
+MOST_PARTS = 64  # told one by one
 _MOST = 2**53
 _USUAL_S = 10.0  # between two windows, where there is only one
 
@@ -17,6 +20,7 @@ class CountWindow:
     """What was counted in a stretch of time that ended at `wall` (seconds; None: not told). None: not told.
 
     `kept`: rounds that kept a token at that position. `length`, `rate`: means that were told without counts.
+    `n_moments`: of how many windows of the source it was put together.
     """
 
     wall: float | None = None
@@ -27,6 +31,7 @@ class CountWindow:
     kept: Sequence[int] = ()
     length: float | None = None
     rate: float | None = None
+    n_moments: int = 1
 
 
 @dataclass(slots=True)
@@ -41,8 +46,10 @@ class CountPart:
 
 @dataclass(slots=True)
 class CountHistory:
-    """What one source told. `span`: what its totals cover; `settings`: how the engine ran, as far as it is told;
-    `parts_of`: what the parts are."""
+    """What one source told, in bounded room: of a long source neighbouring windows are put together, all by as many.
+
+    `span`: what its totals cover; `settings`: how the engine ran, as far as it is told; `parts_of`: what the parts are.
+    """
 
     engine: str
     span: str
@@ -55,21 +62,43 @@ class CountHistory:
     per_part: list[dict[str, tuple[int, int]]] = field(default_factory=list)  # by window: rounds and accepted by part
     given: list[Counted] = field(default_factory=list)  # looks that the source tells as they are, in place of windows
     began: float | None = None  # when the first window began, where that is told
+    _together: int = 1  # windows of the source that one of `windows` is put together of
+    _of_moment: set[str] = field(default_factory=set)  # parts that told of the newest moment
 
     def add(self, window: CountWindow, part: str | None = None) -> None:
         """Count a window, of one part where there are several; those of one moment are one window."""
         last = self.windows[-1] if self.windows else None
-        if last is not None and part is not None and last.wall == window.wall and part not in self.per_part[-1]:
+        if part is not None and part not in self.parts and len(self.parts) >= MOST_PARTS:
+            part = None
+        if last is not None and part is not None and last.wall == window.wall and part not in self._of_moment:
             _merge(last, window)
         else:
-            self.windows.append(window)
-            self.per_part.append({})
+            self._of_moment.clear()
+            if last is not None and last.n_moments < self._together:
+                _join(last, window)
+            else:
+                self._append(window)
         if part is not None:
+            self._of_moment.add(part)
             rounds, accepted = window.n_rounds or 0, window.n_accepted or 0
-            self.per_part[-1][part] = rounds, accepted
+            before = self.per_part[-1].get(part, (0, 0))
+            self.per_part[-1][part] = before[0] + rounds, before[1] + accepted
             total = self.parts.setdefault(part, CountPart())
             total.n_rounds, total.n_accepted = total.n_rounds + rounds, total.n_accepted + accepted
             total.n_drafted += window.n_drafted or 0
+
+    def _append(self, window: CountWindow) -> None:
+        """A window of its own; where there are too many, each two neighbours become one first."""
+        if len(self.windows) >= MOST_WINDOWS:
+            for k in range(0, len(self.windows), 2):
+                _join(self.windows[k], self.windows[k + 1])
+                for name, (rounds, accepted) in self.per_part[k + 1].items():
+                    before = self.per_part[k].get(name, (0, 0))
+                    self.per_part[k][name] = before[0] + rounds, before[1] + accepted
+            del self.windows[1::2], self.per_part[1::2]
+            self._together *= 2
+        self.windows.append(window)
+        self.per_part.append({})
 
     def looks(self) -> list[Counted]:
         """The windows added up, oldest first, behind a look at nothing; of one whose begin is not told, it alone."""
@@ -95,7 +124,8 @@ class CountHistory:
         out: list[float] = []
         for k, window in enumerate(self.windows):
             last = out[-1] if out else 0.0
-            out.append(max(last, window.wall) if window.wall is not None else last + _USUAL_S * (k > 0))
+            usual = _USUAL_S * (window.n_moments if k else window.n_moments - 1)
+            out.append(max(last, window.wall) if window.wall is not None else last + usual)
         return out
 
     def _look(
@@ -145,13 +175,28 @@ def _total(n: int | None) -> int | None:
     return None if n is None else max(0, min(n, _MOST))
 
 
+def _sum(a: int | None, b: int | None) -> int | None:
+    return a if b is None else b if a is None else a + b
+
+
+def _join(into: CountWindow, later: CountWindow) -> None:
+    """Put a window and the one behind it together; means count by the windows that they are of."""
+    n, m = into.n_moments, later.n_moments
+    means = [
+        old if new is None else new if old is None else (old * n + new * m) / (n + m)
+        for old, new in ((into.length, later.length), (into.rate, later.rate))
+    ]
+    _merge(into, later)
+    into.length, into.rate = means
+    into.n_moments, into.wall = n + m, later.wall
+
+
 def _merge(into: CountWindow, other: CountWindow) -> None:
-    for name in ("n_rounds", "n_drafted", "n_accepted", "n_generated"):
-        theirs = getattr(other, name)
-        if theirs is not None:
-            setattr(into, name, (getattr(into, name) or 0) + theirs)
+    into.n_rounds = _sum(into.n_rounds, other.n_rounds)
+    into.n_drafted = _sum(into.n_drafted, other.n_drafted)
+    into.n_accepted = _sum(into.n_accepted, other.n_accepted)
+    into.n_generated = _sum(into.n_generated, other.n_generated)
     if other.kept:
-        n = max(len(into.kept), len(other.kept))
-        mine, theirs_kept = ([*kept, *[0] * (n - len(kept))] for kept in (into.kept, other.kept))
-        into.kept = [a + b for a, b in zip(mine, theirs_kept, strict=True)]
+        longer, shorter = sorted((into.kept, other.kept), key=len, reverse=True)
+        into.kept = [*map(add, longer, shorter), *longer[len(shorter) :]]
     into.length, into.rate = other.length, other.rate

@@ -19,10 +19,12 @@ from typing import IO, Protocol
 from specviz.engines.texts import kinds
 from specviz.engines.texts.history import CountHistory
 from specviz.engines.texts.signs import SignSearch
+from specviz.engines.texts.values import decoded
 
 MOST_LINE = 1 << 20  # characters of a line that are looked at
 _WRAPPED = 6  # lines that a terminal may have made of one
 _SHORT, _BLOCK = 1 << 20, 1 << 16  # characters of a text that is read twice where need be, and of a block of others
+_MOST_TRIED, _MOST_JSON = 1 << 21, 2000  # characters looked at for the ends of JSON values, and lines of one
 _FULL, _NARROWEST = 2, 40  # lines that fill a terminal of at least so many columns
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _FRONT = re.compile(r"^(?:\s*(?:>+|\[\d{1,7}\]|\S+\s*\|))+\s*(?=\S)")
@@ -39,10 +41,12 @@ class KindReader(Protocol):
 
 
 class TextKind(Protocol):
-    """One kind of text: what it is called, what shows a line to be of it, and what reads them."""
+    """One kind of text: what it is called, what shows a line to be of it, and what reads them. `beside`: what shows a
+    line that the reader wants as well, and that may be of anything else: settings, times, words that others use too."""
 
     name: str
     signs: tuple[str, ...]
+    beside: tuple[str, ...]
 
     def reader(self) -> KindReader: ...
 
@@ -54,6 +58,7 @@ class LineKind:
     name: str
     signs: tuple[str, ...]
     reader: type[KindReader]
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +93,26 @@ def text_kinds() -> tuple[TextKind, ...]:
 
 
 def read_text(file: IO[str], more: Sequence[TextKind] = ()) -> ReadText:
-    """Read a text from its begin, by all kinds and by `more`; where nothing is read of a short text, it is tried again
-    with the lines put together that a terminal has wrapped. Bounded in memory by what windows tell, not by length."""
+    """Read a text from its begin, by all kinds and by `more`. A short one is read again with the lines put together
+    that a terminal has wrapped, or that are one JSON value, and what tells more is taken. Memory is bounded."""
     first = next(_blocks(file, _SHORT), "")
     result = _read(chain([first], _blocks(file, _BLOCK)), (*more, *text_kinds()))
-    if result.parts or len(first) >= _SHORT:
-        return result
-    lines = unwrapped(first.splitlines(keepends=True))
-    return read_lines(lines, more) if lines is not None else result
+    if len(first) < _SHORT:
+        lines = first.splitlines(keepends=True)
+        for joined in (unwrapped(lines), json_joined(lines)):
+            other = read_lines(joined, more) if joined is not None else NOTHING_READ
+            result = other if _tells(other) > _tells(result) else result
+    return result
+
+
+def _tells(text: ReadText) -> tuple[int, int]:
+    """How much was read of a text: lines, and numbers that are known at the end of its parts."""
+    numbers = 0
+    for part in text.parts:
+        last = part.history.looks()[-1]
+        totals = (last.n_rounds, last.n_drafted, last.n_accepted, last.n_generated, last.accept_length)
+        numbers += sum(value is not None for value in totals) + len(last.per_position)
+    return sum(part.n_lines for part in text.parts), numbers
 
 
 def read_lines(lines: Iterable[str], more: Sequence[TextKind] = ()) -> ReadText:
@@ -131,9 +148,45 @@ def unwrapped(lines: Sequence[str]) -> list[str] | None:
     return [*out, open_line]
 
 
+def json_joined(lines: Sequence[str]) -> list[str] | None:
+    """Lines with every JSON value that stands over several of them, printed or wrapped so, in one. None where there is
+    none."""
+    bare = [cleaned(line) for line in lines]
+    out: list[str] = []
+    found = tried = k = 0
+    while k < len(bare):
+        n = 1
+        if bare[k].lstrip()[:1] in ("{", "[") and tried < _MOST_TRIED and decoded(bare[k]) is None:
+            n, looked_at = _json_ends(bare[k : k + _MOST_JSON])
+            tried += looked_at
+            found += n > 1
+        out.append("".join(bare[k : k + n]) + "\n")
+        k += n
+    return out if found else None
+
+
+def _json_ends(lines: Sequence[str]) -> tuple[int, int]:
+    """How many of these lines are one JSON value, from the first on (1 where they are none), and how many characters
+    were looked at."""
+    depth, within, escaped, looked_at = 0, False, False, 0
+    for n, line in enumerate(lines, 1):
+        looked_at += len(line)
+        for character in line:
+            if within:
+                within = escaped or character != '"'
+                escaped = not escaped and character == "\\"
+            elif character == '"':
+                within = True
+            else:
+                depth += (character in "{[") - (character in "]}")
+        if depth <= 0 and not within:
+            return n if decoded("".join(lines[:n])) is not None else 1, looked_at
+    return 1, looked_at
+
+
 def _read(blocks: Iterator[str], every: Sequence[TextKind]) -> ReadText:
     readers = [kind.reader() for kind in every]
-    signs = _search(tuple(kind.signs for kind in every))
+    signs = _search(tuple(kind.signs + kind.beside for kind in every))
     taken, first = [0] * len(every), [0] * len(every)
     n_lines, n_read, nearest = 0, 0, ""
     text = _Text(blocks)
@@ -143,10 +196,10 @@ def _read(blocks: Iterator[str], every: Sequence[TextKind]) -> ReadText:
             if start < text.read_to:
                 continue
             counted, number = start, number + block.count("\n", counted, start)
-            line = text.lines(start, 1)
+            line = cleaned(text.lines(start, 1))
             read = False
             for k in kinds_:
-                width, done = 1, readers[k].take(cleaned(line))
+                width, done = 1, readers[k].take(line)
                 while done is None and width < _WRAPPED:
                     width += 1
                     done = readers[k].take(cleaned(text.lines(start, width)))
@@ -156,7 +209,8 @@ def _read(blocks: Iterator[str], every: Sequence[TextKind]) -> ReadText:
                     taken[k] += 1
                     read = True
                     break
-                nearest = nearest or f"line {number} looks like {every[k].name}: {cleaned(line).strip()[:80]}"
+                if not nearest and any(sign in line for sign in every[k].signs):
+                    nearest = f"line {number} looks like {every[k].name}: {line.strip()[:80]}"
             n_read += read
         n_lines += block.count("\n") + (block[-1] != "\n")
     parts = [
@@ -196,6 +250,9 @@ class _Text:
 
     def lines(self, start: int, n: int) -> str:
         """The line that begins there with those that follow it, `n` in all, as one."""
+        if n == 1 and start < len(self._block):
+            end = self._block.find("\n", start)
+            return self._block[start : min(start + MOST_LINE, end if end >= 0 else len(self._block))]
         parts = []
         for _ in range(n):
             text, at = self._at(start)

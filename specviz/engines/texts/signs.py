@@ -14,25 +14,34 @@ class SignSearch:
     """The signs of kinds; `groups`: of kind k those at index k."""
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
-        kinds: dict[str, list[int]] = {}
+        kinds: dict[str, int] = {}  # a bit a kind
         for k, signs in enumerate(groups):
             for sign in signs:
-                kinds.setdefault(sign, []).append(k)
+                kinds[sign] = kinds.get(sign, 0) | 1 << k
         self._by_stem = [(stem, [(sign, kinds[sign]) for sign in signs]) for stem, signs in stems(list(kinds)).items()]
+        self._indices: dict[int, tuple[int, ...]] = {}  # kinds by their bits
 
-    def lines(self, block: str) -> dict[int, list[int]]:
+    def lines(self, block: str) -> dict[int, tuple[int, ...]]:
         """Where lines with signs begin in a block of whole lines, in order, and of which kinds, by index."""
-        starts: dict[int, set[int]] = {}
+        starts: dict[int, int] = {}
+        find, line_before, known = block.find, block.rfind, starts.get
         for stem, signs in self._by_stem:
             if stem not in block:
                 continue
             for sign, mine in signs:
-                at = block.find(sign)
+                at = find(sign)
                 while at >= 0:
-                    starts.setdefault(block.rfind("\n", 0, at) + 1, set()).update(mine)
-                    end = block.find("\n", at)
-                    at = block.find(sign, end) if end >= 0 else -1
-        return {start: sorted(starts[start]) for start in sorted(starts)}
+                    start = line_before("\n", 0, at) + 1
+                    starts[start] = known(start, 0) | mine
+                    end = find("\n", at)
+                    at = find(sign, end) if end >= 0 else -1
+        return {start: self._kinds(starts[start]) for start in sorted(starts)}
+
+    def _kinds(self, bits: int) -> tuple[int, ...]:
+        kinds = self._indices.get(bits)
+        if kinds is None:
+            kinds = self._indices[bits] = tuple(k for k in range(bits.bit_length()) if bits >> k & 1)
+        return kinds
 
 
 def stems(signs: Sequence[str]) -> dict[str, list[str]]:

@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 
+from specviz.engines.texts.numbers import unstamped
+
 _DEEP = 6  # levels that are looked into
 _MOST = 2**40
 
 
 def decoded(line: str) -> Any:
     """The value that a line holds, which may be an event of a stream (`data: {..}`); None where it is none."""
-    text = line.strip().removeprefix("data:").strip()
+    text = unstamped(line).strip().removeprefix("data:").strip()
     if text[:1] not in ("{", "["):
         return None
     try:

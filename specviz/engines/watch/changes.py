@@ -19,6 +19,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specviz.metrics.estimate import Z
+
 _ENOUGH = 24.0  # twice the log of the likelihood ratio, over the spread
 _FEWEST = 4  # looks on either side
 
@@ -27,12 +29,14 @@ Hits = tuple[int, int]  # kept, of so many
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """At look `at` (its index) acceptance at `position`, from 0, went from one share to another."""
+    """At look `at` (its index) acceptance at `position`, from 0, went from one share to another; `by`: 95 % interval of
+    the difference, as wide as the looks spread."""
 
     at: int
     position: int
     before: float
     after: float
+    by: tuple[float, float]
 
 
 def change_points(looks: Sequence[tuple[int, Sequence[int]]], most: int = 5) -> list[ChangePoint]:
@@ -56,13 +60,13 @@ def _parted(columns: list[list[Hits]], first: int, last: int) -> ChangePoint | N
     for position, column in enumerate(columns):
         told = _best_cut(column[first:last])
         if told is not None and (best is None or told[0] > best[0]):
-            gain, cut, before, after = told
-            best = gain, ChangePoint(first + cut, position, before, after)
+            gain, cut, before, after, by = told
+            best = gain, ChangePoint(first + cut, position, before, after, by)
     return best[1] if best is not None else None
 
 
-def _best_cut(column: list[Hits]) -> tuple[float, int, float, float] | None:
-    """Gain, index, share before and after; None where no cut says enough."""
+def _best_cut(column: list[Hits]) -> tuple[float, int, float, float, tuple[float, float]] | None:
+    """Gain, index, share before and after, and the interval of their difference; None where no cut says enough."""
     busy = [k for k, (_, n) in enumerate(column) if n]
     if len(busy) < 2 * _FEWEST:
         return None
@@ -79,7 +83,12 @@ def _best_cut(column: list[Hits]) -> tuple[float, int, float, float] | None:
     cut, right = busy[place], (hits - left[0], of - left[1])
     spread = _spread([column[k] for k in busy], place, left, right)
     gain = best / spread
-    return (gain, cut, left[0] / left[1], right[0] / right[1]) if gain >= _ENOUGH else None
+    if gain < _ENOUGH:
+        return None
+    before, after = left[0] / left[1], right[0] / right[1]
+    variance = before * (1 - before) / left[1] + after * (1 - after) / right[1]
+    half = Z * math.sqrt(spread * variance)
+    return gain, cut, before, after, (after - before - half, after - before + half)
 
 
 def _fit(hits: int, of: int) -> float:

@@ -3,9 +3,9 @@
 vLLM and llama.cpp count rounds, drafted and accepted tokens, the latter by position; SGLang tells means.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from specviz.engines.watch.exposition import MetricSample
 from specviz.errors import SpecvizError
@@ -14,6 +14,7 @@ from specviz.trace.rules import DEFAULT_RULES
 
 MOST_POSITIONS = 256  # of a draft; what is beyond is no engine's
 MOST_ENGINES = 64  # told one by one
+OF_MODEL = " of "  # between an engine and its model, where there are several of both
 _MOST_GAUGE = 1e9
 
 
@@ -40,6 +41,13 @@ ENGINES = (
 )
 
 
+# Counters that say how speculation goes, without the engine's prefix.
+_ROUNDS, _VERIFIED = "spec_decode_num_drafts_total", "spec_verify_calls_total"
+_DRAFTED, _ACCEPTED = "spec_decode_num_draft_tokens_total", "spec_decode_num_accepted_tokens_total"
+_KEPT = "spec_decode_num_accepted_tokens_per_pos_total"
+_LENGTH, _RATE = "spec_accept_length", "spec_accept_rate"
+
+
 def kind_of(engine: str) -> EngineKind:
     """What is known of an engine; of one that nobody knows nothing."""
     return next((k for k in ENGINES if k.name == engine), EngineKind(engine, "", "", ""))
@@ -59,22 +67,29 @@ def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> C
         if s.name.startswith(kind.prefix)
     ]
     named = _by_name(own)
-    first = "spec_decode_num_"
-    rounds = "spec_verify_calls_total" if "spec_verify_calls_total" in named else f"{first}drafts_total"
+    rounds = _VERIFIED if _VERIFIED in named else _ROUNDS
+    engines, parts_of = _engines(named.get(rounds, []), named.get(_ACCEPTED, []))
     return Counted(
         engine=kind.name,
         wall=wall,
         models=sorted({s.labels["model_name"] for s in own if "model_name" in s.labels})[:8],
         n_generated=_total(named, kind.generated),
         n_rounds=_total(named, rounds),
-        n_drafted=_total(named, f"{first}draft_tokens_total"),
-        n_accepted=_total(named, f"{first}accepted_tokens_total"),
-        per_position=_positions(named.get(f"{first}accepted_tokens_per_pos_total", [])),
-        accept_length=_mean(named.get("spec_accept_length", [])),
-        accept_rate=_mean(named.get("spec_accept_rate", [])),
-        engines=_engines(named.get(rounds, []), named.get(f"{first}accepted_tokens_total", [])),
+        n_drafted=_total(named, _DRAFTED),
+        n_accepted=_total(named, _ACCEPTED),
+        per_position=_positions(named.get(_KEPT, [])),
+        accept_length=_mean(named.get(_LENGTH, [])),
+        accept_rate=_mean(named.get(_RATE, [])),
+        engines=engines,
+        parts_of=parts_of,
         gauges=_gauges(named),
+        notes=_means_apart(named.get(_LENGTH, [])),
     )
+
+
+def wanted(name: str) -> bool:
+    """Whether a counter is read, by its name without the engine's prefix."""
+    return name in _WANTED
 
 
 _GAUGES: dict[str, tuple[tuple[str, ...], Callable[[list[float]], float]]] = {  # as shown, by the engines' names
@@ -84,6 +99,13 @@ _GAUGES: dict[str, tuple[tuple[str, ...], Callable[[list[float]], float]]] = {  
     "prefix hits": (("cache_hit_rate",), fmean),
 }
 _HITS, _QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
+_WANTED = frozenset(
+    (
+        *(_ROUNDS, _VERIFIED, _DRAFTED, _ACCEPTED, _KEPT, _LENGTH, _RATE, _HITS, _QUERIES),
+        *(kind.generated for kind in ENGINES),
+        *(name for names, _ in _GAUGES.values() for name in names),
+    )
+)
 
 
 def _gauges(named: dict[str, list[MetricSample]]) -> dict[str, float]:
@@ -99,18 +121,51 @@ def _gauges(named: dict[str, list[MetricSample]]) -> dict[str, float]:
     return out
 
 
-def _engines(rounds: list[MetricSample], accepted: list[MetricSample]) -> list[EngineCounts]:
-    """Each engine alone (vLLM's data parallel engines carry a label `engine`); nothing where there is only one."""
-    counts: dict[str, list[float]] = {}
+def _engines(rounds: list[MetricSample], accepted: list[MetricSample]) -> tuple[list[EngineCounts], str]:
+    """Each engine and each model alone, and what the parts are: vLLM's data parallel engines carry a label `engine`,
+    several models behind one address a `model_name`. Nothing where there is only one of both."""
+    several = [
+        label for label in ("engine", "model_name") if len({s.labels.get(label) for s in (*rounds, *accepted)}) > 1
+    ]
+    if not several:
+        return [], "engine"
+    counts: dict[tuple[str, ...], list[float]] = {}
     for place, samples in enumerate((rounds, accepted)):
         for sample in samples:
-            name = sample.labels.get("engine")
-            if name is not None and (name in counts or len(counts) < MOST_ENGINES):
-                counts.setdefault(name, [0.0, 0.0])[place] += sample.value
-    if len(counts) < 2:
-        return []
-    named = sorted(counts.items(), key=lambda item: (len(item[0]), item[0]))
-    return [EngineCounts(name=name, n_rounds=_added([n]), n_accepted=_added([kept])) for name, (n, kept) in named]
+            key = tuple(sample.labels.get(label, "") for label in several)
+            if all(key) and (key in counts or len(counts) < MOST_ENGINES):
+                counts.setdefault(key, [0.0, 0.0])[place] += sample.value
+    named = sorted(counts.items(), key=lambda item: (item[0][1:], len(item[0][0]), item[0]))
+    parts = [
+        EngineCounts(name=OF_MODEL.join(key), n_rounds=_added([n]), n_accepted=_added([kept]))
+        for key, (n, kept) in named
+    ]
+    return parts, "engine" if several[0] == "engine" else "model"
+
+
+def _means_apart(lengths: list[MetricSample]) -> list[str]:
+    """What data parallel ranks, or models, have apart where an engine tells means alone."""
+    for label, words, front in (("dp_rank", "data parallel rank", "rank "), ("model_name", "model", "")):
+        means: dict[str, list[float]] = {}
+        for sample in lengths:
+            if 0 < sample.value < _MOST_GAUGE and (name := sample.labels.get(label)) and len(means) < MOST_ENGINES:
+                means.setdefault(f"{front}{name}", []).append(sample.value)
+        if len(means) > 1:
+            return [means_apart({name: fmean(values) for name, values in means.items()}, words)]
+    return []
+
+
+def means_apart(means: Mapping[str, float], of: str) -> str:
+    """Tokens a round of parts that ought to be alike, in words: those that keep less than half as much as the middle
+    one by name, else from the least to the most."""
+    middle = median(means.values())
+    alike = of != "model" and len(means) > 2
+    ill = [f"{name} at {mean:.2f}" for name, mean in means.items() if alike and mean - 1 < (middle - 1) / 2]
+    if ill:
+        return f"tokens a round by {of}, {len(means)} of them: {', '.join(ill)}, the middle one at {middle:.2f}"
+    ends = ", ".join(f"{name} {mean:.2f}" for name, mean in means.items()) if of == "model" else ""
+    ends = ends or f"from {min(means.values()):.2f} to {max(means.values()):.2f}"
+    return f"tokens a round by {of}, {len(means)} of them: {ends}"
 
 
 def _by_name(samples: Iterable[MetricSample]) -> dict[str, list[MetricSample]]:

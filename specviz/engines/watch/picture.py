@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean, median, stdev
 
 from specviz.engines.watch.changes import change_points
-from specviz.engines.watch.counters import kind_of
+from specviz.engines.watch.counters import OF_MODEL, kind_of
 from specviz.events import Counted
 from specviz.metrics import wilson_interval
 from specviz.metrics.estimate import Z
@@ -45,17 +45,24 @@ class LookPoint:
 
 @dataclass(frozen=True, slots=True)
 class SeenChange:
-    """Acceptance that changed, when and how."""
+    """Acceptance that changed, when and how; `by`: 95 % interval of the difference."""
 
     wall: float
     position: int
     before: float
     after: float
+    by: tuple[float, float]
 
     @property
     def words(self) -> str:
         way = "fell" if self.after < self.before else "rose"
         return f"position {self.position + 1} {way} from {self.before:.0%} to {self.after:.0%}"
+
+    @property
+    def with_interval(self) -> str:
+        """The same, and by how much."""
+        low, high = sorted(map(abs, self.by)) if self.by[0] * self.by[1] > 0 else self.by
+        return f"{self.words}, by {low:.1%} to {high:.1%}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +162,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     acceptance = _share_kept(accepted, drafted, fmean(rates) if rates else last.accept_rate)
     points = tuple(map(_point, steps))
     found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
-    changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after) for c in found)
+    changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after, c.by) for c in found)
     speed = generated / seconds if generated and seconds else None
     now = None if whole or last.span else next((p.length for p in reversed(points) if p.length is not None), None)
     return WatchPicture(
@@ -219,13 +226,18 @@ def _engines(looks: Sequence[Counted]) -> tuple[EngineShare, ...]:
 
 
 def ill_engines(engines: Sequence[EngineShare]) -> list[EngineShare]:
-    """Engines of enough rounds that draft less than half as many kept tokens as the middle one of them."""
-    alike = [each for each in engines if each.of == "engine"]  # drafters and prompts need not be
-    told = [each for each in alike if each.length is not None and each.n_rounds >= _FEW_ROUNDS]
-    if len(told) < 3:
-        return []  # of two nobody knows which one is as it should be
-    middle = median(each.length or 1.0 for each in told)
-    return [each for each in told if (each.length or 1.0) - 1 < (middle - 1) / 2]
+    """Engines of enough rounds that draft less than half as many kept tokens as the middle one of them that serve the
+    same model."""
+    by_model: dict[str, list[EngineShare]] = {}
+    for each in engines:  # drafters, prompts and models need not be alike
+        if each.of == "engine" and each.length is not None and each.n_rounds >= _FEW_ROUNDS:
+            by_model.setdefault(each.name.partition(OF_MODEL)[2], []).append(each)
+    ill = []
+    for alike in by_model.values():
+        middle = median(each.length or 1.0 for each in alike)
+        if len(alike) > 2:  # of two nobody knows which one is as it should be
+            ill += [each for each in alike if (each.length or 1.0) - 1 < (middle - 1) / 2]
+    return ill
 
 
 def usual_length(engines: Sequence[EngineShare], ill: Sequence[EngineShare]) -> float:

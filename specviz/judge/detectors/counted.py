@@ -76,16 +76,19 @@ def dead_counted(counted: CountsLooked) -> Finding | None:
     seen = _first_kept(counted.picture)
     if seen is None:
         return None
+    untold = counted.picture.n_drafted is None and counted.picture.n_accepted == 0
     return Finding(
         "never_kept",
         3,
         "the draft is never kept",
         f"next to nothing is kept at position 1 ({seen}): a drafter that does not read its target, or was not loaded "
         "(faults 1 and 3).",
-        "likely",
+        "cannot tell" if untold else "likely",
         next_step="No draft length mends that: hold the folders and the serving command against each other (specviz "
         "check TARGET DRAFT --serve COMMAND), then try another version of the engine.",
-        decides="The folders; and whether the text is sound, which it is where the drafter alone is dead.",
+        decides="Whether there is a drafter at all: that none is kept looks the same."
+        if untold
+        else "The folders; and whether the text is sound, which it is where the drafter alone is dead.",
         others=(1, 5),
     )
 
@@ -99,10 +102,13 @@ def _first_kept(picture: "WatchPicture") -> str | None:
         return None
     if picture.positions:
         first = picture.positions[0]
-        return f"{first.kept:.1%} of {first.n} rounds" if first.n >= FEW_ROUNDS and first.high < DEAD else None
+        dead = first.n >= FEW_ROUNDS and (first.high < DEAD or not first.kept)
+        return f"{first.kept:.1%} of {first.n} rounds" if dead else None
     if picture.length is not None:
         share = max(0.0, picture.length - 1)
-        most = share if n is None or n < FEW_ROUNDS else wilson_interval(min(n, kept or share * n), n)[1]
+        most = share if n is None or n < FEW_ROUNDS or not share else wilson_interval(min(n, kept or share * n), n)[1]
+        if n is not None and n < FEW_ROUNDS:
+            return None
         return f"at most {share:.1%} of the rounds" if most < DEAD else None
     if drafted and kept is not None and wilson_interval(min(kept, drafted), drafted)[1] < LOST:
         return f"{kept:,} of {drafted:,} drafted tokens in all"

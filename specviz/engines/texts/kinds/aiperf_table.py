@@ -8,6 +8,8 @@ from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
 
 _ROW = re.compile(r"[│|]\s*([A-Z][\w -]{2,40}?)\s*(?:\((?:ratio|%)\))?\s*[│|]\s*(\d{1,6}\.\d+)\s*[│|]")
+_LENGTH, _RATE = "Acceptance Length", "Draft Acceptance Rate"
+_MOST = 64  # tables of one text
 _STEPS = "Accepted drafts per step (% of steps):"
 _STEP = re.compile(r"(\d{1,3}): (\d{1,3})%")
 
@@ -25,8 +27,8 @@ class AiperfTable:
             parts = [f"{share} % {n}" for n, share in _STEP.findall(line.partition(_STEPS)[2])[:64]]
             self._steps[-1] = f"steps by kept tokens: {', '.join(parts)}" if parts else ""
             return bool(parts)
-        row = _ROW.search(line)
-        if row is None:
+        row = _ROW.search(line) if _LENGTH in line or _RATE in line else None
+        if row is None or len(self._tables) > _MOST:
             return False
         if not self._tables or row[1] in self._tables[-1]:
             self._tables.append({})
@@ -51,4 +53,4 @@ class AiperfTable:
         return out
 
 
-KINDS = (LineKind("the table of AIPerf", ("Acceptance Length", "Draft Acceptance Rate", _STEPS), AiperfTable),)
+KINDS = (LineKind("the table of AIPerf", (_LENGTH, _RATE, _STEPS), AiperfTable),)

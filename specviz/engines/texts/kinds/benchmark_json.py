@@ -7,6 +7,8 @@ from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.values import count, decoded, objects_with, real
 
+_MOST = 64  # benchmarks of one text
+
 
 class BenchmarkJson:
     """Every benchmark is a history of its own."""
@@ -18,6 +20,8 @@ class BenchmarkJson:
         """One line."""
         value = decoded(line)
         taken = False
+        if len(self._histories) >= _MOST:
+            return False
         for report in objects_with(value, "spec_decode_num_drafts"):
             taken = self._vllm(report) or taken
         for report in objects_with(value, "accept_length"):

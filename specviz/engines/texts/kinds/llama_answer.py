@@ -8,6 +8,7 @@ from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.values import count, decoded, objects_with, real
 
+_MOST_MODELS = 8
 _ABOUT = "rounds are not told by these answers: they are counted as tokens written less tokens accepted"
 
 
@@ -15,11 +16,10 @@ class LlamaAnswer:
     """Answers one after another; of a stream, whose chunks count up, the last one of each."""
 
     def __init__(self) -> None:
-        self._windows: list[CountWindow] = []
-        self._models: list[str] = []
-        self._engine, self._notes = "mlx-vlm", dict[str, None]()
+        self._history = CountHistory("mlx-vlm", "", began=0.0)
+        self._newest: CountWindow | None = None  # of an answer that may go on; it took `wall` ms
         self._streams = False
-        self._seconds = 0.0
+        self._n, self._seconds = 0, 0.0
 
     def take(self, line: str) -> bool | None:
         """One line."""
@@ -28,8 +28,9 @@ class LlamaAnswer:
         for timings in objects_with(value, "draft_n"):
             taken = self._answer(timings, line.lstrip().startswith("data:")) or taken
         name = value.get("model") if isinstance(value, dict) else None
-        if taken and isinstance(name, str) and name not in self._models:
-            self._models.append(name[:200])
+        models = self._history.models
+        if taken and isinstance(name, str) and name[:200] not in models and len(models) < _MOST_MODELS:
+            models.append(name[:200])
         return taken
 
     def _answer(self, timings: Any, chunk: bool) -> bool:
@@ -37,28 +38,32 @@ class LlamaAnswer:
         accepted, ms = count(timings.get("draft_n_accepted")), real(timings.get("predicted_ms"))
         if n is None or drafted is None or accepted is None:
             return False
-        if chunk and self._streams and self._windows and n > (self._windows[-1].n_generated or 0):
-            self._windows.pop()  # the chunks of an answer count up
+        if not (chunk and self._streams and self._newest and n > (self._newest.n_generated or 0)):
+            self._ended()  # the chunks of an answer count up
         self._streams = chunk
         rounds = count(timings.get("draft_rounds"))
         if rounds is None:
-            self._engine, rounds = "llama.cpp", max(0, n - accepted)
-            self._notes[_ABOUT] = None
-        self._windows.append(CountWindow(ms, rounds, drafted, accepted, n))
+            self._history.engine, rounds = "llama.cpp", max(0, n - accepted)
+            self._history.notes[:] = [_ABOUT]
+        self._newest = CountWindow(ms, rounds, drafted, accepted, n)
         return True
+
+    def _ended(self) -> None:
+        """An answer is whole."""
+        if self._newest is not None:
+            if not self._newest.wall:
+                self._history.began = None
+            self._seconds += (self._newest.wall or 0.0) / 1e3
+            self._newest.wall = self._seconds or None
+            self._history.add(self._newest)
+            self._n += 1
+        self._newest = None
 
     def histories(self) -> list[CountHistory]:
         """One over all answers."""
-        n = len(self._windows)
-        history = CountHistory(self._engine, f"over {n} answers" if n > 1 else "over one answer", self._models)
-        history.notes += self._notes
-        seconds = 0.0
-        history.began = 0.0 if self._windows and all(window.wall for window in self._windows) else None
-        for window in self._windows:
-            seconds += (window.wall or 0.0) / 1e3
-            window.wall = seconds or None
-            history.add(window)
-        return [history]
+        self._ended()
+        self._history.span = f"over {self._n} answers" if self._n > 1 else "over one answer"
+        return [self._history]
 
 
 KINDS = (LineKind("answers of llama.cpp's server, or mlx-vlm's", ('"draft_n"',), LlamaAnswer),)

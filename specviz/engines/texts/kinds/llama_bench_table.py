@@ -5,6 +5,7 @@ import re
 
 from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
+from specviz.engines.texts.numbers import unstamped
 
 _ROW = re.compile(
     r"^\s*([\w.-]{1,60})\s+pred=\s*(\d+)\s+draft=\s*(\d+)\s+acc=\s*(\d+)(?:\s+rate=\s*[\d.]+)?(?:\s+tok/s=\s*([\d.]+))?"
@@ -20,7 +21,7 @@ class LlamaBenchTable:
 
     def take(self, line: str) -> bool | None:
         """One line."""
-        row = _ROW.search(line)
+        row = _ROW.match(unstamped(line))
         if row is None:
             return False
         n, drafted, accepted = (int(row[k]) for k in (2, 3, 4))

@@ -13,6 +13,7 @@ _ROW = re.compile(
     rf"\s*{_NUMBER}/[\d.]+\s*\|\s*{_NUMBER}%/[\d.]+%\s*\|\s*{_NUMBER}/[\d.]+\s*\|"
 )
 _MOST = 256
+_BARS = 6  # between and behind the cells of a row, without its first one
 
 
 class LlamaSpecBench:
@@ -24,7 +25,7 @@ class LlamaSpecBench:
 
     def take(self, line: str) -> bool | None:
         """One line."""
-        row = _ROW.search(line)
+        row = _ROW.search(line) if line.count("|") >= _BARS else None
         if row is None or float(row[6]) < 1 or float(row[5]) > 100 or len(self._rows) >= _MOST:
             return False
         self._rows.append((float(row[6]), float(row[5]) / 100))
@@ -39,4 +40,4 @@ class LlamaSpecBench:
         return [history]
 
 
-KINDS = (LineKind("the table of llama-spec-bench", ("%/",), LlamaSpecBench),)
+KINDS = (LineKind("the table of llama-spec-bench", (), LlamaSpecBench, ("%/",)),)

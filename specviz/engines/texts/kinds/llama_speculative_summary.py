@@ -5,22 +5,13 @@ import re
 
 from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
-from specviz.engines.texts.numbers import count_after
+from specviz.engines.texts.numbers import count_after, unstamped
 
 _DECODED = re.compile(r"(?:decoded|generated)\s+(\d+) tokens in\s+([\d.]+) seconds")
 _EVAL = re.compile(r"\beval time =\s*([\d.]+) ms /\s*(\d+) (runs|tokens)")
 _NAMES = ("n_draft", "n_predict", "n_drafted", "n_accept")
-_SIGNS = (
-    "n_draft ",
-    "n_predict ",
-    "n_drafted ",
-    "n_accept ",
-    "decoded ",
-    "generated ",
-    "eval time =",
-    "draft:",
-    "target:",
-)
+_SIGNS = ("n_draft ", "n_predict ", "n_drafted ", "n_accept ")
+_BESIDE = ("decoded ", "generated ", "eval time =", "draft:", "target:")
 
 
 class LlamaSpeculativeSummary:
@@ -35,7 +26,7 @@ class LlamaSpeculativeSummary:
 
     def take(self, line: str) -> bool | None:
         """One line."""
-        words = line.strip()
+        words = unstamped(line).strip()
         if words in ("draft:", "target:"):
             self._side = words[:-1]
             return bool(self._told)
@@ -85,4 +76,4 @@ def _pays(n: int, rounds: int, seconds: float, plain_ms: float, draft_ms: float 
     )
 
 
-KINDS = (LineKind("the summary of llama-speculative", _SIGNS, LlamaSpeculativeSummary),)
+KINDS = (LineKind("the summary of llama-speculative", _SIGNS, LlamaSpeculativeSummary, _BESIDE),)

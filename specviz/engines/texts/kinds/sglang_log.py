@@ -2,11 +2,11 @@
 42.05`, means over the batches since the line before; with data parallel attention by rank (`[.. DP3 TP3 ..]`)."""
 
 import re
-from statistics import fmean, median
 
 from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.numbers import number_after, wall_of
+from specviz.engines.watch.counters import means_apart
 
 _BATCH = "Decode batch"
 _SETTING = re.compile(
@@ -22,7 +22,7 @@ class SglangLog:
 
     def __init__(self) -> None:
         self._history = CountHistory("SGLang", "over the log")
-        self._by_rank: dict[str, list[float]] = {}
+        self._by_rank: dict[str, tuple[int, float]] = {}  # windows, and the sum of their means
 
     def take(self, line: str) -> bool | None:
         """One line."""
@@ -39,9 +39,10 @@ class SglangLog:
         rate = number_after(line, "accept rate:")
         window = CountWindow(wall_of(line), length=length, rate=rate if rate is not None and 0 <= rate <= 1 else None)
         self._history.add(window)
-        rank = _RANK.search(line[:120])
+        rank = _RANK.search(line, 0, 120)
         if rank is not None:
-            self._by_rank.setdefault(rank[1], []).append(length)
+            n, total = self._by_rank.get(rank[1], (0, 0.0))
+            self._by_rank[rank[1]] = n + 1, total + length
         return True
 
     def _settings(self, line: str) -> None:
@@ -55,14 +56,10 @@ class SglangLog:
 
     def histories(self) -> list[CountHistory]:
         """One, with what data parallel ranks have apart."""
-        means = {rank: fmean(lengths) for rank, lengths in self._by_rank.items()}
+        means = {f"rank {rank}": total / n for rank, (n, total) in self._by_rank.items()}
         if len(means) > 2:
-            middle = median(means.values())
-            ill = [f"rank {rank} at {mean:.2f}" for rank, mean in means.items() if mean - 1 < (middle - 1) / 2]
-            ends = f"from {min(means.values()):.2f} to {max(means.values()):.2f}"
-            words = f"{', '.join(ill)}, the middle one at {middle:.2f}" if ill else ends
-            self._history.notes.append(f"tokens a round by data parallel rank, {len(means)} of them: {words}")
+            self._history.notes.append(means_apart(means, "data parallel rank"))
         return [self._history]
 
 
-KINDS = (LineKind("SGLang's Decode batch", (_BATCH, "server_args="), SglangLog),)
+KINDS = (LineKind("SGLang's Decode batch", (_BATCH,), SglangLog, ("server_args=",)),)

@@ -9,6 +9,7 @@ from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.values import counts, decoded, kept_of, objects_with, real
 
+_MOST_MODELS = 8
 _MOST_LENGTH = 257
 
 
@@ -30,8 +31,9 @@ class SpecBench:
         for choice in objects_with(value, "accept_lengths"):
             taken = self._choice(choice, category) or taken
         model = value.get("model_id")
-        if taken and isinstance(model, str) and model not in self._history.models:
-            self._history.models.append(model[:200])
+        models = self._history.models
+        if taken and isinstance(model, str) and model[:200] not in models and len(models) < _MOST_MODELS:
+            models.append(model[:200])
         self._n += taken
         return taken
 

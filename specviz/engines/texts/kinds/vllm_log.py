@@ -10,10 +10,16 @@ from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.numbers import count_after, number_after, shares, wall_of
 
 _METRICS = "SpecDecoding metrics:"
+_MOST_PROCESSES = 4096
 _LAYERS = 3  # of MTP in what is published; more tokens are drafted by the last one again
 _LENGTH, _RATES = "Mean acceptance length:", "Per-position acceptance rate:"
 _WHOLE_RATE = re.compile(r"\.\d{3}\s*$")
 _COUNTS_ALONE = re.compile(r"metrics: Draft acceptance rate: [\d.]+%, Accepted: \d+ tokens, Drafted: \d+ tokens\s*$")
+_USUAL = re.compile(  # as most releases write it; what is not quite so is read part by part
+    r"metrics: Mean acceptance length: (\d{1,6}\.?\d{0,6}), Accepted throughput: [\d.]+ tokens/s, Drafted throughput: "
+    r"[\d.]+ tokens/s, Accepted: (\d{1,12}) tokens, Drafted: (\d{1,12}) tokens, Per-position acceptance rate: "
+    r"([\d., ]{1,4000}), Avg Draft acceptance rate: [\d.]+%\s*$"
+)
 _ENGINE = re.compile(r"\bEngine (\d{1,4}):")
 _PID = re.compile(r"pid=(\d{1,9})\)")
 _SETTING = re.compile(r"['\"](method|num_speculative_tokens)['\"]: ['\"]?([\w.-]{1,60})")
@@ -29,13 +35,16 @@ class VllmLog:
 
     def take(self, line: str) -> bool | None:
         """One line."""
-        if _METRICS not in line:
+        at = line.find(_METRICS)
+        if at < 0:
             return self._aside(line)
-        accepted, drafted = count_after(line, "Accepted:"), count_after(line, "Drafted:")
-        length = number_after(line, _LENGTH)
-        rates = shares(line.partition(_RATES)[2])
+        usual = _USUAL.search(line, at)
+        accepted = int(usual[2]) if usual is not None else count_after(line, "Accepted:")
+        drafted = int(usual[3]) if usual is not None else count_after(line, "Drafted:")
+        length = float(usual[1]) if usual is not None else number_after(line, _LENGTH)
+        rates = shares(usual[4] if usual is not None else line.partition(_RATES)[2])
         rounds = rounds_of(accepted or 0, drafted or 0, length, rates)
-        if not _is_whole(line, drafted, rates, rounds):
+        if usual is None and not _is_whole(line, drafted, rates, rounds):
             return None  # a terminal wrapped it
         if accepted is None or drafted is None:
             return False
@@ -55,7 +64,9 @@ class VllmLog:
         """What stands beside: how it was started, and the engine of a process."""
         engine = _ENGINE.search(line) if "Engine " in line else None
         if engine is not None:
-            self._engine_of[_pid(line)] = str(int(engine[1]))
+            pid = _pid(line)
+            if pid in self._engine_of or len(self._engine_of) < _MOST_PROCESSES:
+                self._engine_of[pid] = str(int(engine[1]))
             return False
         if "speculative_config" in line:
             self._history.settings |= {name.replace("_", " "): value for name, value in _SETTING.findall(line)}
@@ -103,4 +114,4 @@ def rounds_of(accepted: int, drafted: int, length: float | None, rates: list[flo
     return round(drafted / len(rates)) if rates else None
 
 
-KINDS = (LineKind("vLLM's SpecDecoding metrics", (_METRICS, "Engine 0", "speculative_config"), VllmLog),)
+KINDS = (LineKind("vLLM's SpecDecoding metrics", (_METRICS,), VllmLog, ("Engine 0", "speculative_config")),)

@@ -5,7 +5,7 @@ import re
 
 from specviz.engines.texts.history import CountHistory, CountWindow
 from specviz.engines.texts.lines import LineKind
-from specviz.engines.texts.numbers import count_after, number_after
+from specviz.engines.texts.numbers import count_after, number_after, unstamped
 
 _AT = re.compile(r"(?:acceptance at token|Position) (\d{1,3}):\s*(\d+(?:\.\d+)?)")
 _COUNTS = {  # what stands in front of a count in either
@@ -15,7 +15,16 @@ _COUNTS = {  # what stands in front of a count in either
     "n_generated": ("total_num_output_tokens:", "Total generated tokens:"),
 }
 _SECONDS = "Benchmark duration (s):"
-_SIGNS = (*(words for both in _COUNTS.values() for words in both), "acceptance at token ", "Position ", _SECONDS)
+_SIGNS = ("num_drafts:", "num_draft_tokens:", "num_accepted_tokens:", "Draft tokens:", "Accepted tokens:")
+_BESIDE = (
+    "Drafts:",
+    "total_num_output_tokens:",
+    "Total generated tokens:",
+    "acceptance at token ",
+    "Position ",
+    _SECONDS,
+)
+_MOST = 64  # summaries of one text
 
 
 class VllmSummary:
@@ -26,6 +35,7 @@ class VllmSummary:
 
     def take(self, line: str) -> bool | None:
         """One line."""
+        line = unstamped(line).strip()
         place = _AT.search(line)
         if place is not None and int(place[1]) < 256:
             share = float(place[2]) / (100 if "Position" in line else 1)
@@ -40,7 +50,7 @@ class VllmSummary:
             return True
         for name, words in _COUNTS.items():
             for word in words:
-                if line.strip().startswith(word) and (n := count_after(line, word)) is not None:
+                if line.startswith(word) and (n := count_after(line, word)) is not None:
                     self._begin(name)
                     self._all[-1][0][name] = n
                     return True
@@ -50,6 +60,7 @@ class VllmSummary:
         """A summary begins, where there is none yet or this one has that number."""
         told = self._all[-1] if self._all else None
         if told is None or name in told[0] or (name == "seconds" and told[2] is not None):
+            del self._all[_MOST:]  # what is beyond is begun anew again and again
             self._all.append(({}, {}, None))
 
     def histories(self) -> list[CountHistory]:
@@ -67,4 +78,4 @@ class VllmSummary:
         return out
 
 
-KINDS = (LineKind("the totals that vLLM prints", _SIGNS, VllmSummary),)
+KINDS = (LineKind("the totals that vLLM prints", _SIGNS, VllmSummary, _BESIDE),)
