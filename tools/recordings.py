@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from specviz.events import Climb, Commit, Header, RoundEnd, Span
+from specviz.events import Commit, Header, LayerTrace, RoundEnd, Span
 from specviz.trace import read_events
 
 FEWEST = 5  # rounds below which a median says nothing
@@ -35,7 +35,7 @@ def slow(path: Path) -> str | None:
     (header,) = [event for event in events if isinstance(event, Header)]
     ends = [event for event in events if isinstance(event, RoundEnd) and event.n_draft_calls]
     beside = [s.dur_ns for s in events if isinstance(s, Span) and s.lane == "draft" and s.name.startswith("branch")]
-    if len(ends) < FEWEST or any(isinstance(event, Climb) for event in events):
+    if len(ends) < FEWEST or any(isinstance(event, LayerTrace) for event in events):
         return None
     target = median(end.stage_ns.get("target", 0) for end in ends)
     if beside:

@@ -18,7 +18,7 @@ from specviz.errors import SpecvizError
 from specviz.runlog.run import Mark
 from specviz.view.words.palette import colour
 from specviz_app.server.core import UPLOAD_MB
-from specviz_app.server.index_page import KnownBase
+from specviz_app.server.index_page import BasePathMiddleware
 from specviz_app.server.server import LOOPBACK, Guards, Server, install, routes
 
 SCRIPT = Path(__file__).with_name("main.py")
@@ -95,7 +95,10 @@ def serve(server: Server, host: str, port: int, open_browser: bool, ready: Calla
             await asyncio.to_thread(server.close)
 
     app = st.App(
-        SCRIPT, routes=routes(server), middleware=[Middleware(Guards), Middleware(KnownBase)], lifespan=lifespan
+        SCRIPT,
+        routes=routes(server),
+        middleware=[Middleware(Guards), Middleware(BasePathMiddleware)],
+        lifespan=lifespan,
     )
     app.run(config=config(host, port))
 

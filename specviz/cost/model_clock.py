@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from specviz.events import Calibration, Climb, DraftStep, Event, ExitRound, Fork, Node, Posterior, Settle, Signal
+from specviz.events import Calibration, DraftStep, Event, ExitRound, Fork, LayerTrace, Node, Posterior, Settle, Signal
 from specviz.runlog.fold import finished
 from specviz.runlog.run import RoundRecord
 
@@ -115,7 +115,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ModelledRound:
     """One round on the model clock; segments in order of lane and time."""
 
     facts: RoundFacts
@@ -133,14 +133,14 @@ class ModelClock:
     now: float = 0.0
     cell_s: dict[int, float] = field(default_factory=dict)  # node -> its share, until it is settled
 
-    def play(self, facts: RoundFacts) -> Played:
+    def play(self, facts: RoundFacts) -> ModelledRound:
         for forward in (*facts.before, *facts.beside):
             took = self.rates.draft(forward.batch)
             self.cell_s.update(dict.fromkeys(forward.nodes, took / max(1, len(forward.nodes))))
         start, segments = self.now, tuple(self._round(facts))
         settled = [(self.cell_s.pop(node, 0.0), fate) for node, fate in facts.fates]
         wasted = sum(share for share, fate in settled if fate != ACCEPTED)
-        return Played(facts, start, self.now, segments, wasted)
+        return ModelledRound(facts, start, self.now, segments, wasted)
 
     def _round(self, facts: RoundFacts) -> Iterator[Segment]:
         rates, number = self.rates, facts.number
@@ -280,7 +280,7 @@ def facts_of(record: RoundRecord) -> RoundFacts | None:
     """
     end = record.end
     assert end is not None
-    if record.by_kind.keys() & {Climb, ExitRound}:
+    if record.by_kind.keys() & {LayerTrace, ExitRound}:
         return None
     nodes = [node for node in record.nodes.values() if node.kept]
     new = [node for node in nodes if node.node >= record.born]

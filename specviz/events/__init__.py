@@ -26,7 +26,7 @@ from specviz.events.branch import (
     Signal,
     TokenFate,
 )
-from specviz.events.early_exit import GRID, Calibration, Climb, ExitRound, ExitTable, Gate
+from specviz.events.early_exit import GRID, Calibration, ExitRound, ExitTable, Gate, LayerTrace
 from specviz.events.outside import Counted, EngineCounts, Known, Outside, Promise, Reported
 from specviz.events.round import Chain, Closing, Commit, Node, Pieces, Prefill, RoundEnd, RoundStart, Span, Verify
 from specviz.events.run import (
@@ -67,7 +67,7 @@ FILE_RECORDS: tuple[type[Event], ...] = (
     Note,
     FindingRecord,
     End,
-    Climb,
+    LayerTrace,
     Gate,
     ExitRound,
     ExitTable,
@@ -191,7 +191,6 @@ __all__ = [
     "Calibration",
     "Catalogue",
     "Chain",
-    "Climb",
     "Closing",
     "Commit",
     "Counted",
@@ -209,6 +208,7 @@ __all__ = [
     "Header",
     "Knob",
     "Known",
+    "LayerTrace",
     "Level",
     "Match",
     "MatchTest",

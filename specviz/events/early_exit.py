@@ -15,7 +15,7 @@ Calls = Annotated[int, Meta(ge=0, le=2**24)]  # of layers by rows
 GRID = tuple(round(step / 10, 1) for step in range(41))  # the annealing strengths `ExitTable.conf` is stored for
 
 
-class Climb(SummaryRecord, tag="climb", kw_only=True):
+class LayerTrace(SummaryRecord, tag="climb", kw_only=True):
     """One row's climb. Layer `layer_from + k` was called with `width[k]` rows behind `past_len[k]` cached ones.
 
     `exit_layer` null: it went to the top. `terminal`: that was the last climb of the round, which is the target pass.

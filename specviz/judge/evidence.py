@@ -13,7 +13,7 @@ from specviz.runlog.fold import Run
 if TYPE_CHECKING:
     from specviz.engines.watch.picture import WatchPicture
     from specviz.metrics import ConfidenceBand, Metrics, PlainSpeed, Tally
-    from specviz.metrics.draft_confidence import TokenPlace
+    from specviz.metrics.draft_confidence import TokenPosition
 
 LEAST_ROUNDS = 8  # below these a run says little
 LEAST_TESTS = 12  # of a position that is compared with another
@@ -77,7 +77,7 @@ class RoundsCounted:
         """What to try, by the method's own knob; "" where it has none for that."""
         return f"{what} keeps nearly as much for less: lower {self.shortening_knob}." if self.shortening_knob else ""
 
-    def places(self, found: "Iterable[TokenPlace]") -> tuple[EvidencePlace, ...]:
+    def places(self, found: "Iterable[TokenPosition]") -> tuple[EvidencePlace, ...]:
         """Where they are in this run; those of rounds that are not on record are left out."""
         several = len(self.run.queries) > 1
         places = []

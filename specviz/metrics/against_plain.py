@@ -30,7 +30,7 @@ import msgspec
 
 from specviz.cost.ledger import between
 from specviz.cost.row_cost import row_cost
-from specviz.events import Calibration, Climb, ExitRound, Header, ModelInfo, RoundEnd
+from specviz.events import Calibration, ExitRound, Header, LayerTrace, ModelInfo, RoundEnd
 from specviz.metrics.estimate import Estimate, Median, Moments, settled
 from specviz.runlog.run import RoundRecord
 
@@ -124,7 +124,7 @@ class PlainTally:
             self.timed_ns.add(end.plain_ns)
         draft, target = end.stage_ns.get("draft", 0), end.stage_ns.get("target", 0)
         exits = record.first(ExitRound)
-        self.climbs = self.climbs or exits is not None or Climb in record.by_kind
+        self.climbs = self.climbs or exits is not None or LayerTrace in record.by_kind
         if self.climbs:
             if exits is not None and exits.layer_calls:
                 self.call_ns.add((draft + target) // exits.layer_calls)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from specviz.metrics.differences import student
-from specviz.metrics.draft_confidence import TokenPlace
+from specviz.metrics.draft_confidence import TokenPosition
 from specviz.metrics.estimate import Estimate
 
 LEAST = 24  # rounds of an answer that drafted
@@ -30,7 +30,7 @@ class AlongText(NamedTuple):
     begins: float
     ends: float
     difference: Estimate
-    lost: tuple[TokenPlace, ...]
+    lost: tuple[TokenPosition, ...]
     n: int
 
 
@@ -41,13 +41,13 @@ class AlongTally:
         self._query = -1
         self._blocks: list[_Block] = []  # of the answer in hand; of `_size` rounds each but the last
         self._size, self._n = 1, 0
-        self._empty: deque[TokenPlace] = deque(maxlen=_PLACES)
+        self._empty: deque[TokenPosition] = deque(maxlen=_PLACES)
         self._ended: list[float] = []  # by how much each answer that is over has fallen
         self._pairs: list[float] = []  # the same for the sixths of the first two
         self._first, self._last = (0, 0), (0, 0)
-        self._lost: tuple[float, tuple[TokenPlace, ...]] = (0.0, ())
+        self._lost: tuple[float, tuple[TokenPosition, ...]] = (0.0, ())
 
-    def take(self, here: TokenPlace, n_drafted: int, n_kept: int) -> None:
+    def take(self, here: TokenPosition, n_drafted: int, n_kept: int) -> None:
         """Count a round; one that drafted nothing says nothing."""
         if here.q != self._query:
             self._end()

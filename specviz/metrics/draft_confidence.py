@@ -35,7 +35,7 @@ class ConfidenceBand(msgspec.Struct, frozen=True, kw_only=True):
     kept: Estimate
 
 
-class TokenPlace(msgspec.Struct, frozen=True, order=True):
+class TokenPosition(msgspec.Struct, frozen=True, order=True):
     """A node of a round of a query."""
 
     q: int
@@ -69,16 +69,16 @@ class ConfidenceTally:
 
     def __init__(self) -> None:
         self._bands = [_Band() for _ in range(N_BANDS)]
-        self._surest: list[tuple[int, TokenPlace]] = []  # lost tokens the draft was surest of, the least sure first
-        self.lost_at: dict[int, list[TokenPlace]] = {}  # by depth: the first tests that were lost there
-        self.empty: list[TokenPlace] = []  # the first rounds that drafted and kept nothing
+        self._surest: list[tuple[int, TokenPosition]] = []  # lost tokens the draft was surest of, the least sure first
+        self.lost_at: dict[int, list[TokenPosition]] = {}  # by depth: the first tests that were lost there
+        self.empty: list[TokenPosition] = []  # the first rounds that drafted and kept nothing
         self.n_drafting = self.n_kept = 0  # rounds that drafted, and those of them that kept anything
         self.n_idle = 0  # newest rounds in a row in which nothing was drafted
-        self.idle_since: TokenPlace | None = None
+        self.idle_since: TokenPosition | None = None
 
     def take(self, record: RoundRecord, n_drafted: int, n_accepted: int) -> None:
         """Count a round."""
-        here = TokenPlace(record.q, record.r)
+        here = TokenPosition(record.q, record.r)
         self.n_drafting, self.n_kept = self.n_drafting + bool(n_drafted), self.n_kept + bool(n_drafted and n_accepted)
         if n_drafted and not n_accepted:
             _remember(self.empty, here)
@@ -89,7 +89,7 @@ class ConfidenceTally:
             node = record.node(verdict.node)
             if node is None or node.filler or not _on_right_prefix(record, node, verdict):
                 continue
-            kept, place = verdict.status == "accepted", TokenPlace(record.q, record.r, verdict.node)
+            kept, place = verdict.status == "accepted", TokenPosition(record.q, record.r, verdict.node)
             if not kept and verdict.order is not None:
                 _remember(self.lost_at.setdefault(node.pos - record.start.n + 1, []), place)
             log_q = node.logq if node.logq is not None else node.log_conf
@@ -110,7 +110,7 @@ class ConfidenceTally:
         return tuple(band for band in bands if band is not None)
 
     @property
-    def surest_lost(self) -> tuple[TokenPlace, ...]:
+    def surest_lost(self) -> tuple[TokenPosition, ...]:
         """Tokens that were lost though the draft was sure of them, the worst first."""
         return tuple(place for _, place in sorted(self._surest, reverse=True))
 

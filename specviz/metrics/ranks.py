@@ -23,7 +23,7 @@ LARGEST = (1, 4, 10)  # the last rank of buckets 0, 1, 2
 Confusion = dict[int, dict[int, int]]  # [true][pred]
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ScoredExpansion(msgspec.Struct, frozen=True, kw_only=True):
     """An expansion of a finished round. `best`, `written`: ranks of the target's best token and of the one written."""
 
     q: int
@@ -88,13 +88,13 @@ class RankTally:
     """Give it every finished round in order."""
 
     def __init__(self) -> None:
-        self._seen: Counter[Seen] = Counter()  # by what a formula asks of it
+        self._seen: Counter[ScoredExpansion] = Counter()  # by what a formula asks of it
         self.blocks: dict[int, BlockCount] = {}
         self.depths: dict[int, NodeCount] = {}
         self.n_trees = self.n_costed = 0
 
     @property
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[ScoredExpansion]:
         """The expansions of all finished rounds, like ones in one."""
         return [msgspec.structs.replace(counts, n=n) for counts, n in self._seen.items()]
 
@@ -121,9 +121,9 @@ class RankTally:
         return Fraction(n_emitted / tree.modelled_speedup) if tree.modelled_speedup else None
 
 
-def seen(expansion: Expansion) -> Seen:
+def seen(expansion: Expansion) -> ScoredExpansion:
     """An expansion as it is counted."""
-    return Seen(
+    return ScoredExpansion(
         q=expansion.q,
         r=expansion.r,
         id=expansion.id,
@@ -141,7 +141,7 @@ def seen(expansion: Expansion) -> Seen:
     )
 
 
-def alike(row: Seen) -> Seen:
+def alike(row: ScoredExpansion) -> ScoredExpansion:
     """Only what a metric of the run asks of an expansion, so that like ones can be counted in one: no place, and of
     ranks whether the target's best token stood first and whether the written one was among the children."""
     return msgspec.structs.replace(
@@ -165,12 +165,12 @@ def home(node: Node) -> int:
     return 1 if "head" in node.src else node.depth
 
 
-def known(rows: Iterable[Seen], path_only: bool = False) -> list[Seen]:
+def known(rows: Iterable[ScoredExpansion], path_only: bool = False) -> list[ScoredExpansion]:
     """The expansions with a known true rank: their parent was verified, or is on the committed path."""
     return [row for row in rows if row.true is not None and (row.on_path or not path_only)]
 
 
-def confusion(rows: Iterable[Seen]) -> Confusion:
+def confusion(rows: Iterable[ScoredExpansion]) -> Confusion:
     """`[true][pred]`: counts of known expansions."""
     counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
@@ -179,7 +179,7 @@ def confusion(rows: Iterable[Seen]) -> Confusion:
     return {true: {pred: counts[true, pred] for pred in range(N_BUCKETS)} for true in range(N_BUCKETS)}
 
 
-def coverage(rows: Sequence[Seen], written: bool) -> dict[int, Estimate]:
+def coverage(rows: Sequence[ScoredExpansion], written: bool) -> dict[int, Estimate]:
     """coverage[width]: known expansions of that width whose token is among their children / all of them."""
     covered: dict[int, Estimate] = {}
     for width in sorted({row.width for row in rows if row.true is not None}):
@@ -190,7 +190,7 @@ def coverage(rows: Sequence[Seen], written: bool) -> dict[int, Estimate]:
     return covered
 
 
-def reach(rows: Sequence[Seen], most: int, written: bool) -> list[float]:
+def reach(rows: Sequence[ScoredExpansion], most: int, written: bool) -> list[float]:
     """Share of known expansions whose token has rank 1, at most 2, ..: what every width would have covered."""
     ranks: Counter[int | None] = Counter()
     for row in rows:
@@ -202,7 +202,7 @@ def reach(rows: Sequence[Seen], most: int, written: bool) -> list[float]:
     return [sum(n for r, n in ranks.items() if r is not None and r <= width) / total for width in range(1, most + 1)]
 
 
-def slot_accuracy(rows: Sequence[Seen]) -> dict[int, dict[int, SlotAccuracy]]:
+def slot_accuracy(rows: Sequence[ScoredExpansion]) -> dict[int, dict[int, SlotAccuracy]]:
     """slot_accuracy[block][slot] of known expansions."""
     out: dict[int, dict[int, SlotAccuracy]] = {}
     for block, slot in sorted({(row.block, row.slot) for row in rows if row.true is not None}):
@@ -214,7 +214,7 @@ def slot_accuracy(rows: Sequence[Seen]) -> dict[int, dict[int, SlotAccuracy]]:
     return out
 
 
-def _count(rows: Iterable[Seen]) -> int:
+def _count(rows: Iterable[ScoredExpansion]) -> int:
     return sum(row.n for row in rows)
 
 

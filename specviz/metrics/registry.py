@@ -23,7 +23,7 @@ from specviz.metrics.estimate import Estimate, Median, Ratio, Term
 from specviz.metrics.outside import RequestCounts
 from specviz.metrics.ranks import AdaptTally, RankTally
 from specviz.metrics.replay_rules import DraftTally
-from specviz.metrics.tallies import Cells, Exits, ExitTally, ModelledTally, Pipeline
+from specviz.metrics.tallies import Exits, ExitTally, ModelledTally, PathCounts, Pipeline
 from specviz.metrics.texts import TextTally
 from specviz.runlog.run import RoundRecord
 
@@ -51,7 +51,7 @@ class RoundFigures:
     end: RoundEnd
     ns: int
     opens_block: bool  # false for a round that goes on with the block of the one before
-    cells: Cells
+    cells: PathCounts
     exits: Exits
     cost: Fraction | None  # in target passes; None where it is not on record
 

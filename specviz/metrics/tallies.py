@@ -16,11 +16,11 @@ import msgspec
 from specviz.cost.model_clock import Rates, TimingTally, facts_of
 from specviz.events import (
     Calibration,
-    Climb,
     DraftStep,
     ExitRound,
     Fork,
     Header,
+    LayerTrace,
     Match,
     Posterior,
     RoundEnd,
@@ -32,7 +32,7 @@ from specviz.metrics.estimate import Median, Ratio
 from specviz.runlog.run import RoundRecord
 
 
-class Cells(msgspec.Struct):
+class PathCounts(msgspec.Struct):
     """Drafted positions of a round on one path and those of them thrown away; settled cells, and those not kept."""
 
     path: int = 0
@@ -55,7 +55,7 @@ class Pipeline:
     def begin(self, header: Header) -> None:
         self.active = header.method_traits.pipelined
 
-    def take(self, record: RoundRecord, end: RoundEnd) -> Cells | None:
+    def take(self, record: RoundRecord, end: RoundEnd) -> PathCounts | None:
         """What the round adds; None where every draft is settled by its own round."""
         forks, settles = record.every(Fork), record.every(Settle)
         self.active = self.active or bool(forks or settles)
@@ -74,7 +74,7 @@ class Pipeline:
         void = fates["rejected"] + fates["orphaned"] + (length if fates["branch_void"] else 0)
         path = _n_trunk(record) + length
         settled = sum(fates.values())
-        return Cells(path, void, settled, settled - fates["accepted"])
+        return PathCounts(path, void, settled, settled - fates["accepted"])
 
     def _judge_signal(self, record: RoundRecord, fates: Counter[TokenFate], end: RoundEnd) -> None:
         """What the classifier should have said, where the verdict tells.
@@ -209,7 +209,7 @@ class ExitTally:
         elif self._n_layers is not None:
             rows = 1 + sum(node.fed for node in record.nodes.values() if node.kept)
             out.layer_calls, out.cells = self._n_layers, self._n_layers * rows
-        for climb in record.every(Climb):
+        for climb in record.every(LayerTrace):
             out.rows += 1
             if climb.exit_layer is None:
                 continue

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from specviz.events import Adapt, Calibration, Event, Header, Node, RoundEnd
-from specviz.metrics.draft_confidence import TokenPlace
+from specviz.metrics.draft_confidence import TokenPosition
 from specviz.metrics.estimate import Median
 from specviz.metrics.registry import RATIOS, DepthCounts, Metrics, RoundFigures, RunSums, summarize
 from specviz.metrics.replay_rules import DraftReplay, argmax_chain, links, replay, single_chain
-from specviz.metrics.tallies import Cells
+from specviz.metrics.tallies import PathCounts
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 
@@ -143,7 +143,7 @@ class Tally(RunSums):
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
         self.texts.take(record)
-        self.along.take(TokenPlace(record.q, record.r), end.n_drafted, end.n_accepted)
+        self.along.take(TokenPosition(record.q, record.r), end.n_drafted, end.n_accepted)
         if not self.ours:
             self.outside.take(record)
         for verdict in record.verdicts.values():
@@ -187,7 +187,7 @@ class Tally(RunSums):
         exits = self.exits.take(record)
         void = end.n_drafted - end.n_accepted
         # a pipelined drafter says what became of its tokens; every other draft is settled by its own round
-        cells = self.pipeline.take(record, end) or Cells(end.n_drafted, void, end.n_drafted, void)
+        cells = self.pipeline.take(record, end) or PathCounts(end.n_drafted, void, end.n_drafted, void)
         cost = self.ranks.take(record, end.n_emitted)
         figures = RoundFigures(record, end, ns, not carried, cells, exits, cost)
         for name, spec in RATIOS.items():

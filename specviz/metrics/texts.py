@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from specviz.events import ZERO
-from specviz.metrics.draft_confidence import TokenPlace
+from specviz.metrics.draft_confidence import TokenPosition
 from specviz.names import DraftEnd
 from specviz.runlog.run import RoundRecord
 
@@ -36,7 +36,7 @@ class TextTally:
         self.by_class: dict[str, array[int]] = {}
         self._idle: dict[DraftEnd, array[int]] = {}
         self._answers = array("i", bytes(8 * MOST_ANSWERS))  # two numbers an answer
-        self.seen: dict[str, list[TokenPlace]] = {}
+        self.seen: dict[str, list[TokenPosition]] = {}
         self._at = array("q", (-1, 0, 0, 0, 0))  # the query in hand; answers, those that loop; refused, ruled out
         self._tail = array("q")
         self._rejected: bool | None = None
@@ -61,7 +61,7 @@ class TextTally:
             self._behind[2 * self._rejected] += 1
             self._behind[2 * self._rejected + 1] += end.n_accepted > 0
             if self._rejected and not end.n_accepted:
-                self._see("behind", TokenPlace(record.q, record.r))
+                self._see("behind", TokenPosition(record.q, record.r))
         self._rejected = end.n_tested > end.n_accepted if end.n_drafted else None
         tokens = [token for token in commit.tokens if token >= 0] if commit is not None else []
         self._tail.extend(tokens)
@@ -78,7 +78,7 @@ class TextTally:
                 self._at[3] += 1
                 if verdict.logp <= ZERO:
                     self._at[4] += 1
-                    self._see("ruled out", TokenPlace(record.q, record.r, verdict.node))
+                    self._see("ruled out", TokenPosition(record.q, record.r, verdict.node))
             node = record.node(verdict.node) if verdict.order is not None else None
             if node is not None and verdict.status in ("accepted", "rejected"):
                 name = class_of(node.text)
@@ -86,9 +86,9 @@ class TextTally:
                 counts[0] += 1
                 counts[1] += verdict.status == "accepted"
                 if verdict.status == "rejected":
-                    self._see(name, TokenPlace(record.q, record.r, verdict.node))
+                    self._see(name, TokenPosition(record.q, record.r, verdict.node))
 
-    def _see(self, what: str, place: TokenPlace) -> None:
+    def _see(self, what: str, place: TokenPosition) -> None:
         places = self.seen.setdefault(what, [])
         if len(places) < _PLACES:
             places.append(place)

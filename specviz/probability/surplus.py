@@ -52,7 +52,7 @@ class SurplusOf:
         return np.empty_like(self.rows[0])
 
 
-class Surplus:
+class PositiveResidual:
     """By the kernel where there is one that reads such rows, else by numpy.
 
     `kernel`: the engine's (`compiled.surplus`), which reads rows once, or None. It reads float32 arrays in main memory
@@ -76,4 +76,4 @@ class Surplus:
         return result
 
 
-SURPLUS = Surplus()
+SURPLUS = PositiveResidual()

@@ -4,7 +4,7 @@ Older ones are written to a spool file and read back on access, equal to what th
 rounds (time line, search) is kept as rows of numbers, 128 bytes a round. While a record is referenced anywhere, access
 returns the same object.
 
-Rounds of a recording need no spool: a `RoundReader` reads them from the trace (`Away`).
+Rounds of a recording need no spool: a `RoundReader` reads them from the trace (`StoredRounds`).
 """
 
 from array import array
@@ -90,7 +90,7 @@ class RoundReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class StoredRounds:
     """All rounds of a run, none of them in memory: what `Rounds.summary` gave of them.
 
     `rows`: plain numbers, 16 a round; `settings` and `queries`: the knob values and the queries those name by number.
@@ -116,7 +116,7 @@ class Rounds(Sequence[RoundRecord]):
         *,
         reader: RoundReader | None = None,
         spool: Shelf | None = None,
-        away: Away | None = None,
+        away: StoredRounds | None = None,
     ) -> None:
         self.whole = whole
         self.spool: Shelf = Spool() if spool is None else spool
@@ -254,14 +254,14 @@ class Rounds(Sequence[RoundRecord]):
         markers = "".join(mark for bit, mark in _MARKS.items() if row.flags & bit)
         return RoundPoint(index, row.q, row.r, emitted, accepted, drafted, bool(row.flags & _REJECTED), markers)
 
-    def summary(self, places: Sequence[Place]) -> Away:
+    def summary(self, places: Sequence[Place]) -> StoredRounds:
         """What is known of all rounds without reading them. `places`: where each was recorded."""
         rows = self._rows[:]
         for index in range(self._n_away, len(self)):
             rows.extend(self._full_row(self._near[index], (0, 0)))
         for index, place in enumerate(places):
             rows[index * _WIDTH + _PLACE : index * _WIDTH + _PLACE + 2] = array("q", place)
-        return Away(rows, list(self._settings), list(self._queries))
+        return StoredRounds(rows, list(self._settings), list(self._queries))
 
     def marked_rounds(self) -> list[RoundRecord]:
         """Those that carry a mark of any kind, read where they are not in memory."""

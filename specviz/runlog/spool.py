@@ -1,4 +1,4 @@
-"""`Kept`: every event of a live run in order, for whoever comes late: a browser tab, a recording switched on midway.
+"""`EventSpool`: every event of a live run in order, for whoever comes late (a browser tab, a recording switched on).
 `Spool`: what a long run pushes out of memory, in a temporary file of this process.
 
 The file has no name where the system allows that, is readable by its owner alone, and is gone with the process,
@@ -82,7 +82,7 @@ class Spool:
 TAIL = 512  # events that go to the spool together
 
 
-class Kept:
+class EventSpool:
     """Append events, read them from any place on. Not for several threads."""
 
     def __init__(self) -> None:

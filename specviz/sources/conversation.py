@@ -17,7 +17,7 @@ _DONE = ("done", "stopped", "cancelled")  # end reasons after which the text rem
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ChatMessage:
     """A turn. `who`: display name of the model that answered; `run`: the run that the answer came from.
 
     `stopped`: a person ended the answer.
@@ -38,7 +38,7 @@ class Conversation:
     `n_given_back` tells one from the next, which may be the same words.
     """
 
-    spoken: list[Spoken] = field(default_factory=list)
+    spoken: list[ChatMessage] = field(default_factory=list)
     asked: Start | None = None  # sent, its answer not yet complete
     waiting: Start | None = None
     unsent: str = ""
@@ -82,8 +82,8 @@ class Conversation:
             self.run = ""
             self.give_back(asked.prompt)
             return
-        answer = Spoken("assistant", text, self.who, self.run, stopped=reason != "done")
-        self.spoken += [Spoken("user", asked.prompt), answer]
+        answer = ChatMessage("assistant", text, self.who, self.run, stopped=reason != "done")
+        self.spoken += [ChatMessage("user", asked.prompt), answer]
 
     def give_back(self, message: str) -> None:
         """Nothing came of it."""

@@ -25,7 +25,7 @@ from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds,
 from specviz.errors import SpecvizError
 from specviz.events import Catalogue, End, Event, Header, Knob, Note, Refused, State
 from specviz.knobs import KnobSpec
-from specviz.runlog.spool import Kept
+from specviz.runlog.spool import EventSpool
 from specviz.sources.base import Source
 from specviz.sources.big_trace import BigTrace
 from specviz.sources.knob_edits import KnobEdits
@@ -72,7 +72,7 @@ class LiveRun:
         self.generation = 0  # counts runs
         self.refusals: list[str] = []  # of what was asked last, newest last
         self._notices: deque[Notice] = deque(maxlen=_NOTICES)
-        self._events = Kept()  # events of the newest run, for viewers who join later
+        self._events = EventSpool()  # events of the newest run, for viewers who join later
         self._recorder: Recorder | None = None
         self._recorders: list[Recorder] = []  # of every recording begun here
         self._ids = 0
@@ -171,7 +171,7 @@ class LiveRun:
     def ready(self) -> None:
         """For a front-end: the catalogue has come."""
 
-    def put_by(self, events: Kept) -> None:
+    def put_by(self, events: EventSpool) -> None:
         """For a front-end: another run begins; these are the events of the one before."""
         events.close()
 
@@ -186,7 +186,7 @@ class LiveRun:
         if isinstance(event, Header):
             self.put_by(self._events)
             self.generation += 1
-            self._events, self._recorder, self.refusals = Kept(), None, []
+            self._events, self._recorder, self.refusals = EventSpool(), None, []
             self._leave_out(event.method, event.knob_specs)
             self.held = self._begun > 0 and self.started is not None and self.started.paused
             self._began = self._in_run = True

@@ -1,4 +1,4 @@
-"""`TalkingRun`: a live run with a conversation, whose core (models and worker) can be replaced. For both front-ends.
+"""`ChatRun`: a live run with a conversation, whose core (models and worker) can be replaced. For both front-ends.
 
 A message waits until the models are loaded and the current answer has ended; one that failed is offered for editing.
 """
@@ -16,7 +16,7 @@ from specviz.sources.conversation import Conversation
 from specviz.sources.live_run import LiveRun
 
 
-class TalkingRun(LiveRun):
+class ChatRun(LiveRun):
     """What is said to the model, and what it answered: `talk`."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:

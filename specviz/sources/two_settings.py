@@ -1,6 +1,6 @@
 """A/B: one prompt and seed decoded under two settings by a core whose models are loaded, one after the other.
 
-`two_settings(core)` says what can be tried; `TwoRuns` has both decoded at full speed and holds on to the runs.
+`two_settings(core)` says what can be tried; `ABRuns` has both decoded at full speed and holds on to the runs.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
-class TwoSettings:
+class ABSettings:
     """The same prompt and seed twice. `labels`: what each is set to: `γ 4`."""
 
     starts: tuple[Start, Start]
@@ -32,7 +32,7 @@ class TwoSettings:
         return f"A/B: the same prompt with {self.labels[0]} and with {self.labels[1]}"
 
 
-def two_settings(core: LiveRun, other: Mapping[str, Any] | None = None) -> TwoSettings | None:
+def two_settings(core: LiveRun, other: Mapping[str, Any] | None = None) -> ABSettings | None:
     """What the newest run can be tried with: what it began with against what stands now, or what stands now against
     `other` values; None where that is the same, or no run has begun.
     """
@@ -58,16 +58,16 @@ def two_settings(core: LiveRun, other: Mapping[str, Any] | None = None) -> TwoSe
         return ", ".join(f"{labels.get(name, name)} {shown(values[name])}" for name in moved)
 
     first = replace(start, paused=False, knobs=dict(stands))
-    return TwoSettings((first, replace(first, knobs={**stands, **moved})), (label(was), label(moved)))
+    return ABSettings((first, replace(first, knobs={**stands, **moved})), (label(was), label(moved)))
 
 
-class TwoRuns:
+class ABRuns:
     """Both settings under way. `runs`: of those that have begun, in order; `problem`: why no more come.
 
     Raises SpecvizError when the first cannot be started. For the thread that reads the core.
     """
 
-    def __init__(self, core: LiveRun, asked: TwoSettings) -> None:
+    def __init__(self, core: LiveRun, asked: ABSettings) -> None:
         self.core, self.asked = core, asked
         self.runs: list[Run] = []
         self.n_done = 0

@@ -19,7 +19,6 @@ from specviz.errors import KnobError, TraceError
 from specviz.events import (
     WIRE_RECORDS,
     Calibration,
-    Climb,
     Commit,
     DraftStep,
     End,
@@ -28,6 +27,7 @@ from specviz.events import (
     Fork,
     Header,
     Knob,
+    LayerTrace,
     Node,
     Posterior,
     Prefill,
@@ -150,7 +150,7 @@ _RULES = handlers(Checker)
 
 MOST_IN_A_ROUND = 1 << 17  # records; the widest trees on offer take some thousand
 _LONGEST_NS = 1 << 53
-_PLACED = (Node, Climb, DraftStep, Fork, Posterior)
+_PLACED = (Node, LayerTrace, DraftStep, Fork, Posterior)
 
 
 class Ranges:
@@ -227,7 +227,7 @@ class Ranges:
         if event.clock == "host" and abs(event.t0 - event.t) > _LONGEST_NS and event.t:
             yield f"t0 {event.t0} and t {event.t} are more than a hundred days apart"
 
-    def _climb(self, event: Climb) -> Iterator[str]:
+    def _climb(self, event: LayerTrace) -> Iterator[str]:
         """Row by row; a call takes along rows of this round only."""
         n = len(event.width)
         if not n == len(event.past_len) == len(event.layer_ns):

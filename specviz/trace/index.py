@@ -52,7 +52,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
         return cls(status.st_size, status.st_mtime_ns, digest.hexdigest())
 
 
-class QueryPlace(msgspec.Struct, array_like=True):
+class QueryOffset(msgspec.Struct, array_like=True):
     """A query: its numbers as `Query` has them, where prompt and text stand in the index, and its other records."""
 
     number: int
@@ -72,7 +72,7 @@ class Head(msgspec.Struct, array_like=True):
     writer: str  # version of specviz, and what it can read and count: another one makes its own
     rows: bytes  # of `Rounds.summary`, 8 bytes a number
     settings: list[dict[str, Any]]
-    queries: list[QueryPlace]
+    queries: list[QueryOffset]
     header: bytes
     calibration: bytes | None
     end: bytes | None

@@ -31,7 +31,7 @@ from specviz.events import (
     encode,
 )
 from specviz.runlog.fold import BESIDE, Run, in_round
-from specviz.runlog.rounds import Away, Rounds
+from specviz.runlog.rounds import Rounds, StoredRounds
 from specviz.runlog.run import Query
 from specviz.runlog.spool import Place
 from specviz.trace.index import (
@@ -41,7 +41,7 @@ from specviz.trace.index import (
     Head,
     IndexFile,
     NewIndex,
-    QueryPlace,
+    QueryOffset,
     Stamp,
     index_path,
     opened,
@@ -224,10 +224,10 @@ def _beside(by_kind: dict[type[Event], list[Any]]) -> list[bytes]:
     return [encode(event) for kind in BESIDE for event in by_kind.get(kind, ())]
 
 
-def _query(query: Query, places: _Places, file: IndexFile) -> QueryPlace:
+def _query(query: Query, places: _Places, file: IndexFile) -> QueryOffset:
     adapt = encode(query.adapt) if query.adapt is not None else None
     text = query.put_away(file)
-    return QueryPlace(
+    return QueryOffset(
         query.number, query.first, query.n_rounds, query.n_nodes, text, adapt, places.exits.get(query.number, [])
     )
 
@@ -264,7 +264,7 @@ def _run(reader: RoundsOf, file: IndexFile, head: Head) -> Run:
     rows = array("q")
     rows.frombytes(head.rows)
     queries: list[Query] = []
-    rounds = Rounds(reader=reader, spool=file, away=Away(rows, head.settings, queries))
+    rounds = Rounds(reader=reader, spool=file, away=StoredRounds(rows, head.settings, queries))
     run = Run(rounds=rounds)
     run.apply(_one(head.header, Header))
     for place in head.queries:

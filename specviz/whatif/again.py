@@ -45,7 +45,7 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
         if isinstance(rule, LossyRule):
             now = loosened(of, draft, rule, {**record.knobs, **change.knobs}, change.uniforms, change.seed)
         else:
-            now = _Again(of, draft, rule, header.verifier == rule.name, change).round()
+            now = _ReplayedRound(of, draft, rule, header.verifier == rule.name, change).round()
     except CannotTell as error:
         return replace(base, why=f"{error}{_needs(header)}")
     gone = tuple(i for i in of.draft.ids if i not in draft.ids)
@@ -151,7 +151,7 @@ def _listed(ids: tuple[int, ...]) -> str:
     return ", ".join(names[:8]) + (f" .. {names[-1]}" if len(names) > 8 else "") if names else "nothing"
 
 
-class _Again:
+class _ReplayedRound:
     """One round under one rule."""
 
     def __init__(self, of: RecordedRound, draft: Draft, rule: Verifier, own: bool, change: Change) -> None:

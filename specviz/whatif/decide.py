@@ -185,7 +185,7 @@ class _AsRecorded:
         return Drawn(token, None)
 
 
-class _Again:
+class _RedrawnWalk:
     """The draws of one walk."""
 
     def __init__(self, of: RecordedRound, small: SmallRound, which: int, draws: DrawsAgain, recorded: Recalled) -> None:
@@ -265,7 +265,7 @@ def walk_again(of: RecordedRound, rule: Verifier, small: SmallRound, draws: Draw
     """How the round goes on every completion. Raises CannotTell where two differ."""
     walks = []
     for which in range(len(small.rows)):
-        again = _Again(of, small, which, draws, recorded)
+        again = _RedrawnWalk(of, small, which, draws, recorded)
         walks.append((_located(rule, small, which, of, recorded).walk(again, of.n), again))
     (outcome, again), *others = walks
     if any(_fate(other, theirs.tests) != _fate(outcome, again.tests) for other, theirs in others):

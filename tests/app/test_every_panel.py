@@ -15,7 +15,7 @@ from specviz.sources import TraceFile, offers
 from specviz.sources.bundled import bundled_traces
 from specviz_app.server.core import Settings
 from specviz_app.ui import below, guard
-from specviz_app.ui.pages import Below, all_below, all_pages
+from specviz_app.ui.pages import PanelBelow, all_below, all_pages
 from specviz_app.ui.viewer import Viewer
 from support.recordings import RECORDINGS
 
@@ -87,7 +87,9 @@ def test_a_panel_without_anything_says_why(panel: str, open_page: Open, faults: 
 
 
 @pytest.mark.parametrize("each", [each for each in all_below() if each.panel is not None], ids=lambda each: each.id)
-def test_what_ships_fills_every_panel_that_offers_a_recording(each: Below, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_ships_fills_every_panel_that_offers_a_recording(
+    each: PanelBelow, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(offers, "bundled_traces", bundled_traces)
     monkeypatch.setattr(offers, "_found", {})
     assert each.panel is not None

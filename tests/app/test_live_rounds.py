@@ -12,7 +12,7 @@ from specviz.view.stage.document import head, one_round, wire
 from specviz_app.server.core import ServedRun, SetPace, decode_asked
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, conversation, run_key
 from specviz_app.server.live_rounds import now as now_of
-from specviz_app.server.stages import MOST_ROUNDS, Stages
+from specviz_app.server.stages import MOST_ROUNDS, RunStore
 
 
 def _now(core: ServedRun) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_a_run_that_another_one_followed_is_refused_as_the_newest_and_played_as_
         first.rounds(0, 1)
     assert run_key(core).startswith(LIVE_RUN)
     name = next(iter(core.past))
-    stages = Stages()
+    stages = RunStore()
     run = stages.run(stages.offer_events(lambda: core.events_of(name), name))
     assert json.loads(run.head())["name"] == name
     assert json.loads(run.rounds(0, 1))[0]["index"] == 0

@@ -24,7 +24,7 @@ from specviz.view.panels.overview.build import overview
 from specviz_app.launcher import SCRIPT
 from specviz_app.server.core import Settings
 from specviz_app.server.server import current
-from specviz_app.ui.pages import Below, all_below, all_pages, moved, register_below, unregister_below
+from specviz_app.ui.pages import PanelBelow, all_below, all_pages, moved, register_below, unregister_below
 from support.traces import make_events, write_trace
 
 
@@ -204,7 +204,7 @@ def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_pa
 
 
 def test_a_panel_from_elsewhere_is_found_and_stands_in_its_place(open_page: Open) -> None:
-    toy = Below("toy", "Toy", 35, lambda held, dark: st.caption("of a test"))
+    toy = PanelBelow("toy", "Toy", 35, lambda held, dark: st.caption("of a test"))
     register_below(toy)
     try:
         panels = [panel.id for panel in all_below()]

@@ -12,23 +12,23 @@ import pytest
 from app.conftest import Open
 from app.served import Served, served
 from specviz_app.server.core import Settings
-from specviz_app.server.room import Lead, Leave, Room, decode_said
+from specviz_app.server.room import Leave, PresenterPlace, PresenterSession, decode_said
 from specviz_app.server.server import current
 
 
-def _told(room: Room) -> str | None:
+def _told(room: PresenterSession) -> str | None:
     """Who presents."""
     told = json.loads(room.state()[1])
     return told["lead"]["who"] if told["lead"] else None
 
 
 def test_the_page_that_moved_last_presents_and_leaves() -> None:
-    room = Room()
+    room = PresenterSession()
     assert _told(room) is None
     first = room.state()
-    room.hear(Lead(who="a", src="x", index=3))
+    room.hear(PresenterPlace(who="a", src="x", index=3))
     assert room.state()[0] != first[0], "another number: something has changed"
-    room.hear(Lead(who="b", src="x", index=5))
+    room.hear(PresenterPlace(who="b", src="x", index=5))
     assert _told(room) == "b"
     room.hear(Leave(who="a"))
     assert _told(room) == "b"
@@ -37,10 +37,10 @@ def test_the_page_that_moved_last_presents_and_leaves() -> None:
 
 
 def test_a_file_is_shown_to_others_only_while_it_is_presented(tmp_path: Path) -> None:
-    room = Room()
+    room = PresenterSession()
     room.show("mine (upload)", tmp_path)
     assert room.shown("mine (upload)") is None, "nobody presents yet"
-    room.hear(Lead(who="a", src="mine (upload)"))
+    room.hear(PresenterPlace(who="a", src="mine (upload)"))
     assert room.shown("mine (upload)") == tmp_path
     assert room.shown("another") is None
     room.hear(Leave(who="a"))
@@ -112,7 +112,7 @@ def test_the_address_says_that_a_page_presents_and_its_file_is_shown_to_others(
     data = _handed(open_page(Settings(replay=chain_trace), "stage", mode="present"))
     room = current().room
     assert (data["mode"], data["roomKey"], data["play"], data["welcome"]) == ("present", current().owner, True, [])
-    room.hear(Lead(who="a", src=data["src"]))
+    room.hear(PresenterPlace(who="a", src=data["src"]))
     assert room.shown(data["src"]) == chain_trace
 
 

@@ -15,7 +15,7 @@ from app.served import Served, served
 from specviz.errors import SpecvizError
 from specviz.view.stage.chromium import chromium, executable
 from specviz_app.server.sharing import TYPES, Taken, taken
-from specviz_app.server.stages import Stages
+from specviz_app.server.stages import RunStore
 
 drawn = pytest.mark.skipif(
     executable() is None, reason="no chromium on this machine: apt-get install chromium, or name one in CHROMIUM"
@@ -23,7 +23,7 @@ drawn = pytest.mark.skipif(
 
 
 def test_tables_are_zipped(chain_trace: Path) -> None:
-    stages = Stages()
+    stages = RunStore()
     run = stages.run(stages.offer(chain_trace, "run"))
     for kind in ("csv", "parquet"):
         with zipfile.ZipFile(io.BytesIO(run.share(Taken(kind)))) as archive:
@@ -34,7 +34,7 @@ def test_tables_are_zipped(chain_trace: Path) -> None:
 
 @drawn
 def test_the_film_of_a_round(chain_trace: Path) -> None:
-    stages = Stages()
+    stages = RunStore()
     run = stages.run(stages.offer(chain_trace, "run"))
     assert Image.open(io.BytesIO(run.share(Taken("gif", 0, "dark")))).format == "GIF"
 

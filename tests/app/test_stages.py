@@ -22,7 +22,7 @@ from specviz.view.stage.document import head, one_round, wire
 from specviz_app.server import stages
 from specviz_app.server.core import Settings
 from specviz_app.server.server import current
-from specviz_app.server.stages import MOST_ROUNDS, Stages
+from specviz_app.server.stages import MOST_ROUNDS, RunStore
 from support.traces import make_events, write_trace
 
 
@@ -37,7 +37,7 @@ def _plain(made: Any) -> Any:
 
 
 def test_head_and_rounds_are_those_of_the_document(chain_trace: Path) -> None:
-    opened, builder = Stages(), _player(chain_trace).builder
+    opened, builder = RunStore(), _player(chain_trace).builder
     run = opened.run(opened.offer(chain_trace, "chain"))
     assert json.loads(run.head()) == _plain(head(builder, "chain"))
     last = len(builder.run.rounds) - 1
@@ -45,19 +45,19 @@ def test_head_and_rounds_are_those_of_the_document(chain_trace: Path) -> None:
 
 
 def test_the_saved_page_is_that_of_the_command(chain_trace: Path) -> None:
-    stages = Stages()
+    stages = RunStore()
     assert stages.run(stages.offer(chain_trace, "chain")).page() == specviz.show(chain_trace).html
 
 
 def test_one_request_gets_so_many_rounds_at_most(chain_trace: Path) -> None:
-    stages = Stages()
+    stages = RunStore()
     run = stages.run(stages.offer(chain_trace, "chain"))
     assert len(json.loads(run.rounds(0, 1000))) == min(MOST_ROUNDS, len(_player(chain_trace).run.rounds))
     assert len(json.loads(run.rounds(0, 0))) == 1
 
 
 def test_a_file_that_grew_is_another_run(tmp_path: Path) -> None:
-    stages, path = Stages(), write_trace(tmp_path / "a", make_events(new_tokens=8))
+    stages, path = RunStore(), write_trace(tmp_path / "a", make_events(new_tokens=8))
     first = stages.offer(path, "a")
     assert stages.offer(path, "a") == first
     path.unlink()
@@ -67,7 +67,7 @@ def test_a_file_that_grew_is_another_run(tmp_path: Path) -> None:
 
 def test_a_file_that_is_still_recorded_is_one_run_that_grows(tmp_path: Path) -> None:
     """Also over its end; one that is recorded in its place afterwards is another."""
-    stages, path, events = Stages(), tmp_path / "grows.sv.jsonl", make_events(new_tokens=40)
+    stages, path, events = RunStore(), tmp_path / "grows.sv.jsonl", make_events(new_tokens=40)
     recorder = Recorder(path)
     half = len(events) // 2
     for event in events[:half]:
@@ -95,7 +95,7 @@ def test_a_file_that_is_still_recorded_is_one_run_that_grows(tmp_path: Path) -> 
 
 def test_what_no_page_offered_is_not_read(chain_trace: Path) -> None:
     with pytest.raises(SpecvizError, match="reload"):
-        Stages().run(str(chain_trace))
+        RunStore().run(str(chain_trace))
 
 
 def _ask(server: Served, query: str, token: str | None = None) -> tuple[int, Any]:
@@ -171,7 +171,7 @@ def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, o
 
 @pytest.mark.parametrize("view", ["losers", "none", "ranks"])
 def test_rounds_are_drawn_as_a_page_asks(view: str, chain_trace: Path) -> None:
-    stages = Stages()
+    stages = RunStore()
     run = stages.run(stages.offer(chain_trace, "chain"))
     assert json.loads(run.rounds(1, 1, view))[0]["index"] == 1
     with pytest.raises(SpecvizError, match="no view 'x'"):
@@ -224,7 +224,7 @@ def test_without_a_recording_it_follows_the_core_and_takes_what_is_said(
 def test_a_long_recording_is_read_a_part_at_a_time(chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "AT_A_TIME", 60)
     whole = _plain(head(_player(chain_trace).builder, "chain"))
-    made = Stages()
+    made = RunStore()
     run = made.run(made.offer(chain_trace, "chain"))
     begun = json.loads(run.head())
     assert begun["more"] is True
@@ -243,7 +243,7 @@ def test_a_round_that_was_not_read_yet_is_read_when_it_is_asked_for(
 ) -> None:
     monkeypatch.setattr(stages, "AT_A_TIME", 60)
     builder = _player(chain_trace).builder
-    made = Stages()
+    made = RunStore()
     run = made.run(made.offer(chain_trace, "chain"))
     last = len(builder.run.rounds) - 1
     assert json.loads(run.rounds(last, 1)) == [json.loads(wire(one_round(builder, last)))]
@@ -258,7 +258,7 @@ def test_of_a_damaged_recording_what_stands_before_the_damage_is_shown(
     path = tmp_path / "a.sv.jsonl"
     lines = [encode(event) for event in make_events(temperature=0.8, new_tokens=40)]
     path.write_bytes(b"\n".join([*lines[:-20], b"nonsense", *lines[-20:], b""]))
-    made = Stages()
+    made = RunStore()
     run = made.run(made.offer(path, "a"))
     first = json.loads(run.head())["points"]
     with pytest.raises(SpecvizError, match=f"line {len(lines) - 19}"):

@@ -3,7 +3,7 @@
 import pytest
 
 from specviz.errors import SpecvizError
-from specviz.events import Climb, Event, ExitRound
+from specviz.events import Event, ExitRound, LayerTrace
 from specviz_lab.bench.exit_costs import costs_of_records, costs_of_splits
 from specviz_lab.bench.measure import Split
 from specviz_lab.bench.peers import PeerArm, Peers, exit_layer, refusal
@@ -16,8 +16,8 @@ from support.traces import plain_round
 MS = 1_000_000
 
 
-def climb(widths: list[int], times: list[int]) -> Climb:
-    return Climb(
+def climb(widths: list[int], times: list[int]) -> LayerTrace:
+    return LayerTrace(
         r=1,
         row=0,
         pos=4,

@@ -15,7 +15,7 @@ from specviz.cost.exit_replay import ExitKnobs, queries, rounds
 from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.run.local import LocalRun, load_pair
 from specviz.errors import SpecvizError
-from specviz.events import Climb, Event, RoundEnd
+from specviz.events import Event, LayerTrace, RoundEnd
 from specviz.methods import get_method
 from specviz.trace import Recorder, Trace
 from support.models import planted, save
@@ -97,7 +97,7 @@ def test_random_settings_run_as_they_were_replayed(folder: str, tmp_path: Path) 
             [
                 climb.exit_layer
                 for climb in events
-                if isinstance(climb, Climb) and climb.r == end.r and not climb.terminal
+                if isinstance(climb, LayerTrace) and climb.r == end.r and not climb.terminal
             ]
             for end in ends
         ]

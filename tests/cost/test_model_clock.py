@@ -13,15 +13,15 @@ from cost import pipelines
 from specviz.cost.model_clock import (
     DraftForward,
     ModelClock,
+    ModelledRound,
     ModelTiming,
-    Played,
     Rates,
     RoundFacts,
     facts_of,
     run_facts,
     timing,
 )
-from specviz.events import Calibration, Climb, DraftStep, Event, Node, RoundEnd
+from specviz.events import Calibration, DraftStep, Event, LayerTrace, Node, RoundEnd
 from specviz.runlog.fold import finished
 from support.branch_trace import node, verdict, worked
 from support.rank_trace import rank_events
@@ -30,27 +30,27 @@ from support.traces import Recipe, make_events, plain_round
 SPEC = Rates(t=1, c=4, kappa_q=0)
 
 
-def played(rates: Rates = SPEC) -> list[Played]:
+def played(rates: Rates = SPEC) -> list[ModelledRound]:
     return play(run_facts([event for records in worked() for event in records]), rates)
 
 
-def play(rounds: Iterable[RoundFacts], rates: Rates) -> list[Played]:
+def play(rounds: Iterable[RoundFacts], rates: Rates) -> list[ModelledRound]:
     """A whole run from time 0."""
     clock = ModelClock(rates)
     return [clock.play(facts) for facts in rounds]
 
 
-def busy(done: Played, lane: str) -> float:
+def busy(done: ModelledRound, lane: str) -> float:
     """Time the lane works."""
     return sum(s.t1 - s.t0 for s in done.segments if s.lane == lane and s.kind in ("draft_fwd", "verify_fwd"))
 
 
-def bubble(done: Played, lane: str) -> float:
+def bubble(done: ModelledRound, lane: str) -> float:
     """Idle time of the lane."""
     return sum(s.t1 - s.t0 for s in done.segments if s.kind == f"bubble_{lane}")
 
 
-def added_up(rounds: Iterable[Played], rates: Rates) -> ModelTiming:
+def added_up(rounds: Iterable[ModelledRound], rates: Rates) -> ModelTiming:
     """The sums over rounds as they were played, segment by segment."""
     found = list(rounds)
     n_new = sum(done.facts.n_new for done in found)
@@ -64,7 +64,7 @@ def added_up(rounds: Iterable[Played], rates: Rates) -> ModelTiming:
     )
 
 
-def spans(done: Played, lane: str) -> tuple[float, float]:
+def spans(done: ModelledRound, lane: str) -> tuple[float, float]:
     own = [s for s in done.segments if s.lane == lane and s.kind in ("draft_fwd", "verify_fwd")]
     return own[0].t0, own[-1].t1
 
@@ -268,7 +268,7 @@ def test_calls_of_blocks_are_told_by_the_blocks() -> None:
 
 def test_early_exit_has_another_clock() -> None:
     start, commit, end = plain_round(1, 5, 0, 0, closing="bonus")
-    climb = Climb(
+    climb = LayerTrace(
         r=1,
         row=0,
         pos=4,

@@ -12,7 +12,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.compiled.passes import KernelBackend
 from specviz.engine.model.exact.backend import ExactBackend
-from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.plan import BatchWidths
 from specviz.engine.model.pair import Pair, load_pair, with_threads
 from specviz.engine.run.local import LocalRun
 from specviz.methods import all_methods
@@ -78,8 +78,8 @@ def test_other_threads_are_another_pair() -> None:
 
 def test_another_backend_is_another_model_over_the_same_weights() -> None:
     adapter = ModelAdapter(build("llama"))
-    padded = adapter.with_backend(adapter.backend.exact(PassWidths(4)))
-    assert (adapter.backend.widths, padded.backend.widths) == (None, PassWidths(4))
+    padded = adapter.with_backend(adapter.backend.exact(BatchWidths(4)))
+    assert (adapter.backend.widths, padded.backend.widths) == (None, BatchWidths(4))
     assert padded.backend.plain is adapter.backend
     assert padded.model is adapter.model
     assert adapter.new_cache(8).spare == 0 < padded.new_cache(8).spare

@@ -8,7 +8,7 @@ import pytest
 from specviz.cost.ledger import Clock
 from specviz.engine import measure as cal
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
-from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.plan import BatchWidths
 from support.models import build
 
 
@@ -92,7 +92,7 @@ def test_a_slow_target_is_timed_once_at_few_widths(monkeypatch: pytest.MonkeyPat
 def test_where_exact_rows_are_padded_a_pass_without_padding_is_timed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     plain, rows = pair(), list[tuple[int, int]]()
     assert isinstance(plain.target, ModelAdapter)
-    target = plain.target.with_backend(plain.target.backend.exact(PassWidths(16)))
+    target = plain.target.with_backend(plain.target.backend.exact(BatchWidths(16)))
     once = cal._once
 
     def noted(model: Any, cache: Any, token: int, width: int, siblings: bool) -> int:
@@ -106,7 +106,7 @@ def test_where_exact_rows_are_padded_a_pass_without_padding_is_timed_too(monkeyp
     assert found.plain_ns is not None
     assert found.plain_ns <= found.target_ns[0]
     assert set(rows) == {(1, 15), (17, 0), (1, 0)}
-    assert target.backend.widths == PassWidths(16), "the model itself stays exact"
+    assert target.backend.widths == BatchWidths(16), "the model itself stays exact"
 
 
 def test_without_padding_there_is_no_other_plain_pass() -> None:

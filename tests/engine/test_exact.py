@@ -21,7 +21,7 @@ from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact import attention, plan, proof, trials
-from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.plan import BatchWidths
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.exact.trials import Attention, Products
 from specviz.engine.model.layers import attention as packed
@@ -83,7 +83,7 @@ def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, device: str =
 
 def padded(adapter: ModelAdapter) -> ModelAdapter:
     """In padded passes, also where this machine's rows are not exact in them."""
-    return adapter.with_backend(adapter.backend.exact(adapter.backend.widths or PassWidths(16)))
+    return adapter.with_backend(adapter.backend.exact(adapter.backend.widths or BatchWidths(16)))
 
 
 @torch.no_grad()
@@ -304,7 +304,7 @@ def test_attention_that_rounds_otherwise_is_found_out(
 
 def test_sums_over_keys_in_blocks_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As MKL's compatible products are: from some rows on, what lies behind 64 slots is added up by itself."""
-    widths, sums = PassWidths(8, most=64, piece=64, longest=128), torch.bmm
+    widths, sums = BatchWidths(8, most=64, piece=64, longest=128), torch.bmm
 
     def in_blocks(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         if left.shape[1] < 48:

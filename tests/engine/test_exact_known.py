@@ -8,7 +8,7 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import Backend
 from specviz.engine.model.exact import known, proof
-from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.plan import BatchWidths
 from specviz.engine.model.exact.proof import BITWISE, exact_here
 from support.models import build
 
@@ -27,7 +27,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[ModelAdapter]:
 
     def trial(adapter: ModelAdapter) -> tuple[Backend, str]:
         found.append(adapter)
-        return adapter.backend.exact(PassWidths(4, threads=1)), BITWISE
+        return adapter.backend.exact(BatchWidths(4, threads=1)), BITWISE
 
     monkeypatch.setattr(proof, "make_exact", trial)
     monkeypatch.setattr(proof, "rows_hold", lambda adapter: True)
@@ -47,7 +47,7 @@ def test_the_same_model_is_not_tried_again(tried: list[ModelAdapter]) -> None:
     assert exact_here(model())[1] == BITWISE
     again()
     backend, exact = exact_here(model(seed=3))
-    assert (backend.widths, exact) == (PassWidths(4, threads=1), BITWISE)
+    assert (backend.widths, exact) == (BatchWidths(4, threads=1), BITWISE)
     assert len(tried) == 1
 
 

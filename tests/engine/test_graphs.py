@@ -18,7 +18,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.backend import ExactBackend
-from specviz.engine.model.exact.plan import LONG, PassWidths
+from specviz.engine.model.exact.plan import LONG, BatchWidths
 from specviz.engine.model.graphs import passes
 from specviz.engine.model.graphs.capture import Capture
 from specviz.engine.model.graphs.passes import GraphBackend, graph_backend
@@ -297,7 +297,7 @@ def test_what_looks_at_numbers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(graph_backend(exact(), FxCapture()), str)
 
 
-@pytest.mark.parametrize("widths", [None, PassWidths(4), PassWidths(16, 16, 64, 32, 96)])
+@pytest.mark.parametrize("widths", [None, BatchWidths(4), BatchWidths(16, 16, 64, 32, 96)])
 def test_sizes_hold_what_they_are_for(widths: Any) -> None:
     """ForwardBatch, slots and tail; few sizes for all lengths of a text."""
     met = set()
@@ -314,7 +314,7 @@ def test_sizes_hold_what_they_are_for(widths: Any) -> None:
 
 
 def test_a_tree_that_no_recording_holds_is_refused() -> None:
-    inputs = RowInputs(PassSizes(256, 960, 256), rounded().sums, PassWidths(4), 2, 959)
+    inputs = RowInputs(PassSizes(256, 960, 256), rounded().sums, BatchWidths(4), 2, 959)
     seen = np.eye(250, 300, 50, dtype=np.bool_)
     seen[:, :50] = True
     with pytest.raises(ValueError, match="too"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from specviz.commands import Start
-from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.plan import BatchWidths
 from specviz.engine.run import local, prepare
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import KnobError
@@ -134,7 +134,7 @@ def test_costs_come_behind_the_text_of_other_chains_but_not_for_who_stops_them(p
 def test_where_exact_rows_are_padded_their_price_is_known_before_the_text(pair: Pair) -> None:
     """Of every method that drafts: its speed-up is over plain decoding without the padding."""
     adapter = pair.target.adapter
-    padded = adapter.with_backend(adapter.backend.exact(PassWidths(16)))
+    padded = adapter.with_backend(adapter.backend.exact(BatchWidths(16)))
     pair = replace(pair, target=replace(pair.target, adapter=padded))
     for method, told in (("ngram", True), ("ar", False)):
         _, events = run_of(pair, method)

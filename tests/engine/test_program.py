@@ -12,7 +12,7 @@ from specviz.engine.model.compiled import library
 from specviz.engine.model.compiled.layer import LayerKernel, LayerWeights, row_paths
 from specviz.engine.model.compiled.products import matrix_of
 from specviz.engine.model.compiled.products import normed as normed_by_kernel
-from specviz.engine.model.compiled.program import FiledRows, RowChoice, Sketch, Standing
+from specviz.engine.model.compiled.program import GraphBuilder, KVSlots, RowChoice, RowPositions
 from specviz.engine.model.few_bits.grids import four_bits
 from specviz.names import COMPILE
 
@@ -46,7 +46,7 @@ def gap(found: Tensor, wanted: Tensor) -> float:
 @pytest.mark.parametrize("n", [1, 5, 9])
 def test_every_row_comes_from_where_it_is_said(dtype: torch.dtype, n: int) -> None:
     """Into one table side by side: the same row, that of a group, all again and again, the one before; then sums."""
-    call = Sketch(dtype)
+    call = GraphBuilder(dtype)
     one, few, two, out = call.table(16), call.table(16, 2), call.always(noise(2, 16, seed=3)), call.table(80, 2)
     tail, sums = call.table(80, 0, 2), call.table(16, 2)
     call.copy(one, out, RowChoice.REPEAT, 2)
@@ -74,7 +74,7 @@ def test_numbers_are_those_of_torch(dtype: torch.dtype, threads: int) -> None:
     gain, weight = noise(32, seed=4, dtype=dtype), noise(48, 64, seed=5, dtype=dtype)
     packed = dtype == torch.bfloat16
     matrix = matrix_of(weight, packed)
-    call = Sketch(dtype)
+    call = GraphBuilder(dtype)
     x, wide, made, out = call.table(32), call.table(64), call.table(48), call.table(48)
     call.copy(x, wide)
     call.norm(x, wide, gain, 1e-6, 32)
@@ -110,7 +110,7 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     """Bit for bit, of the rows that are wanted behind it; keys and values of all are filed."""
     n, past, wanted_rows, reads = 6, 3, 2, 128 if apart else 64
     kernel = LayerKernel(weights(dtype, reads), packed=dtype == torch.bfloat16)
-    call = Sketch(dtype)
+    call = GraphBuilder(dtype)
     x, out = call.table(64, 2), call.table(64, 0, wanted_rows)
     read = call.table(reads, 2) if apart else None
     call.layer(x, kernel, 0, out, read)
@@ -127,14 +127,14 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     found, mine = torch.empty(wanted_rows, 64, dtype=dtype), rows.clone()
     given = {x: mine, out: found} | ({} if read is None else {read: other})
     seen = row_paths(n, past, mask.numpy())
-    call.build().run(n // 2, given, FiledRows([(pairs[1][0], pairs[1][1])], past), Standing(positions, angles, seen))
+    call.build().run(n // 2, given, KVSlots([(pairs[1][0], pairs[1][1])], past), RowPositions(positions, angles, seen))
     assert torch.equal(found, wanted[-wanted_rows:])
     for one, two in zip(*pairs, strict=True):
         assert torch.equal(one, two)
 
 
 def test_what_the_kernel_does_not_know_is_refused() -> None:
-    call = Sketch(torch.float32)
+    call = GraphBuilder(torch.float32)
     with pytest.raises(ValueError, match="no multiple"):
         call.table(15)
     one, two = call.table(32), call.table(64)
@@ -147,7 +147,7 @@ def test_what_the_kernel_does_not_know_is_refused() -> None:
     with pytest.raises(ValueError, match="another width"):
         call.layer(one, LayerKernel(weights(torch.float32), packed=False), 0, one)
     with pytest.raises(ValueError, match="no kernel"):
-        Sketch(torch.float64)
+        GraphBuilder(torch.float64)
     with pytest.raises(ValueError, match="other numbers"):
         call.product(one, call.table(32), matrix_of(noise(32, 32, dtype=torch.bfloat16), False))
     with pytest.raises(ValueError, match="main memory"):
@@ -181,7 +181,7 @@ def test_what_the_kernel_does_not_know_is_refused() -> None:
 )
 def test_tables_that_are_not_what_was_sketched_are_refused(odd: Tensor) -> None:
     """C would read, or write, beyond them."""
-    call = Sketch(torch.float32)
+    call = GraphBuilder(torch.float32)
     one, two = call.table(32), call.table(32)
     call.copy(one, two)
     program, good = call.build(), noise(3, 32)
@@ -195,7 +195,7 @@ def test_without_a_compiler_there_is_no_sketch(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(os.environ, COMPILE, "off")
     library.functions.cache_clear()
     with pytest.raises(OSError, match="off"):
-        Sketch(torch.float32)
+        GraphBuilder(torch.float32)
 
 
 def test_paths_of_rows_that_see_all_before_them() -> None:

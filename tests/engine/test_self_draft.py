@@ -10,7 +10,7 @@ from engine.test_layouts import LAYOUTS
 from specviz.commands import Start
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
-from specviz.engine.model.few_bits.sharp_head import SHARP, SharpHead
+from specviz.engine.model.few_bits.sharp_head import SHARP, RescoredInt4Head
 from specviz.engine.model.files.loading import load
 from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.pair import Pair, load_pair
@@ -148,7 +148,7 @@ def test_the_best_tokens_have_the_targets_own_scores() -> None:
     """Of all 260, the 64 that four bits find best; with a bias, for one row and for some."""
     noise = torch.Generator().manual_seed(0)
     weight, bias = torch.randn(260, 64, generator=noise), torch.randn(260, generator=noise)
-    head = SharpHead(weight, bias)
+    head = RescoredInt4Head(weight, bias)
     for shape in ((1, 1, 64), (1, 5, 64)):
         hidden = torch.randn(shape, generator=noise).bfloat16()
         found, rough = head(hidden).float(), head.rough(hidden).float()

@@ -10,7 +10,7 @@ import torch
 from engine.test_layouts import LAYOUTS
 from specviz.engine.model import pair
 from specviz.engine.model.drafts import shared_ends
-from specviz.engine.model.few_bits.sharp_head import SharpHead
+from specviz.engine.model.few_bits.sharp_head import RescoredInt4Head
 from specviz.engine.model.files.loading import fingerprint, load
 from specviz.engine.model.pair import Pair, load_pair
 from specviz.errors import ModelError
@@ -70,8 +70,8 @@ def test_its_head_is_read_in_four_bits_in_bfloat16_on_a_cpu_and_as_it_is_elsewhe
     half, full = loaded(folder, "bfloat16"), loaded(folder, "float32")
     assert half.draft is not None
     assert full.draft is not None
-    assert isinstance(half.draft.adapter.head, SharpHead)
-    assert not isinstance(half.target.adapter.head, SharpHead)
+    assert isinstance(half.draft.adapter.head, RescoredInt4Head)
+    assert not isinstance(half.target.adapter.head, RescoredInt4Head)
     assert full.draft.adapter.head is full.target.adapter.head
 
 

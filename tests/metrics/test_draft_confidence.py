@@ -6,7 +6,7 @@ import pytest
 
 from specviz.events import Node, Verify
 from specviz.metrics import Tally
-from specviz.metrics.draft_confidence import EDGES, TokenPlace, band_of
+from specviz.metrics.draft_confidence import EDGES, TokenPosition, band_of
 from support.judged import chain_round, judged_run, many
 from support.traces import make_events
 
@@ -52,17 +52,17 @@ def test_what_was_never_reached_says_nothing() -> None:
 def test_examples_are_remembered_and_bounded() -> None:
     tally = Tally().add_all(judged_run(many(200, [0.9, 0.6], [1], ps=[0.9, 0.2]))).confidence
     assert tally.lost_at.keys() == {2}
-    assert tally.lost_at[2][0] == TokenPlace(0, 1, 101)
+    assert tally.lost_at[2][0] == TokenPosition(0, 1, 101)
     assert len(tally.lost_at[2]) == len(tally.surest_lost) == 6
 
 
 def test_rounds_without_a_draft_are_counted_from_the_newest_back() -> None:
     rounds = [chain_round(1, [0.5], 1), *(chain_round(r, [], 0) for r in range(2, 6))]
     tally = Tally().add_all(judged_run(rounds)).confidence
-    assert (tally.n_idle, tally.idle_since) == (4, TokenPlace(0, 2))
+    assert (tally.n_idle, tally.idle_since) == (4, TokenPosition(0, 2))
     tally = Tally().add_all(judged_run([*rounds, chain_round(6, [0.5], 0)])).confidence
     assert (tally.n_idle, tally.idle_since) == (0, None)
-    assert tally.empty == [TokenPlace(0, 6)]
+    assert tally.empty == [TokenPosition(0, 6)]
 
 
 def test_the_bands_cover_all_probabilities() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from specviz import events as ev
-from specviz.events import Calibration, Climb, Event, ExitRound
+from specviz.events import Calibration, Event, ExitRound, LayerTrace
 from specviz.metrics import Metrics, measure
 from support.branch_trace import branches, fork, frame, node, round_one, round_two, step, worked
 from support.traces import make_header, plain_round
@@ -106,8 +106,8 @@ def test_the_modelled_clock_stands_apart() -> None:
         assert getattr(found, name) == getattr(plain, name), "measured numbers do not change"
 
 
-def climb(row: int, exit_layer: int | None, draft: int | None) -> Climb:
-    return Climb(
+def climb(row: int, exit_layer: int | None, draft: int | None) -> LayerTrace:
+    return LayerTrace(
         r=1,
         row=row,
         pos=4 + row,

@@ -27,21 +27,21 @@ from specviz_lab.prove.jobs import QUICK, Job, Subject, case_jobs, case_subjects
 from specviz_lab.prove.known import closed_form, shared_by_race
 from specviz_lab.prove.layouts import LAYOUTS, draw, meant_for, misfit
 from specviz_lab.prove.proof import Proof, Rule, prove, rounds_of
-from specviz_lab.prove.report import Done, as_object, full, number, verdict
+from specviz_lab.prove.report import ProvedJob, as_object, full, number, verdict
 from specviz_lab.prove.rounds import RoundPlayer
 
 WHOLE = [job for job in case_jobs([], case_subjects("ABC", None, None, True), None) if job.within(QUICK)]
 CHAIN = LAYOUTS["chain"]
 
 
-MADE: dict[Any, Done] = {}
+MADE: dict[Any, ProvedJob] = {}
 
 
-def done(job: Job) -> Done:
+def done(job: Job) -> ProvedJob:
     """The proof of a job, made once for all tests."""
     key = (*job.place, job.problem.candidates, job.problem.replacement)
     if key not in MADE:
-        MADE[key] = Done(job, prove(job.problem, job.verifier, job.layout))
+        MADE[key] = ProvedJob(job, prove(job.problem, job.verifier, job.layout))
     return MADE[key]
 
 
@@ -99,7 +99,7 @@ def test_the_accepted_law_names_every_length_also_those_that_never_come(name: st
     proof = prove(Problem(2, gamma, right, wrong), get_verifier(name), CHAIN)
     assert proof.accepted_law == (1, *[0] * gamma)
     job = Job(Subject("t", proof.problem), get_verifier(name), CHAIN)
-    assert as_object(Done(job, proof))["accepted_law"] == [1.0, *[0.0] * gamma]
+    assert as_object(ProvedJob(job, proof))["accepted_law"] == [1.0, *[0.0] * gamma]
 
 
 @pytest.mark.parametrize("name", ["tokenwise", "hsd", "hsd_naive", "walk"])
@@ -135,7 +135,7 @@ def test_a_control_that_keeps_the_law_or_misses_its_size_is_not_caught() -> None
 
 def test_a_false_claim_is_a_false_claim() -> None:
     liar = replace(get_verifier("hsd_ref"), name="liar", lossless=True)
-    found = Done(Job(Subject("t", CASE_A), liar, CHAIN), prove(CASE_A, liar, CHAIN))
+    found = ProvedJob(Job(Subject("t", CASE_A), liar, CHAIN), prove(CASE_A, liar, CHAIN))
     assert (found.proof.lossless, found.proof.is_false_claim, found.is_sound) == (False, True, False)
     assert found.proof.tv == Fraction(1, 9)
     conclusion = verdict([found], [])
@@ -144,9 +144,11 @@ def test_a_false_claim_is_a_false_claim() -> None:
 
 
 def test_a_rule_that_says_it_is_not_lossless_makes_no_false_claim() -> None:
-    found = Done(Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", CASE_A))
+    found = ProvedJob(Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", CASE_A))
     assert verdict([found], []).holds
-    one = Done(Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", replace(CASE_A, gamma=1)))
+    one = ProvedJob(
+        Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", replace(CASE_A, gamma=1))
+    )
     assert "these tables do not show it" in verdict([one], []).lines[0][1]
 
 
@@ -158,10 +160,10 @@ def test_a_missed_golden_number_or_closed_form_is_told() -> None:
     job = Job(Subject("case A, gamma 2", CASE_A, "A"), get_verifier("hsd"), CHAIN)
     right = prove(CASE_A, job.verifier, CHAIN)
     wrong = replace(right, expected_accepted=Fraction(10, 9))
-    lines = verdict([Done(job, wrong)], []).lines
+    lines = verdict([ProvedJob(job, wrong)], []).lines
     assert (False, "hsd (case A, gamma 2, chain) misses its golden vector: E[accepted] 10/9, must be 11/9") in lines
     assert (False, "hsd (case A, gamma 2, chain) misses its closed form: E[accepted] 10/9, must be 11/9") in lines
-    assert Done(job, replace(right, accepted_law=(Fraction(1), Fraction(0), Fraction(0)))).agrees is False
+    assert ProvedJob(job, replace(right, accepted_law=(Fraction(1), Fraction(0), Fraction(0)))).agrees is False
 
 
 def test_two_rules_that_are_one_are_compared() -> None:
@@ -170,7 +172,7 @@ def test_two_rules_that_are_one_are_compared() -> None:
     assert (True, "hsd and blockwise are one rule: the same law of the accepted length (1 comparison)") in verdict(
         pair, []
     ).lines
-    changed = Done(jobs[0], replace(pair[0].proof, accepted_law=(Fraction(1),)))
+    changed = ProvedJob(jobs[0], replace(pair[0].proof, accepted_law=(Fraction(1),)))
     assert not verdict([changed, pair[1]], []).holds
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from specviz.runlog import spool as kept
-from specviz.runlog.spool import Kept, Spool
+from specviz.runlog.spool import EventSpool, Spool
 from specviz.trace import read_events
 from support.recordings import RECORDINGS
 
@@ -15,7 +15,7 @@ EVENTS = read_events(RECORDINGS["code-draft"])
 @pytest.mark.parametrize("tail", [1, 7, 100, len(EVENTS), 10 * len(EVENTS)])
 def test_they_come_back_from_any_place(tail: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "TAIL", tail)
-    held = Kept()
+    held = EventSpool()
     for event in EVENTS:
         held.append(event)
     assert len(held) == len(EVENTS)
@@ -25,7 +25,7 @@ def test_they_come_back_from_any_place(tail: int, monkeypatch: pytest.MonkeyPatc
 
 def test_few_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "TAIL", 16)
-    held = Kept()
+    held = EventSpool()
     for event in itertools.islice(itertools.cycle(EVENTS), 2000):
         held.append(event)
         assert len(held._tail) <= 16
@@ -38,7 +38,7 @@ def test_a_full_disk_loses_none(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(kept, "TAIL", 16)
-    held = Kept()
+    held = EventSpool()
     with monkeypatch.context() as broken:
         broken.setattr(Spool, "put", full)
         for event in EVENTS[:50]:

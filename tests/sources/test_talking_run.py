@@ -6,9 +6,9 @@ from specviz import events as ev
 from specviz.commands import Command, Said, Start, Stop
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
-from specviz.sources.conversation import Spoken
+from specviz.sources.conversation import ChatMessage
 from specviz.sources.live_run import IdleWords
-from specviz.sources.talking_run import TalkingRun
+from specviz.sources.talking_run import ChatRun
 from support.traces import make_events
 
 RUN = make_events(temperature=0.8, new_tokens=24)
@@ -61,20 +61,20 @@ def core() -> Core:
     return Core()
 
 
-def over(core: Core, *told: ev.Event) -> TalkingRun:
-    run = TalkingRun(core, IdleWords("nothing", "ready", "preparing"))
+def over(core: Core, *told: ev.Event) -> ChatRun:
+    run = ChatRun(core, IdleWords("nothing", "ready", "preparing"))
     core.play(*told)
     run.tick(0.0)
     return run
 
 
 @pytest.fixture
-def run(core: Core) -> TalkingRun:
+def run(core: Core) -> ChatRun:
     """With a model that talks."""
     return over(core, catalogue(), IDLE)
 
 
-def answer(run: TalkingRun, core: Core, *events: ev.Event) -> None:
+def answer(run: ChatRun, core: Core, *events: ev.Event) -> None:
     core.play(*(events or (*RUN, IDLE)))
     run.tick(1.0)
 
@@ -83,10 +83,10 @@ def starts(core: Core) -> list[Start]:
     return [command for command in core.commands if isinstance(command, Start)]
 
 
-def test_what_was_said_goes_along_with_the_next_message(run: TalkingRun, core: Core) -> None:
+def test_what_was_said_goes_along_with_the_next_message(run: ChatRun, core: Core) -> None:
     run.say("hello", Start(knobs={"gamma": 3}))
     answer(run, core)
-    assert run.talk.spoken == [Spoken("user", "hello"), Spoken("assistant", ANSWER, "table", "factory")]
+    assert run.talk.spoken == [ChatMessage("user", "hello"), ChatMessage("assistant", ANSWER, "table", "factory")]
     run.say("and then?", Start(knobs={"max_new_tokens": 9}))
     first, second = starts(core)
     assert (first.history, first.chat, first.knobs) == ([], True, {"max_new_tokens": 256, "gamma": 3})
@@ -94,7 +94,7 @@ def test_what_was_said_goes_along_with_the_next_message(run: TalkingRun, core: C
     assert (second.prompt, second.knobs) == ("and then?", {"max_new_tokens": 9})
 
 
-def test_knobs_chosen_between_answers_go_with_the_next_message(run: TalkingRun, core: Core) -> None:
+def test_knobs_chosen_between_answers_go_with_the_next_message(run: ChatRun, core: Core) -> None:
     run.say("hello", Start(knobs={"gamma": 3}))
     answer(run, core)
     run.set_knobs({"gamma": 6, "alpha": 0.5})
@@ -104,7 +104,7 @@ def test_knobs_chosen_between_answers_go_with_the_next_message(run: TalkingRun, 
     assert run.edits.staged == {}
 
 
-def test_a_knob_that_came_too_late_goes_with_the_message_that_waits(run: TalkingRun, core: Core) -> None:
+def test_a_knob_that_came_too_late_goes_with_the_message_that_waits(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
     answer(run, core, *RUN[:-1])
     run.say("and then?", Start())
@@ -113,14 +113,14 @@ def test_a_knob_that_came_too_late_goes_with_the_message_that_waits(run: Talking
     assert starts(core)[-1].knobs["gamma"] == 6
 
 
-def test_the_mark_that_ends_a_message_is_no_part_of_it(run: TalkingRun, core: Core) -> None:
+def test_the_mark_that_ends_a_message_is_no_part_of_it(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
     said = ev.Commit(tokens=[1, 2], texts=["yes", "<end>"], kinds=["accepted", "bonus"], n=3, finish="eos")
     answer(run, core, RUN[0], RUN[1], said, ev.End(reason="done"), IDLE)
     assert run.talk.spoken[-1].text == "yes"
 
 
-def test_a_message_waits_for_the_answer_in_hand_and_a_second_one_is_refused(run: TalkingRun, core: Core) -> None:
+def test_a_message_waits_for_the_answer_in_hand_and_a_second_one_is_refused(run: ChatRun, core: Core) -> None:
     run.say("one", Start())
     answer(run, core, *RUN[:-1])
     run.say("two", Start())
@@ -153,16 +153,16 @@ def test_to_a_model_that_goes_on_with_texts_a_waiting_message_is_a_prompt(core: 
         run.say("more", Start())
 
 
-def test_a_stopped_answer_stays_said(run: TalkingRun, core: Core) -> None:
+def test_a_stopped_answer_stays_said(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
     answer(run, core, *RUN[:-1])
     run.stop()
     answer(run, core, ev.End(reason="stopped"), IDLE)
-    assert run.talk.spoken[-1] == Spoken("assistant", ANSWER, "table", "factory", stopped=True)
+    assert run.talk.spoken[-1] == ChatMessage("assistant", ANSWER, "table", "factory", stopped=True)
     assert run.talk.unsent == ""
 
 
-def test_a_message_that_came_to_nothing_is_offered_again(run: TalkingRun, core: Core) -> None:
+def test_a_message_that_came_to_nothing_is_offered_again(run: ChatRun, core: Core) -> None:
     run.say("too long", Start())
     answer(run, core, ev.Refused(id=core.commands[0].id, message="longer than the context"))
     assert (run.talk.unsent, run.talk.spoken, run.talk.asked) == ("too long", [], None)
@@ -175,7 +175,7 @@ def test_a_message_that_came_to_nothing_is_offered_again(run: TalkingRun, core: 
     assert run.talk.unsent == "once more"
 
 
-def test_where_something_was_said_before_a_new_conversation_is_a_way_out(run: TalkingRun, core: Core) -> None:
+def test_where_something_was_said_before_a_new_conversation_is_a_way_out(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
     answer(run, core)
     run.say("more", Start())
@@ -193,7 +193,7 @@ def test_a_message_that_waits_for_models_that_never_come_is_offered_again(core: 
     assert (run.talk.unsent, run.talk.waiting, run.never_ready) == ("hello", None, True)
 
 
-def test_a_core_that_has_just_gone_leaves_the_message(run: TalkingRun, core: Core) -> None:
+def test_a_core_that_has_just_gone_leaves_the_message(run: ChatRun, core: Core) -> None:
     core.live = False
     with pytest.raises(SpecvizError, match="has ended"):
         run.say("hello", Start())
@@ -208,7 +208,7 @@ def test_a_method_that_lacks_a_part_is_refused_and_nothing_is_sent(core: Core) -
     assert not run.talk
 
 
-def test_another_prompt_is_no_part_of_the_conversation(run: TalkingRun, core: Core) -> None:
+def test_another_prompt_is_no_part_of_the_conversation(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
     answer(run, core)
     run.start(Start(prompt="x"))
@@ -216,7 +216,7 @@ def test_another_prompt_is_no_part_of_the_conversation(run: TalkingRun, core: Co
     assert len(run.talk.spoken) == 2
 
 
-def test_a_new_conversation_forgets_an_answer_that_is_still_coming(run: TalkingRun, core: Core) -> None:
+def test_a_new_conversation_forgets_an_answer_that_is_still_coming(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
     answer(run, core, *RUN[:-1])
     run.new_conversation()
@@ -227,7 +227,7 @@ def test_a_new_conversation_forgets_an_answer_that_is_still_coming(run: TalkingR
     assert starts(core)[-1].history == []
 
 
-def test_the_conversation_goes_on_with_another_core(run: TalkingRun, core: Core) -> None:
+def test_the_conversation_goes_on_with_another_core(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
     answer(run, core, *RUN[:-1])
     other = Core()

@@ -158,7 +158,7 @@ class _Run:
             self.clock.now += LAYER_NS * top + HEAD_NS * len(gates)
             yield from gates
             said = None if terminal else self.said[n - 1 + row, top]
-            yield ev.Climb(
+            yield ev.LayerTrace(
                 row=row,
                 pos=n - 1 + row,
                 token=token,

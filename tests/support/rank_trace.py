@@ -16,7 +16,7 @@ from specviz.events import Event
 from specviz.methods.online.bandit import Arm, Bandit
 from specviz.methods.online.bandit import BanditKnobs as BanditSetting
 from specviz.methods.specblock.growth import GrowingTree, GrowthKnobs, Widths
-from specviz.methods.trained.ranks import Offer
+from specviz.methods.trained.ranks import SlotCandidates
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.draws import Keys
 from specviz.probability.plan import Outcome
@@ -260,7 +260,7 @@ class _Round:
             self.growth.expand(node, len(self.made), block, offers)
             self.made.append((node, block, len(level)))
 
-    def _offer(self, last: int, pos: int, block: int, slot: int) -> Offer:
+    def _offer(self, last: int, pos: int, block: int, slot: int) -> SlotCandidates:
         """Farther slots see less; the rank head knows the true bucket most of the time."""
         noise = np.random.default_rng([last, pos, block, slot]).normal(size=V) * 0.4 * slot
         row = softmax(self.run.table.logits(last, pos, "draft") + noise)
@@ -273,7 +273,7 @@ class _Round:
         probs[said] = 0.7
         logs = tuple(float(np.log(row[token])) for token in order)
         entropy = -sum(float(row[token]) * log for token, log in zip(order, logs, strict=True))
-        return Offer(tuple(order), logs, said, tuple(probs), tuple(range(15)), entropy)
+        return SlotCandidates(tuple(order), logs, said, tuple(probs), tuple(range(15)), entropy)
 
     def _node(self, number: int, kept: bool) -> ev.Node:
         node, first = self.growth.nodes[number], self.run.next_id

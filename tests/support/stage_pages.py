@@ -16,7 +16,7 @@ from specviz.view.play.build import FrameBuilder
 from specviz.view.stage.document import head, one_round
 from specviz.view.stage.now import stage_now
 from specviz.view.stage.page import LIVE, painter, style
-from specviz.view.stage.parts import StageNow
+from specviz.view.stage.parts import LiveUpdate
 from specviz.view.stage.what_if import what_if_round
 from specviz.whatif import Change
 
@@ -73,7 +73,7 @@ def _what_if(builder: FrameBuilder, index: int) -> dict[str, Any]:
 
 def _frame(player: Player) -> dict[str, Any]:
     frame: Frame = player.frame()
-    now: StageNow = stage_now(player, frame, "live1")
+    now: LiveUpdate = stage_now(player, frame, "live1")
     moved = [k for k, knob in enumerate(now.knobs) if knob.moves][:_MOVED]
     knobs = tuple(_moved(knob) if k in moved else knob for k, knob in enumerate(now.knobs))
     last = "last r11: soft_min_keep 0→1, branch_len 0→2, epsilon .30→.32, tok/round 4→2 (n 3, ±3.9: cannot tell yet)"

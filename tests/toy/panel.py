@@ -8,7 +8,7 @@ from specviz.traits import MethodTraits
 from specviz.view.blocks import Cell, TableBlock
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels import Remark, Scene
+from specviz.view.panels import PanelContext, Remark
 from specviz.view.panels.built import BlockModel, BlockPanel, Toggle
 from toy.record import Guess
 
@@ -31,7 +31,7 @@ class GuessPanel(BlockPanel[GuessOptions]):
     def needs(cls, traits: MethodTraits) -> bool:
         return not traits.plain
 
-    def build(self, scene: Scene, options: GuessOptions) -> BlockModel:
+    def build(self, scene: PanelContext, options: GuessOptions) -> BlockModel:
         rounds = [self.run.rounds[k] for k in range(scene.record.index + 1)]
         pairs = [(g.n, record.end.n_accepted) for record in rounds if record.end for g in record.every(Guess)]
         sign = Cell("!" * options.loud)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from specviz.cli import main
-from specviz.events import Climb, Commit, Event, ExitTable, Gate, RoundEnd, encode
+from specviz.events import Commit, Event, ExitTable, Gate, LayerTrace, RoundEnd, encode
 from specviz.trace import read_events
 from specviz.view.panels.exits.model import BANDS, band
 from support.damage import SCREENS, frames
@@ -29,7 +29,7 @@ def test_every_screen_is_drawn_wherever_it_was_cut(tmp_path: Path) -> None:
     inside = 0
     for k in range(1, end + 2):
         assert frames(written(tmp_path / "a.sv.jsonl", events[:k]), n=1) >= len(SCREENS)
-        inside += isinstance(events[k - 1], Climb | Gate)
+        inside += isinstance(events[k - 1], LayerTrace | Gate)
     assert inside > 4
 
 

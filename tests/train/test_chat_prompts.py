@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from specviz.engine.model.files.chat_template import speaks_chat
 from specviz.errors import SpecvizError
 from specviz_train.common import chat_prompts, corpus, own_text, training_text
-from specviz_train.common.own_text import Writing
+from specviz_train.common.own_text import OwnTextConfig
 from specviz_train.common.training_text import Chats, ChatTurn
 from support.models import build, tokenizer
 
@@ -144,7 +144,7 @@ def test_windows_hold_the_targets_own_tokens_and_what_it_was_given() -> None:
     more = [20, 21, 22]
     stops = frozenset(range(100, 160))
     given = [iter([start, *([more] * 50)]) for start in starts]
-    found = own_text.continued(model, given, Writing(3, 4, 48, (0.0,)), torch.Generator(), stops)
+    found = own_text.continued(model, given, OwnTextConfig(3, 4, 48, (0.0,)), torch.Generator(), stops)
     assert found.ids.shape == (3, 48)
     again = 0
     for ids, written, start in zip(found.ids.tolist(), found.written.tolist(), starts, strict=True):

@@ -41,9 +41,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 
 def training_writing() -> Any:
-    from specviz_train.common.own_text import Writing
+    from specviz_train.common.own_text import OwnTextConfig
 
-    return Writing(24, 8, 40)
+    return OwnTextConfig(24, 8, 40)
 
 
 def shares(request: Any, share: float) -> Budget:

@@ -24,7 +24,7 @@ from specviz_train.cards.page import page as drawn
 from specviz_train.common import corpus, own_text
 from specviz_train.common.console import Console
 from specviz_train.common.decoding import n_texts
-from specviz_train.common.own_text import Writing
+from specviz_train.common.own_text import OwnTextConfig
 from specviz_train.train import command
 from specviz_train.trees import block_drafter, card, eagle3, static_tree
 from support.models import build, save
@@ -141,7 +141,7 @@ def little_text(monkeypatch: pytest.MonkeyPatch) -> None:
         for k, text in enumerate(texts)
     ]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
-    monkeypatch.setattr(own_text, "TREES", Writing(6, 8, 40))
+    monkeypatch.setattr(own_text, "TREES", OwnTextConfig(6, 8, 40))
 
 
 @pytest.mark.parametrize("published", [False, True])

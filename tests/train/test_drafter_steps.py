@@ -10,7 +10,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
 from specviz_train.common.console import Console
-from specviz_train.common.own_text import Writing, write_batch
+from specviz_train.common.own_text import OwnTextConfig, write_batch
 from specviz_train.common.training_text import WindowFeed, cut
 from specviz_train.common.workers import Workers
 from specviz_train.trees import block_drafter, eagle3, levels, objective
@@ -135,7 +135,7 @@ def test_words_that_are_not_known_are_refused(asked: dict[str, str], says: str, 
 
 def test_windows_are_as_long_as_asked(target: ModelAdapter) -> None:
     feed = WindowFeed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    made = write_batch(target.model, cut(feed, 3, 4, (0, 0, 0)), (0, 0), Writing(80, 4, 13))
+    made = write_batch(target.model, cut(feed, 3, 4, (0, 0, 0)), (0, 0), OwnTextConfig(80, 4, 13))
     assert made.ids.shape == made.written.shape == (3, 13)
 
 

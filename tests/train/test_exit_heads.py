@@ -17,7 +17,7 @@ from specviz_train.common import corpus, own_text, training_text
 from specviz_train.common.console import Console
 from specviz_train.common.loop import Loop
 from specviz_train.common.optim import Budget
-from specviz_train.common.own_text import Writing
+from specviz_train.common.own_text import OwnTextConfig
 from specviz_train.common.training_text import TokenStore, WindowFeed, beginnings
 from specviz_train.exits import card, objective, train
 from specviz_train.train import command
@@ -31,7 +31,7 @@ def small(monkeypatch, tmp_path):
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (own_text, {"HEADS": Writing(64, 12, 40)}),
+        (own_text, {"HEADS": OwnTextConfig(64, 12, 40)}),
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (objective, {"WINDOWS": 4, "LENGTH": 32, "POSITIONS": 96}),
         (train, {"N_WINDOWS": 4, "N_PROMPTS": 2, "PROMPT": 8, "N_NEW": 12}),

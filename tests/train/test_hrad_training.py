@@ -19,7 +19,7 @@ from specviz.probability.draft import Draft
 from specviz_train.cards.page import page
 from specviz_train.common import corpus, own_text, training_text
 from specviz_train.common.console import Console
-from specviz_train.common.own_text import Writing
+from specviz_train.common.own_text import OwnTextConfig
 from specviz_train.hrad import objective as fit
 from specviz_train.hrad import rounds as hrad_rounds
 from specviz_train.hrad import train as hrad
@@ -224,7 +224,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     ] + [corpus.Document("sums", "sums", corpus.key_of(page), page) for page in corpus.sum_pages(200, seed=0)]
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (own_text, {"HEADS": Writing(64, 32, 40)}),
+        (own_text, {"HEADS": OwnTextConfig(64, 32, 40)}),
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (hrad_rounds, {"LONGEST": 24, "N_NEW": 60, "CHUNK": 5}),
     ):

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from specviz.errors import KnobError, SpecvizError
 from specviz_train.common import corpus, own_text, training_text
 from specviz_train.common.console import Console
-from specviz_train.common.own_text import Writing
+from specviz_train.common.own_text import OwnTextConfig
 from specviz_train.draft_model import card as draft_card
 from specviz_train.draft_model.card import PairSpeed
 from specviz_train.draft_pair import card as card_of
@@ -32,7 +32,7 @@ def little_text(monkeypatch):
     monkeypatch.setattr(corpus, "gather", lambda wanted: code + pages)
     for name, value in {"_N_WINDOWS": 2, "_LENGTH": 32, "_N_PROMPTS": 1, "_PROMPT": 8}.items():
         monkeypatch.setattr(card_of, name, value)
-    monkeypatch.setattr(own_text, "PAIR", Writing(2, 48))
+    monkeypatch.setattr(own_text, "PAIR", OwnTextConfig(2, 48))
     deep, all_windows = models.target_config, training_text.fixed
     monkeypatch.setattr(models, "target_config", lambda: shallow(deep()))
     monkeypatch.setattr(training_text, "fixed", lambda stream, n, length: all_windows(stream, min(n, 8), length))

@@ -24,7 +24,7 @@ from specviz.methods.trained.rank_shapes import read_table
 from specviz_train.common import corpus, own_text, training_text
 from specviz_train.common.console import Console
 from specviz_train.common.optim import Budget
-from specviz_train.common.own_text import OwnWindows, Writing
+from specviz_train.common.own_text import OwnTextConfig, OwnWindows
 from specviz_train.common.training_text import WindowFeed, cut
 from specviz_train.train import block_drafter as block_command
 from specviz_train.train import dflash as dflash_command
@@ -46,7 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     documents = little_corpus()
     monkeypatch.setattr(corpus, "gather", lambda wanted: documents)
     for module, values in (
-        (own_text, {"HEADS": Writing(64, 32, 40)}),
+        (own_text, {"HEADS": OwnTextConfig(64, 32, 40)}),
         (training_text, {"MOST_CHARS": {"train": 2e4, "held out": 4e3}, "LEAST_TOKENS": 160}),
         (own_text, {"TREES": replace(own_text.TREES, rows=10, prompt=8, length=40)}),
         (losses, {"ANCHORS": 6}),

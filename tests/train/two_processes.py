@@ -15,7 +15,7 @@ from specviz_train.common import own_text, workers
 from specviz_train.common.console import Console
 from specviz_train.common.loop import TrainingLedger
 from specviz_train.common.optim import Budget
-from specviz_train.common.own_text import OwnWindows, Writing
+from specviz_train.common.own_text import OwnTextConfig, OwnWindows
 from specviz_train.common.training_text import Documents, TokenStore
 from specviz_train.trees import block_drafter
 from specviz_train.trees.objective import DrafterBatches, drafter_loop
@@ -45,7 +45,7 @@ def text(folder: Path, crew: workers.Workers) -> OwnWindows:
     """A batch of the target's own words from every process."""
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
     text = {"code": np.random.default_rng(1).integers(0, 250, 900).astype(np.int32)}
-    own_text.TREES = Writing(4, 8, 257, own_text.TREES.temperatures, own_text.TREES.top_p)
+    own_text.TREES = OwnTextConfig(4, 8, 257, own_text.TREES.temperatures, own_text.TREES.top_p)
     console = Console(quiet=True)
     writer = own_text.TextWriter(target.model, Documents(TokenStore(text, {})))
     return own_text.written_for_trees(writer, folder, Budget(steps=1), 7, console, crew, length=20)

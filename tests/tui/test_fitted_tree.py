@@ -12,7 +12,7 @@ from textual.widget import Widget
 from specviz.runlog.fold import fold
 from specviz.trace.bundled import bundled_traces
 from specviz.view import Options, Player
-from specviz.view.frame.frame import Frame, TreeFrame, TreeRoom
+from specviz.view.frame.frame import Frame, TreeFrame, TreeViewport
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import Painter
 from specviz_tui.screens.closer import AgainScreen
@@ -44,7 +44,7 @@ def player() -> Player:
 
 
 def tree(rows: int = 0, listed: bool = False, selected: int | None = None) -> TreeFrame:
-    return player().frame(Options(room=TreeRoom(rows, listed, 3), selected=selected)).tree
+    return player().frame(Options(room=TreeViewport(rows, listed, 3), selected=selected)).tree
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,7 +76,7 @@ def test_arrows_reach_every_node_through_a_window_of_four_lines(as_list: bool) -
     seen, edge = {-1}, [-1]
     while edge:
         at = edge.pop()
-        found = here.frame(Options(room=TreeRoom(4, as_list), selected=at)).tree
+        found = here.frame(Options(room=TreeViewport(4, as_list), selected=at)).tree
         for direction in ("left", "right", "up", "down"):
             there = neighbour(found, at, direction, as_list)
             if there is not None and there not in seen:

@@ -11,7 +11,7 @@ from specviz import events as ev
 from specviz.commands import Start
 from specviz.local_models import store
 from specviz.local_models.found import LocalModel
-from specviz.sources.conversation import Spoken
+from specviz.sources.conversation import ChatMessage
 from specviz.sources.trace_summary import trace_summary
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import Library, WorkerStart
@@ -148,7 +148,7 @@ async def test_another_core_takes_the_conversation_along(cores: Cores) -> None:
         assert isinstance(main, MainScreen)
         main.tick()
         await pilot.pause()
-        app.feed.talk.spoken = [Spoken("user", "hello"), Spoken("assistant", "good day", "smollm2")]
+        app.feed.talk.spoken = [ChatMessage("user", "hello"), ChatMessage("assistant", "good day", "smollm2")]
         app.ask_what_to_open()
         await listed(pilot)
         await pilot.press("enter")

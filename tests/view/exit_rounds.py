@@ -19,7 +19,7 @@ def golden(exits: list[int], n_layers: int, d_max: int, kept: int) -> Run:
     for row, top in enumerate(rows):
         past, fill = fill[:top], [10 + row] * top + fill[top:]
         climbs.append(
-            ev.Climb(
+            ev.LayerTrace(
                 r=1,
                 row=row,
                 pos=9 + row,

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import TreeRoom
-from specviz.view.play.fit import Fit, every_kin
+from specviz.view.frame.frame import TreeViewport
+from specviz.view.play.fit import TreePruner, every_kin
 from specviz.view.play.tree import TreeLayout, layout
 from specviz.view.words.palette import CLOSING, ROOT
 from view.test_layout import check, trees
@@ -14,7 +14,7 @@ ROWS = st.integers(1, 30)
 
 
 def shown_in(family: RoundTree, rows: int, selected: int | None = None, listed: bool = False) -> TreeLayout:
-    return layout(family, "pruned", selected, TreeRoom(rows, listed))
+    return layout(family, "pruned", selected, TreeViewport(rows, listed))
 
 
 @settings(deadline=None)
@@ -38,7 +38,7 @@ def test_what_was_kept_is_always_shown(family: RoundTree, rows: int) -> None:
 def test_the_room_is_kept_by_all_but_what_must_be_shown(family: RoundTree, rows: int, listed: bool) -> None:
     places = shown_in(family, rows, listed=listed)
     lines = len(places.places) if listed else places.n_rows
-    must = Fit(every_kin(family), TreeRoom(1, listed)).fitted(1, None)
+    must = TreePruner(every_kin(family), TreeViewport(1, listed)).fitted(1, None)
     assert lines <= rows or set(places.places) == must
 
 
@@ -65,4 +65,4 @@ def test_where_all_fits_nothing_is_folded(family: RoundTree) -> None:
 @settings(deadline=None)
 @given(trees(), ROWS)
 def test_nothing_is_left_out_when_all_is_asked_for(family: RoundTree, rows: int) -> None:
-    assert layout(family, "none", None, TreeRoom(rows)).places == layout(family).places
+    assert layout(family, "none", None, TreeViewport(rows)).places == layout(family).places

@@ -22,7 +22,7 @@ def words(run: Run, index: int, row: int, layer: int) -> str:
 
 
 def _without_exits(record: RoundRecord) -> None:
-    for kind in (ev.Climb, ev.Gate, ev.ExitRound):
+    for kind in (ev.LayerTrace, ev.Gate, ev.ExitRound):
         record.by_kind.pop(kind, None)
 
 
@@ -52,7 +52,7 @@ def test_a_layer_that_always_drafts_says_what_its_confidence_decides() -> None:
     run = golden([3, 3], 6, 3, 1)
     assert run.header is not None
     of_kind(run.header, "kangaroo")
-    for climb, conf in zip(run.rounds[0].every(ev.Climb), (0.9, 0.4, None), strict=True):
+    for climb, conf in zip(run.rounds[0].every(ev.LayerTrace), (0.9, 0.4, None), strict=True):
         climb.raw_conf = conf
     sure, weak = words(run, 0, 0, 3), words(run, 0, 1, 3)
     assert "so drafting goes on" in sure
@@ -76,7 +76,7 @@ def test_drafts_that_skip_sublayers_have_no_climbs_and_say_so() -> None:
 def test_an_end_token_is_drafted_but_not_fed() -> None:
     run = golden([], 6, 4, 0)
     record = run.rounds[0]
-    record.every(ev.Climb)[0].draft_token = 0
+    record.every(ev.LayerTrace)[0].draft_token = 0
     record.take(
         ev.Gate(r=1, row=0, layer=3, raw_conf=0.95, temp=1.25, conf=0.9, tau=0.8, raw_thr=0.87, took=True, top1=0)
     )

@@ -174,7 +174,7 @@ def test_the_sweep_at_the_runs_own_setting_is_the_run() -> None:
     swept = layers(run, 2).sweeps
     assert len(swept) == 2
     n_tokens = sum(len(record.commit.tokens) for record in run.rounds if record.commit)
-    exits = sum(climb.exit_layer is not None for record in run.rounds for climb in record.every(ev.Climb))
+    exits = sum(climb.exit_layer is not None for record in run.rounds for climb in record.every(ev.LayerTrace))
     for chart in swept:
         table, ((own, *_), (best, *_)) = twin(chart), chart.signs
         assert table.column("tokens/round")[own] == n_tokens / len(run.rounds)

@@ -10,7 +10,7 @@ from specviz.methods.trained.parts import fingerprint
 from specviz_train import recipe
 from specviz_train.common import own_text
 from specviz_train.common.console import Console
-from specviz_train.common.own_text import TREES, OwnWindows, Writing
+from specviz_train.common.own_text import TREES, OwnTextConfig, OwnWindows
 from specviz_train.recipe import TimedRequest
 
 LEAST = 2 * TREES.prompt  # tokens of a window
@@ -39,7 +39,7 @@ def train_text(request: TextRequest, console: Console) -> OwnWindows:
     most = getattr(begun.target.config, "max_position_embeddings", None)
     if most is not None and request.length > most:
         raise SpecvizError(f"--length {request.length}: the target holds {most} tokens")
-    how = Writing(request.rows, TREES.prompt, request.length, TREES.temperatures, TREES.top_p)
+    how = OwnTextConfig(request.rows, TREES.prompt, request.length, TREES.temperatures, TREES.top_p)
     facts = {
         "format": own_text.FORMAT,
         "target": fingerprint(begun.target),

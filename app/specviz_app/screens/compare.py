@@ -31,7 +31,7 @@ from specviz_app.figures import compare as draw
 from specviz_app.server.server import Server, current
 from specviz_app.ui import ab, address, guard, parts, state
 from specviz_app.ui.library import LIVE, choices, opened
-from specviz_app.ui.pages import Below, Page
+from specviz_app.ui.pages import Page, PanelBelow
 from specviz_app.ui.viewer import Viewer
 
 RUNS, BESIDE, PROMPT = ab.RUNS, "with", "shared-prompt"
@@ -378,4 +378,4 @@ PAGE = Page(
     "several recorded runs side by side",
     page,
 )
-PANELS = (Below("compare", "Compare", 65, _below),)
+PANELS = (PanelBelow("compare", "Compare", 65, _below),)

@@ -18,7 +18,7 @@ from specviz_app.figures import lanes as of_lanes
 from specviz_app.figures.blocks import table_rows
 from specviz_app.screens import exits_replay
 from specviz_app.ui import around, blocks, closed, parts, state
-from specviz_app.ui.pages import Below, lacks
+from specviz_app.ui.pages import PanelBelow, lacks
 from specviz_app.ui.viewer import Viewer
 
 _CROWDED = 25  # columns of the map for which a phone is too narrow
@@ -181,4 +181,4 @@ def _lacks(frame: Frame) -> str:
     return "" if _looked(frame) else lacks(ExitsPanel)(frame)
 
 
-PANELS = (Below("early-exit", "Early exit", 50, _body, ("exits", "lanes"), _lacks, ExitsPanel),)
+PANELS = (PanelBelow("early-exit", "Early exit", 50, _body, ("exits", "lanes"), _lacks, ExitsPanel),)

@@ -10,7 +10,7 @@ from specviz.view.words.numbers import percent
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import lanes as draw
 from specviz_app.ui import around, blocks, closed, parts, state
-from specviz_app.ui.pages import Below, lacks
+from specviz_app.ui.pages import PanelBelow, lacks
 from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("lanes", "the round", "draft length")
@@ -147,4 +147,4 @@ def _pay(model: LanesModel, dark: bool) -> None:
     blocks.show(model.pay, dark)
 
 
-PANELS = (Below("lanes", "Lanes", 60, _body, ("lanes",), lacks(LanesPanel), LanesPanel),)
+PANELS = (PanelBelow("lanes", "Lanes", 60, _body, ("lanes",), lacks(LanesPanel), LanesPanel),)

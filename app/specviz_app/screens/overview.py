@@ -15,7 +15,7 @@ from specviz.view.panels.overview.model import Overview
 from specviz.view.words.numbers import plural
 from specviz_app.server.core import place_name
 from specviz_app.ui import below, blocks, guard, parts, state
-from specviz_app.ui.pages import Below, all_below
+from specviz_app.ui.pages import PanelBelow, all_below
 from specviz_app.ui.viewer import Viewer
 
 _MOST_PLACES = 12  # rounds of one finding, or of one search, that are led to
@@ -104,4 +104,4 @@ def _places(held: Viewer, places: Sequence[tuple[str, str]], panel: str, key: st
             st.button(f"→ {label}", key=name, help="to this round", type="tertiary", on_click=guard.obeyed(lead))
 
 
-PANELS = (Below("overview", "Overview", 20, _body),)
+PANELS = (PanelBelow("overview", "Overview", 20, _body),)

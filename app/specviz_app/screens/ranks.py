@@ -15,7 +15,7 @@ from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import ranks_run
 from specviz_app.ui import around, blocks, closed, parts
-from specviz_app.ui.pages import Below, lacks
+from specviz_app.ui.pages import PanelBelow, lacks
 from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
 
@@ -177,8 +177,8 @@ def _line(e: ExpansionView) -> dict[str, object]:
 
 
 PANELS = (
-    Below("ranks", "Ranks", 70, _ranks, ("ranks",), lacks(RanksPanel), RanksPanel),
-    Below("learning", "Learning", 75, _learning, ("ranks", "learning"), lacks(LearningPanel), LearningPanel),
+    PanelBelow("ranks", "Ranks", 70, _ranks, ("ranks",), lacks(RanksPanel), RanksPanel),
+    PanelBelow("learning", "Learning", 75, _learning, ("ranks", "learning"), lacks(LearningPanel), LearningPanel),
 )
 
 

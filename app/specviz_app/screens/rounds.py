@@ -4,7 +4,7 @@ import streamlit as st
 
 from specviz_app.figures.tree import fig_pq, fig_tests, tree_rows
 from specviz_app.ui import parts
-from specviz_app.ui.pages import Below
+from specviz_app.ui.pages import PanelBelow
 from specviz_app.ui.viewer import Viewer
 
 
@@ -25,4 +25,4 @@ def _body(held: Viewer, dark: bool) -> None:
     parts.table(tree_rows(frame.tree), "round-tree")
 
 
-PANELS = (Below("rounds", "Round", 30, _body),)
+PANELS = (PanelBelow("rounds", "Round", 30, _body),)

@@ -11,7 +11,7 @@ from specviz.events import NAMES, WIRE_RECORDS, Event, encode
 from specviz.sources.base import TraceFile
 from specviz.trace.line_index import LineIndex, line_of
 from specviz_app.server.server import Server, current
-from specviz_app.ui.pages import Below
+from specviz_app.ui.pages import PanelBelow
 from specviz_app.ui.viewer import Viewer
 
 KIND, ROUND, FROM = "ev", "r", "from"
@@ -171,4 +171,4 @@ def _about(held: Viewer) -> None:
         st.json(msgspec.to_builtins(end))
 
 
-PANELS = (Below("trace", "Trace", 80, _body),)
+PANELS = (PanelBelow("trace", "Trace", 80, _body),)

@@ -8,7 +8,7 @@ from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, VerificationModel
 from specviz_app.figures import verification as draw
 from specviz_app.ui import around, blocks, closed, parts
-from specviz_app.ui.pages import Below, lacks
+from specviz_app.ui.pages import PanelBelow, lacks
 from specviz_app.ui.viewer import Viewer
 
 
@@ -59,5 +59,7 @@ def _stairs(model: VerificationModel, dark: bool) -> None:
 
 
 PANELS = (
-    Below("verification", "Verification", 40, _body, ("verification",), lacks(VerificationPanel), VerificationPanel),
+    PanelBelow(
+        "verification", "Verification", 40, _body, ("verification",), lacks(VerificationPanel), VerificationPanel
+    ),
 )

@@ -1,4 +1,4 @@
-"""`Trial`: A/B of the server's own run, both settings decoded one after the other and kept under names of their own.
+"""`ABTest`: A/B of the server's own run, both settings decoded one after the other and kept under names of their own.
 
 A thread looks how far they are: no page is held up.
 """
@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from specviz.sources.two_settings import STOPPED, TwoRuns, TwoSettings
+from specviz.sources.two_settings import STOPPED, ABRuns, ABSettings
 
 if TYPE_CHECKING:
     from specviz_app.server.core import ServedRun
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 _LOOK_S = 0.05
 
 
-class Trial(TwoRuns):
+class ABTest(ABRuns):
     """Both settings under way. `names`: of the runs that are done. Raises SpecvizError when the first cannot begin."""
 
     core: "ServedRun"
 
-    def __init__(self, core: "ServedRun", asked: TwoSettings, number: int) -> None:
+    def __init__(self, core: "ServedRun", asked: ABSettings, number: int) -> None:
         self.number = number
         self.names: list[str] = []
         with core.lock:

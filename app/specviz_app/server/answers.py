@@ -10,7 +10,7 @@ from specviz.errors import SpecvizError
 from specviz.whatif import Change
 from specviz_app.server.core import decode_asked
 from specviz_app.server.live_rounds import LiveRounds, RunFollowed, conversation
-from specviz_app.server.room import Lead, decode_said
+from specviz_app.server.room import PresenterPlace, decode_said
 from specviz_app.server.sharing import TYPES, taken
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def heard(server: "Server", leads: bool, body: bytes) -> Response:
     """A word of a page about looking together: where it stands, for who may steer; that it has gone, for all."""
     try:
         message = decode_said(body)
-        if isinstance(message, Lead) and not leads:
+        if isinstance(message, PresenterPlace) and not leads:
             return no("only who started this server presents: open it by the address that it printed, with the key")
         server.room.hear(message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

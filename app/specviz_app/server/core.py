@@ -22,20 +22,20 @@ from specviz.errors import MissingExtra, SpecvizError
 from specviz.events import Event, Header, MethodInfo
 from specviz.local_models.choices import EMBEDDED
 from specviz.runlog.fold import Run
-from specviz.runlog.spool import Kept
+from specviz.runlog.spool import EventSpool
 from specviz.sources import NoSource, Worker
-from specviz.sources.conversation import Spoken
+from specviz.sources.conversation import ChatMessage
 from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.sources.model_names import ModelNames
-from specviz.sources.talking_run import TalkingRun, proposed
+from specviz.sources.talking_run import ChatRun, proposed
 from specviz.sources.two_settings import two_settings
 from specviz.sources.worker import unused
 from specviz.view import CLOSING, ROOT, Frame, Options
 from specviz.view.frame.parts import KnobItem
 from specviz.view.play.player import SPEEDS
 from specviz.view.stage.now import next_knobs
-from specviz_app.server.ab import Trial
-from specviz_app.server.past import Dialogue, PastRun
+from specviz_app.server.ab import ABTest
+from specviz_app.server.past import ChatView, FinishedRun
 
 TICK_S = 1 / 30
 MOST = 20_000  # events a tab takes at a time
@@ -88,7 +88,7 @@ def decode_asked(line: bytes) -> AnyCommand | SetPace:
     return _asked.decode(line)
 
 
-class ServedRun(TalkingRun):
+class ServedRun(ChatRun):
     """Not started until `load`. What is written here may be called from any thread; nothing waits for the worker.
 
     `past`: runs of this server that others followed, by the names under which they can be looked at.
@@ -99,9 +99,9 @@ class ServedRun(TalkingRun):
         self.version = 0  # grows whenever there is something new to show
         self.models = ModelNames()
         self.talk_paced = True  # answers at the pace of the eye
-        self.past: dict[str, PastRun] = {}
+        self.past: dict[str, FinishedRun] = {}
         self.waits_since = time.monotonic()  # of what is awaited: models, a run, its first round
-        self.trial: Trial | None = None  # two settings of one prompt, the newest
+        self.trial: ABTest | None = None  # two settings of one prompt, the newest
         super().__init__(NoSource("no core is running: load the models first"), WORDS, animate=animate)
 
     def load(self, target: str = EMBEDDED, draft: str = EMBEDDED) -> None:
@@ -156,13 +156,13 @@ class ServedRun(TalkingRun):
             else:
                 self.start(start, paced=True)
 
-    def put_by(self, events: Kept) -> None:
+    def put_by(self, events: EventSpool) -> None:
         """Keep a run that another one follows; the oldest of many go."""
         header = self.run.header
         if header is None or any(past.run == header.run for past in self.past.values()):
             events.close()
             return
-        self.past[self._own_name(header)] = PastRun(header.run, events)
+        self.past[self._own_name(header)] = FinishedRun(header.run, events)
         self._let_go()
 
     def keep(self, name: str) -> str:
@@ -171,15 +171,15 @@ class ServedRun(TalkingRun):
             header = self.run.header
             if header is None:
                 raise SpecvizError("nothing was decoded: there is nothing to keep")
-            events = Kept()
+            events = EventSpool()
             for event in self._events.since(0):
                 events.append(event)
-            self.past[name] = PastRun(header.run, events)
+            self.past[name] = FinishedRun(header.run, events)
             self._let_go()
             self.version += 1
             return name
 
-    def try_both(self) -> Trial:
+    def try_both(self) -> ABTest:
         """A/B: the newest run's prompt with what it began with and with what its knobs are now; the run in hand ends.
 
         Raises SpecvizError where nothing was moved, or such a trial goes on.
@@ -191,7 +191,7 @@ class ServedRun(TalkingRun):
             if asked is None:
                 raise SpecvizError("no knob stands otherwise than the run began: move one first")
             number = self.trial.number + 1 if self.trial is not None else 1
-            self.trial = Trial(self, asked, number)
+            self.trial = ABTest(self, asked, number)
             self.version += 1
             return self.trial
 
@@ -255,7 +255,7 @@ class ServedRun(TalkingRun):
             self.new_conversation()
             self.version += 1
 
-    def dialogue(self) -> "Dialogue":
+    def dialogue(self) -> "ChatView":
         """The conversation as a page lays it out now."""
         with self.lock:
             talk, header = self.talk, self.run.header
@@ -263,11 +263,11 @@ class ServedRun(TalkingRun):
             spoken, lost = tuple(talk.spoken), self.failed is not None
             if asked is not None:
                 below = waiting.prompt if waiting is not None else ""
-                return Dialogue((*spoken, Spoken("user", asked.prompt)), below, not talk.run, True, lost)
+                return ChatView((*spoken, ChatMessage("user", asked.prompt)), below, not talk.run, True, lost)
             if waiting is not None:
-                return Dialogue((*spoken, Spoken("user", waiting.prompt)), "", True, True, lost)
+                return ChatView((*spoken, ChatMessage("user", waiting.prompt)), "", True, True, lost)
             newest = bool(spoken) and header is not None and spoken[-1].run == header.run
-            return Dialogue(spoken[:-1] if newest else spoken, "", False, newest, lost)
+            return ChatView(spoken[:-1] if newest else spoken, "", False, newest, lost)
 
     # Commands --------------------------------------------------------------------------------------------------------
 

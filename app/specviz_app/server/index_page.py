@@ -1,4 +1,4 @@
-"""`KnownBase`: tells Streamlit's page that its server is at the root of the address.
+"""`BasePathMiddleware`: tells Streamlit's page that its server is at the root of the address.
 
 Streamlit's page does not know whether `/stage` is a page of an app at `/` or an app at `/stage`, and asks for the
 second first: every link to one of our pages would begin with two requests that are answered by 404, which a browser
@@ -12,7 +12,7 @@ _TITLE, _NAME = b"<title>Streamlit</title>", b"<title>specviz</title>"  # until 
 _SAID = b"<head>\n    <script>window.__streamlit = { BACKEND_BASE_URL: location.origin };</script>"
 
 
-class KnownBase:
+class BasePathMiddleware:
     """Around the app: the page it answers with says where its server is. Everything else is passed on as it is."""
 
     def __init__(self, app: ASGIApp) -> None:

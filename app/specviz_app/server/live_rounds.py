@@ -12,7 +12,7 @@ import msgspec
 
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
-from specviz.sources.conversation import Spoken
+from specviz.sources.conversation import ChatMessage
 from specviz.sources.two_settings import two_settings
 from specviz.text import running
 from specviz.view import Frame
@@ -160,7 +160,7 @@ def conversation(core: ServedRun) -> bytes:
     return msgspec.json.encode(transcript)
 
 
-def _turn(core: ServedRun, turn: Spoken) -> dict[str, Any]:
+def _turn(core: ServedRun, turn: ChatMessage) -> dict[str, Any]:
     return {
         "role": turn.role,
         "text": _in_lines(turn.text),

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from specviz.commands import Command
 from specviz.errors import SpecvizError
 from specviz.events import Event
-from specviz.runlog.spool import Kept
-from specviz.sources.conversation import Spoken
+from specviz.runlog.spool import EventSpool
+from specviz.sources.conversation import ChatMessage
 
 
 @dataclass(frozen=True, slots=True)
-class PastRun:
+class FinishedRun:
     """A run that another one followed: its id and its events."""
 
     run: str
-    events: Kept
+    events: EventSpool
 
 
 class PastSource:
@@ -37,13 +37,13 @@ class PastSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialogue:
+class ChatView:
     """What stands above the newest answer and what waits below it. `shown`: the newest run is an answer of it.
 
     `blank`: that answer has not begun.
     """
 
-    above: tuple[Spoken, ...] = ()
+    above: tuple[ChatMessage, ...] = ()
     below: str = ""
     blank: bool = False
     shown: bool = False

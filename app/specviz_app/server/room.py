@@ -1,7 +1,7 @@
-"""`Room`: several pages look at one run together: where the page that presents stands.
+"""`PresenterSession`: several pages look at one run together: where the page that presents stands.
 
-A page of the owner says where it stands whenever its picture moves (`Lead`), and that it has gone (`Leave`). To follow
-is to listen. May be called from any thread.
+A page of the owner says where it stands whenever its picture moves (`PresenterPlace`), and that it has gone
+(`Leave`). To follow is to listen. May be called from any thread.
 """
 
 import threading
@@ -17,7 +17,7 @@ class _Said(msgspec.Struct, tag_field="room", kw_only=True):
     who: str
 
 
-class Lead(_Said, tag="lead"):
+class PresenterPlace(_Said, tag="lead"):
     """Where the page that presents stands: a run by its name in the list, a round and its moment by index, the node
     that is chosen, the panel that is open, and what was changed for a what if. `live`: at the newest round of a run
     that goes on; `plays`: the picture goes on by itself, at `speed` times the usual one.
@@ -38,27 +38,27 @@ class Leave(_Said, tag="leave"):
     """It presents no longer."""
 
 
-_decoder: "msgspec.json.Decoder[Lead | Leave]" = msgspec.json.Decoder(Lead | Leave)
+_decoder: "msgspec.json.Decoder[PresenterPlace | Leave]" = msgspec.json.Decoder(PresenterPlace | Leave)
 
 
-def decode_said(line: bytes) -> Lead | Leave:
+def decode_said(line: bytes) -> PresenterPlace | Leave:
     """What a page says. Raises msgspec.ValidationError/DecodeError."""
     return _decoder.decode(line)
 
 
-class Room:
+class PresenterSession:
     """At most one page presents: the one that moved last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lead: Lead | None = None
+        self._lead: PresenterPlace | None = None
         self._shown: tuple[str, Path] | None = None
         self._version = 0
 
-    def hear(self, message: Lead | Leave) -> None:
+    def hear(self, message: PresenterPlace | Leave) -> None:
         """What a page says."""
         with self._lock:
-            if isinstance(message, Lead):
+            if isinstance(message, PresenterPlace):
                 self._lead = message
             elif self._lead is not None and self._lead.who == message.who:
                 self._lead = self._shown = None

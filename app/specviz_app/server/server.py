@@ -25,8 +25,8 @@ from specviz.view import Frame
 from specviz_app.server.answers import HEADERS, decided, heard, no, obey, played, refused
 from specviz_app.server.core import TICK_S, ServedRun, Settings
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, now
-from specviz_app.server.room import Room
-from specviz_app.server.stages import OpenRun, Stages
+from specviz_app.server.room import PresenterSession
+from specviz_app.server.stages import RecordedRun, RunStore
 
 EVENTS, COMMAND, STAGE, WHAT_IF = "/api/events", "/api/command", "/api/stage", "/api/whatif"
 ROOM = "/api/room"
@@ -86,8 +86,8 @@ class Server:
     def __init__(self, settings: Settings, streams: bool = False, animate: bool = True) -> None:
         self.settings, self.streams = settings, streams
         self.core = ServedRun(settings, animate)
-        self.stages = Stages()
-        self.room = Room()
+        self.stages = RunStore()
+        self.room = PresenterSession()
         self.token = self.owner = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         self.n_streams = 0
@@ -112,7 +112,7 @@ class Server:
                 self._held[view] = self.core.look(_VIEWS[view])
             return self._held[view]
 
-    def played(self, key: str) -> OpenRun | LiveRounds:
+    def played(self, key: str) -> RecordedRun | LiveRounds:
         """The run of a key: a recording, or the newest of the core. Raises SpecvizError for what no page offered."""
         if not key.startswith(LIVE_RUN):
             return self.stages.run(key)

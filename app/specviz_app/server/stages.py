@@ -1,4 +1,4 @@
-"""`Stages`: recordings as the stage plays them, opened once for all tabs; rounds are made when a page asks for them.
+"""`RunStore`: recordings as the stage plays them, opened once for all tabs; rounds are made when a page asks for them.
 
 A page offers a trace and gets a key. With it and the token of the server its painter fetches the head and then rounds,
 one or a few at a time: nobody holds a long run in finished form. Made in threads of the server, never on its loop.
@@ -89,7 +89,7 @@ class _File:
         return now.header == self.header and (not same or now.state.st_size >= self.state.st_size)
 
 
-class OpenRun:
+class RecordedRun:
     """One recording, read as far as somebody asks for. A fold reads rounds back into memory, so one thread at a time
     asks.
 
@@ -187,13 +187,13 @@ class OpenRun:
         return make()
 
 
-class Stages:
+class RunStore:
     """The recordings that pages of this server show. May be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._offered: OrderedDict[str, tuple[Reading, str]] = OrderedDict()
-        self._open: OrderedDict[str, OpenRun] = OrderedDict()
+        self._open: OrderedDict[str, RecordedRun] = OrderedDict()
         self._followed: dict[tuple[Path, str], tuple[str, _File]] = {}  # that were growing when they were offered first
 
     def offer(self, path: Path, name: str) -> str:
@@ -222,13 +222,13 @@ class Stages:
                 self._offered.popitem(last=False)
         return key
 
-    def run(self, key: str) -> OpenRun:
+    def run(self, key: str) -> RecordedRun:
         """The recording of a key, opened if it is not. Raises SpecvizError for one that no page offered."""
         with self._lock:
             if key not in self._offered:
                 raise SpecvizError("this server does not show that run (it was started anew?); reload the page")
             if key not in self._open:
-                self._open[key] = OpenRun(*self._offered[key])
+                self._open[key] = RecordedRun(*self._offered[key])
                 while len(self._open) > _OPEN:
                     self._open.popitem(last=False)
             self._open.move_to_end(key)

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from specviz_app.server.ab import Trial
+from specviz_app.server.ab import ABTest
 from specviz_app.server.core import ServedRun
 from specviz_app.ui import guard, parts
 from specviz_app.ui.owner import must_own
@@ -29,7 +29,7 @@ def progress(core: ServedRun) -> None:
         _over(trial)
 
 
-def _goes_on(core: ServedRun, trial: Trial) -> None:
+def _goes_on(core: ServedRun, trial: ABTest) -> None:
     if not trial.running:
         st.rerun()
     share, words = trial.progress()
@@ -38,7 +38,7 @@ def _goes_on(core: ServedRun, trial: Trial) -> None:
         st.button("Cancel A/B", key="ab-cancel", icon=":material/close:", on_click=guard.obeyed(_cancel), args=(trial,))
 
 
-def _cancel(trial: Trial) -> None:
+def _cancel(trial: ABTest) -> None:
     must_own()
     trial.cancel()
 
@@ -48,7 +48,7 @@ def forget() -> None:
     st.session_state.pop(_MINE, None)
 
 
-def _over(trial: Trial) -> None:
+def _over(trial: ABTest) -> None:
     """To both of them side by side; what stood in the way, where there are not two."""
     if trial.problem is None:  # what is noted is forgotten there: this script may be cut off before it comes so far
         st.session_state[RUNS] = list(trial.names)

@@ -11,7 +11,7 @@ from specviz.runlog.excerpt import excerpt
 from specviz.sources import NoSource
 from specviz.view import Frame, Options, Player
 from specviz_app.ui import address, closed, guard
-from specviz_app.ui.pages import Below, all_below
+from specviz_app.ui.pages import PanelBelow, all_below
 from specviz_app.ui.viewer import Viewer
 
 PANEL, LARGE = "panel", "large"
@@ -62,7 +62,7 @@ def _few(held: Viewer, places: Sequence[int], shown: Options) -> list[Frame]:
     return [small.end_of(index, shown) for index in indexes if index is not None]
 
 
-def _nothing(panel: Below, frames: Sequence[Frame]) -> str:
+def _nothing(panel: PanelBelow, frames: Sequence[Frame]) -> str:
     reasons = [panel.lacks(frame) for frame in frames]
     return "" if "" in reasons else " ".join(reasons[0].split())
 

@@ -30,7 +30,7 @@ MOVED: dict[str, tuple[str, dict[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class PanelBelow:
     """A panel below the stage, about the round under the cursor.
 
     `id` in the address; `order` in the row of panels; `asks`: the panels whose models `show` wants in its frames;
@@ -57,7 +57,7 @@ def lacks(panel: AnyPanel) -> Callable[[Frame], str]:
     return missing
 
 
-def built(panel: type[BlockPanel[Any]]) -> Below:
+def built(panel: type[BlockPanel[Any]]) -> PanelBelow:
     """A panel that is nothing but blocks; a line or a point of it leads to its round."""
 
     def show(held: "Viewer", dark: bool) -> None:
@@ -77,7 +77,7 @@ def built(panel: type[BlockPanel[Any]]) -> Below:
         if model is not None:
             blocks.show(model.blocks, dark, go)
 
-    return Below(panel.id, panel.title, panel.order, show, (panel.id,), lacks(panel), panel)
+    return PanelBelow(panel.id, panel.title, panel.order, show, (panel.id,), lacks(panel), panel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class Page:
     show: Callable[[], None]
 
 
-_brought: dict[str, Below] = {}
+_brought: dict[str, PanelBelow] = {}
 
 
-def register_below(panel: Below) -> Below:
+def register_below(panel: PanelBelow) -> PanelBelow:
     """Add a panel that does not lie in `screens`, or put another in place of one."""
     _brought[panel.id] = panel
     return panel
@@ -110,7 +110,7 @@ def _screens() -> list[ModuleType]:
     return [importlib.import_module(f"{HOME}.{name}") for name in names]
 
 
-def all_below() -> list[Below]:
+def all_below() -> list[PanelBelow]:
     """Every panel below the stage, in the order of their row."""
     panels = {panel.id: built(panel) for panel in block_panels()}
     panels |= {panel.id: panel for module in _screens() for panel in vars(module).get("PANELS", ())}

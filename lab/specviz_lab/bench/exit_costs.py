@@ -12,7 +12,7 @@ from statistics import median
 
 import msgspec
 
-from specviz.events import Climb, Event, ExitRound
+from specviz.events import Event, ExitRound, LayerTrace
 from specviz.runlog.fold import finished
 from specviz.runlog.run import RoundRecord
 from specviz_lab.bench.measure import Split
@@ -103,7 +103,7 @@ def _round(record: RoundRecord, n_layers: int) -> _Round:
     cost = record.first(ExitRound)
     took = sum(end.stage_ns.get(name, 0) for name in _CLOCKED)
     rows = cost.n_rows if cost else 1 + sum(node.kept and node.fed for node in record.nodes.values())
-    calls = [pair for climb in record.every(Climb) for pair in zip(climb.width, climb.layer_ns, strict=True)]
+    calls = [pair for climb in record.every(LayerTrace) for pair in zip(climb.width, climb.layer_ns, strict=True)]
     return _Round(
         end.n_emitted,
         rows,

@@ -16,7 +16,7 @@ from specviz.text import running
 from specviz.view.words import numbers
 from specviz_lab.prove.controls import Caught
 from specviz_lab.prove.layouts import LAYOUTS
-from specviz_lab.prove.report import Done, ProofVerdict, full, number
+from specviz_lab.prove.report import ProofVerdict, ProvedJob, full, number
 
 T = TypeVar("T")
 _NARROWEST = 100  # columns when standard output is no terminal
@@ -32,7 +32,7 @@ LEGEND = (
 )
 
 
-def print_proofs(done: Sequence[Done], caught: Sequence[Caught], verdict: ProofVerdict) -> None:
+def print_proofs(done: Sequence[ProvedJob], caught: Sequence[Caught], verdict: ProofVerdict) -> None:
     """All of it on standard output."""
     with standard_output(_NARROWEST) as console:
         console.print(Text(WHAT, style="dim"))
@@ -50,7 +50,7 @@ def print_proofs(done: Sequence[Done], caught: Sequence[Caught], verdict: ProofV
             console.print(_line(good, line))
 
 
-def _proofs(group: list[Done], width: int) -> Table:
+def _proofs(group: list[ProvedJob], width: int) -> Table:
     """One set of tables: its verifiers layout by layout, the more accepting ones further down."""
     order = list(LAYOUTS)
     rows = sorted(group, key=lambda d: (order.index(d.job.layout.name), d.proof.expected_accepted, d.proof.verifier))
@@ -95,7 +95,7 @@ def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
 
 
-def _law_cell(done: Done) -> Text:
+def _law_cell(done: ProvedJob) -> Text:
     proof = done.proof
     if proof.lossless:
         largest = max(proof.max_abs_err, proof.chained_max_abs_err)
@@ -103,7 +103,7 @@ def _law_cell(done: Done) -> Text:
     return Text(f"✗ TV {number(proof.tv)}", style="red" if proof.claims_lossless else "yellow")
 
 
-def _golden_cell(done: Done) -> Text:
+def _golden_cell(done: ProvedJob) -> Text:
     if done.golden is None:
         return Text(numbers.UNKNOWN, style="dim")
     good = bool(done.agrees)
@@ -112,14 +112,14 @@ def _golden_cell(done: Done) -> Text:
     )
 
 
-def _form_cell(done: Done) -> Text:
+def _form_cell(done: ProvedJob) -> Text:
     good = done.proof.closed_form_holds
     if good is None:
         return Text(numbers.UNKNOWN, style="dim")
     return Text("✓", style="green") if good else Text(f"✗ {number(done.proof.closed_form)}", style="bold red")
 
 
-def _accepted_cell(done: Done) -> Text:
+def _accepted_cell(done: ProvedJob) -> Text:
     return Text(", ".join(number(x) for x in done.proof.accepted_law))
 
 
@@ -128,10 +128,10 @@ class _Column:
     """`least`: columns of the terminal that are needed to show it."""
 
     title: str
-    cell: Callable[[Done], Any]
+    cell: Callable[[ProvedJob], Any]
     least: int = 0
     right: bool = False
-    has: Callable[[Done], bool] = lambda done: True
+    has: Callable[[ProvedJob], bool] = lambda done: True
 
 
 _COLUMNS = (

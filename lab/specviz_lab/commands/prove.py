@@ -13,7 +13,7 @@ from specviz_lab.commands.proofs import in_turn, print_proofs
 from specviz_lab.prove.controls import CONTROLS, catch, registered
 from specviz_lab.prove.jobs import MOST, QUICK, case_jobs, case_subjects
 from specviz_lab.prove.proof import prove
-from specviz_lab.prove.report import Done, as_object, control_object, verdict
+from specviz_lab.prove.report import ProvedJob, as_object, control_object, verdict
 
 
 @click.command("prove")
@@ -54,7 +54,7 @@ def command(
         raise SpecvizError(f"{longer[0]} has more than {MOST:,} drafts to follow; lower --gamma or --candidates")
     whole = not (verifiers or cases or distinct) and (gamma, layout, candidates) == (None, None, None)
     done = [
-        Done(job, prove(job.problem.in_floats() if floats else job.problem, job.verifier, job.layout))
+        ProvedJob(job, prove(job.problem.in_floats() if floats else job.problem, job.verifier, job.layout))
         for job in in_turn(jobs, str)
     ]
     caught = [catch(control) for control in in_turn([*registered(), *CONTROLS] if whole else [], lambda c: c.name)]

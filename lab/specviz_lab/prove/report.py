@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ProvedJob:
     """A job and its proof."""
 
     job: Job
@@ -55,7 +55,7 @@ class ProofVerdict:
         return all(good for good, _ in self.lines)
 
 
-def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> ProofVerdict:
+def verdict(done: Sequence[ProvedJob], caught: Sequence[Caught]) -> ProofVerdict:
     bad = [d for d in done if d.proof.is_false_claim]
     exposed = {d.proof.verifier for d in bad}
     claims = [d for d in done if d.proof.claims_lossless and d.proof.verifier not in exposed]
@@ -80,7 +80,7 @@ def verdict(done: Sequence[Done], caught: Sequence[Caught]) -> ProofVerdict:
     return ProofVerdict(tuple(lines))
 
 
-def _numbers(done: Sequence[Done]) -> list[tuple[bool, str]]:
+def _numbers(done: Sequence[ProvedJob]) -> list[tuple[bool, str]]:
     """The golden numbers and closed forms in a line each, or a line for every one that is missed."""
     golden = [(d, "golden vector", d.agrees, d.golden and d.golden.expected_accepted) for d in done]
     forms = [(d, "closed form", d.proof.closed_form_holds, d.proof.closed_form) for d in done]
@@ -96,7 +96,7 @@ def _numbers(done: Sequence[Done]) -> list[tuple[bool, str]]:
     return [(True, f"E[accepted] equals all {' and '.join(f'{what}s ({n})' for what, n in counts.items())}")]
 
 
-def _twins(done: Sequence[Done]) -> list[tuple[bool, str]]:
+def _twins(done: Sequence[ProvedJob]) -> list[tuple[bool, str]]:
     """Capped HSD and blockwise verification are one algorithm, so their laws must be one."""
     laws: dict[str, dict[Any, Any]] = {"blockwise": {}, "hsd": {}}
     for d in done:
@@ -110,7 +110,7 @@ def _twins(done: Sequence[Done]) -> list[tuple[bool, str]]:
     return [(True, rule)] if both else []
 
 
-def _races(done: Sequence[Done]) -> list[tuple[bool, str]]:
+def _races(done: Sequence[ProvedJob]) -> list[tuple[bool, str]]:
     """What noise shared by race draws, the other way of a session, accepts: known in closed form alone."""
     shared = [d for d in done if d.job.layout.shared]
     if not shared:
@@ -168,7 +168,7 @@ def _decimal(value: Fraction) -> str | None:
 _NUMBERS = ("max_abs_err", "tv", "expected_accepted", "chained_tv", "target_calls", "tokens_per_call", "closed_form")
 
 
-def as_object(done: Done) -> dict[str, Any]:
+def as_object(done: ProvedJob) -> dict[str, Any]:
     """One verifier of `--json`. `exact` has the same numbers as fractions; floats have none."""
     proof, vector, problem = done.proof, done.golden, done.proof.problem
 

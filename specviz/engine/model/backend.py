@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.exact.plan import PassWidths, RowPlan
+from specviz.engine.model.exact.plan import BatchWidths, RowPlan
 
 if TYPE_CHECKING:
     from specviz.engine.model.adapter import ModelAdapter
@@ -44,7 +44,7 @@ class Backend(Protocol):
     @property
     def note(self) -> str: ...
     @property
-    def widths(self) -> PassWidths | None: ...
+    def widths(self) -> BatchWidths | None: ...
     @property
     def plain(self) -> "TorchBackend": ...
 
@@ -61,7 +61,7 @@ class Backend(Protocol):
         """`[n, vocab]`, float32 or the model's float64."""
         ...
 
-    def exact(self, widths: PassWidths) -> "Backend":
+    def exact(self, widths: BatchWidths) -> "Backend":
         """The same in passes of such widths."""
         ...
 
@@ -86,7 +86,7 @@ class TorchBackend:
     """Layers one after another. `layers`: what stands for those of the adapter, and `types` of which type each is."""
 
     products, spare, note = "torch", 0, ""
-    widths: PassWidths | None = None
+    widths: BatchWidths | None = None
 
     def __init__(
         self, adapter: "ModelAdapter", layers: Sequence[Any] | None = None, types: Sequence[str] | None = None
@@ -134,7 +134,7 @@ class TorchBackend:
         """Final norm and lm_head of the model's own modules."""
         return self.adapter.logits_of(self.adapter.head(self.adapter.norm(hidden)))
 
-    def exact(self, widths: PassWidths) -> Backend:
+    def exact(self, widths: BatchWidths) -> Backend:
         """The same layers in passes padded to the given widths (exact mode)."""
         from specviz.engine.model.exact.backend import ExactBackend
 

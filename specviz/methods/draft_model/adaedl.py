@@ -29,7 +29,7 @@ KEEP_RATE, KEEP_THRESHOLD = 0.5, 0.9  # beta_1 and beta_2 of the paper
 
 
 @dataclass(slots=True)
-class Controller:
+class EntropyThreshold:
     """The threshold, and the smoothed acceptance rate that steers it."""
 
     threshold: float
@@ -54,7 +54,7 @@ class AdaEdl(ChainDrafter):
 
     def __init__(self, models: FactoryModels, mode: Mode) -> None:
         super().__init__(models, mode)
-        self.controller: Controller | None = None
+        self.controller: EntropyThreshold | None = None
         self._longest = 0
         self._last_round: tuple[int, int] | None = None  # drafted, accepted of the round before
 
@@ -94,7 +94,7 @@ class AdaEdl(ChainDrafter):
 
     def _steer(self, knobs: Knobs) -> float:
         if self.controller is None:
-            self.controller = Controller(knobs["lambda0"], knobs["target_rate"])
+            self.controller = EntropyThreshold(knobs["lambda0"], knobs["target_rate"])
         elif self._last_round is not None and self._last_round[0]:
             self.controller.learn(*self._last_round, self._longest, knobs)
         self._last_round, self._longest = None, knobs["gamma"]

@@ -45,7 +45,7 @@ from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
 from specviz.methods.trained.parts import OPTION, LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech
+from specviz.methods.trained.programs import Calls, CallTables, CompiledLmHead, ModuleSketch, NetworkPrograms
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, paying_paths, read_table
 from specviz.methods.trained.ranks import best
 from specviz.names import DraftEnd
@@ -104,7 +104,9 @@ class EagleNetwork(nn.Module):
 
     def programs(self) -> NetworkPrograms:
         """The same by the kernel."""
-        return NetworkPrograms(Calls(self.dtype, 1, self.rope, self._sketched), Speech(self.norm_out, self.head))
+        return NetworkPrograms(
+            Calls(self.dtype, 1, self.rope, self._sketched), CompiledLmHead(self.norm_out, self.head)
+        )
 
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`conditions`, `begin` and `forward`."""

@@ -20,7 +20,7 @@ from specviz.cost.ledger import Clock, RoundCost
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import Model
 from specviz.engine.model.rows import Call, ForwardBatch, Tensor
-from specviz.events import GRID, Climb, ExitRound, ExitTable, Gate, six
+from specviz.events import GRID, ExitRound, ExitTable, Gate, LayerTrace, six
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.early_exit.heads import Heads
 from specviz.methods.early_exit.spec import Limits
@@ -89,14 +89,14 @@ class ExitRecorder:
             self.ctx.note(gate)
         self.ctx.note(self._cost(seen))
 
-    def _climbs(self) -> Iterator[Climb]:
+    def _climbs(self) -> Iterator[LayerTrace]:
         rows, root = self.ctx.rows, self.ctx.root_row
         fill = [rows.first] * rows.model.n_layers
         ends = [walk.first_call for walk in self.walks[1:]] + [len(rows.ledger)]
         for walk, end in zip(self.walks, ends, strict=True):
             calls = rows.ledger[walk.first_call : end]
             past, widths, times = _by_layer(calls, fill)
-            yield Climb(
+            yield LayerTrace(
                 row=walk.row - root,
                 pos=rows.position(walk.row),
                 token=rows.tokens[walk.row],

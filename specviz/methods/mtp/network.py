@@ -22,7 +22,7 @@ from specviz.methods.mtp.spec import MTP
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 from specviz.methods.trained.parts import LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech
+from specviz.methods.trained.programs import Calls, CallTables, CompiledLmHead, ModuleSketch, NetworkPrograms
 from specviz.methods.trained.vocabulary import Vocabulary
 
 
@@ -73,7 +73,9 @@ class MtpNetwork(nn.Module):
 
     def programs(self) -> NetworkPrograms:
         """The same by the kernel."""
-        return NetworkPrograms(Calls(self.dtype, 1, self.rope, self._sketched), Speech(self.norm_out, self.head))
+        return NetworkPrograms(
+            Calls(self.dtype, 1, self.rope, self._sketched), CompiledLmHead(self.norm_out, self.head)
+        )
 
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`begin` and `forward`."""

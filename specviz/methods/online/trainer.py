@@ -38,7 +38,7 @@ FALL = 0.01  # of held-out coverage: more than a point takes an update back
 
 
 @dataclass(slots=True)
-class Try:
+class MeasuredUpdate:
     """An update that was made and measured, not applied. `network` None: it is not fit to be kept."""
 
     weights: Weights
@@ -159,7 +159,7 @@ class OnlineTrainer:
         record.coverage_before, record.coverage_after = tried.before, tried.after
         record.reverted = not kept
 
-    def attempt(self, kind: Kind, knobs: Knobs, sizes: Sizes) -> Try:
+    def attempt(self, kind: Kind, knobs: Knobs, sizes: Sizes) -> MeasuredUpdate:
         """Make an update on a copy and measure it."""
         began = self.clock()
         steps, rate = knobs["adapt_steps"], knobs[f"adapt_lr_{kind}"]
@@ -169,14 +169,14 @@ class OnlineTrainer:
             else:
                 weights = self.learner.full(self.memory.slots[-1].lesson, steps, rate)
         except torch.OutOfMemoryError:  # serving goes on without it, and learns what trying costs
-            return Try({}, None, self._since(began), None, None)
+            return MeasuredUpdate({}, None, self._since(began), None, None)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
             self.learner.forget(kind)
-            return Try(weights, None, self._since(began), None, None)
+            return MeasuredUpdate(weights, None, self._since(began), None, None)
         network = self.learner.built(weights)
         before, after = self._coverages(network, self.memory.held, kind == "full", sizes)
         fit = before is None or after is None or after - before >= -FALL
-        return Try(weights, network if fit else None, self._since(began), before, after)
+        return MeasuredUpdate(weights, network if fit else None, self._since(began), before, after)
 
     def _coverages(
         self, network: BlockNetwork, held: list[Slot], whole: bool, sizes: Sizes
@@ -187,7 +187,7 @@ class OnlineTrainer:
         first = [slot for slot in held if slot.block == 1]
         return coverage(self.network, first, sizes), coverage(network, anew(network, self.learner.embed, first), sizes)
 
-    def _settle(self, kind: Kind, tried: Try) -> None:
+    def _settle(self, kind: Kind, tried: MeasuredUpdate) -> None:
         """Put an update that is fit in place; states that the older weights made are worked out anew."""
         if tried.network is None:
             return

@@ -29,11 +29,11 @@ from specviz.knobs import Knobs
 from specviz.methods.common.knobs import ints, reals
 from specviz.methods.common.runner import DraftSampler, without_replacement
 from specviz.methods.common.tree_size import TreeCost
-from specviz.methods.specblock.growth import PRESETS, GrowingTree, GrowthKnobs, Pick, Widths
+from specviz.methods.specblock.growth import PRESETS, ChosenToken, GrowingTree, GrowthKnobs, Widths
 from specviz.methods.specblock.network import BlockConfig, Trained
 from specviz.methods.specblock.recorder import best_tokens
 from specviz.methods.trained.calls import BlockCall, BlockRunner, BlockStart, CallCache
-from specviz.methods.trained.ranks import N_TOP, Offer, RankReading, bucket, offers, order, ranks
+from specviz.methods.trained.ranks import N_TOP, RankReading, SlotCandidates, bucket, offers, order, ranks
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.names import DraftEnd
 from specviz.probability.draft import ROOT, Draft
@@ -190,7 +190,9 @@ class TreeGrower(BlockRunner):
                 call.order = order(ctx, vocabulary, paths[k])
         return True
 
-    def _judged(self, call: BlockCall, path: list[int], block: list[Offer], logits: Tensor) -> list[Offer]:
+    def _judged(
+        self, call: BlockCall, path: list[int], block: list[SlotCandidates], logits: Tensor
+    ) -> list[SlotCandidates]:
         """A block's offers with their true buckets, as far down as nodes may stand."""
         assert self.oracle is not None
         spine = [offer.tokens[0] for offer in block]
@@ -249,11 +251,11 @@ class SiblingDraws:
         self.ctx, self.vocabulary = ctx, vocabulary
         self._sampler = DraftSampler(ctx, "sampled")
 
-    def __call__(self, path: Sequence[int], offer: Offer, n: int) -> list[Pick]:
+    def __call__(self, path: Sequence[int], offer: SlotCandidates, n: int) -> list[ChosenToken]:
         """`n` siblings below the node that `path` leads to, fewer when the law has no more tokens."""
         warper = self.ctx.warper
         prefixes = [[*self.ctx.tokens, *path]] if warper.needs_prefix else None
         whole = warper.laws(self.vocabulary.spread(offer.logits[None]), prefixes)[0]
         drawn = without_replacement(whole, n, lambda law: self._sampler.token(len(path) + 1, law))
         probs = entries(whole, [token for token, _ in drawn])
-        return [Pick(token, math.log(max(p, 1e-300)), law) for (token, law), p in zip(drawn, probs, strict=True)]
+        return [ChosenToken(token, math.log(max(p, 1e-300)), law) for (token, law), p in zip(drawn, probs, strict=True)]

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 from specviz.methods.common.tree_builder import ScoredTree
 from specviz.methods.common.tree_size import TreeCost, chances, hoped
-from specviz.methods.trained.ranks import Offer
+from specviz.methods.trained.ranks import SlotCandidates
 from specviz.probability.draft import ROOT
 
 Reason = Literal["bucket", "beam", "trim", "give_up", "override"]
@@ -73,7 +73,7 @@ class Widths:
         by_bucket = (min(n, self.cap) if self.fixed is None else self.fixed for n in self.by_bucket)
         return Sizes(tuple(by_bucket), self.beam)
 
-    def of(self, offer: Offer, is_root: bool) -> Width:
+    def of(self, offer: SlotCandidates, is_root: bool) -> Width:
         """The width of a slot; the greedy token counts."""
         sure = math.exp(min(0.0, offer.logs[0]))
         if is_root:
@@ -100,7 +100,7 @@ class Sizes:
     root: int
 
 
-class Pick(NamedTuple):
+class ChosenToken(NamedTuple):
     """A token that becomes a node. `law`: what it was drawn from, None for one that was chosen."""
 
     token: int
@@ -108,7 +108,7 @@ class Pick(NamedTuple):
     law: Any = None
 
 
-Draw = Callable[[Sequence[int], Offer, int], Sequence[Pick]]
+Draw = Callable[[Sequence[int], SlotCandidates, int], Sequence[ChosenToken]]
 """`(tokens down to the parent, offer, how many)` -> siblings in the order they were drawn; fewer when none is left."""
 
 
@@ -136,7 +136,7 @@ class SlotExpansion:
     block: int
     slot: int
     start: int  # number of the block in the round, 0 = the root's
-    offer: Offer
+    offer: SlotCandidates
     width: Width
     children: list[int] = field(default_factory=list)
 
@@ -179,7 +179,7 @@ class GrowingTree(ScoredTree[GrownNode]):
         self._by_key: dict[tuple[int, int], int] = {}
         self._candidates: dict[int, StartCandidate] = {}
 
-    def expand(self, at: int, start: int, block: int, offers: Sequence[Offer]) -> None:
+    def expand(self, at: int, start: int, block: int, offers: Sequence[SlotCandidates]) -> None:
         """Grow one block's nodes from node `at`; its slots' offers in order."""
         if at != ROOT and self._left:
             self.nodes[at].start = start
@@ -222,13 +222,13 @@ class GrowingTree(ScoredTree[GrownNode]):
             children.append((node, cum))
         return children
 
-    def _picks(self, parent: int, offer: Offer, n: int) -> Sequence[Pick]:
+    def _picks(self, parent: int, offer: SlotCandidates, n: int) -> Sequence[ChosenToken]:
         """Which tokens become nodes: the first of the offer, or draws."""
         if self.draw:
             return self.draw(self.path(parent), offer, n)
-        return [Pick(*pick) for pick in zip(offer.tokens[:n], offer.logs, strict=False)]
+        return [ChosenToken(*pick) for pick in zip(offer.tokens[:n], offer.logs, strict=False)]
 
-    def _node(self, parent: int, pick: Pick, cum: float, rank: int) -> int:
+    def _node(self, parent: int, pick: ChosenToken, cum: float, rank: int) -> int:
         self.n_offered += 1
         expansion = len(self.expansions) - 1
         known = self._by_key.get((parent, pick.token)) if self.setting.merge and not self.draw else None

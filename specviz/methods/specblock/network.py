@@ -27,7 +27,7 @@ from specviz.methods.trained.calls import PairNetwork
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
 from specviz.methods.trained.parts import TapConfig, drafter_kind, unfit
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, ModuleSketch, NetworkPrograms, Speech
+from specviz.methods.trained.programs import Calls, CallTables, CompiledLmHead, ModuleSketch, NetworkPrograms
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
 
 Tensor = torch.Tensor
@@ -177,7 +177,7 @@ class BlockNetwork(nn.Module):
         if not (self.shape.shift and self.shape.broadcast):
             raise ValueError("an ablation")
         calls = Calls(self.dtype, self.slots, self.rope, self._sketched)
-        return NetworkPrograms(calls, Speech(self.norm_out, self.head))
+        return NetworkPrograms(calls, CompiledLmHead(self.norm_out, self.head))
 
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`conditions`, `begin` and `forward`. What `fuse` reads of condition and token is one row a block, what it

@@ -22,32 +22,33 @@ class CountNode:
 
 
 @dataclass(frozen=True, slots=True)
-class SuffixPlace:
+class SuffixPosition:
     """Where a word ends in the tree: at a node, or `ahead` tokens behind a leaf. `depth`: tokens of the word."""
 
     node: CountNode
     ahead: int
     depth: int
 
-    def following(self) -> list[tuple[int, int, "SuffixPlace"]]:
+    def following(self) -> list[tuple[int, int, "SuffixPosition"]]:
         """`(token, count, place)` of all that followed; of equals the newest first."""
         node, depth = self.node, self.depth + 1
         if node.children is not None:
             return [
-                (token, child.count, SuffixPlace(child, 0, depth)) for token, child in reversed(node.children.items())
+                (token, child.count, SuffixPosition(child, 0, depth))
+                for token, child in reversed(node.children.items())
             ]
         at = node.at + self.ahead
-        return [(node.text[at], 1, SuffixPlace(node, self.ahead + 1, depth))] if at < len(node.text) else []
+        return [(node.text[at], 1, SuffixPosition(node, self.ahead + 1, depth))] if at < len(node.text) else []
 
-    def after(self, token: int) -> "SuffixPlace | None":
+    def after(self, token: int) -> "SuffixPosition | None":
         """Where the word and a token end; None: that never occurred."""
         node = self.node
         if node.children is not None:
             child = node.children.get(token)
-            return None if child is None else SuffixPlace(child, 0, self.depth + 1)
+            return None if child is None else SuffixPosition(child, 0, self.depth + 1)
         at = node.at + self.ahead
         return (
-            SuffixPlace(node, self.ahead + 1, self.depth + 1)
+            SuffixPosition(node, self.ahead + 1, self.depth + 1)
             if at < len(node.text) and node.text[at] == token
             else None
         )
@@ -90,9 +91,9 @@ class SuffixCounts:
             child.count += 1
         return child
 
-    def matched(self) -> Iterator[SuffixPlace]:
+    def matched(self) -> Iterator[SuffixPosition]:
         """Where the suffixes of the growing text end that occurred before, the longest first."""
-        return (SuffixPlace(node, 0, depth) for node, depth in self._open)
+        return (SuffixPosition(node, 0, depth) for node, depth in self._open)
 
     def forget(self, text: Sequence[int]) -> None:
         """Take out a text that was taken in, and is not growing any more."""
@@ -121,14 +122,14 @@ class SuffixMatches:
 
     def __init__(self, counts: SuffixCounts) -> None:
         self.counts = counts
-        self._places: list[SuffixPlace] = []
+        self._places: list[SuffixPosition] = []
 
     def add(self, token: int) -> None:
         """The text goes on."""
-        begun = (*self._places, SuffixPlace(self.counts.root, 0, 0))
+        begun = (*self._places, SuffixPosition(self.counts.root, 0, 0))
         went = (place.after(token) for place in begun if place.depth < self.counts.depth)
         self._places = [place for place in went if place is not None]
 
-    def matched(self) -> Iterator[SuffixPlace]:
+    def matched(self) -> Iterator[SuffixPosition]:
         """Where they end, the longest first."""
         return iter(self._places)

@@ -26,7 +26,7 @@ from specviz.engine.model.rows import Tensor
 from specviz.events import DraftStep, Event, six
 from specviz.knobs import Knobs
 from specviz.methods.common.runner import DraftSampler, laws
-from specviz.methods.suffix.counts import SuffixCounts, SuffixMatches, SuffixPlace
+from specviz.methods.suffix.counts import SuffixCounts, SuffixMatches, SuffixPosition
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Draft
 
@@ -64,14 +64,14 @@ class SuffixStep:
     count: int
     share: float
     prob: float
-    place: SuffixPlace
+    place: SuffixPosition
 
 
 @dataclass(frozen=True, slots=True)
 class SuffixMatch:
     """A suffix that occurred before, and how far a draft may go behind it."""
 
-    place: SuffixPlace
+    place: SuffixPosition
     most: int
     source: str  # text, answers
 
@@ -200,7 +200,7 @@ def _likeliest(ctx: Context, match: SuffixMatch) -> Iterator[SuffixStep]:
         place, prob = best.place, best.prob
 
 
-def _likeliest_after(ctx: Context, place: SuffixPlace, prob: float) -> SuffixStep | None:
+def _likeliest_after(ctx: Context, place: SuffixPosition, prob: float) -> SuffixStep | None:
     """Of what may follow the likeliest, of equals the newest; None: nothing may."""
     children = place.node.children
     if ctx.warper.banned or children is None:
@@ -210,11 +210,11 @@ def _likeliest_after(ctx: Context, place: SuffixPlace, prob: float) -> SuffixSte
     counts = [child.count for child in children.values()]  # a common word has hundreds: no object for each
     most, total = max(counts), sum(counts)
     token = next(entry for entry, child in reversed(children.items()) if child.count == most)
-    after = SuffixPlace(children[token], 0, place.depth + 1)
+    after = SuffixPosition(children[token], 0, place.depth + 1)
     return SuffixStep(token, most, most / total, prob * most / total, after)
 
 
-def _after(ctx: Context, place: SuffixPlace, prob: float) -> list[SuffixStep]:
+def _after(ctx: Context, place: SuffixPosition, prob: float) -> list[SuffixStep]:
     """What may follow, banned tokens left out."""
     following = place.following()
     banned = ctx.warper.banned

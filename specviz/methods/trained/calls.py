@@ -66,7 +66,7 @@ MOST_PAIRS = 128  # rows of a prompt per pass: the mask grows with the square of
 
 
 @dataclass(frozen=True, slots=True)
-class BlockPlace:
+class BlockSlot:
     """A place in a block of this round: `row` is the block's first row in the cache, `slot` where a start left it."""
 
     block: int  # 1 = the root's
@@ -80,7 +80,7 @@ class BlockStart:
 
     token: int
     depth: int
-    chain: tuple[BlockPlace, ...]
+    chain: tuple[BlockSlot, ...]
 
 
 class CallCache:
@@ -299,7 +299,7 @@ class BlockRunner:
     def _start(self, token: int, depth: int, offered_by: int, slot: int) -> BlockStart:
         """A block at a node that slot `slot` of the block with number `offered_by` offered."""
         call = self.made[offered_by]
-        return BlockStart(token, depth, (*call.start.chain, BlockPlace(call.block, call.row, slot)))
+        return BlockStart(token, depth, (*call.start.chain, BlockSlot(call.block, call.row, slot)))
 
     def _starts(self, block: int) -> list[tuple[int, BlockStart]]:
         """Where the blocks of the next level start, by node; none when the tree is done."""

@@ -20,7 +20,7 @@ from torch import nn
 
 from specviz.engine.model.compiled.layer import LayerKernel, LayerWeights
 from specviz.engine.model.compiled.products import KERNELS, KeptWeights, multiply_compiled, normed, pack_linear
-from specviz.engine.model.compiled.program import FiledRows
+from specviz.engine.model.compiled.program import KVSlots
 from specviz.engine.model.layers.attention import packed_attention
 
 RopeMode = Literal["offset", "repeat"]
@@ -255,12 +255,12 @@ class RowCache:
             self.filled += n
         return out
 
-    def filing(self, n: int, heads: tuple[int, int], like: Tensor) -> FiledRows:
+    def filing(self, n: int, heads: tuple[int, int], like: Tensor) -> KVSlots:
         """Room for n more rows in all layers: for so many heads, so wide. `filled` is moved by who fills it."""
         some = like.new_empty(1, heads[0], 0, heads[1])
         # All as large as the largest: one that grew while another did not, because it was interrupted, is caught up.
         end = max(self.filled + n, *(0 if buffer is None else buffer[0].shape[2] for buffer in self._buffers), 0)
-        return FiledRows([self._room(layer, end, some) for layer in range(len(self._buffers))], self.filled)
+        return KVSlots([self._room(layer, end, some) for layer in range(len(self._buffers))], self.filled)
 
     def _room(self, layer: int, end: int, like: Tensor) -> tuple[Tensor, Tensor]:
         buffers = self._buffers[layer]

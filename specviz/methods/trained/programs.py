@@ -15,7 +15,7 @@ from torch import nn
 
 from specviz.engine.model.compiled.layer import row_paths
 from specviz.engine.model.compiled.products import KeptWeights, Matrix, matrix_of
-from specviz.engine.model.compiled.program import Program, Sketch, Standing
+from specviz.engine.model.compiled.program import GraphBuilder, Program, RowPositions
 from specviz.methods.trained.layers import Layer, RMSNorm, Rope, RowCache, kernel_made
 
 Tensor = torch.Tensor
@@ -47,7 +47,7 @@ def programs_of(module: nn.Module) -> Any:
     return None if known is None or torch.is_grad_enabled() or not known[0].same else known[1]
 
 
-class ModuleSketch(Sketch):
+class ModuleSketch(GraphBuilder):
     """A sketch for modules that were compiled: their weights are in four bits where they are in bfloat16."""
 
     def matrix(self, weight: nn.Linear | Tensor) -> Matrix:
@@ -63,7 +63,7 @@ class ModuleSketch(Sketch):
         self.norm(x, y, norm.weight.detach(), norm.eps or 0.0, column)
 
     def decoded(self, x: int, layer: Layer, place: int, last: int, read: int | None = None) -> None:
-        """Table x through a layer (`Sketch.layer`)."""
+        """Table x through a layer (`GraphBuilder.layer`)."""
         kernel = kernel_made(layer)
         if kernel is None:
             raise ValueError("a layer that the kernel does not know")
@@ -118,7 +118,7 @@ class Calls:
         out, rows = states.new_empty(n, width), len(states) * self._slots
         filed = cache.filing(rows, program.filed, states)
         seen = row_paths(rows, cache.filled, mask)
-        standing = Standing(positions, self._rope.known(positions, states.dtype), seen)
+        standing = RowPositions(positions, self._rope.known(positions, states.dtype), seen)
         program.run(
             len(states),
             {tables.inputs: states, tables.embedded: embedded, tables.out: out},
@@ -129,7 +129,7 @@ class Calls:
         return out
 
 
-class Speech:
+class CompiledLmHead:
     """Final norm and head as one compiled program: states to normed states and logits."""
 
     def __init__(self, norm: RMSNorm, head: nn.Linear | Tensor) -> None:
@@ -156,4 +156,4 @@ class NetworkPrograms:
     """Of a network that reads pairs."""
 
     calls: Calls
-    speech: Speech
+    speech: CompiledLmHead

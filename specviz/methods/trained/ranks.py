@@ -133,7 +133,7 @@ def bucket(rank: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SlotCandidates:
     """What one slot offers: its best tokens with full-vocabulary log-probabilities, and the rank head's verdict."""
 
     tokens: tuple[int, ...]  # at most 20, best first
@@ -167,7 +167,7 @@ def offers(
     judge: Callable[[Tensor], Tensor],
     paths: Sequence[Sequence[int]],
     reading: RankReading,
-) -> list[list[Offer]] | None:
+) -> list[list[SlotCandidates]] | None:
     """One list of offers a start, of logits `[B, K, V_d]`; None if any number is not finite. `judge` gives rank logits
     `[B, K, 4]` of summaries `[B, K, 15]`.
 
@@ -282,11 +282,11 @@ def wide(logits: Tensor) -> Tensor:
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
-def _offer(best: Ranked, row: list[float], reading: RankReading) -> Offer:
+def _offer(best: Ranked, row: list[float], reading: RankReading) -> SlotCandidates:
     scores = [logit / reading.temp + more for logit, more in zip(row, reading.bias, strict=False)]
     shares = [math.exp(score - max(scores)) for score in scores]
     probs, rest = tuple(share / sum(shares) for share in shares), row[N_BUCKETS:]
-    return Offer(
+    return SlotCandidates(
         tokens=tuple(best[0]),
         logs=tuple(best[1]),
         bucket=max(range(N_BUCKETS), key=lambda b: probs[b]),

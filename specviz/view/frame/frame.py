@@ -182,7 +182,7 @@ class TreeFrame:
     n_rows: int
     column_cells: tuple[int, ...]  # widest `shown` of each column, in terminal cells
     missing: str | None = None
-    map: TreeMap | None = None  # where `TreeRoom` asks for one
+    map: TreeMap | None = None  # where `TreeViewport` asks for one
 
     def node(self, id: int) -> TreeNode | None:
         return next((n for n in self.nodes if n.id == id), None)
@@ -248,7 +248,7 @@ class PanelOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeRoom:
+class TreeViewport:
     """The room a tree has. `rows`: lines; what does not fit is folded, the least likely first. 0: as many as it needs.
 
     `listed`: every node takes a line of its own. `map_rows`: lines for a small map of the whole tree.
@@ -269,7 +269,7 @@ class Options:
     selected: int | None = None
     value: ValueName = "q"
     folding: Folding = "pruned"
-    room: TreeRoom = TreeRoom()  # not for a tree of which nothing is to be left out
+    room: TreeViewport = TreeViewport()  # not for a tree of which nothing is to be left out
     ascii: bool = False
     panels: Mapping[str, PanelOptions] = field(default_factory=dict)  # by the panel's id
     shown: tuple[str, ...] | None = None

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnyPanel",
-    "Last",
+    "CachedValue",
     "Panel",
+    "PanelContext",
     "Remark",
-    "Scene",
     "all_panels",
     "register",
     "remarks",
@@ -52,7 +52,7 @@ AnyPanel = type["Panel[Any, Any]"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class PanelContext:
     """A moment of a round as every panel is given it. `metrics`, `judgement`: over all rounds so far."""
 
     family: RoundTree
@@ -88,7 +88,7 @@ class Panel(Generic[OptionsT, ModelT]):
         """How well the panel suits the run: 0 it stays empty, 1 it shows something, 2 it explains this method."""
         return int(cls.needs(run.method_traits))
 
-    def build(self, scene: Scene, options: OptionsT) -> ModelT:
+    def build(self, scene: PanelContext, options: OptionsT) -> ModelT:
         """The model of a moment; with its reason where there is nothing to show."""
         raise NotImplementedError
 
@@ -188,7 +188,7 @@ def remarks(run: Run, family: RoundTree, node: int) -> Remark:
 T = TypeVar("T")
 
 
-class Last(Generic[T]):
+class CachedValue(Generic[T]):
     """One value and its key; keys are compared by equality."""
 
     def __init__(self) -> None:

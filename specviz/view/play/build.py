@@ -12,7 +12,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, Strip, TreeFrame, TreeRoom
+from specviz.view.frame.frame import Cursor, Feed, Folding, Frame, Options, Queue, Strip, TreeFrame, TreeViewport
 from specviz.view.frame.judgement import CountedRun, RunJudgement
 from specviz.view.frame.knob_bar import knob_bar
 from specviz.view.frame.parts import Counts, KnobBar, Timeline
@@ -20,7 +20,7 @@ from specviz.view.frame.run_header import run_info, state, warning_text
 from specviz.view.frame.series import Meter, Spark, header_metrics, overhead
 from specviz.view.frame.steps import Moment, RoundSteps, moment, steps, strip
 from specviz.view.judge.judgement import judge
-from specviz.view.panels import AnyPanel, Last, Panel, Scene, all_panels, remarks
+from specviz.view.panels import AnyPanel, CachedValue, Panel, PanelContext, all_panels, remarks
 from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
 from specviz.view.words.numbers import percent
@@ -52,9 +52,9 @@ class FrameBuilder:
         self._layouts: dict[tuple[Any, ...], TreeLayout] = {}
         self._spark = Spark()
         self._timeline: tuple[Any, Sequence[RoundPoint], str] = (None, (), "")
-        self._knobs = Last[KnobBar]()
-        self._judgement = Last[RunJudgement]()
-        self._unfits = Last[frozenset[str]]()
+        self._knobs = CachedValue[KnobBar]()
+        self._judgement = CachedValue[RunJudgement]()
+        self._unfits = CachedValue[frozenset[str]]()
 
     def _leaving(self, record: RoundRecord) -> None:
         """A round goes out of memory: it is counted, so that it need not be read again for that."""
@@ -99,7 +99,7 @@ class FrameBuilder:
 
     def _layout(self, index: int, options: Options, selected: int | None) -> TreeLayout:
         """Layout of a round's tree; selecting another node keeps the layout if that node is already visible."""
-        family, room = self.family(index), options.room if options.folding != "none" else TreeRoom()
+        family, room = self.family(index), options.room if options.folding != "none" else TreeViewport()
         if room.rows:
             layout = self._laid(
                 index, options.folding, options.selected if selected == options.selected else None, room
@@ -115,7 +115,7 @@ class FrameBuilder:
         )
         return self._laid(index, options.folding, moves, room)
 
-    def _laid(self, index: int, folding: Folding, selected: int | None, room: TreeRoom) -> TreeLayout:
+    def _laid(self, index: int, folding: Folding, selected: int | None, room: TreeViewport) -> TreeLayout:
         family = self.family(index)
         key = (index, family.record.stamp, id(family), folding, selected, room)
         if key not in self._layouts:
@@ -124,7 +124,7 @@ class FrameBuilder:
 
     def _whole(self, index: int, options: Options) -> TreeLayout | None:
         """The places of all nodes, where a map of them is wanted."""
-        return self._laid(index, "pruned", None, TreeRoom()) if options.room.map_rows else None
+        return self._laid(index, "pruned", None, TreeViewport()) if options.room.map_rows else None
 
     def frame(
         self,
@@ -160,7 +160,7 @@ class FrameBuilder:
         judgement = self._judged(metrics)
         places, whole = self._layout(cursor.index, options, selected), self._whole(cursor.index, options)
         seen = tree(run, family, now, places, options, selected, whole)
-        scene = Scene(family, now, seen, selected, metrics, options.ascii, judgement)
+        scene = PanelContext(family, now, seen, selected, metrics, options.ascii, judgement)
         panels, reading = self._models(scene, options)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
@@ -228,7 +228,7 @@ class FrameBuilder:
             panels={panel.id: panel.empty(waiting) for panel in self._shown(options)},
         )
 
-    def _models(self, scene: Scene, options: Options) -> tuple[dict[str, Any], float | None]:
+    def _models(self, scene: PanelContext, options: Options) -> tuple[dict[str, Any], float | None]:
         """The models of the panels that are shown; one that has much of a long run to read first says how far it is."""
         models: dict[str, Any] = {}
         share: float | None = None

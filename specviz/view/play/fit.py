@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import MapCell, TreeMap, TreeRoom
+from specviz.view.frame.frame import MapCell, TreeMap, TreeViewport
 from specviz.view.words.palette import CLOSING, ROOT
 
 _BESIDE = 2  # siblings on either side of the selected node, and first children, that are shown whatever the room
@@ -38,7 +38,7 @@ def below(family: RoundTree, node: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class TreeChildren:
     """The tree to fit into the viewport. `born`: children by node, closing token included; `n_below`: descendants."""
 
     family: RoundTree
@@ -46,39 +46,39 @@ class Kin:
     n_below: Mapping[int, int]
 
     @classmethod
-    def of(cls, family: RoundTree, eligible: Callable[[int], bool]) -> "Kin":
+    def of(cls, family: RoundTree, eligible: Callable[[int], bool]) -> "TreeChildren":
         born = {node: [child for child in below(family, node) if eligible(child)] for node in (ROOT, *family.nodes)}
         sizes = dict.fromkeys((ROOT, *family.nodes), 0)
         for node in sorted(family.nodes, key=lambda i: -family.depth[i]):  # from the leaves up
             sizes[family.parent(node)] += sizes[node] + eligible(node)
         return cls(family, born, sizes)
 
-    def among(self, keep: set[int]) -> "Kin":
+    def among(self, keep: set[int]) -> "TreeChildren":
         """Only some of them; sizes stay."""
         born = {node: [child for child in born if child in keep] for node, born in self.born.items()}
-        return Kin(self.family, born, self.n_below)
+        return TreeChildren(self.family, born, self.n_below)
 
 
-def every_kin(family: RoundTree) -> Kin:
+def every_kin(family: RoundTree) -> TreeChildren:
     """All nodes of a round."""
-    return Kin.of(family, lambda node: True)
+    return TreeChildren.of(family, lambda node: True)
 
 
-def drafted_kin(family: RoundTree, selected: int | None) -> Kin:
+def drafted_kin(family: RoundTree, selected: int | None) -> TreeChildren:
     """Without what was pruned before the target saw it, but for the selected node; worked out once for a round."""
     odd = selected if selected in family.nodes and not family.nodes[selected].kept else None
     key = ("kin", odd)
     if key not in family.known:
-        family.known[key] = Kin.of(family, lambda node: node in (CLOSING, odd) or family.nodes[node].kept)
-    kin: Kin = family.known[key]
+        family.known[key] = TreeChildren.of(family, lambda node: node in (CLOSING, odd) or family.nodes[node].kept)
+    kin: TreeChildren = family.known[key]
     return kin
 
 
-class Fit:
+class TreePruner:
     """The lines that a choice of nodes takes: one for a node without shown children, one for a count of hidden ones
     beside shown ones. In a list one for each node. `kin`: nodes that may be shown at all."""
 
-    def __init__(self, kin: Kin, room: TreeRoom) -> None:
+    def __init__(self, kin: TreeChildren, room: TreeViewport) -> None:
         family = self.family = kin.family
         self.listed, self.kin = room.listed, kin.born
         self.parent = {child: node for node, born in self.kin.items() for child in born}
@@ -133,7 +133,7 @@ class Fit:
         return counts + int(shown > 0) + int(every > shown + 1) - int(0 < shown < every)
 
 
-def _around(family: RoundTree, fit: Fit, selected: int | None) -> Iterator[tuple[int, bool]]:
+def _around(family: RoundTree, fit: TreePruner, selected: int | None) -> Iterator[tuple[int, bool]]:
     """The selected node, its neighbours, then all its siblings and children, the nearest first."""
     if selected is None or selected == ROOT or selected not in fit.parent:
         born = fit.kin[ROOT] if selected == ROOT else []

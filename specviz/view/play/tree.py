@@ -22,12 +22,12 @@ from specviz.view.frame.frame import (
     TreeFrame,
     TreeLine,
     TreeNode,
-    TreeRoom,
+    TreeViewport,
     Values,
     ValueTexts,
 )
 from specviz.view.frame.steps import Moment, node_text
-from specviz.view.play.fit import Fit, Kin, drafted_kin, every_kin, tree_map
+from specviz.view.play.fit import TreeChildren, TreePruner, drafted_kin, every_kin, tree_map
 from specviz.view.why.node_context import never_tested, values
 from specviz.view.words.numbers import UNKNOWN, percent, plural, prob, ratio
 from specviz.view.words.palette import CLOSING, ROOT, LinkShape, Phase, ValueName, glyph, word
@@ -69,7 +69,7 @@ class TreeLayout:
 
 @dataclass
 class _Builder:
-    kin: Kin
+    kin: TreeChildren
     hidden: Callable[[int], bool]  # left out, and counted where it stood
     tight: bool = False  # a count stands behind the last of the shown siblings where it can, not below it
 
@@ -138,7 +138,7 @@ def _lines(column: int, rows: list[int]) -> list[TreeLine]:
 
 
 def layout(
-    family: RoundTree, folding: Folding = "none", selected: int | None = None, room: TreeRoom | None = None
+    family: RoundTree, folding: Folding = "none", selected: int | None = None, room: TreeViewport | None = None
 ) -> TreeLayout:
     """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`; `room`
     what does not fit."""
@@ -152,10 +152,10 @@ def layout(
     return _Builder(kin, lambda node: keep is not None and node not in keep).build()
 
 
-def _in_room(kin: Kin, room: TreeRoom, selected: int | None, keep: set[int] | None) -> TreeLayout:
+def _in_room(kin: TreeChildren, room: TreeViewport, selected: int | None, keep: set[int] | None) -> TreeLayout:
     """As many nodes as the lines hold, of those to `keep`. How many lines counts take is known when all stands: what is
     spare is given out again."""
-    best, rows, fit = None, room.rows, Fit(kin if keep is None else kin.among(keep), room)
+    best, rows, fit = None, room.rows, TreePruner(kin if keep is None else kin.among(keep), room)
     for _ in range(_TRIES):
         fits = fit.fitted(rows, selected)
         laid = _Builder(kin, lambda node, fits=fits: node not in fits, tight=True).build()  # type: ignore[misc]

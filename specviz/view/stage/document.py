@@ -23,12 +23,12 @@ from specviz.view.stage.panels import panels_of
 from specviz.view.stage.parts import (
     UNRECORDED,
     VERSION,
-    Look,
-    StageFurther,
-    StageHead,
-    StagePoint,
+    MarkStyle,
     StageQuery,
     StageRound,
+    StageRun,
+    TimelinePage,
+    TimelinePoint,
     Token,
 )
 from specviz.view.stage.words import PHASES
@@ -40,13 +40,13 @@ _DECIDE = ("u", "thr", "lo", "hi")
 _FEW = " (n "  # of a number without an interval: "7 (n 4 too small)"
 
 
-def head(builder: FrameBuilder, name: str) -> StageHead:
+def head(builder: FrameBuilder, name: str) -> StageRun:
     """The run as a whole. `name`: what the trace is called."""
     run = builder.run
     frame = builder.frame(Cursor(), OPTIONS, FEED)
     info = promised(frame, run)
     points = points_from(builder, 0)
-    return StageHead(
+    return StageRun(
         version=VERSION,
         name=name,
         title=info.title,
@@ -55,7 +55,7 @@ def head(builder: FrameBuilder, name: str) -> StageHead:
         facts=facts(frame, len(run.rounds)),
         metrics=metrics(frame),
         phases=PHASES,
-        marks={mark: Look(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
+        marks={mark: MarkStyle(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
         knobs=frame.knobs.items,
         queries=tuple(_query(query) for query in run.queries),
         points=points,
@@ -99,7 +99,7 @@ def in_lines(text: str) -> str:
     return text.replace(NEWLINE, f"{NEWLINE}\n")
 
 
-def points_from(builder: FrameBuilder, first: int) -> tuple[StagePoint, ...]:
+def points_from(builder: FrameBuilder, first: int) -> tuple[TimelinePoint, ...]:
     """The time line from a round on, with the text that every round wrote."""
     run, several = builder.run, len(builder.run.queries) > 1
     texts = _texts(builder, first)
@@ -108,14 +108,14 @@ def points_from(builder: FrameBuilder, first: int) -> tuple[StagePoint, ...]:
         point = run.rounds.point(index)
         place = f"q{point.q}/r{point.r}" if several else f"r{point.r}"
         written = texts.get(index, ())
-        points.append(StagePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
+        points.append(TimelinePoint(place, point.n_emitted or 0, point.rejected, point.markers, written))
     return tuple(points)
 
 
-def further(builder: FrameBuilder, first: int, more: bool) -> StageFurther:
+def further(builder: FrameBuilder, first: int, more: bool) -> TimelinePage:
     """A recording that is read a part at a time: its time line from a round on."""
     points = points_from(builder, min(first, len(builder.run.rounds)))
-    return StageFurther(points, tuple(_query(query) for query in builder.run.queries), more)
+    return TimelinePage(points, tuple(_query(query) for query in builder.run.queries), more)
 
 
 def _texts(builder: FrameBuilder, first: int) -> dict[int, tuple[Token, ...]]:

@@ -12,7 +12,7 @@ from specviz.view.frame.knob_bar import knob_item, without_effect
 from specviz.view.frame.parts import KnobItem
 from specviz.view.play.player import STEP_S, Player
 from specviz.view.stage.document import facts, metrics, points_from, promised
-from specviz.view.stage.parts import StageNow
+from specviz.view.stage.parts import LiveUpdate
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import Phase
 
@@ -30,13 +30,13 @@ def next_knobs(specs: Sequence[KnobSpec], stands: Mapping[str, Any], staged: Map
     )
 
 
-def stage_now(player: Player, frame: Frame, run_key: str) -> StageNow:
+def stage_now(player: Player, frame: Frame, run_key: str) -> LiveUpdate:
     """The newest frame of a player, for who has the rounds or fetches them. `run_key`: how the run is called."""
     run, n = player.run, len(player.run.rounds)
     index, stamp = _shown(player)
     first = max(0, n - _TAIL)
     info = promised(frame, run)
-    return StageNow(
+    return LiveUpdate(
         run=run_key,
         index=index,
         k=player.builder.steps(index).place(frame.cursor) if index >= 0 else 0,

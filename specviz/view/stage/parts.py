@@ -1,6 +1,6 @@
 """What the stage is given: a run that can be played without working anything out, as JSON.
 
-`StageHead` stands once: the run, its text, its time line. `StageRound` is one round: its nodes where they stand, and
+`StageRun` stands once: the run, its text, its time line. `StageRound` is one round: its nodes where they stand, and
 its moments in order. Nodes, reasons and numbers are the records of the frame. Fields at their default are left out.
 """
 
@@ -17,7 +17,7 @@ Token = tuple[str, str, int]  # text as it reads, mark, node it came from (-3: n
 UNRECORDED = -3
 
 
-class Look(msgspec.Struct, frozen=True):
+class MarkStyle(msgspec.Struct, frozen=True):
     """How a mark is drawn: glyph, colour on a dark and on a light background, and its name for screen readers."""
 
     glyph: str
@@ -36,7 +36,7 @@ class StageQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     domain: str = ""
 
 
-class StagePoint(msgspec.Struct, frozen=True, omit_defaults=True):
+class TimelinePoint(msgspec.Struct, frozen=True, omit_defaults=True):
     """A round on the time line, with the text it wrote. `markers`: any of ◆ knob change, ⚑ bookmark, ⚠ warning."""
 
     place: str  # as in the page's address: "r37", "q1/r3"
@@ -62,7 +62,7 @@ class StagePanel(msgspec.Struct, frozen=True):
     parts: tuple[StagePart, ...]
 
 
-class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
+class StageRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """The run as a whole."""
 
     version: int
@@ -73,22 +73,22 @@ class StageHead(msgspec.Struct, frozen=True, omit_defaults=True):
     facts: str  # "seed 42 · 21 rounds · recorded: full"
     metrics: tuple[Metric, ...]
     phases: tuple[str, ...]  # the words of the six phases
-    marks: dict[str, Look]
+    marks: dict[str, MarkStyle]
     knobs: tuple[KnobItem, ...]
     queries: tuple[StageQuery, ...]
-    points: tuple[StagePoint, ...]
+    points: tuple[TimelinePoint, ...]
     absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that the method lacks, each with the reason
     notices: tuple[str, ...] = ()
-    more: bool = False  # the recording is longer than what was read of it: see `StageFurther`
+    more: bool = False  # the recording is longer than what was read of it: see `TimelinePage`
     panels: tuple[StagePanel, ...] = ()  # of a saved page
 
 
-class StageFurther(msgspec.Struct, frozen=True, omit_defaults=True):
+class TimelinePage(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a long recording that was read since the last request: time line from a round on, and all prompts so
     far.
     """
 
-    points: tuple[StagePoint, ...]
+    points: tuple[TimelinePoint, ...]
     queries: tuple[StageQuery, ...]
     more: bool = False
 
@@ -130,7 +130,7 @@ class StageRound(msgspec.Struct, frozen=True, omit_defaults=True):
     badges: dict[int, str] = {}  # "b1·s0 #1"
 
 
-class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
+class LiveUpdate(msgspec.Struct, frozen=True, omit_defaults=True):
     """State of a live run: where its picture is for viewers who follow it, and what arrived last.
 
     `index` -1: no round yet. `stamp` changes whenever the round did. `points` begin at round index `first`.
@@ -144,7 +144,7 @@ class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
     n: int
     n_queries: int
     first: int
-    points: tuple[StagePoint, ...]
+    points: tuple[TimelinePoint, ...]
     title: str
     badge: str
     tone: Tone

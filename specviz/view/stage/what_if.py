@@ -72,7 +72,7 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
         told=shown.decided,
         note=shown.note,
         warns=_warns(decision.verifier, shown.law) if change.verifier is not None else "",
-        round=_Again(builder, index, decision, decision.now, shown).page() if decision.now is not None else None,
+        round=_ChangedRound(builder, index, decision, decision.now, shown).page() if decision.now is not None else None,
     )
 
 
@@ -134,7 +134,7 @@ def _draws(decision: Decision, offer: Movable) -> dict[str, float]:
     return drawn | {str(test.node): test.u for test in (decision.now.tests if decision.now is not None else ())}
 
 
-class _Again:
+class _ChangedRound:
     """One round under a changed setting, with the nodes placed as in the recorded round."""
 
     def __init__(self, builder: FrameBuilder, index: int, decision: Decision, now: RoundAgain, shown: WhatIf) -> None:

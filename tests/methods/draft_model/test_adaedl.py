@@ -16,7 +16,7 @@ from specviz.errors import SpecvizError
 from specviz.events import DraftStep
 from specviz.methods import get_method, pick_verifier
 from specviz.methods.common.runner import laws
-from specviz.methods.draft_model.adaedl import AdaEdl, Controller
+from specviz.methods.draft_model.adaedl import AdaEdl, EntropyThreshold
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.table_models import CASE_B, CASE_C, Iid, Problem, exact_row, law
 from specviz_lab.prove.enumerate import deviation
@@ -170,7 +170,7 @@ def test_the_threshold_moves_as_the_source_says() -> None:
 
 def test_the_controller_by_hand() -> None:
     knobs = get_method("adaedl").table.knobs()
-    control = Controller(0.7, 0.9)
+    control = EntropyThreshold(0.7, 0.9)
     control.learn(4, 1, 4, knobs)
     assert (control.rate, control.threshold) == (pytest.approx(0.575), pytest.approx(0.9 * 0.7 + 0.1 * 0.71))
     before = control.threshold

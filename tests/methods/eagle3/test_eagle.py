@@ -17,7 +17,7 @@ from specviz.methods.eagle3 import drafter as files
 from specviz.methods.eagle3.drafter import Eagle, EagleNetwork, EagleShape
 from specviz.methods.eagle3.spec import EAGLE3
 from specviz.methods.specblock.network import packed
-from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.calls import BlockSlot, BlockStart, CallCache
 from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
@@ -47,13 +47,13 @@ def test_packed_is_incremental_is_batched() -> None:
     for at, end in ((0, 3), (3, 4), (4, 6)):
         root = calls.first(text.features[0, at:end], text.tokens[0, at + 1 : end + 1].tolist())
     torch.testing.assert_close(root, whole[0][0, anchor], rtol=0, atol=1e-10)
-    chain, other = (BlockPlace(1, calls.first_row, 0),), (BlockPlace(1, calls.first_row, 0),)
+    chain, other = (BlockSlot(1, calls.first_row, 0),), (BlockSlot(1, calls.first_row, 0),)
     for step in range(1, n + 1):
         starts = [BlockStart(int(text.tokens[0, anchor + 1 + step]), step, chain), BlockStart(3, step, other)]
         h, rows = calls.later(starts)
         torch.testing.assert_close(h[0], whole[step][0, 1], rtol=0, atol=1e-10)
         assert (h[0] - h[1]).abs().max() > 1e-3  # another branch
-        chain, other = (*chain, BlockPlace(step + 1, rows[0], 0)), (*other, BlockPlace(step + 1, rows[1], 0))
+        chain, other = (*chain, BlockSlot(step + 1, rows[0], 0)), (*other, BlockSlot(step + 1, rows[1], 0))
 
 
 def test_the_layer_reads_token_and_stream() -> None:
@@ -163,10 +163,10 @@ def test_a_level_says_what_each_node_says_alone(target: ModelAdapter, monkeypatc
     for path, logits in seen:
         with torch.inference_mode():
             said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
-            chain: tuple[BlockPlace, ...] = (BlockPlace(1, calls.first_row, 0),)
+            chain: tuple[BlockSlot, ...] = (BlockSlot(1, calls.first_row, 0),)
             for depth, token in enumerate(path, 1):
                 h, (row,) = calls.later([BlockStart(token, depth, chain)])
-                said, chain = h[0], (*chain, BlockPlace(depth + 1, row, 0))
+                said, chain = h[0], (*chain, BlockSlot(depth + 1, row, 0))
             torch.testing.assert_close(trained.network.speak(said)[0], logits, rtol=0, atol=1e-9)
 
 

@@ -12,7 +12,7 @@ from specviz.cost.exit_replay import annealed
 from specviz.cost.ledger import RoundCost
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.run.local import LocalRun, load_pair
-from specviz.events import Climb, Event, ExitRound, Gate, RoundEnd, decode, encode
+from specviz.events import Event, ExitRound, Gate, LayerTrace, RoundEnd, decode, encode
 from specviz.methods.early_exit.drafter import EarlyExit
 from specviz.methods.early_exit.heads import LogitLens
 from support.driver import session
@@ -45,7 +45,7 @@ def test_climbs_gates_and_costs_agree() -> None:
     sink, rounds, want = recorded(adapter_of(), alpha=0.5, tau=0.7, d_max=3)
     at, wrong = 0, 0
     for facts, done in zip(sink.rounds, rounds, strict=True):
-        climbs, gates, (cost,) = of_kind(facts, Climb), of_kind(facts, Gate), of_kind(facts, ExitRound)
+        climbs, gates, (cost,) = of_kind(facts, LayerTrace), of_kind(facts, Gate), of_kind(facts, ExitRound)
         took = {gate.row: gate for gate in gates if gate.took}
         for climb in climbs:
             assert climb.pos == done.n - 1 + climb.row
@@ -73,7 +73,7 @@ def test_climbs_gates_and_costs_agree() -> None:
 def test_records_survive_a_trace() -> None:
     adapter, sink = adapter_of(), Sink()
     early(adapter, LogitLens(adapter), PROMPT, sink=sink, max_new_tokens=N, observe_all=True).generate()
-    assert {type(fact) for facts in sink.rounds for fact in facts} == {Climb, Gate, ExitRound}
+    assert {type(fact) for facts in sink.rounds for fact in facts} == {LayerTrace, Gate, ExitRound}
     for facts in sink.rounds:
         for fact in facts:
             assert decode(encode(fact)) == fact
@@ -91,7 +91,7 @@ def test_observing_all_changes_no_decision() -> None:
         runs[watch] = (tokens, sink)
     assert runs[False][0] == runs[True][0]
     for plain_facts, facts in zip(runs[False][1].rounds, runs[True][1].rounds, strict=True):
-        for one, other in zip(of_kind(plain_facts, Climb), of_kind(facts, Climb), strict=True):
+        for one, other in zip(of_kind(plain_facts, LayerTrace), of_kind(facts, LayerTrace), strict=True):
             assert (one.width, one.fill_after, one.exit_layer) == (other.width, other.fill_after, other.exit_layer)
         tests = [gate for gate in of_kind(facts, Gate) if not gate.observed_only]
         alone = of_kind(plain_facts, Gate)
@@ -203,7 +203,7 @@ def test_a_whole_run_through_the_local_source(tmp_path: Path) -> None:
         assert len(costs) == (0 if method == "ar" else len(of_kind(out, RoundEnd)))
         assert all(cost.predicted_ns > 0 for cost in costs)
         if method != "ar":
-            assert of_kind(out, Climb)
+            assert of_kind(out, LayerTrace)
             assert of_kind(out, Gate)
     assert len(set(texts)) == 1
 

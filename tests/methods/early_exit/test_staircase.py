@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from methods.early_exit.stage import Script, Sink, early
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.events import Climb, ExitRound
+from specviz.events import ExitRound, LayerTrace
 from support.models import build
 
 PROMPT = [5, 77, 12, 5, 9]
@@ -20,12 +20,12 @@ def llama(n_layers: int) -> ModelAdapter:
     return ModelAdapter(build("llama", seed=1, dtype=torch.float64, num_hidden_layers=n_layers))
 
 
-def climbs_of(stops: list[int], n_layers: int, d_max: int, w_max: int = 16) -> tuple[list[Climb], ExitRound]:
+def climbs_of(stops: list[int], n_layers: int, d_max: int, w_max: int = 16) -> tuple[list[LayerTrace], ExitRound]:
     adapter, sink = llama(n_layers), Sink()
     run = early(adapter, Script(adapter.vocab, stops), PROMPT, sink=sink, d_max=d_max, w_max=w_max, alpha=0)
     next(run.rounds())
     facts = sink.rounds[0]
-    return [f for f in facts if isinstance(f, Climb)], next(f for f in facts if isinstance(f, ExitRound))
+    return [f for f in facts if isinstance(f, LayerTrace)], next(f for f in facts if isinstance(f, ExitRound))
 
 
 @pytest.mark.parametrize(

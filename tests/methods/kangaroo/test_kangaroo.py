@@ -12,7 +12,7 @@ from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.errors import KnobError
-from specviz.events import Climb, DraftStep, ExitRound, Gate
+from specviz.events import DraftStep, ExitRound, Gate, LayerTrace
 from specviz.methods import get_method
 from specviz.methods.kangaroo.adapter import Adapter, AdapterShape, Reader
 from specviz.methods.kangaroo.spec import example
@@ -42,7 +42,7 @@ def check_rows(target: ModelAdapter, adapter: Any, done: Any, before: list[int])
             want = target.model(torch.tensor([[*before, *done.draft.path(node)]])).logits[0, -1, : target.vocab]
         assert torch.allclose(done.logits[row], want, atol=1e-9, rtol=0), f"row {row}"
     looks = [step for step in done.facts if isinstance(step, DraftStep)]
-    climbs = [climb for climb in done.facts if isinstance(climb, Climb)]
+    climbs = [climb for climb in done.facts if isinstance(climb, LayerTrace)]
     for k, climb in enumerate(climbs[: len(looks)] if climbs[0].exit_layer == adapter.layer else []):
         assert climb.row == k
         want = uncached(target, adapter, [*before, *done.draft.tokens[:k]])
@@ -213,7 +213,7 @@ def test_drafting_ends_after_a_weak_draft_which_is_verified(confs: list[float], 
     assert [step.pos for step in steps] == list(range(len(PROMPT), len(PROMPT) + drafts))
     assert [step.node for step in steps] == list(done.draft.ids)
     assert {step.bound for step in steps} == {0.6}
-    climbs = [fact for fact in facts if isinstance(fact, Climb)]
+    climbs = [fact for fact in facts if isinstance(fact, LayerTrace)]
     assert [climb.exit_layer for climb in climbs] == [2] * drafts + [None]
     assert not any(isinstance(fact, Gate) for fact in facts)
 

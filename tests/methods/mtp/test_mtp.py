@@ -22,7 +22,7 @@ from specviz.methods.common.runner import DraftSampler
 from specviz.methods.mtp.drafter import Mtp
 from specviz.methods.mtp.network import KIND, MtpConfig, MtpNetwork, Trained
 from specviz.methods.specblock.network import packed
-from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.calls import BlockSlot, BlockStart, CallCache
 from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.part_kind import SCALE
 from specviz.methods.trained.parts import fingerprint
@@ -30,7 +30,7 @@ from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.table_models import CASE_C, Table, law
 from specviz.verifiers import get_verifier
 from specviz_lab.prove.enumerate import deviation
-from specviz_train.common.own_text import OwnWindows, Writing, continued
+from specviz_train.common.own_text import OwnTextConfig, OwnWindows, continued
 from specviz_train.trees.block_drafter import layer_like
 from specviz_train.trees.mtp import passed, settle
 from support.driver import session as plain_session
@@ -62,11 +62,11 @@ def test_packed_is_incremental() -> None:
     for at, end in ((0, 3), (3, 4), (4, 6)):
         root = calls.first(text.features[0, at:end], text.tokens[0, at + 1 : end + 1].tolist())
     torch.testing.assert_close(root, whole[0][0, anchor], rtol=0, atol=1e-10)
-    chain: tuple[BlockPlace, ...] = (BlockPlace(1, calls.first_row, 0),)
+    chain: tuple[BlockSlot, ...] = (BlockSlot(1, calls.first_row, 0),)
     for step in range(1, n + 1):
         h, (row,) = calls.later([BlockStart(int(text.tokens[0, anchor + 1 + step]), step, chain)])
         torch.testing.assert_close(h[0], whole[step][0, 1], rtol=0, atol=1e-10)
-        chain = (*chain, BlockPlace(step + 1, row, 0))
+        chain = (*chain, BlockSlot(step + 1, row, 0))
 
 
 def config(adapter: Any, vocabulary: Vocabulary, layer: LayerShape) -> MtpConfig:
@@ -268,7 +268,7 @@ def windows_of(target: ModelAdapter, n: int = 16, length: int = 40) -> OwnWindow
     """What the target writes at temperature 1 behind single tokens."""
     rng = torch.Generator().manual_seed(2)
     given = [iter([[token]]) for token in range(n)]
-    return continued(target.model, given, Writing(n, 1, length, (1.0,)), rng)
+    return continued(target.model, given, OwnTextConfig(n, 1, length, (1.0,)), rng)
 
 
 def with_gains(target: ModelAdapter, large: float) -> ModelAdapter:

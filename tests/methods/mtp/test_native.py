@@ -21,7 +21,7 @@ from specviz.methods.common.missing import missing_part
 from specviz.methods.mtp.drafter import Mtp
 from specviz.methods.mtp.network import KIND, MtpNetwork
 from specviz.methods.mtp.spec import MTP
-from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.calls import BlockSlot, BlockStart, CallCache
 from specviz.mtp_layers import folder_mtp, own_mtp
 from specviz.verifiers import get_verifier
 from support.driver import session as plain_session
@@ -167,13 +167,13 @@ def drafted(network: MtpNetwork, adapter: ModelAdapter, family: Family, n: int) 
     for at, end in ((0, 3), (3, 4), (4, len(PROMPT) - 1)):  # a text comes in rounds
         h = calls.first(states[at:end], PROMPT[at + 1 : end + 1])
     tokens, spoken = [], []
-    chain: tuple[BlockPlace, ...] = (BlockPlace(1, calls.first_row, 0),)
+    chain: tuple[BlockSlot, ...] = (BlockSlot(1, calls.first_row, 0),)
     for step in range(n):
         spoken.append(network.norm_and_head(h[-1:])[1][0])
         tokens.append(int(spoken[-1].argmax()))
         out, (row,) = calls.later([BlockStart(tokens[-1], step + 1, chain)])
         h = out[0]
-        chain = (*chain, BlockPlace(step + 2, row, 0))
+        chain = (*chain, BlockSlot(step + 2, row, 0))
     return tokens, torch.stack(spoken)
 
 

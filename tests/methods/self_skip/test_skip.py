@@ -13,7 +13,7 @@ from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import ForwardBatch
-from specviz.events import Climb, DraftStep, ExitRound
+from specviz.events import DraftStep, ExitRound, LayerTrace
 from specviz.methods import get_method
 from specviz.methods.common.top_k import RowConfidence
 from specviz.methods.self_skip import drafter as skip
@@ -230,4 +230,4 @@ def test_what_a_round_leaves_on_record() -> None:
         (cost,) = (fact for fact in done.facts if isinstance(fact, ExitRound))
         assert cost.layer_calls == LAYERS + -(-len(steps) * 5 // 2)
         assert cost.head_tests == done.n_draft_calls == len(steps)
-        assert not any(isinstance(fact, Climb) for fact in done.facts)
+        assert not any(isinstance(fact, LayerTrace) for fact in done.facts)

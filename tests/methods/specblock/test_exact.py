@@ -11,7 +11,7 @@ from specviz.engine.decode.session import Session
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.events import Warn
 from specviz.methods.specblock import grower as drafting
-from specviz.methods.trained.calls import BlockPlace, BlockStart
+from specviz.methods.trained.calls import BlockSlot, BlockStart
 from specviz.methods.trained.vocabulary import Vocabulary
 from support.driver import session as plain_session
 from support.models import build
@@ -226,7 +226,7 @@ def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypat
             said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
             chain, at = (), calls.first_row
             for number, link in enumerate(made.start.chain, 1):
-                chain = (*chain, BlockPlace(link.block, at, link.slot))
+                chain = (*chain, BlockSlot(link.block, at, link.slot))
                 start = blocks[made.start.chain[number].row if number < len(made.start.chain) else row].start
                 h, (at,) = calls.later([BlockStart(start.token, start.depth, chain)])
                 said = h[0]

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specviz.methods.specblock.growth import PRESETS, GrowingTree, GrowthKnobs, Widths
-from specviz.methods.trained.ranks import Offer
+from specviz.methods.trained.ranks import SlotCandidates
 from specviz.probability.draft import ROOT
 
 PAPER = PRESETS["paper"]
 
 
-def offer(*tokens: int, p: float = 0.5, bucket: int = 0, share: float = 0.5) -> Offer:
+def offer(*tokens: int, p: float = 0.5, bucket: int = 0, share: float = 0.5) -> SlotCandidates:
     """Best token first with probability `p`, each further one `share` of the one before."""
-    return Offer(tokens, tuple(math.log(p * share**k) for k in range(len(tokens))), bucket)
+    return SlotCandidates(tokens, tuple(math.log(p * share**k) for k in range(len(tokens))), bucket)
 
 
 def widths(*by_bucket: int, beam: int = 10, **rest: Any) -> Widths:
@@ -69,7 +69,7 @@ def test_presets_are_the_published_tables() -> None:
 )
 def test_trims(p: float, at_root: int, below: int) -> None:
     """Confident slots are narrower; a trim never widens."""
-    sure = Offer((1,), (math.log(p) + 1e-12,), 2)
+    sure = SlotCandidates((1,), (math.log(p) + 1e-12,), 2)
     rule = widths(trims=True)
     assert rule.of(sure, is_root=True).n == at_root
     assert rule.of(sure, is_root=False).n == below
@@ -236,10 +236,10 @@ LOGS = st.lists(st.floats(-9, 0), min_size=1, max_size=6).map(lambda logs: tuple
 
 
 @st.composite
-def made_offers(draw: Any) -> Offer:
+def made_offers(draw: Any) -> SlotCandidates:
     logs = draw(LOGS)
     tokens = draw(st.permutations(range(8)))[: len(logs)]
-    return Offer(tuple(tokens), logs, draw(st.integers(0, 3)))
+    return SlotCandidates(tuple(tokens), logs, draw(st.integers(0, 3)))
 
 
 @settings(max_examples=150, deadline=None)

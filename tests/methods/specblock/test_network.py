@@ -8,7 +8,7 @@ import torch
 
 from methods.specblock.small import SHAPE, Text, network
 from specviz.methods.specblock.network import BlockNetwork, packed
-from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.calls import BlockSlot, BlockStart, CallCache
 from specviz.methods.trained.layers import turned
 
 K, N_PAIRS = SHAPE.slots, 16
@@ -32,13 +32,13 @@ def chains(calls: CallCache, text: Text, anchor: int, cuts: list[tuple[int, int]
     """Two levels of starts, all of a level in one call: h `[K, width]` of blocks 2 and 3 for every pair of cuts."""
     root = calls.first_row
     level = [
-        BlockStart(int(text.tokens[0, anchor + 1 + first]), first, (BlockPlace(1, root, first - 1),))
+        BlockStart(int(text.tokens[0, anchor + 1 + first]), first, (BlockSlot(1, root, first - 1),))
         for first, _ in cuts
     ]
     two, rows = calls.later(level)
     last = [
         BlockStart(
-            int(text.tokens[0, anchor + 1 + first + second]), first + second, (*s.chain, BlockPlace(2, row, second - 1))
+            int(text.tokens[0, anchor + 1 + first + second]), first + second, (*s.chain, BlockSlot(2, row, second - 1))
         )
         for (first, second), s, row in zip(cuts, level, rows, strict=True)
     ]
@@ -101,9 +101,9 @@ def test_a_level_of_gathered_last_links_would_be_wrong() -> None:
     net, text, anchor = network(), Text(N_PAIRS), 4
     right = chains(opened(net, text, anchor), text, anchor, [(2, 3)])[0][1]
     calls = opened(net, text, anchor)
-    first = BlockStart(int(text.tokens[0, anchor + 3]), 2, (BlockPlace(1, calls.first_row, 1),))
+    first = BlockStart(int(text.tokens[0, anchor + 3]), 2, (BlockSlot(1, calls.first_row, 1),))
     _, (row,) = calls.later([first])
-    short = BlockStart(int(text.tokens[0, anchor + 6]), 5, (BlockPlace(2, row, 2),))
+    short = BlockStart(int(text.tokens[0, anchor + 6]), 5, (BlockSlot(2, row, 2),))
     assert (calls.later([short])[0][0] - right).abs().max() > 0.05
 
 

@@ -21,11 +21,11 @@ from specviz.methods import pick_verifier
 from specviz.methods.common.runner import DraftSampler
 from specviz.methods.specblock.drafter import SpecBlock
 from specviz.methods.specblock.grower import SiblingDraws
-from specviz.methods.specblock.growth import GrowingTree, GrowthKnobs, Pick, Widths
+from specviz.methods.specblock.growth import ChosenToken, GrowingTree, GrowthKnobs, Widths
 from specviz.methods.specblock.network import BlockConfig, Trained
 from specviz.methods.specblock.spec import METHOD as SPECBLOCK
 from specviz.methods.trained.layers import LayerShape
-from specviz.methods.trained.ranks import Offer
+from specviz.methods.trained.ranks import SlotCandidates
 from specviz.methods.trained.vocabulary import Vocabulary
 from specviz.probability.draft import ROOT
 from specviz.probability.table_models import Iid, Table, exact_row, law
@@ -138,11 +138,11 @@ def test_siblings_pruned_by_value_spoil_the_law(monkeypatch: pytest.MonkeyPatch)
     assert off(THREE, 2, **whole) > 1e-3
 
 
-def redrawn(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Pick]], Sequence[Pick]]) -> None:
+def redrawn(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[ChosenToken]], Sequence[ChosenToken]]) -> None:
     """Siblings are drawn as ever, and changed before they become nodes."""
     honest = SiblingDraws.__call__
 
-    def changed(self: SiblingDraws, path: Sequence[int], offer: Offer, n: int) -> list[Pick]:
+    def changed(self: SiblingDraws, path: Sequence[int], offer: SlotCandidates, n: int) -> list[ChosenToken]:
         return list(change(honest(self, path, offer, n)))
 
     monkeypatch.setattr(SiblingDraws, "__call__", changed)
@@ -199,15 +199,15 @@ def drawing(n_tokens: int = 9) -> Any:
     """Takes tokens in turn, each with a law of its own."""
     count = iter(range(10_000))
 
-    def draw(path: Sequence[int], offer: Offer, n: int) -> list[Pick]:
+    def draw(path: Sequence[int], offer: SlotCandidates, n: int) -> list[ChosenToken]:
         start = next(count)
-        return [Pick((start + 3 * k) % n_tokens, -1.0 - k, law=(tuple(path), k)) for k in range(n)]
+        return [ChosenToken((start + 3 * k) % n_tokens, -1.0 - k, law=(tuple(path), k)) for k in range(n)]
 
     return draw
 
 
-def offer(bucket: int = 0) -> Offer:
-    return Offer(tuple(range(9)), (-1.0,) * 9, bucket)
+def offer(bucket: int = 0) -> SlotCandidates:
+    return SlotCandidates(tuple(range(9)), (-1.0,) * 9, bucket)
 
 
 @pytest.mark.parametrize("budget", [0, 1, 2, 5, 12, 60])

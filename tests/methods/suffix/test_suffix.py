@@ -14,7 +14,7 @@ from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.errors import KnobError
 from specviz.methods import get_method
 from specviz.methods.common.runner import DraftSampler
-from specviz.methods.suffix.counts import SuffixCounts, SuffixMatches, SuffixPlace
+from specviz.methods.suffix.counts import SuffixCounts, SuffixMatches, SuffixPosition
 from specviz.methods.suffix.drafter import Suffix
 from specviz.probability.table_models import CASE_B, CASE_C, law
 from specviz_lab.prove.enumerate import deviation
@@ -45,8 +45,8 @@ def texts(rng: random.Random, n: int) -> list[list[int]]:
     return [[rng.randrange(rng.choice([1, 2, 3])) for _ in range(rng.randrange(14))] for _ in range(n)]
 
 
-def place(counts: SuffixCounts, word: Sequence[int]) -> SuffixPlace | None:
-    at: SuffixPlace | None = SuffixPlace(counts.root, 0, 0)
+def place(counts: SuffixCounts, word: Sequence[int]) -> SuffixPosition | None:
+    at: SuffixPosition | None = SuffixPosition(counts.root, 0, 0)
     for token in word:
         at = at and at.after(token)
     return at

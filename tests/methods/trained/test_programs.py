@@ -12,7 +12,7 @@ from specviz.engine.model.few_bits.grids import four_bits
 from specviz.methods.eagle3.drafter import EagleNetwork, EagleShape
 from specviz.methods.mtp.network import MtpNetwork
 from specviz.methods.specblock.network import BlockNetwork, BlockShape
-from specviz.methods.trained.calls import BlockPlace, BlockStart, CallCache
+from specviz.methods.trained.calls import BlockSlot, BlockStart, CallCache
 from specviz.methods.trained.layers import LayerShape, RowCache, compile_network, fill_normal
 from specviz.methods.trained.programs import compile_programs, programs_of
 from specviz.methods.trained.ranks import N_SUMMARY, summary
@@ -73,9 +73,9 @@ def told(net: Network, dtype: torch.dtype, pieces: list[int]) -> list[torch.Tens
         for n in pieces:
             root = calls.first(text.features[0, at : at + n], text.tokens[0, at + 1 : at + n + 1].tolist())
             at += n
-        place = BlockPlace(1, calls.first_row, net.slots - 1)
+        place = BlockSlot(1, calls.first_row, net.slots - 1)
         level, rows = calls.later([BlockStart(5, net.slots, (place,)), BlockStart(9, 1, (replace(place, slot=0),))])
-        chain = (place, BlockPlace(2, rows[0], 0))
+        chain = (place, BlockSlot(2, rows[0], 0))
         deeper, _ = calls.later([BlockStart(7, net.slots + 1, chain)])
         normed, logits = calls.norm_and_head(root, net.norm_and_head)
     return [root, level, deeper, normed, logits.float()]

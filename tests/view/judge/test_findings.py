@@ -8,7 +8,7 @@ from specviz.events import Event
 from specviz.judge.finding import Finding
 from specviz.methods import get_method
 from specviz.metrics.along_text import AlongTally
-from specviz.metrics.draft_confidence import TokenPlace
+from specviz.metrics.draft_confidence import TokenPosition
 from specviz.runlog.fold import Run, fold
 from specviz.view import Feed, Options, Player
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
@@ -290,7 +290,7 @@ def test_thirds_are_those_of_every_answer(n: int) -> None:
     tally, third = AlongTally(), n // 3
     for q in range(4):
         for r, kept in enumerate([4] * third + [2] * (n - 2 * third) + [q % 2] * third):
-            tally.take(TokenPlace(q, r), 4, kept)
+            tally.take(TokenPosition(q, r), 4, kept)
     along = tally.along()
     assert along is not None
     assert (along.n, along.difference.n) == (4, 4)
@@ -303,5 +303,5 @@ def test_short_answers_do_not_count() -> None:
     tally = AlongTally()
     for q in range(9):
         for r in range(23):
-            tally.take(TokenPlace(q, r), 4, 4 if r < 9 else 0)
+            tally.take(TokenPosition(q, r), 4, 4 if r < 9 else 0)
     assert tally.along() is None

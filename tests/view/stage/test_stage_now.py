@@ -8,11 +8,11 @@ from specviz.events import RoundStart
 from specviz.knobs import KnobSpec
 from specviz.view import Player
 from specviz.view.stage.now import next_knobs, stage_now
-from specviz.view.stage.parts import StageNow
+from specviz.view.stage.parts import LiveUpdate
 from support.traces import make_events
 
 
-def _now(player: Player) -> StageNow:
+def _now(player: Player) -> LiveUpdate:
     return stage_now(player, player.frame(), "live1")
 
 

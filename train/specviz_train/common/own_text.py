@@ -34,7 +34,7 @@ Windows = NDArray[np.int32]  # [n, length]
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class OwnTextConfig:
     """How a batch is written: `rows` windows of `length` tokens; a document is given for `prompt` tokens of each.
 
     Row r is written at temperature `temperatures[r]`, in a circle, 0 greedily; inside the nucleus of `top_p`.
@@ -47,10 +47,10 @@ class Writing:
     top_p: float | None = None
 
 
-PAIR = Writing(96, 48)  # for the draft model of a pair
-HEADS = Writing(64, 32)  # for exit heads and adapters
+PAIR = OwnTextConfig(96, 48)  # for the draft model of a pair
+HEADS = OwnTextConfig(64, 32)  # for exit heads and adapters
 # For drafters of trees: four rows of ten greedy, three at 1, one each at .3, .5 and .7.
-TREES = Writing(80, 32, temperatures=(0.0, 1.0, 0.0, 0.5, 0.0, 1.0, 0.3, 0.0, 0.7, 1.0), top_p=0.95)
+TREES = OwnTextConfig(80, 32, temperatures=(0.0, 1.0, 0.0, 0.5, 0.0, 1.0, 0.3, 0.0, 0.7, 1.0), top_p=0.95)
 
 OWN_SHARE = 0.75  # of the windows a head sees: heads are asked about the target's own text
 
@@ -118,7 +118,11 @@ class _RoomLayer(DynamicLayer):  # type: ignore[misc]
 
 @torch.no_grad()
 def continued(
-    model: Any, prompts: Sequence[Given], how: Writing, rng: torch.Generator, stops: frozenset[int] = frozenset()
+    model: Any,
+    prompts: Sequence[Given],
+    how: OwnTextConfig,
+    rng: torch.Generator,
+    stops: frozenset[int] = frozenset(),
 ) -> OwnWindows:
     """Rows that begin with what they are given, grown to `how.length` tokens by the target.
 
@@ -177,7 +181,11 @@ def _drawn(scores: Tensor, top_p: float, rng: torch.Generator) -> Tensor:
 
 
 def write_batch(
-    model: Any, prompts: Sequence[Given], key: tuple[int, int], how: Writing, stops: frozenset[int] = frozenset()
+    model: Any,
+    prompts: Sequence[Given],
+    key: tuple[int, int],
+    how: OwnTextConfig,
+    stops: frozenset[int] = frozenset(),
 ) -> OwnWindows:
     """One batch by its key (seed, number), behind what its rows are given."""
     rng = torch.Generator(device=model.device).manual_seed(key[0] * 1_000_003 + key[1])
@@ -193,7 +201,7 @@ class TextWriter:
     stops: frozenset[int] = frozenset()
     side: Side = "train"
 
-    def batch(self, key: tuple[int, int], how: Writing, rows: int | None = None) -> OwnWindows:
+    def batch(self, key: tuple[int, int], how: OwnTextConfig, rows: int | None = None) -> OwnWindows:
         """One batch by its key (seed, number)."""
         prompts = self.text.begin(self.side, rows or how.rows, how.prompt, (*key, 0))
         return write_batch(self.model, prompts, key, how, self.stops)
@@ -206,7 +214,7 @@ def heads_feed(text: TrainingText, own: Windows) -> WindowFeed:
     return WindowFeed(streams, {"own": np.arange(0, own.size, own.shape[1])}, {"own": 1.0}, mix)
 
 
-def trees_writing(length: int = 0) -> Writing:
+def trees_writing(length: int = 0) -> OwnTextConfig:
     """How windows for drafters of trees are written; `length` 0: the usual one."""
     return replace(TREES, length=length or TREES.length)
 

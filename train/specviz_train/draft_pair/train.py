@@ -83,7 +83,7 @@ class PairRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class TrainingSetup:
     """What every part of the training needs."""
 
     request: PairRequest
@@ -133,7 +133,7 @@ def train_pair(request: PairRequest, console: Console) -> dict[str, Any]:
     recipe.claim(request.work, request.out, request.settings)
     disable_progress_bar()  # the library draws one for every file it writes
     words, store = prepare(request, console)
-    workshop = Workshop(request, console, store, tokenizer.definition_starts(store.train["code"], words))
+    workshop = TrainingSetup(request, console, store, tokenizer.definition_starts(store.train["code"], words))
     target = models.build(models.target_config(), request.seed)
     ledgers = {
         "target": workshop.run(TARGET, target, next_token(target)),

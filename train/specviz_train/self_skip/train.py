@@ -25,12 +25,12 @@ from specviz_train.common.console import Console
 from specviz_train.common.decoding import Decoded, Prompts, decode, gain
 from specviz_train.common.files import keep, kept
 from specviz_train.common.optim import Budget
-from specviz_train.common.own_text import Writing
+from specviz_train.common.own_text import OwnTextConfig
 from specviz_train.recipe import TimedRequest
 from specviz_train.self_skip.search import SkipSetPricer, SublayerCosts, Trials, harm, measure, ranked, search
 
 N_PROMPTS, PROMPT, N_NEW, FINALISTS = 2, 48, 32, 4  # prompts of each domain
-HARMED = Writing(16, 32, 128)  # what harm is judged on
+HARMED = OwnTextConfig(16, 32, 128)  # what harm is judged on
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def settle(network: MaskedBlockNetwork, adapter: ModelAdapter) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class FilledPlaces:
+class FilledBlocks:
     """Blocks that were filled: each place, and the confidence head's logits where it counts `[n]`."""
 
     places: list[PlaceResult]
@@ -89,7 +89,7 @@ class FilledPlaces:
         return judged_places
 
 
-def filled(trained: Trained, adapter: ModelAdapter, seen: TargetOutputs, anchors: Tensor, kind: Any) -> FilledPlaces:
+def filled(trained: Trained, adapter: ModelAdapter, seen: TargetOutputs, anchors: Tensor, kind: Any) -> FilledBlocks:
     """All places of blocks at pairs `anchors` `[W, A]`."""
     network, sure = trained.network, []
     states = packed_blocks(network, adapter.embedding, seen.features, seen.tokens, anchors)
@@ -103,7 +103,7 @@ def filled(trained: Trained, adapter: ModelAdapter, seen: TargetOutputs, anchors
     def result_at(place: int) -> PlaceResult:
         return placed(seen.truth, anchors + 1 + place, lambda mask: speak(place, mask), kind)
 
-    return FilledPlaces([result_at(place) for place in range(network.shape.places)], sure)
+    return FilledBlocks([result_at(place) for place in range(network.shape.places)], sure)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ LEAST_GAIN = 0.05  # of the mean one: a direction that the final norm all but dr
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class TargetPass:
     """What the target said at places of a text: `[n, width]` each, and how loud its inner neurons were, `[ff]`.
 
     `last` its last state, `token` the embedding of the token after; `read`, `left` what its last layer read and left
@@ -105,7 +105,7 @@ class Passed:
 
 
 @torch.no_grad()
-def passed(adapter: ModelAdapter, windows: OwnWindows) -> Passed:
+def passed(adapter: ModelAdapter, windows: OwnWindows) -> TargetPass:
     """Ask the target about some windows. The first token of a text, whose states are like no other's, is left out."""
     layer, left, inner = adapter.layers[-1], [], []
     down = dict(layer.named_modules()).get("mlp.down_proj")
@@ -125,7 +125,7 @@ def passed(adapter: ModelAdapter, windows: OwnWindows) -> Passed:
         for hook in hooks:
             hook.remove()
     last, token, read, leaves, after = (torch.cat(states) for states in zip(*parts, strict=True))
-    return Passed(last, token, read, leaves, after, torch.stack(inner).mean(0) if inner else None)
+    return TargetPass(last, token, read, leaves, after, torch.stack(inner).mean(0) if inner else None)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""What the terminal adds to a `TalkingRun`: options of the screen, bookmarks kept beside a recording, seconds counted
+"""What the terminal adds to a `ChatRun`: options of the screen, bookmarks kept beside a recording, seconds counted
 while nothing comes, and a recording (`prelude`) that plays while the models load. It stays for as long as a person
 looks at a moment of it, since a paced core waits."""
 
@@ -10,7 +10,7 @@ from specviz.events import At, Note
 from specviz.sources.base import Source
 from specviz.sources.live_run import IdleWords
 from specviz.sources.model_names import ModelNames
-from specviz.sources.talking_run import TalkingRun, proposed
+from specviz.sources.talking_run import ChatRun, proposed
 from specviz.text import running
 from specviz.view import WATCHED, Feed, Frame, Options, Player, Run
 from specviz.view.frame.judgement import CountedRun
@@ -28,7 +28,7 @@ PATIENCE_S = 0.02  # of a frame for rounds of a long recording that a screen mus
 QUIET_S = 3  # seconds without a record of a run that goes on after which the screen counts them
 
 
-class RunFeed(TalkingRun):
+class RunFeed(ChatRun):
     """What is on screen, and how the person wants to see it."""
 
     def __init__(

@@ -8,7 +8,7 @@ from textual.binding import Binding
 from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
-from specviz.sources.two_settings import STOPPED, TwoRuns, TwoSettings, two_settings
+from specviz.sources.two_settings import STOPPED, ABRuns, ABSettings, two_settings
 from specviz.view.compare import Aligned, SideBySide, comparison_of, set_of
 from specviz.view.compare.aligned import LETTERS
 from specviz.view.compare.texts import NOT_ON_RECORD
@@ -33,9 +33,9 @@ class TwoScreen(CompareScreen):
     LABEL = "A/B  one prompt, one seed "
     BINDINGS = [Binding("A", "leave", "back", show=False)]
 
-    def __init__(self, feed: RunFeed, asked: TwoSettings) -> None:
+    def __init__(self, feed: RunFeed, asked: ABSettings) -> None:
         """Raises SpecvizError where the core takes no run."""
-        self._two = TwoRuns(feed, asked)
+        self._two = ABRuns(feed, asked)
         self._seen: object = None  # what was compared last: it is compared anew only when something came
         super().__init__([])
 
@@ -132,7 +132,7 @@ class TwoActions(LiveActions):
         question = Question("A/B: the same prompt again, and with", hint, check=self._tried)
         self.app.push_screen(AskScreen(question), self._typed_two)
 
-    def _tried(self, typed: str) -> TwoSettings:
+    def _tried(self, typed: str) -> ABSettings:
         """What was typed as two settings. Raises SpecvizError with what is wrong with it."""
         header = self.feed.run.header
         values: dict[str, Any] = parse_settings(typed, header.knob_specs if header is not None else [])
@@ -147,5 +147,5 @@ class TwoActions(LiveActions):
         if typed is not None:
             self.ask_core(lambda: self._begin_two(self._tried(typed)))
 
-    def _begin_two(self, asked: TwoSettings) -> None:
+    def _begin_two(self, asked: ABSettings) -> None:
         self.app.push_screen(TwoScreen(self.feed, asked))

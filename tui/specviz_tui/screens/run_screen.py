@@ -11,7 +11,7 @@ from textual.widgets import ContentSwitcher
 from specviz.errors import SpecvizError
 from specviz.sources.offers import RecordingOffer
 from specviz.view import Frame, Run
-from specviz.view.frame.frame import TreeRoom
+from specviz.view.frame.frame import TreeViewport
 from specviz.view.why.explain import node_record
 from specviz_tui.common.controller import TREE
 from specviz_tui.common.feed import RunFeed
@@ -119,7 +119,7 @@ class RunScreen(Screen[None]):
         panels = (on.PANEL, *on.BESIDE) if on is not None else box.PANELS if box.beside else ()
         shown = tuple(panel.id for panel in panels)
         chosen = {pane.PANEL.id: pane.chosen for pane in self.panes}
-        room = box.room if on is None else TreeRoom()
+        room = box.room if on is None else TreeViewport()
         self.feed.options = replace(self.feed.options, panels=chosen, shown=shown, room=room)
 
     def recording_text(self) -> str:

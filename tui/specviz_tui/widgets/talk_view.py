@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from specviz.runlog.run import TextToken
 from specviz.sources.chat_examples import CHAT_EXAMPLES
-from specviz.sources.conversation import Conversation, Spoken
+from specviz.sources.conversation import ChatMessage, Conversation
 from specviz.text import NEWLINE, running
 from specviz.view.frame.frame import Frame, Strip
 from specviz.view.words import palette
@@ -56,7 +56,7 @@ class TalkView(VerticalScroll, can_focus=True):
         self.border_subtitle = f"prompt {strip.n_prompt:,} tok with its template · {strip.summary}" if strip else ""
 
 
-def _turns(spoken: list[Spoken]) -> Text:
+def _turns(spoken: list[ChatMessage]) -> Text:
     return Text("\n").join(
         _turn(YOU if said.role == "user" else said.who or MODEL, Text(_lines(said.text)), said.stopped)
         for said in spoken

@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
-from specviz.view.frame.frame import Frame, TreeFrame, TreeRoom
+from specviz.view.frame.frame import Frame, TreeFrame, TreeViewport
 from specviz.view.panels.glance.build import GlancePanel
 from specviz.view.words.palette import VALUE_MODES, Phase
 from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked, RoomChanged
@@ -265,11 +265,13 @@ class TreeBox(Titled, Vertical):
         self.query_one(TreeSide).display = self.query_one(TreeCanvas).beside = self.beside
 
     @property
-    def room(self) -> TreeRoom:
+    def room(self) -> TreeViewport:
         """The lines that the canvas has for nodes, and those of the map."""
         canvas = self.query_one(TreeCanvas)
         return (
-            TreeRoom(canvas.n_lines, canvas.listed, MAP_LINES if self.beside else 1) if canvas.n_lines else TreeRoom()
+            TreeViewport(canvas.n_lines, canvas.listed, MAP_LINES if self.beside else 1)
+            if canvas.n_lines
+            else TreeViewport()
         )
 
 

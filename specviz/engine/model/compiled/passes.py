@@ -28,8 +28,8 @@ from specviz.engine.model.compiled.library import (
     functions,
 )
 from specviz.engine.model.compiled.products import product_by
-from specviz.engine.model.exact.plan import PassWidths, line_of
-from specviz.engine.model.few_bits.sharp_head import SharpHead
+from specviz.engine.model.exact.plan import BatchWidths, line_of
+from specviz.engine.model.few_bits.sharp_head import RescoredInt4Head
 from specviz.engine.model.few_bits.weight_only import Int4Linear
 from specviz.engine.model.layers.direct_layer import Dense, DirectLayer, Norm, direct_layers
 from specviz.engine.model.selftest import tolerance
@@ -64,7 +64,7 @@ def _layers_of(adapter: ModelAdapter) -> list[DirectLayer]:
         raise ValueError("it is for a CPU")
     if "sliding_attention" in adapter.types and (adapter.window or 0) < adapter.context:
         raise ValueError("its layers see a window")
-    if type(adapter.head) not in (nn.Linear, SharpHead):
+    if type(adapter.head) not in (nn.Linear, RescoredInt4Head):
         raise ValueError(f"its head is a {type(adapter.head).__name__}")
     return layers
 
@@ -121,7 +121,7 @@ class KernelBackend:
     """The layers and the head of an adapter in the kernel. Raises ValueError for what it does not know."""
 
     products, spare, note = "compiled", 0, ""
-    widths: PassWidths | None = None
+    widths: BatchWidths | None = None
 
     def __init__(self, adapter: ModelAdapter, layers: Sequence[DirectLayer], functions: Functions) -> None:
         self._adapter, self.plain = adapter, adapter.backend.plain
@@ -214,7 +214,7 @@ class KernelBackend:
             self._functions.logits(byref(head), *addresses, len(rows), space.data_ptr(), threads)
         return out
 
-    def exact(self, widths: PassWidths) -> "KernelBackend":
+    def exact(self, widths: BatchWidths) -> "KernelBackend":
         """The same, said to be exact: the kernel adds up every row alone."""
         out = copy(self)
         out.widths = widths
@@ -273,7 +273,7 @@ class _Speech:
 def _speech(adapter: ModelAdapter) -> _Speech | None:
     """Final norm and lm_head of an adapter as a kernel struct; None for kinds the kernel does not support."""
     head, packed = adapter.head, None
-    if isinstance(head, SharpHead) and head.rough.is_ours:
+    if isinstance(head, RescoredInt4Head) and head.rough.is_ours:
         packed = head.rough.packed
     elif type(head) is not nn.Linear:
         return None

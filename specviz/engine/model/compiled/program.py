@@ -1,9 +1,9 @@
 """What a network beside the target does to a few rows, in one call of the kernel (`graph_of_type.h`).
 
 A drafter's call is a dozen small products with norms and copies between them, and in Python each of these takes as long
-as a product of so few rows. A `Sketch` names the tables of rows that there are and what is done to them, in order; the
-`Program` made of it runs for any number of rows. It knows weights by their addresses and holds them: who makes one sees
-to it that they are still those of the network.
+as a product of so few rows. A `GraphBuilder` names the tables of rows that there are and what is done to them, in
+order; the `Program` made of it runs for any number of rows. It knows weights by their addresses and holds them: who
+makes one sees to it that they are still those of the network.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -54,7 +54,7 @@ class RowChoice(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FiledRows:
+class KVSlots:
     """Where layers file keys and values `[1, heads, slots, dim]`, a pair a layer, from slot `start` on."""
 
     buffers: Sequence[tuple[Tensor, Tensor]]
@@ -62,7 +62,7 @@ class FiledRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RowPositions:
     """Where rows stand: `positions` `[n]`, int64, in the tables of angles `[positions, dim]`, and what they see."""
 
     positions: Tensor
@@ -70,7 +70,7 @@ class Standing:
     paths: AttnIndex
 
 
-class Sketch:
+class GraphBuilder:
     """A program in the making, for numbers of one dtype in main memory. Raises ValueError, here and below, for what the
     kernel does not know, OSError where there is none."""
 
@@ -204,8 +204,8 @@ class Program:
         self,
         count: int,
         outside: Mapping[int, Tensor],
-        filed: FiledRows | None = None,
-        standing: Standing | None = None,
+        filed: KVSlots | None = None,
+        standing: RowPositions | None = None,
     ) -> None:
         """Once, with `count` rows; with none nothing is done. `outside`: tables that come from outside or go there,
         contiguous; `filed`, `standing`: where there are layers. Raises ValueError for tables that are not what was

@@ -18,7 +18,7 @@ from specviz import model_folder
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
-from specviz.engine.model.few_bits.sharp_head import SharpHead
+from specviz.engine.model.few_bits.sharp_head import RescoredInt4Head
 from specviz.engine.model.few_bits.weight_only import DTYPE
 from specviz.errors import ModelError
 
@@ -97,5 +97,5 @@ def lightened(adapter: ModelAdapter, ends: Ends) -> ModelAdapter:
         light.name = adapter.name
         return light
     bias, drafting = adapter.head.bias, copy(adapter)
-    drafting.head = SharpHead(adapter.head.weight.detach(), None if bias is None else bias.detach())
+    drafting.head = RescoredInt4Head(adapter.head.weight.detach(), None if bias is None else bias.detach())
     return drafting.with_backend(TorchBackend(drafting))

@@ -9,7 +9,7 @@ import torch
 
 from specviz.engine.model.backend import ForwardInputs, TorchBackend, in_steps
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.exact.plan import SPARE, PassWidths, RowPlan, order_of, together
+from specviz.engine.model.exact.plan import SPARE, BatchWidths, RowPlan, order_of, together
 
 Tensor = torch.Tensor
 
@@ -29,7 +29,7 @@ class ExactBackend:
 
     products, spare = "torch", SPARE
 
-    def __init__(self, plain: TorchBackend, widths: PassWidths) -> None:
+    def __init__(self, plain: TorchBackend, widths: BatchWidths) -> None:
         self.plain, self.widths = plain, widths
         self.note = plain.note
 
@@ -85,7 +85,7 @@ class ExactBackend:
         scores: Tensor = adapter.head(adapter.norm(_with_zeros(hidden, self.widths.padding(n))))
         return scores[:, :n]
 
-    def exact(self, widths: PassWidths) -> "ExactBackend":
+    def exact(self, widths: BatchWidths) -> "ExactBackend":
         """By other widths."""
         return ExactBackend(self.plain, widths)
 

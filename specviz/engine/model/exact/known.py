@@ -18,7 +18,7 @@ import msgspec
 import platformdirs
 import torch
 
-from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.plan import BatchWidths
 from specviz.engine.processor import processor
 
 _MOST = 200  # entries that are kept, the newest
@@ -42,12 +42,12 @@ def key_of(device: torch.device, model: Any) -> str:
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
-def find(key: str) -> PassWidths | None:
+def find(key: str) -> BatchWidths | None:
     """The widths of that entry."""
     return _entries().get(key)
 
 
-def keep(key: str, widths: PassWidths) -> None:
+def keep(key: str, widths: BatchWidths) -> None:
     """Write an entry down. A folder that cannot be written is no error: the next process finds out for itself."""
     known = {name: earlier for name, earlier in _entries().items() if name != key}
     place = _place()
@@ -58,10 +58,10 @@ def keep(key: str, widths: PassWidths) -> None:
         new.replace(place)
 
 
-def _entries() -> dict[str, PassWidths]:
+def _entries() -> dict[str, BatchWidths]:
     """All that are kept; none where the file is not one of those."""
     with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(_place().read_bytes(), type=dict[str, PassWidths])
+        return msgspec.json.decode(_place().read_bytes(), type=dict[str, BatchWidths])
     return {}
 
 

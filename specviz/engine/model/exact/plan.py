@@ -30,7 +30,7 @@ LONG = 4  # pieces that are added up in one go there
 
 
 @dataclass(frozen=True, slots=True)
-class PassWidths:
+class BatchWidths:
     """How many rows a pass must have and may have so that no row depends on the others.
 
     `step`: their number is a multiple of it. `inner`: numbers of a row that go through an activation, all rows in one
@@ -100,7 +100,7 @@ class RowOrder:
         return RowPlan(self, sent(bias, self.like.device, self.like.dtype).repeat(self.groups, 1)[None])
 
 
-def together(visible: Any, positions: Sequence[int], own: Any, widths: PassWidths) -> int:
+def together(visible: Any, positions: Sequence[int], own: Any, widths: BatchWidths) -> int:
     """How many of the rows, from the first, may go through at once; arguments as in `order_of`."""
     n = min(len(positions), widths.most)
     while n > 1:
@@ -114,7 +114,7 @@ def together(visible: Any, positions: Sequence[int], own: Any, widths: PassWidth
 
 
 def order_of(
-    visible: Any, positions: Sequence[int], own: Any, padding: int, groups: int, widths: PassWidths, like: Tensor
+    visible: Any, positions: Sequence[int], own: Any, padding: int, groups: int, widths: BatchWidths, like: Tensor
 ) -> RowOrder:
     """The order of rows at `positions` whose paths are the slots `visible` `[n, kv]`; `own` `[kv]`: their positions.
 
@@ -148,7 +148,7 @@ class _Pieces:
     base: int
     wide: int
     groups: int
-    widths: PassWidths
+    widths: BatchWidths
     like: Tensor
     pieces: list[KeyPiece] = field(default_factory=list)
 

@@ -19,7 +19,7 @@ from specviz.engine.model.backend import Backend
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.compiled.passes import KernelBackend
 from specviz.engine.model.exact import known
-from specviz.engine.model.exact.plan import PassWidths
+from specviz.engine.model.exact.plan import BatchWidths
 from specviz.engine.model.exact.trials import WIDE, Attention, Products
 from specviz.engine.model.layers.direct_layer import direct_layers
 from specviz.engine.model.rows import BLOCK, ForwardBatch
@@ -43,7 +43,7 @@ _UNIFORM = {"least": 16, "step": 16, "most": 16}  # every pass has as many rows:
 
 
 _TRIED: dict[
-    Any, tuple[PassWidths | None, str]
+    Any, tuple[BatchWidths | None, str]
 ] = {}  # in this process, by all that kernels go by: widths, and what to say
 
 
@@ -96,7 +96,7 @@ def make_exact(adapter: ModelAdapter) -> tuple[Backend, str]:
     return adapter.backend.exact(widths), BITWISE
 
 
-def _widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
+def _widths(adapter: ModelAdapter) -> tuple[BatchWidths | None, str]:
     """The widths of exact passes; None and why there are none."""
     if adapter.dtype == torch.float64:
         return None, "of float64, which no draw has met yet"
@@ -114,12 +114,12 @@ def _widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
         return None, f"its layers take no plan of a pass: {type(error).__name__}"
 
 
-def _planned_widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
+def _planned_widths(adapter: ModelAdapter) -> tuple[BatchWidths | None, str]:
     """Of torch's layers: the first plan under which rows hold, or what did not hold under the best."""
     inner, threads = adapter.inner, torch.get_num_threads()
     products, furthest = Products(adapter), 0
     for piece, longest in _SUMS:
-        sums, is_mended = PassWidths(1, piece=piece, longest=longest, inner=inner, threads=threads), False
+        sums, is_mended = BatchWidths(1, piece=piece, longest=longest, inner=inner, threads=threads), False
         for (least, step), most in product(_LEAST, _MOST):
             widths = replace(sums, least=least, step=step, most=most)
             n_held = _n_held(adapter, widths, products)
@@ -136,7 +136,7 @@ def _planned_widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
     return None, _WHY[min(furthest, len(_WHY) - 1)]
 
 
-def _n_held(adapter: ModelAdapter, widths: PassWidths, products: Products) -> int:
+def _n_held(adapter: ModelAdapter, widths: BatchWidths, products: Products) -> int:
     """How many trials rows hold in passes of some widths, before one that they do not; why is in `_WHY`."""
     attention, exact = Attention(adapter, widths), adapter.with_backend(adapter.backend.exact(widths))
     trials: tuple[Callable[[], bool], ...] = (
@@ -148,9 +148,9 @@ def _n_held(adapter: ModelAdapter, widths: PassWidths, products: Products) -> in
     return next((k for k, holds in enumerate(trials) if not holds()), len(trials))
 
 
-def _kernel_widths(adapter: ModelAdapter) -> tuple[PassWidths | None, str]:
+def _kernel_widths(adapter: ModelAdapter) -> tuple[BatchWidths | None, str]:
     """Of a kernel that needs no rows beside one."""
-    widths = PassWidths(1, most=BLOCK)
+    widths = BatchWidths(1, most=BLOCK)
     exact = adapter.with_backend(adapter.backend.exact(widths))
     if not (Products(exact).hold(widths) and rows_hold(exact) and _many_hold(exact, BLOCK)):
         return None, "the compiled kernel rounds otherwise with other rows beside"

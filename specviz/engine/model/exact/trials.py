@@ -19,7 +19,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import Backend
 from specviz.engine.model.compiled.passes import KernelBackend
 from specviz.engine.model.exact.attention import exact_attention
-from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, PassWidths, order_of
+from specviz.engine.model.exact.plan import FAR, LANES, LONG, SPARE, BatchWidths, order_of
 from specviz.engine.model.layers.direct_layer import Dense, direct_layers
 from specviz.engine.model.layers.hooked import unhooked
 
@@ -49,7 +49,7 @@ class Products:
         self._cancelling = [_cancelling(adapter, module) for module in by_shape.values()]
         self._results: dict[tuple[int, int], Tensor] = {}
 
-    def hold(self, widths: PassWidths) -> bool:
+    def hold(self, widths: BatchWidths) -> bool:
         """Whether all do for the numbers of rows of such passes, `most` included."""
         for k, (module, _) in enumerate(self._cancelling):
             heights, most = _FEW if module.weight.numel() > _LARGE else _HEIGHTS, min(widths.most, _HEIGHTS[-1])
@@ -119,7 +119,7 @@ def _cancelling(adapter: ModelAdapter, module: Any) -> tuple[Any, Tensor]:
 class Attention:
     """The attention of a model over random queries, keys and values of one text, `[1, heads, n, D]`."""
 
-    def __init__(self, adapter: ModelAdapter, widths: PassWidths) -> None:
+    def __init__(self, adapter: ModelAdapter, widths: BatchWidths) -> None:
         noise, shared = torch.Generator().manual_seed(0), adapter.kv_heads
         self.groups, self.sums, self.widths = adapter.groups, adapter.sums, widths
         self.softcap = getattr(adapter.config, "attn_logit_softcapping", None)

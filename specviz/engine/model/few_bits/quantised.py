@@ -17,7 +17,7 @@ from transformers.pytorch_utils import Conv1D
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction
-from specviz.engine.model.few_bits.sharp_head import SharpHead
+from specviz.engine.model.few_bits.sharp_head import RescoredInt4Head
 from specviz.engine.model.few_bits.weight_only import DTYPE, Int4Linear, Int8Linear
 from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.layers.hooked import present, unhooked
@@ -71,7 +71,7 @@ class QuantisedAdapter(ModelAdapter):
             self.norm = self._twin(target.norm)
             fuse_norms(self.norm)
             weight, bias = target.head.weight.detach(), target.head.bias
-            self.head = SharpHead(weight, None if bias is None else bias.detach())
+            self.head = RescoredInt4Head(weight, None if bias is None else bias.detach())
         self.backend = TorchBackend(self)  # drafts may round as they like
 
     def embed(self, tokens: list[int], positions: list[int]) -> Tensor:

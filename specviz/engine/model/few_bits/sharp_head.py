@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 SHARP = 64  # tokens that are scored again
 
 
-class SharpHead(nn.Module):
+class RescoredInt4Head(nn.Module):
     """Logits `[.., vocab]` of rows `[.., width]`: `rough` ones, the best `SHARP` of them replaced."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -24,7 +24,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import ForwardInputs, TorchBackend, in_steps
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.backend import ExactBackend
-from specviz.engine.model.exact.plan import SPARE, PassWidths, line_of, together
+from specviz.engine.model.exact.plan import SPARE, BatchWidths, line_of, together
 from specviz.engine.model.exact.proof import rows_hold
 from specviz.engine.model.graphs.capture import Capture, CudaCapture, Replay
 from specviz.engine.model.graphs.rows import PassSizes, RowInputs
@@ -80,7 +80,7 @@ class GraphBackend:
         self.logits, self.part = below.logits, below.part
 
     @property
-    def widths(self) -> PassWidths | None:
+    def widths(self) -> BatchWidths | None:
         return self._below.widths
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class GraphBackend:
         """Drop all recordings; they are made again where they are needed."""
         self._recordings.clear()
 
-    def exact(self, widths: PassWidths) -> "GraphBackend":
+    def exact(self, widths: BatchWidths) -> "GraphBackend":
         """Recordings of exact passes."""
         return GraphBackend(self._adapter, ExactBackend(self.plain, widths), self._capture, self._say)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.model.exact.plan import FAR, LANES, LONG, KeyPiece, PassWidths, RowOrder, RowPlan, line_of
+from specviz.engine.model.exact.plan import FAR, LANES, LONG, BatchWidths, KeyPiece, RowOrder, RowPlan, line_of
 from specviz.engine.model.host import sent
 
 Tensor = torch.Tensor
@@ -35,7 +35,7 @@ class PassSizes:
     long: int = 0
 
     @classmethod
-    def of(cls, n: int, kv: int, line: int, first: int, widths: PassWidths | None) -> "PassSizes":
+    def of(cls, n: int, kv: int, line: int, first: int, widths: BatchWidths | None) -> "PassSizes":
         """The smallest that hold `n` rows from position `first` over `kv` slots, `line` of them committed in order."""
         rows = next((size for size in _ROWS if size >= n), n)
         tail = next(_TAIL << shift for shift in range(40) if _TAIL << shift >= kv - line)
@@ -59,7 +59,7 @@ class RowInputs:
     `trash`: a slot that rows of padding write to.
     """
 
-    def __init__(self, sizes: PassSizes, like: Tensor, widths: PassWidths | None, groups: int, trash: int) -> None:
+    def __init__(self, sizes: PassSizes, like: Tensor, widths: BatchWidths | None, groups: int, trash: int) -> None:
         self.sizes, self.like, self.widths, self.groups, self.trash = sizes, like, widths, groups, trash
         device = like.device
         n, tail, longest = sizes.rows, sizes.tail, widths.longest if widths else 1
@@ -110,7 +110,7 @@ class RowInputs:
     def _copy(self, to: Tensor, values: Any) -> None:
         to.copy_(sent(np.ascontiguousarray(values), to.device), non_blocking=True)
 
-    def _tails(self, widths: PassWidths, visible: Any, at: Any, line: int, last: int) -> tuple[Any, Any]:
+    def _tails(self, widths: BatchWidths, visible: Any, at: Any, line: int, last: int) -> tuple[Any, Any]:
         """Slots and shares of the pieces that reach behind the line: of each, those that `exact.plan` would name."""
         wide, kv = self.sizes.wide, visible.shape[1]
         columns = np.full((_TAILS, widths.longest), wide - 1)
@@ -154,7 +154,7 @@ class RowInputs:
                 out[kind] = RowPlan(order, bias.repeat(self.groups, 1)[None])
         return out
 
-    def _order(self, widths: PassWidths, slot: Tensor, in_tail: Tensor, seen: Tensor, at: Tensor) -> RowOrder:
+    def _order(self, widths: BatchWidths, slot: Tensor, in_tail: Tensor, seen: Tensor, at: Tensor) -> RowOrder:
         """In which order rows add up, as `exact.plan.order_of` would say it of the same rows."""
         sizes = self.sizes
         last, groups = sizes.wide - 1, self.groups

@@ -12,8 +12,8 @@ from specviz.view.blocks import Facts, Plot
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.series import metric
 from specviz.view.frame.steps import Moment
-from specviz.view.panels import Last, Panel, Scene
-from specviz.view.panels.exits.climbs import Climbs, HeadWords
+from specviz.view.panels import CachedValue, Panel, PanelContext
+from specviz.view.panels.exits.climbs import Climbs, HeadPrediction
 from specviz.view.panels.exits.model import Column, ExitOptions, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import GateTally, gate_plot, ledger, spent, stairs, timing
 from specviz.view.panels.exits.sweeps import Sweeps, sweeps
@@ -43,8 +43,8 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._climbs: OrderedDict[int, tuple[Any, Climbs, tuple[Column, ...]]] = OrderedDict()
-        self._oracles: dict[int, tuple[Any, HeadWords]] = {}
-        self._sweeps = Last[Sweeps]()
+        self._oracles: dict[int, tuple[Any, HeadPrediction]] = {}
+        self._sweeps = CachedValue[Sweeps]()
         self._gates = GateTally()
 
     @classmethod
@@ -76,7 +76,7 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
         """Those whose rows may stand on the map."""
         return range(max(0, index - COLUMNS), index) if self.needs(self.run.method_traits) else range(0)
 
-    def build(self, scene: Scene, options: ExitOptions) -> LayersModel:
+    def build(self, scene: PanelContext, options: ExitOptions) -> LayersModel:
         """The rows of this round and of those before it."""
         family, now, ascii = scene.family, scene.now, scene.ascii
         if not self.needs(self.run.method_traits):
@@ -126,7 +126,7 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
                 self._climbs.popitem(last=False)
         return held[1], held[2]
 
-    def _oracle(self, record: RoundRecord) -> HeadWords | None:
+    def _oracle(self, record: RoundRecord) -> HeadPrediction | None:
         target = self.run.header.models.target if self.run.header else None
         if target is None or not target.n_layers:
             return None
@@ -135,7 +135,7 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
         key = (id(query), len(query.exit_table), 0 if query.exit_table else query.n_rounds, alpha)
         held = self._oracles.get(query.number)
         if held is None or held[0] != key:
-            held = (key, HeadWords(query, float(alpha), target.n_layers))
+            held = (key, HeadPrediction(query, float(alpha), target.n_layers))
             self._oracles[query.number] = held
             if len(self._oracles) > _ORACLES:
                 self._oracles.pop(next(iter(self._oracles)))

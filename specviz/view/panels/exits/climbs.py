@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from specviz.cost.exit_setting import ExitSetting, exit_setting
-from specviz.events import Climb, ExitTable, Gate, Verify
+from specviz.events import ExitTable, Gate, LayerTrace, Verify
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.runlog.tree import RoundTree
@@ -25,16 +25,16 @@ class Climbs:
     run: Run
     family: RoundTree
     ascii: bool = False
-    oracle: "HeadWords | None" = None  # what heads say of the finished text
+    oracle: "HeadPrediction | None" = None  # what heads say of the finished text
 
     @property
     def record(self) -> RoundRecord:
         return self.family.record
 
     @cached_property
-    def climbs(self) -> list[Climb]:
+    def climbs(self) -> list[LayerTrace]:
         """In the order they happened, one per row."""
-        return self.record.every(Climb)
+        return self.record.every(LayerTrace)
 
     @cached_property
     def setting(self) -> ExitSetting | None:
@@ -93,7 +93,7 @@ class Climbs:
         """How every cell came about, by row and layer."""
         return {cell: how for climb in self.climbs for cell, how in self._of(climb)}
 
-    def _of(self, climb: Climb) -> Iterator[tuple[tuple[int, int], Computed]]:
+    def _of(self, climb: LayerTrace) -> Iterator[tuple[tuple[int, int], Computed]]:
         deepest = self.setting.deepest if self.setting else 0
         for k, (past, width) in enumerate(zip(climb.past_len, climb.width, strict=False)):
             layer = climb.layer_from + k
@@ -173,7 +173,7 @@ class Climbs:
         table = self.oracle.says(climb.pos, layer) if self.oracle else None
         return None if table is None else table.conf[0], None
 
-    def _drafted(self, bare: ExitCell, climb: Climb, chosen: int | None) -> ExitCell:
+    def _drafted(self, bare: ExitCell, climb: LayerTrace, chosen: int | None) -> ExitCell:
         """A layer that always drafts: what stood behind it had a confidence, but no say in the stop (kangaroo)."""
         token, conf = climb.draft_token, climb.raw_conf
         return replace(
@@ -197,7 +197,7 @@ def _of_gate(run: Run, bare: ExitCell, gate: Gate, took: bool, chosen: int | Non
     )
 
 
-class HeadWords:
+class HeadPrediction:
     """What all heads say of the finished text of a query, from `exit_table` or, failing that, from watched rows."""
 
     def __init__(self, query: Query, alpha: float, n_layers: int) -> None:
@@ -205,7 +205,7 @@ class HeadWords:
         self.table: dict[tuple[int, int], ExitTable] = {(cell.pos, cell.layer): cell for cell in query.exit_table}
         self._top1 = {place: cell.top1 for place, cell in self.table.items()}
         for record in query.rounds if not self.table else ():
-            climbs = record.every(Climb)
+            climbs = record.every(LayerTrace)
             first = climbs[0].pos if climbs else 0
             self._top1.update({(first + g.row, g.layer): g.top1 for g in record.every(Gate) if _final(record, g)})
         self.heads = tuple(sorted({layer for _, layer in self._top1}))

@@ -14,7 +14,7 @@ from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, Total, added, n_layers_of, queries
 from specviz.cost.exit_setting import exit_setting, replay_events
 from specviz.errors import SpecvizError
-from specviz.events import GRID, Climb, ExitRound, Gate
+from specviz.events import GRID, ExitRound, Gate, LayerTrace
 from specviz.runlog.fold import Run
 from specviz.view.words.numbers import number, percent
 
@@ -298,7 +298,7 @@ def _head_cost(run: Run) -> float | None:
     layers = [
         ns
         for r in run.rounds
-        for climb in r.every(Climb)
+        for climb in r.every(LayerTrace)
         for ns, width in zip(climb.layer_ns, climb.width, strict=False)
         if width == 1 and ns
     ]

@@ -9,7 +9,7 @@ import msgspec
 from specviz.cost.exit_replay import annealed, one_rival
 from specviz.cost.exit_setting import ExitSetting
 from specviz.cost.ledger import ClimbCost, RoundCost
-from specviz.events import Climb, ExitRound, Gate
+from specviz.events import ExitRound, Gate, LayerTrace
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.blocks import Cell, Destination, Plot, PlotCurve, TableBlock, Words
@@ -28,14 +28,14 @@ def stairs(climbs: Climbs, columns: Sequence[Column]) -> PendingStairs | None:
     return PendingStairs(steps, climbs.n_layers, _stair_words(climbs, steps), TableBlock("layers-stairs", heads, rows))
 
 
-def _step(climbs: Climbs, columns: Sequence[Column], climb: Climb) -> StairStep:
+def _step(climbs: Climbs, columns: Sequence[Column], climb: LayerTrace) -> StairStep:
     first = climbs.first
     depths = tuple(sum(fill > first + row for fill in climb.fill_after) for row in range(climb.row + 1))
     text = "to the top" if climb.exit_layer is None else f"stops at {climb.exit_layer}"
     return StairStep(climb.row, columns[climb.row].shown, text, depths)
 
 
-def _stair_line(climbs: Climbs, climb: Climb, step: StairStep) -> tuple[Cell, ...]:
+def _stair_line(climbs: Climbs, climb: LayerTrace, step: StairStep) -> tuple[Cell, ...]:
     along = sorted({row for (row, _), how in climbs.computed.items() if how[1] == climb.row and row != climb.row})
     lists = (", ".join(map(str, numbers)) for numbers in (along, climb.width, step.depths))
     return (Cell(str(step.row), step.row), Cell(step.shown), Cell(step.text), *map(Cell, lists))
@@ -334,7 +334,7 @@ def run_blocks(run: Run) -> tuple[Plot, Words, Words, TableBlock]:
             predicted, measured = _times(record) or (None, None)
             rounds += [(record, predicted / 1e6, measured / 1e6)] if predicted is not None and measured else []
             wrong += _wrong_exits(run, record)
-            n_exits += sum(climb.exit_layer is not None for climb in record.every(Climb))
+            n_exits += sum(climb.exit_layer is not None for climb in record.every(LayerTrace))
     words = _times_words([times for _, *times in rounds])
     curves = (
         PlotCurve("measured", tuple(measured for *_, measured in rounds), "accepted", "dots"),
@@ -391,7 +391,7 @@ def _times_words(times: Sequence[Sequence[float]]) -> str:
 
 def _wrong_exits(run: Run, record: RoundRecord) -> list[WrongExit]:
     """The first wrong draft of a round ends it: what was drafted behind it was paid for nothing as well."""
-    climbs = {climb.row: climb for climb in record.every(Climb)}
+    climbs = {climb.row: climb for climb in record.every(LayerTrace)}
     lost = [v.node for v in record.verdicts.values() if v.status == "rejected" and v.node in record.nodes]
     out = []
     for node in lost[:1]:

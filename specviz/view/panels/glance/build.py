@@ -9,7 +9,7 @@ from specviz.runlog.fold import Run
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import Series
 from specviz.view.frame.series import one_series
-from specviz.view.panels import Last, Panel, Scene
+from specviz.view.panels import CachedValue, Panel, PanelContext
 from specviz.view.words.numbers import number, percent
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class GlancePanel(Panel[PanelOptions, Glance]):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._made = Last[Glance]()
+        self._made = CachedValue[Glance]()
 
     def empty(self, reason: str) -> Glance:
         return Glance(reason)
@@ -56,7 +56,7 @@ class GlancePanel(Panel[PanelOptions, Glance]):
     def around(self, index: int) -> range:
         return range(max(0, index + 1 - _RECENT), index + 1)
 
-    def build(self, scene: Scene, options: PanelOptions) -> Glance:
+    def build(self, scene: PanelContext, options: PanelOptions) -> Glance:
         """Over the rounds so far; ranks of those up to the one on screen."""
         record, metrics = scene.record, scene.metrics
         key = (record.index, record.stamp, None if metrics is None else metrics.n_rounds)

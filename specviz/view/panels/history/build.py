@@ -8,7 +8,7 @@ from specviz.runlog.run import Mark, RoundRecord
 from specviz.traits import MethodTraits
 from specviz.view.blocks import Block, Cell, Destination, Plot, PlotCurve, TableBlock, Unit
 from specviz.view.frame.frame import PanelOptions
-from specviz.view.panels import Last, Scene
+from specviz.view.panels import CachedValue, PanelContext
 from specviz.view.panels.built import BlockModel, BlockPanel
 from specviz.view.panels.history.counts import RoundCounts, TokenFate
 from specviz.view.words.numbers import UNKNOWN, number, percent, plural, prob
@@ -33,7 +33,7 @@ class HistoryPanel(BlockPanel[PanelOptions]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self._counts = RoundCounts(run)
-        self._last = Last[BlockModel]()
+        self._last = CachedValue[BlockModel]()
 
     @classmethod
     def needs(cls, traits: MethodTraits) -> bool:
@@ -54,7 +54,7 @@ class HistoryPanel(BlockPanel[PanelOptions]):
     def restore(self, data: bytes) -> None:
         self._counts.restore(data)
 
-    def build(self, scene: Scene, options: PanelOptions) -> BlockModel:
+    def build(self, scene: PanelContext, options: PanelOptions) -> BlockModel:
         """Of all rounds that have ended; the table of rounds goes up to the one on screen."""
         self._counts.update()
         here = scene.record.index

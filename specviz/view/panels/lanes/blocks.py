@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from specviz.cost.model_clock import DraftForward, ModelClock, Played, Rates, RoundFacts, Work, facts_of, work_of
+from specviz.cost.model_clock import DraftForward, ModelClock, ModelledRound, Rates, RoundFacts, Work, facts_of, work_of
 from specviz.events import Signal, Span
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
@@ -29,21 +29,21 @@ _PROBED = 64  # rounds whose classifier calls are timed
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ClockedRound:
     """One complete round. `played` is None where the modelled clock knows no such round (self-drafting)."""
 
     key: Any
     facts: RoundFacts | None
-    played: Played | None
+    played: ModelledRound | None
 
 
 @dataclass
-class Stretch:
+class RoundWindow:
     """Rounds one after another, from `first` on."""
 
     first: int
     clock: ModelClock
-    rounds: deque[Known] = field(default_factory=deque)
+    rounds: deque[ClockedRound] = field(default_factory=deque)
     settled: dict[tuple[int, int], tuple[Fate, int]] = field(default_factory=dict)  # (query, node): fate, round index
 
     @property
@@ -56,7 +56,7 @@ class Stretch:
         played = self.clock.play(facts) if facts is not None else None
         work = work_of(facts) if facts is not None else None
         facts = facts or _self_drafted(record)
-        self.rounds.append(Known(_key(record), facts, played))
+        self.rounds.append(ClockedRound(_key(record), facts, played))
         for node, fate in facts.fates:
             self.settled[record.q, node] = (fate, record.index)  # type: ignore[assignment]
         return work
@@ -84,7 +84,7 @@ class RunFacts:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._rates: Rates | None = None
-        self._newest = Stretch(0, ModelClock(Rates()))
+        self._newest = RoundWindow(0, ModelClock(Rates()))
         self._here = self._newest
         self._works = tuple(array("i") for _ in range(7))  # `Work` of every round taken in; -1: not on this clock
         self._starts = array("d")  # when the modelled clock began it
@@ -184,7 +184,7 @@ class RunFacts:
         """Whether the costs were measured on the machine that wrote the trace."""
         return self.run.calibration is not None and self.run.calibration.has_rows
 
-    def known(self, index: int) -> Known | None:
+    def known(self, index: int) -> ClockedRound | None:
         """A complete round of the window around the cursor; None for an unfinished one."""
         here = self._here
         return here.rounds[index - here.first] if here.first <= index < here.stop else None
@@ -254,10 +254,10 @@ class RunFacts:
     def _reach(self, wanted: int, index: int) -> tuple[int, int]:
         return max(0, wanted - _BEFORE), min(index + _AFTER, len(self._starts))
 
-    def _stretch(self, first: int, stop: int) -> Stretch:
+    def _stretch(self, first: int, stop: int) -> RoundWindow:
         """Compute the blocks of the window again at the current costs."""
         rates = self._rates or self.rates
-        out = Stretch(first, ModelClock(rates, self._starts[first] if first < len(self._starts) else 0.0))
+        out = RoundWindow(first, ModelClock(rates, self._starts[first] if first < len(self._starts) else 0.0))
         for index in range(first, stop):
             out.take(self.run.rounds[index])
         return out
@@ -371,7 +371,7 @@ class LaneBlockBuilder:
         return words.get(piece.kind, piece.why or UNKNOWN)
 
 
-def modelled(played: Played) -> list[LanePiece]:
+def modelled(played: ModelledRound) -> list[LanePiece]:
     """A round as the modelled clock plays it."""
     forwards = {"before": list(played.facts.before), "beside": list(played.facts.beside)}
     queue = [*forwards["before"], *forwards["beside"]]
@@ -386,7 +386,7 @@ def modelled(played: Played) -> list[LanePiece]:
     return out
 
 
-def measured(record: RoundRecord, known: Known | None, zero: int, serial: bool) -> list[LanePiece]:
+def measured(record: RoundRecord, known: ClockedRound | None, zero: int, serial: bool) -> list[LanePiece]:
     """A round as its spans were written; a lane is idle where it has none while the other works."""
     facts = known.facts if known is not None else None
     spans = sorted(record.spans, key=lambda span: span.t0)

@@ -10,7 +10,7 @@ from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panels import Last, Panel, Scene
+from specviz.view.panels import CachedValue, Panel, PanelContext
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
@@ -43,7 +43,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.facts = RunFacts(run)
-        self._pay = Last[PayPanel]()
+        self._pay = CachedValue[PayPanel]()
 
     @classmethod
     def worth(cls, run: Run) -> int:
@@ -74,7 +74,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def around(self, index: int) -> range:
         return range(0) if self._missing() else self.facts.around(index)
 
-    def build(self, scene: Scene, options: LaneOptions) -> LanesModel:
+    def build(self, scene: PanelContext, options: LaneOptions) -> LanesModel:
         """The lanes of the last rounds, and what drafted in this one."""
         record, now, metrics = scene.record, scene.now, scene.metrics
         missing = self._missing()

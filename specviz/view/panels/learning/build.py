@@ -17,7 +17,7 @@ from specviz.traits import MethodTraits
 from specviz.view.blocks import Block, Cell, Destination, Facts, Plot, PlotCurve, TableBlock, Words
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels import Panel, Scene
+from specviz.view.panels import Panel, PanelContext
 from specviz.view.words.numbers import UNKNOWN, number, short_seconds
 
 ACTIONS: dict[str, str] = {
@@ -84,7 +84,7 @@ class LearningPanel(Panel[PanelOptions, Learning]):
     def empty(self, reason: str) -> Learning:
         return Learning(reason)
 
-    def build(self, scene: Scene, options: PanelOptions) -> Learning:
+    def build(self, scene: PanelContext, options: PanelOptions) -> Learning:
         """The decisions after every query."""
         return Learning(_missing(self.run), _view(self.run, scene.record))
 

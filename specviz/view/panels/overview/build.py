@@ -12,7 +12,7 @@ from specviz.view.frame.judgement import RunJudgement
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.series import Meter, histogram, metric, overhead, series
 from specviz.view.judge.judgement import judge
-from specviz.view.panels import Panel, Scene
+from specviz.view.panels import Panel, PanelContext
 from specviz.view.panels.overview.model import Overview, OverviewOptions, RunBlocks
 from specviz.view.words.numbers import MINUS, UNKNOWN, number, percent, prob, uncertainty
 from specviz.view.words.palette import glyph, word
@@ -189,7 +189,7 @@ class OverviewPanel(Panel[OverviewOptions, Overview]):
     title = "Overview"
     options = OverviewOptions
 
-    def build(self, scene: Scene, options: OverviewOptions) -> Overview:
+    def build(self, scene: PanelContext, options: OverviewOptions) -> Overview:
         if scene.metrics is None or not scene.metrics.n_rounds:
             return self.empty("no round has ended yet")
         chosen, last = options.finding, len(scene.judgement.findings) - 1

@@ -10,7 +10,7 @@ from specviz.traits import MethodTraits, TreeKind
 from specviz.view.blocks import Facts
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
-from specviz.view.panels import Last, Panel, Remark, Scene, remarks
+from specviz.view.panels import CachedValue, Panel, PanelContext, Remark, remarks
 from specviz.view.panels.ranks import counts
 from specviz.view.panels.ranks.facts import RankFacts
 from specviz.view.panels.ranks.model import ExpansionView, RankOptions, RanksModel
@@ -52,7 +52,7 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.facts = RankFacts(run)
-        self._tables, self._views = Last[RanksModel](), Last[tuple[ExpansionView, ...]]()
+        self._tables, self._views = CachedValue[RanksModel](), CachedValue[tuple[ExpansionView, ...]]()
 
     @classmethod
     def needs(cls, traits: MethodTraits) -> bool:
@@ -95,7 +95,7 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
             return Remark(words=shape_words(run, family.record))
         return Remark(drafted_rows(family, node), offered_words(run, family.record, node))
 
-    def build(self, scene: Scene, options: RankOptions) -> RanksModel:
+    def build(self, scene: PanelContext, options: RankOptions) -> RanksModel:
         """The tree of the round with its ranks, and the tables of the run."""
         family, now = scene.family, scene.now
         missing = self._missing()

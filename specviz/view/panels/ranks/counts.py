@@ -27,7 +27,7 @@ from specviz.view.words.palette import RankCost
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
-    from specviz.metrics.ranks import Seen
+    from specviz.metrics.ranks import ScoredExpansion
 
 N = len(BUCKETS)
 LISTED = 500  # entries of a cell
@@ -103,7 +103,7 @@ def _square(
     return Square(f"{count:,}", share(count, in_row), COST_STYLES[cost].glyph if count else "", mark, note)
 
 
-def _width(known: Sequence["Seen"], bucket: int) -> str:
+def _width(known: Sequence["ScoredExpansion"], bucket: int) -> str:
     """What a predicted bucket got, as a rule: `4`, `0, stops widening`. The root's first slot is no case of it."""
     mine = Counter(
         seen.width

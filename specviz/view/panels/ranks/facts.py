@@ -12,12 +12,12 @@ import msgspec
 from specviz.events import Expansion
 from specviz.runlog.fold import Run, kept_path
 from specviz.runlog.run import RoundRecord
-from specviz.view.panels import Last
+from specviz.view.panels import CachedValue
 from specviz.view.panels.ranks.model import RankFilter
 from specviz.view.words.palette import ROOT
 
 if TYPE_CHECKING:
-    from specviz.metrics.ranks import Seen
+    from specviz.metrics.ranks import ScoredExpansion
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Placed:
     """An expansion of a finished round. `index` counts rounds over the run."""
 
     index: int
-    seen: "Seen"
+    seen: "ScoredExpansion"
 
 
 @dataclass
@@ -35,7 +35,7 @@ class RankFacts:
     run: Run
     placed: list[Placed] = field(default_factory=list)
     _done: int = 0
-    _picked: "Last[Picked]" = field(default_factory=Last)
+    _picked: "CachedValue[Picked]" = field(default_factory=CachedValue)
 
     @property
     def n_behind(self) -> int:
@@ -66,9 +66,9 @@ class RankFacts:
 
     def restore(self, data: bytes) -> None:
         """What was kept, in place of counting. Raises ValueError for something else."""
-        from specviz.metrics.ranks import Seen
+        from specviz.metrics.ranks import ScoredExpansion
 
-        done, at, kept = msgspec.msgpack.decode(data, type=tuple[int, list[int], list[Seen]])
+        done, at, kept = msgspec.msgpack.decode(data, type=tuple[int, list[int], list[ScoredExpansion]])
         self.placed = [Placed(index, seen_expansion) for index, seen_expansion in zip(at, kept, strict=True)]
         self._done = done
 
@@ -95,16 +95,16 @@ class Picked:
     wanted: RankFilter
 
     @cached_property
-    def seen(self) -> list["Seen"]:
+    def seen(self) -> list["ScoredExpansion"]:
         return [placed.seen for placed in self.placed]
 
     @cached_property
-    def known(self) -> list["Seen"]:
+    def known(self) -> list["ScoredExpansion"]:
         """The expansions whose parent the target verified, so that the true rank is known."""
         return [seen for seen in self.seen if seen.true is not None]
 
 
-def passes(seen: "Seen", wanted: RankFilter) -> bool:
+def passes(seen: "ScoredExpansion", wanted: RankFilter) -> bool:
     """Whether a filter lets an expansion through. Off the path nothing is known to lie on it."""
     return (
         (wanted.block is None or seen.block == wanted.block)

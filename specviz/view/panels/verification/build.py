@@ -12,7 +12,7 @@ from specviz.events import prob as prob_of
 from specviz.runlog.fold import Run
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.steps import node_text
-from specviz.view.panels import Panel, Scene
+from specviz.view.panels import Panel, PanelContext
 from specviz.view.panels.verification.model import ClosingRow, PrefixMass, RatioStairs, VerificationModel, WeighedToken
 from specviz.view.panels.verification.rules import comparison, paired, survival
 from specviz.view.panels.verification.scan import ScanView, excess, scan
@@ -44,12 +44,12 @@ class VerificationPanel(Panel[PanelOptions, VerificationModel]):
     def empty(self, reason: str) -> VerificationModel:
         return VerificationModel(reason, None, None, (), None, None, None, None, ())
 
-    def build(self, scene: Scene, options: PanelOptions) -> VerificationModel:
+    def build(self, scene: PanelContext, options: PanelOptions) -> VerificationModel:
         """The scan of the selected chain, its pictures, other rules on the same draft, and the run as a whole."""
         return _verification(self.run, scene)
 
 
-def _verification(run: Run, scene: Scene) -> VerificationModel:
+def _verification(run: Run, scene: PanelContext) -> VerificationModel:
     family, now, selected, metrics = scene.family, scene.now, scene.selected, scene.metrics
     over_run = survival(run.rule.replays_as, metrics), paired(metrics)
     path = looked_at(run, family, selected)
