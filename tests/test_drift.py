@@ -20,7 +20,7 @@ TERMINAL = ("tui/specviz_tui/**/*.py", SOURCES)
 BROWSER = ("app/specviz_app/**/*.py", "specviz/view/stage/*.py", SOURCES)
 SCRIPTS = ("assets/specviz_assets/stage/*.js", "assets/specviz_assets/compare/*.js")
 ENTERED = ("Frame", "Options", "Feed")  # with what every panel shows and takes
-HANDED_IN = ("Options", "Feed", "Filter", "Room")  # what a front-end says it wants: it sets the fields
+HANDED_IN = ("Options", "Feed", "Filter", "TreeViewport")  # what a front-end says it wants: it sets the fields
 MOST = 15
 
 # "Class.field" -> why one front-end alone reads it, or none. What is not needed any more has to go.

@@ -112,7 +112,7 @@ _BEFORE = """(data) => {
   const face = new FontFace("Boxes", bytes, { weight: "100 900" });
   document.fonts.add(face);
   const sheet = new CSSStyleSheet();
-  sheet.replaceSync(`*, *::before, *::after { font-family: Boxes !important; font-synthesis: none !important;
+  sheet.replaceSync(`*, *::before, *::after { font-round_tree: Boxes !important; font-synthesis: none !important;
       text-rendering: geometricPrecision !important; }
     select { visibility: hidden; } :root { scrollbar-width: none; } * { scrollbar-width: none !important; }`);
   document.adoptedStyleSheets = [sheet];

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from specviz.engine.model.compiled.rows import RowFacts, RowKernel, addresses
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.events import log6, six
 from specviz.probability.host import fetch
 from specviz.probability.rows import Certain, Row, Rows, at
@@ -119,7 +119,7 @@ def picked(table: Rows, rows: Sequence[int], tokens: Sequence[int]) -> list[floa
     if not rows:
         return []
     if isinstance(table, torch.Tensor) and not (table.is_cpu and len(rows) <= FEW):
-        at_rows, at_tokens = sent([list(rows), list(tokens)], table.device)
+        at_rows, at_tokens = to_device([list(rows), list(tokens)], table.device)
         values: list[float] = fetch(table[at_rows, at_tokens])[0]
         return values
     return [at(table[row], token) for row, token in zip(rows, tokens, strict=True)]
@@ -161,7 +161,7 @@ def rows_of(table: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
     first = rows[0]
     if list(rows) == list(range(first, first + len(rows))):
         return table[first : first + len(rows)]
-    return table.index_select(0, sent(list(rows), table.device))
+    return table.index_select(0, to_device(list(rows), table.device))
 
 
 def entropies(probs: torch.Tensor) -> list[float]:
@@ -184,6 +184,6 @@ def distances(rows: torch.Tensor, laws: torch.Tensor) -> list[float]:
 def ranks_of(scores: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[int]:
     """Rank (1 = highest) of `tokens[i]` in row `rows[i]` of `[n, V]`; level ones share the better rank."""
     chosen = rows_of(scores, rows)
-    mine = chosen.gather(-1, sent(list(tokens), scores.device)[:, None])
+    mine = chosen.gather(-1, to_device(list(tokens), scores.device)[:, None])
     ranks: list[int] = fetch((chosen > mine).sum(-1) + 1)[0]
     return ranks

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from specviz.errors import SpecvizError
-from specviz.probability.host import fetch, is_apart
+from specviz.probability.host import fetch, off_host
 from specviz.probability.rows import Certain, Row, cumulative, namespace
 
 Stream = Literal["target", "draft", "accept", "residual", "other"]
@@ -113,7 +113,7 @@ def invert(row: Any, u: float) -> Drawn:
 
     Raises SpecvizError for a row without any weight.
     """
-    if is_apart(row):
+    if off_host(row):
         return _invert_apart(row, u)
     cum = cumulative(row)
     xp = namespace(cum)

@@ -1,4 +1,4 @@
-"""Reads of device memory by the host: every such read of a round goes through `fetch` or `brought`.
+"""Reads of device memory by the host: every such read of a round goes through `fetch` or `to_host`.
 
 A read stalls the host, and the stalled device idles afterwards. So all values needed at one moment are fetched in one
 call, which waits once; waits are counted. Arrays in main memory are used as they are: no copy, no wait, no count.
@@ -31,7 +31,7 @@ class HostReads:
 
     def bring(self, arrays: Sequence[Any]) -> list[Any]:
         """The arrays, in main memory; those that lie there are the same objects."""
-        apart = [k for k, array in enumerate(arrays) if is_apart(array)]
+        apart = [k for k, array in enumerate(arrays) if off_host(array)]
         out = list(arrays)
         if apart:
             self.n_waits += len({str(arrays[k].device) for k in apart})
@@ -43,12 +43,12 @@ class HostReads:
 READS = HostReads(PlainDeviceCopies())
 
 
-def is_apart(array: Any) -> bool:
+def off_host(array: Any) -> bool:
     """Whether an array `[..]` is a tensor outside main memory, so that the host must wait to read it."""
     return type(array).__module__.startswith("torch") and not array.is_cpu
 
 
-def brought(*arrays: Any) -> list[Any]:
+def to_host(*arrays: Any) -> list[Any]:
     """The arrays `[..]` in main memory, with one wait for all that are not there."""
     return READS.bring(arrays)
 

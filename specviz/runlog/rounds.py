@@ -121,7 +121,7 @@ class Rounds(Sequence[RoundRecord]):
         self.whole = whole
         self.spool: Shelf = Spool() if spool is None else spool
         self._reader = reader
-        self.leaving: list[Callable[[RoundRecord], None]] = []  # called with a round before it leaves memory
+        self.on_evict: list[Callable[[RoundRecord], None]] = []  # called with a round before it leaves memory
         self.n_marked = 0  # grows when a mark is set on a round that is no longer in memory
         self._window = WINDOW if window is None else window
         self._near: dict[int, RoundRecord] = {}  # the newest, in order
@@ -308,7 +308,7 @@ class Rounds(Sequence[RoundRecord]):
     def _put_away(self, index: int) -> bool:
         """Write a record to the spool; False, and it stays, when the disk is full."""
         record = self._near[index]
-        for tell in self.leaving:
+        for tell in self.on_evict:
             tell(record)
         if self.whole:
             try:

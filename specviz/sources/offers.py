@@ -44,6 +44,6 @@ def _look_for(panel: AnyPanel) -> RecordingOffer | None:
 def _worth(panel: AnyPanel, path: Path) -> int:
     try:
         with contextlib.closing(TraceFile(path)) as recording:
-            return panel.worth(fold(recording.poll()))
+            return panel.relevance(fold(recording.poll()))
     except SpecvizError:
         return 0

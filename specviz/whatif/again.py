@@ -30,16 +30,16 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
 
     Raises SpecvizError for a verifier that does not take the draft and for a node that was not drafted.
     """
-    family = RoundTree(record)
+    round_tree = RoundTree(record)
     header = run.header
     if header is None:
         raise SpecvizError("the trace has no header: it cannot be said what decided its rounds")
     rule = verifier_of(header, change)
-    was = as_recorded(family)
-    deepest = max((family.depth[i] for i in was.marks), default=0)
+    was = as_recorded(round_tree)
+    deepest = max((round_tree.depth[i] for i in was.marks), default=0)
     base = Decision(record.q, record.r, record.index, record.start.n, rule.name, was, deepest, follows=follows(record))
     try:
-        of = RecordedRound(run, family)
+        of = RecordedRound(run, round_tree)
         draft = cut(header, record, of.draft, change.knobs)
         _refuse(rule, draft, record, change, of.draft)
         if isinstance(rule, LossyRule):
@@ -49,7 +49,7 @@ def decide(run: Run, record: RoundRecord, change: Change) -> Decision:
     except CannotTell as error:
         return replace(base, why=f"{error}{_needs(header)}")
     gone = tuple(i for i in of.draft.ids if i not in draft.ids)
-    if gone and (unknown := _in_their_place(run, family, change, rule, gone, draft, now)):
+    if gone and (unknown := _in_their_place(run, round_tree, change, rule, gone, draft, now)):
         return replace(base, why=unknown, gone=gone)
     return replace(base, now=now, gone=gone)
 
@@ -65,7 +65,7 @@ def _needs(header: Header) -> str:
 
 def _in_their_place(
     run: Run,
-    family: RoundTree,
+    tree: RoundTree,
     change: Change,
     rule: Verifier | LossyRule,
     gone: tuple[int, ...],
@@ -77,18 +77,18 @@ def _in_their_place(
     They come behind their siblings, so what is kept stays: they matter where the round ends. A rule that draws, or
     chooses, its closing token whatever was drafted would follow only a node that spells it.
     """
-    record = family.record
+    record = tree.record
     if run.method_traits.pipelined:  # it works ahead
-        ends = {family.parent(node) for node in gone}
+        ends = {tree.parent(node) for node in gone}
         return _AHEAD if now.stop in ends else ""
     assert run.header is not None
     most = deepest_left(run.header, record, change.knobs)
     if most is None:
         return ""
     if rule.traits.backward:
-        return _OTHERS if any(_refilled(family, gone, most, node, None) for node in (ROOT, *draft.ids)) else ""
+        return _OTHERS if any(_refilled(tree, gone, most, node, None) for node in (ROOT, *draft.ids)) else ""
     sure = rule.traits.draws or record.temperature == 0
-    more = now.kind != "none" and _refilled(family, gone, most, now.stop, now.closing if sure else None)
+    more = now.kind != "none" and _refilled(tree, gone, most, now.stop, now.closing if sure else None)
     return _OTHERS if more else ""
 
 
@@ -96,14 +96,14 @@ _OTHERS = "other nodes would have taken the place of those cut off, and what the
 _AHEAD = "the draft would end where it was cut, and what its drafter would have put there is not on record"
 
 
-def _refilled(family: RoundTree, gone: tuple[int, ...], most: int, node: int, token: int | None) -> bool:
+def _refilled(tree: RoundTree, gone: tuple[int, ...], most: int, node: int, token: int | None) -> bool:
     """Whether a node may have had further children: drafted ones that were not sent, of a known `token` alone, or any
     where none were drafted."""
-    if family.depth.get(node, 0) >= most:
+    if tree.depth.get(node, 0) >= most:
         return False
-    born = [i for i in family.children.get(node, ()) if i in family.record.nodes and i not in gone]
-    spare = [i for i in born if not family.nodes[i].kept and token in (None, family.nodes[i].token)]
-    return bool(spare) or not family.children.get(node)
+    born = [i for i in tree.children.get(node, ()) if i in tree.record.nodes and i not in gone]
+    spare = [i for i in born if not tree.nodes[i].kept and token in (None, tree.nodes[i].token)]
+    return bool(spare) or not tree.children.get(node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,21 +238,21 @@ def marks(outcome: Outcome, count: int, n_accepted: int) -> Iterator[Status]:
         )
 
 
-def as_recorded(family: RoundTree) -> RoundAgain:
+def as_recorded(tree: RoundTree) -> RoundAgain:
     """The round as it was, in the same terms."""
-    record = family.record
+    record = tree.record
     commit, closing = record.commit, record.closing
     known: dict[int, Status] = {}
     for i, verdict in record.verdicts.items():
-        if verdict.status != "pruned" and i in family.nodes:
+        if verdict.status != "pruned" and i in tree.nodes:
             known[i] = verdict.status
-    order = sorted(known, key=lambda i: (i in record.nodes and not family.nodes[i].fed, i))
+    order = sorted(known, key=lambda i: (i in record.nodes and not tree.nodes[i].fed, i))
     return RoundAgain(
-        accepted=family.accepted,
+        accepted=tree.accepted,
         marks={i: known[i] for i in order},
         tests=tuple(
             TestAgain(v.node, v.u, v.thr, v.u < v.thr)
-            for v in family.tests
+            for v in tree.tests
             if v.kind == "test" and v.u is not None and v.thr is not None
         ),
         tokens=tuple(commit.tokens) if commit is not None else (),

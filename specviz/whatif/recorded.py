@@ -43,7 +43,7 @@ class RecordedRound:
     """A round to be decided again. Nodes are numbered as in `draft`; `draft.ids` are those of the trace."""
 
     run: Run
-    family: RoundTree
+    round_tree: RoundTree
     draft: Draft = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class RecordedRound:
 
     @property
     def record(self) -> RoundRecord:
-        return self.family.record
+        return self.round_tree.record
 
     @property
     def n(self) -> int:
@@ -79,7 +79,7 @@ class RecordedRound:
         return self.record.verdicts[self.draft.ids[node]]
 
     def born(self, node: int) -> Node:
-        return self.family.nodes[self.draft.ids[node]]
+        return self.round_tree.nodes[self.draft.ids[node]]
 
     def place(self, node: int) -> int:
         """The node whose row is used for `node`: the first sibling with the same token."""
@@ -94,7 +94,7 @@ class RecordedRound:
         """The target's row after `node` (ROOT too), at a temperature above 0."""
         known: dict[int, float] = {}
         for child in self.children(node):
-            p = self.family.p(self.draft.ids[child])
+            p = self.round_tree.p(self.draft.ids[child])
             if p is not None:
                 known[self.draft.tokens[child]] = p
             if (top := self.verdict(child).top) is not None:
@@ -215,30 +215,30 @@ def _choice(verdict: Verify) -> int:
 
 def _draft(of: RecordedRound) -> Draft:
     """The draft of a round. Raises CannotTell where it is not on record."""
-    record, family, run = of.record, of.family, of.run
+    record, round_tree, run = of.record, of.round_tree, of.run
     if not record.complete:
         raise CannotTell("the round has not come to its end")
     if (why := run.missing(record)) is not None:
         raise CannotTell(why)
-    judged = [i for i, v in record.verdicts.items() if v.status != "pruned" and i in family.nodes]
-    fed = {i: i not in record.nodes or family.nodes[i].fed for i in judged}
+    judged = [i for i, v in record.verdicts.items() if v.status != "pruned" and i in round_tree.nodes]
+    fed = {i: i not in record.nodes or round_tree.nodes[i].fed for i in judged}
     order = [i for i in sorted(judged) if fed[i]] + [i for i in sorted(judged) if not fed[i]]
     place = {i: k for k, i in enumerate(order)}
-    nodes = [family.nodes[i] for i in order]
+    nodes = [round_tree.nodes[i] for i in order]
     for i in order:
-        parent = family.parent(i)
+        parent = round_tree.parent(i)
         if parent != ROOT and not (parent in place and fed[parent] and place[parent] < place[i]):
             raise CannotTell(f"the records of n{i} and of its parent do not fit together: the trace is damaged")
     numbers = count()
     return Draft(
         tokens=tuple(node.token for node in nodes),
-        parents=tuple(place.get(family.parent(i), ROOT) for i in order),
+        parents=tuple(place.get(round_tree.parent(i), ROOT) for i in order),
         ids=tuple(order),
         n_judged=sum(fed.values()),
         n_fed=sum(fed.values()),
         row_of=tuple(next(numbers) if record.verdicts[i].logq is not None else -1 for i in order),
         shared=any(node.mode == "shared" for node in nodes),
-        planned=family.planned(len(nodes)),
+        planned=round_tree.planned(len(nodes)),
     )
 
 

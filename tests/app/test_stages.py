@@ -143,13 +143,13 @@ def test_what_if_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> No
 
 
 def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, open_page: Open) -> None:
-    from specviz_app.server.answers import decided
+    from specviz_app.server.answers import post_whatif
 
     open_page(Settings(replay=chain_trace), "stage")
     key = current().stages.offer(chain_trace, "chain")
 
     def asked(**more: Any) -> tuple[int, Any]:
-        answer = decided(current(), json.dumps({"run": key, "round": 1, **more}).encode())
+        answer = post_whatif(current(), json.dumps({"run": key, "round": 1, **more}).encode())
         return answer.status_code, json.loads(bytes(answer.body))
 
     status, plain = asked()

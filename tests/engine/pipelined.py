@@ -1,7 +1,8 @@
 """A drafter that works ahead: what survives of its branches is pending in the next round. For tests of the engine.
 
-Drafts `depth` tokens when nothing is pending; `meanwhile` adds `width` branch tokens behind the last pending node (the
-most likely ones) and follows each with `more` tokens. All are point masses, so `walk` keeps the text of plain decoding.
+Drafts `depth` tokens when nothing is pending; `draft_ahead` adds `width` branch tokens behind the last pending node
+(the most likely ones) and follows each with `more` tokens. All are point masses, so `walk` keeps the
+text of plain decoding.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from specviz.probability.draft import ROOT, Draft, NodeFacts
 
 
 class Ahead(OverlappingDrafter):
-    """See the module. `during`: called in `meanwhile` when the branches are drafted."""
+    """See the module. `during`: called in `draft_ahead` when the branches are drafted."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Ahead(OverlappingDrafter):
         self._tip, self._logits = node, logits
         return tree.draft()
 
-    def meanwhile(self, ctx: Context, draft: Draft) -> Draft:
+    def draft_ahead(self, ctx: Context, draft: Draft) -> Draft:
         """Branches at the end of what the target judges, and a few tokens behind each."""
         tree, tip = self._tree, self._tip
         self._behind: dict[int, list[int]] = {}
@@ -77,7 +78,7 @@ class Ahead(OverlappingDrafter):
             if self._tree.node(branch).id in kept and seen.outcome.closing is None:
                 self.waiting = [replace(self._tree.node(node)) for node in line]
 
-    def aborted(self) -> None:
+    def on_abort(self) -> None:
         """Count; what waited is still waiting."""
         self.n_aborted += 1
 

@@ -29,10 +29,10 @@ def test_hooks_that_are_left_do_nothing() -> None:
     drafter, knobs, draft = Plainest(), Knobs({}), Draft()
     spec = KnobSpec(name="gamma", kind="int", default=4, help="")
     drafter.observe(Observation((), draft, None))
-    drafter.aborted()
+    drafter.on_abort()
     assert drafter.fitted(spec) is spec
-    assert (drafter.parts(), drafter.spent(knobs)) == ({}, {})
-    assert drafter.ended(QueryEnd(0, knobs, QueryStats())) == ()
+    assert (drafter.parts(), drafter.reset_knobs(knobs)) == ({}, {})
+    assert drafter.on_query_end(QueryEnd(0, knobs, QueryStats())) == ()
     assert drafter.next_query(FactoryModels(None, None, 0), knobs) is None  # type: ignore[arg-type]
     assert (drafter.cached(), drafter.version, drafter.clock) == (None, 0, None)
     assert (drafter.calibrated, drafter.overlaps) == (False, False)
@@ -44,7 +44,7 @@ def test_a_drafter_that_works_ahead_must_say_how() -> None:
         def propose(self, ctx: Context) -> Draft:
             return Draft()
 
-    with pytest.raises(TypeError, match="meanwhile"):
+    with pytest.raises(TypeError, match="draft_ahead"):
         Forgetful()  # type: ignore[abstract]
     assert (Forgetful.overlaps, Forgetful.calibrated) == (True, True)
 

@@ -117,10 +117,10 @@ class Broken(Exception):
     """Raised on purpose."""
 
 
-@pytest.mark.parametrize("where", ["meanwhile", "target"])
+@pytest.mark.parametrize("where", ["draft_ahead", "target"])
 @pytest.mark.parametrize("fail_at", [1, 2, 5])
 def test_an_abort_loses_nothing(pair: Any, where: str, fail_at: int) -> None:
-    """In `meanwhile` or in the target's pass: the caches follow the text, the drafter is told, and it goes on."""
+    """In `draft_ahead` or in the target's pass: the caches follow the text, the drafter is told, and it goes on."""
     want = session(*pair, PROMPT, method="ar", temperature=0.4).generate()
     run = ahead(pair, {"depth": 2, "more": 3}, temperature=0.4)
     rounds, main = run.rounds(), threading.get_ident()

@@ -30,8 +30,8 @@ class Watching(Drafter):
         self.seen: list[Observation] = []
         self.overlaps = inner.overlaps
 
-    def meanwhile(self, ctx: Any, draft: Any) -> Any:
-        return self.inner.meanwhile(ctx, draft)
+    def draft_ahead(self, ctx: Any, draft: Any) -> Any:
+        return self.inner.draft_ahead(ctx, draft)
 
     def propose(self, ctx: Any) -> Any:
         return self.inner.propose(ctx)

@@ -17,13 +17,13 @@ from methods.trained.test_published import medusa_folder
 from specviz.commands import Start
 from specviz.engine.decode.round import RoundResult, StageClock
 from specviz.engine.decode.sampling import Warper, nucleus
-from specviz.engine.model.host import PinnedDeviceCopies, sent
+from specviz.engine.model.host import PinnedDeviceCopies, to_device
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.errors import SpecvizError
 from specviz.events import Chain, Closing, Commit, Event, Level, Node, Verify
 from specviz.methods import all_methods
 from specviz.probability.draws import Keys
-from specviz.probability.host import READS, brought, fetch
+from specviz.probability.host import READS, fetch, to_host
 from support.apart import Apart, CountedDeviceCopies, HostRead, apart
 from support.models import build, save
 
@@ -155,7 +155,7 @@ def test_what_lies_here_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(READS, "transport", transport := CountedDeviceCopies())
     here, there = torch.ones(3), torch.ones(2).as_subclass(Apart)
     waited = READS.n_waits
-    assert brought(here)[0] is here
+    assert to_host(here)[0] is here
     assert (READS.n_waits, transport.calls) == (waited, [])
     assert fetch(here, there, there + 1) == [[1, 1, 1], [1, 1], [2, 2]]
     assert (READS.n_waits, transport.calls) == (waited + 1, [2])
@@ -215,8 +215,8 @@ def test_laws_of_sound_rows_are_the_same_there() -> None:
 
 def test_numbers_go_down_in_any_form() -> None:
     cpu = torch.device("cpu")
-    assert torch.equal(sent([[1, 2]], cpu), torch.tensor([[1, 2]]))
-    assert sent(torch.arange(3).numpy(), cpu, torch.float32).dtype == torch.float32
+    assert torch.equal(to_device([[1, 2]], cpu), torch.tensor([[1, 2]]))
+    assert to_device(torch.arange(3).numpy(), cpu, torch.float32).dtype == torch.float32
 
 
 class _Marks:

@@ -40,6 +40,6 @@ class GuessPanel(BlockPanel[GuessOptions]):
         return BlockModel(None if pairs else "This method guesses nothing.", (table,))
 
     @classmethod
-    def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:
-        guess = family.record.first(Guess)
+    def explain(cls, run: Run, round_tree: RoundTree, node: int) -> Remark | None:
+        guess = round_tree.record.first(Guess)
         return Remark((WhyRow("guessed", str(guess.n)),), "A guess was made.") if guess else None

@@ -142,8 +142,10 @@ def a_round(
 
 def panel(run: Run, node: int, at: Cursor | None = None) -> Why:
     """The why panel of a node, at the end of the round unless told otherwise."""
-    family = FrameBuilder(run).family(0)
-    return why(run, family, node, moment(family, at or Cursor(0, Phase.COMMIT)), remark=remarks(run, family, node))
+    round_tree = FrameBuilder(run).round_tree(0)
+    return why(
+        run, round_tree, node, moment(round_tree, at or Cursor(0, Phase.COMMIT)), remark=remarks(run, round_tree, node)
+    )
 
 
 def words(run: Run, node: int) -> str:

@@ -13,56 +13,56 @@ from view.test_layout import check, trees
 ROWS = st.integers(1, 30)
 
 
-def shown_in(family: RoundTree, rows: int, selected: int | None = None, listed: bool = False) -> TreeLayout:
-    return layout(family, "pruned", selected, TreeViewport(rows, listed))
+def shown_in(round_tree: RoundTree, rows: int, selected: int | None = None, listed: bool = False) -> TreeLayout:
+    return layout(round_tree, "pruned", selected, TreeViewport(rows, listed))
 
 
 @settings(deadline=None)
 @given(trees(), ROWS)
-def test_every_node_stands_there_or_is_counted(family: RoundTree, rows: int) -> None:
-    places = shown_in(family, rows)
-    check(family, places, everything=False)
+def test_every_node_stands_there_or_is_counted(round_tree: RoundTree, rows: int) -> None:
+    places = shown_in(round_tree, rows)
+    check(round_tree, places, everything=False)
     n_folded = sum(fold.n_nodes for fold in places.folds)
-    assert len(places.places) + n_folded == len(family.nodes) + 2  # root and closing token
+    assert len(places.places) + n_folded == len(round_tree.nodes) + 2  # root and closing token
     assert {fold.parent for fold in places.folds} <= set(places.places)
 
 
 @settings(deadline=None)
 @given(trees(), ROWS)
-def test_what_was_kept_is_always_shown(family: RoundTree, rows: int) -> None:
-    assert {ROOT, CLOSING, *family.accepted} <= set(shown_in(family, rows).places)
+def test_what_was_kept_is_always_shown(round_tree: RoundTree, rows: int) -> None:
+    assert {ROOT, CLOSING, *round_tree.accepted} <= set(shown_in(round_tree, rows).places)
 
 
 @settings(deadline=None)
 @given(trees(), ROWS, st.booleans())
-def test_the_room_is_kept_by_all_but_what_must_be_shown(family: RoundTree, rows: int, listed: bool) -> None:
-    places = shown_in(family, rows, listed=listed)
+def test_the_room_is_kept_by_all_but_what_must_be_shown(round_tree: RoundTree, rows: int, listed: bool) -> None:
+    places = shown_in(round_tree, rows, listed=listed)
     lines = len(places.places) if listed else places.n_rows
-    must = TreePruner(every_kin(family), TreeViewport(1, listed)).fitted(1, None)
+    must = TreePruner(every_kin(round_tree), TreeViewport(1, listed)).fitted(1, None)
     assert lines <= rows or set(places.places) == must
 
 
 @settings(deadline=None)
 @given(trees(), st.data())
-def test_a_selected_node_brings_its_neighbours_whatever_the_room(family: RoundTree, data: st.DataObject) -> None:
-    if not family.nodes:
+def test_a_selected_node_brings_its_neighbours_whatever_the_room(round_tree: RoundTree, data: st.DataObject) -> None:
+    if not round_tree.nodes:
         return
-    node = data.draw(st.sampled_from(sorted(family.nodes)))
-    shown = set(shown_in(family, 2, node).places)
-    siblings = family.children[family.parent(node)]
+    node = data.draw(st.sampled_from(sorted(round_tree.nodes)))
+    shown = set(shown_in(round_tree, 2, node).places)
+    siblings = round_tree.children[round_tree.parent(node)]
     at = siblings.index(node)
-    assert {node, *family.ancestors(node), *siblings[max(0, at - 1) : at + 2]} <= shown
-    assert set(family.children.get(node, ())[:1]) <= shown
+    assert {node, *round_tree.ancestors(node), *siblings[max(0, at - 1) : at + 2]} <= shown
+    assert set(round_tree.children.get(node, ())[:1]) <= shown
 
 
 @settings(deadline=None)
 @given(trees())
-def test_where_all_fits_nothing_is_folded(family: RoundTree) -> None:
-    whole = layout(family)
-    assert shown_in(family, whole.n_rows).places == whole.places
+def test_where_all_fits_nothing_is_folded(round_tree: RoundTree) -> None:
+    whole = layout(round_tree)
+    assert shown_in(round_tree, whole.n_rows).places == whole.places
 
 
 @settings(deadline=None)
 @given(trees(), ROWS)
-def test_nothing_is_left_out_when_all_is_asked_for(family: RoundTree, rows: int) -> None:
-    assert layout(family, "none", None, TreeViewport(rows)).places == layout(family).places
+def test_nothing_is_left_out_when_all_is_asked_for(round_tree: RoundTree, rows: int) -> None:
+    assert layout(round_tree, "none", None, TreeViewport(rows)).places == layout(round_tree).places

@@ -80,12 +80,12 @@ def test_totals_at_level_none() -> None:
 def test_marks_come_one_test_at_a_time() -> None:
     player = Player(fold(make_events(shape="tree", temperature=0.8, seed=2)))
     for frame in frames(player):
-        family = player.builder.family(frame.cursor.index)
+        round_tree = player.builder.round_tree(frame.cursor.index)
         decided = {n.id for n in frame.tree.nodes if n.mark in ("accepted", "rejected")}
         if frame.phase == Phase.ACCEPT:
-            assert decided == {v.node for v in family.tests[: frame.step]}
+            assert decided == {v.node for v in round_tree.tests[: frame.step]}
             testing = [n.id for n in frame.tree.nodes if n.mark == "testing"]
-            assert testing == [v.node for v in family.tests[frame.step : frame.step + 1]]
+            assert testing == [v.node for v in round_tree.tests[frame.step : frame.step + 1]]
         elif frame.phase < Phase.ACCEPT:
             assert not decided
 

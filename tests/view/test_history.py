@@ -102,7 +102,7 @@ def test_the_round_on_screen_has_the_cursor(run: Run) -> None:
 def test_what_was_kept_is_what_was_counted(run: Run) -> None:
     counted, restored = RoundCounts(run), RoundCounts(run)
     counted.update()
-    restored.restore(counted.kept())
+    restored.from_cache(counted.kept())
     assert restored == counted
     assert restored.n_behind == 0
 

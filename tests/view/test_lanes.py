@@ -275,6 +275,6 @@ def test_level_none_says_what_is_missing() -> None:
 def test_the_moments_of_a_pipelined_round_exist() -> None:
     run = branched()
     for index in range(3):
-        moments = steps(FrameBuilder(run).family(index)).moments
+        moments = steps(FrameBuilder(run).round_tree(index)).moments
         for phase, step in moments:
             assert lanes(run, index, phase=phase, step=step).missing is None

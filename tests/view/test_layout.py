@@ -37,66 +37,66 @@ def trees(draw: st.DrawFn) -> RoundTree:
         judged(i, 0.5, 0.1, 0.5, k) if i in path else untested(i, "sibling_kept")
         for k, i in enumerate(range(len(parents)))
     ]
-    return FrameBuilder(a_round(*records, closing("bonus", " x", at))).family(0)
+    return FrameBuilder(a_round(*records, closing("bonus", " x", at))).round_tree(0)
 
 
-def check(family: RoundTree, places: TreeLayout, everything: bool) -> None:
+def check(round_tree: RoundTree, places: TreeLayout, everything: bool) -> None:
     spots = list(places.places.values())
     assert len(set(spots)) == len(spots)
     assert max(row for _, row in spots) < places.n_rows
     assert max(column for column, _ in spots) < places.n_columns
     for i, (column, row) in places.places.items():
-        parent = family.stop if i == CLOSING else None if i == ROOT else family.parent(i)
+        parent = round_tree.stop if i == CLOSING else None if i == ROOT else round_tree.parent(i)
         if parent is not None:
             assert column == places.places[parent][0] + 1
             assert row >= places.places[parent][1]
     if everything:
-        assert set(places.places) == {ROOT, CLOSING, *family.nodes}
+        assert set(places.places) == {ROOT, CLOSING, *round_tree.nodes}
 
 
 @given(trees())
-def test_no_two_nodes_in_one_place(family: RoundTree) -> None:
-    check(family, layout(family), everything=True)
+def test_no_two_nodes_in_one_place(round_tree: RoundTree) -> None:
+    check(round_tree, layout(round_tree), everything=True)
 
 
 @given(trees())
-def test_first_children_stand_beside_their_parent_and_siblings_in_id_order(family: RoundTree) -> None:
-    places = layout(family).places
-    for parent, children in family.children.items():
+def test_first_children_stand_beside_their_parent_and_siblings_in_id_order(round_tree: RoundTree) -> None:
+    places = layout(round_tree).places
+    for parent, children in round_tree.children.items():
         rows = [places[c][1] for c in children]
         assert rows == sorted(rows)
         assert not rows or rows[0] == places[parent][1]
 
 
 @given(trees())
-def test_lines_lead_from_every_parent_to_every_child(family: RoundTree) -> None:
-    lines = layout(family)
+def test_lines_lead_from_every_parent_to_every_child(round_tree: RoundTree) -> None:
+    lines = layout(round_tree)
     shapes = {(piece.column, piece.row): piece.shape for piece in lines.links}
     assert len(shapes) == len(lines.links)
     for i, (column, row) in lines.places.items():
         if i == ROOT:
             continue
-        parent = family.stop if i == CLOSING else family.parent(i)
+        parent = round_tree.stop if i == CLOSING else round_tree.parent(i)
         top = lines.places[parent][1]
         assert shapes[column - 1, row] in ({"line", "tee"} if row == top else {"branch", "corner"})
         assert all((column - 1, between) in shapes for between in range(top, row))
 
 
 @given(trees())
-def test_folding_keeps_the_path_and_counts_the_rest(family: RoundTree) -> None:
-    places = layout(family, "losers")
-    check(family, places, everything=False)
-    assert {ROOT, CLOSING, *family.accepted} <= set(places.places)
-    assert sum(fold.n_nodes for fold in places.folds) == len(family.nodes) + 2 - len(places.places)
+def test_folding_keeps_the_path_and_counts_the_rest(round_tree: RoundTree) -> None:
+    places = layout(round_tree, "losers")
+    check(round_tree, places, everything=False)
+    assert {ROOT, CLOSING, *round_tree.accepted} <= set(places.places)
+    assert sum(fold.n_nodes for fold in places.folds) == len(round_tree.nodes) + 2 - len(places.places)
     spots = set(places.places.values())
     assert not any((fold.column, fold.row) in spots for fold in places.folds)
 
 
 @given(trees(), st.data())
-def test_folding_never_hides_the_selected_node(family: RoundTree, data: st.DataObject) -> None:
-    if family.nodes:
-        chosen = data.draw(st.sampled_from(sorted(family.nodes)))
-        assert chosen in layout(family, "losers", chosen).places
+def test_folding_never_hides_the_selected_node(round_tree: RoundTree, data: st.DataObject) -> None:
+    if round_tree.nodes:
+        chosen = data.draw(st.sampled_from(sorted(round_tree.nodes)))
+        assert chosen in layout(round_tree, "losers", chosen).places
 
 
 def test_the_tree_of_the_mock() -> None:
@@ -118,10 +118,11 @@ def test_the_tree_of_the_mock() -> None:
         untested(6, "sibling_kept"),
         closing("recovered", "rug", 2),
     )
-    family = FrameBuilder(run).family(0)
-    places = layout(family)
+    round_tree = FrameBuilder(run).round_tree(0)
+    places = layout(round_tree)
     names = {
-        spot: "." if i == ROOT else "rug" if i == CLOSING else family.nodes[i].text for i, spot in places.places.items()
+        spot: "." if i == ROOT else "rug" if i == CLOSING else round_tree.nodes[i].text
+        for i, spot in places.places.items()
     }
     lines = {(piece.column, piece.row): link(piece.shape) for piece in places.links}
     drawn = [
@@ -182,7 +183,7 @@ def test_siblings_are_those_that_spell_the_same_way() -> None:
     """Two parallel chains that begin alike: their second tokens compete."""
     run = a_round(node(0, " a"), node(1, " b", 0, 2), node(2, " a"), node(3, " c", 2, 2))
     run.rounds[0].nodes[2].token = run.rounds[0].nodes[0].token
-    family = FrameBuilder(run).family(0)
-    assert family.siblings(1) == (1, 3)
-    assert family.siblings(0) == (0, 2)
+    round_tree = FrameBuilder(run).round_tree(0)
+    assert round_tree.siblings(1) == (1, 3)
+    assert round_tree.siblings(0) == (0, 2)
     assert Phase.ROOT == 1

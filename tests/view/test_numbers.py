@@ -22,6 +22,7 @@ NEAR = st.tuples(UNIT, st.sampled_from([0.0, 1e-15, 2e-9, -2e-9, 1e-5, -1e-4])).
 @example(0.858, 0.99965, 3)
 @example(0.94, 0.9991, 2)
 @example(1.0, 1.01, 3)
+@example(1e-12, 1.0000000000000002e-12, 2)
 def test_a_comparison_is_seen_to_hold(a: float, b: float, least: int) -> None:
     one, other = apart(a, b, least=least)
     assert (a < b, a > b) == (float(one) < float(other), float(one) > float(other))

@@ -29,7 +29,9 @@ def test_steps_go_through_the_phases_in_order(player: Player) -> None:
     assert seen == sorted(seen)
     assert len(set(seen)) == len(seen)
     first = [c for c in seen if c.index == 0]
-    assert [c.phase for c in first if c.phase == Phase.ACCEPT] == [Phase.ACCEPT] * len(player.builder.family(0).tests)
+    assert [c.phase for c in first if c.phase == Phase.ACCEPT] == [Phase.ACCEPT] * len(
+        player.builder.round_tree(0).tests
+    )
     assert {c.phase for c in first} == set(Phase)
     assert player.at_end
 
@@ -51,7 +53,7 @@ def test_tests_come_in_their_true_order(player: Player) -> None:
             node = frame.selected
             orders.append(player.run.rounds[0].verdicts[node].order if node is not None else None)
     assert orders == sorted(orders)
-    assert len(orders) == len(player.builder.family(0).tests)
+    assert len(orders) == len(player.builder.round_tree(0).tests)
 
 
 def test_phases_and_rounds(player: Player) -> None:
@@ -77,7 +79,7 @@ def test_rejections(player: Player) -> None:
     wanted = [
         (record.index, v.node)
         for record in player.run.rounds
-        for v in player.builder.family(record.index).tests
+        for v in player.builder.round_tree(record.index).tests
         if v.status == "rejected"
     ]
     player.first()

@@ -31,9 +31,9 @@ SETTINGS = (
 )
 
 
-def closing_text(run: Run, family: RoundTree) -> str:
+def closing_text(run: Run, round_tree: RoundTree) -> str:
     """The sentence with what the panels add to it."""
-    return closing_words(run, family, remarks(run, family, CLOSING).words)
+    return closing_words(run, round_tree, remarks(run, round_tree, CLOSING).words)
 
 
 @pytest.fixture(scope="module")
@@ -114,13 +114,15 @@ def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
     """Pruned, not offered, nothing below: told from the records, not from the words."""
     met = set()
     for run, record in rounds(runs):
-        family, closing = RoundTree(record), record.closing
-        words = ending_words(run, family)
+        round_tree, closing = RoundTree(record), record.closing
+        words = ending_words(run, round_tree)
         if closing is None or closing.token is None:
             assert words == ""
             continue
-        here = [each for each in record.expansions if each.parent == family.stop]
-        spelled = [n for i in family.children.get(family.stop, ()) if (n := family.nodes[i]).token == closing.token]
+        here = [each for each in record.expansions if each.parent == round_tree.stop]
+        spelled = [
+            n for i in round_tree.children.get(round_tree.stop, ()) if (n := round_tree.nodes[i]).token == closing.token
+        ]
         if spelled:
             assert not spelled[0].kept
             assert "but pruned" in words
@@ -130,10 +132,10 @@ def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
             assert f"a width of {best} would have had it" in words
             met.add("outside")
         elif closing.kind == "bonus":
-            deep = family.depth.get(family.stop, 0) >= family.n_levels
+            deep = round_tree.depth.get(round_tree.stop, 0) >= round_tree.n_levels
             assert ("deepest level" in words) == deep
             met.add("deepest" if deep else "leaf")
-        assert closing_text(run, family).endswith(words)
+        assert closing_text(run, round_tree).endswith(words)
     assert {"pruned", "outside", "leaf"} <= met
 
 
@@ -354,8 +356,8 @@ def test_knobs_of_queries_can_be_moved_while_a_stream_has_more() -> None:
 def test_names_of_tokens_are_quoted_and_safe(runs: list[Run]) -> None:
     """No control character of a token reaches a sentence."""
     for run, record in rounds(runs):
-        family = RoundTree(record)
-        words = closing_text(run, family) + shape_words(run, record)
+        round_tree = RoundTree(record)
+        words = closing_text(run, round_tree) + shape_words(run, record)
         words += "".join(truth_words(run, record, each, "pruned") for each in record.expansions)
         assert "\x1b" not in words
     assert "\x1b" not in quoted(" \x1b[31m", None)

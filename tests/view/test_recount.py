@@ -106,8 +106,14 @@ def panels(events: list[ev.Event]) -> Callable[[int, int], Why]:
     builder = FrameBuilder(run)
 
     def panel(index: int, node: int) -> Why:
-        family = builder.family(index)
-        return why(run, family, node, moment(family, Cursor(index, Phase.COMMIT)), remark=remarks(run, family, node))
+        round_tree = builder.round_tree(index)
+        return why(
+            run,
+            round_tree,
+            node,
+            moment(round_tree, Cursor(index, Phase.COMMIT)),
+            remark=remarks(run, round_tree, node),
+        )
 
     return panel
 

@@ -22,13 +22,13 @@ def draft(*pairs: Any) -> dict[str, Any]:
 
 def words(node: int, **worked: Any) -> str:
     run = fold(worked_events(**worked))
-    family = Player(run, animate=False).builder.family(0)
-    return node_words(case(run, family, node))
+    round_tree = Player(run, animate=False).builder.round_tree(0)
+    return node_words(case(run, round_tree, node))
 
 
 def close(**worked: Any) -> str:
     run = fold(worked_events(**worked))
-    return closing_words(run, Player(run, animate=False).builder.family(0))
+    return closing_words(run, Player(run, animate=False).builder.round_tree(0))
 
 
 def test_kept_with_a_longer_prefix() -> None:
@@ -60,8 +60,8 @@ def test_a_threshold_the_ratio_does_not_explain_stands_alone() -> None:
     """A later candidate is judged by other rows than the plain ones the ratio is of."""
     run = fold(worked_events())
     run.rounds[0].verdicts[3].thr = 0.7
-    family = Player(run, animate=False).builder.family(0)
-    assert node_words(case(run, family, 3)) == (
+    round_tree = Player(run, animate=False).builder.round_tree(0)
+    assert node_words(case(run, round_tree, 3)) == (
         "The prefix that ends in ▁45 has accept probability 70 %. u .270 is below .700. The scan stops here."
     )
 
@@ -128,7 +128,7 @@ def test_slack_says_what_it_adds() -> None:
 def test_a_carried_round_is_explained() -> None:
     run = fold(make_events(temperature=0.8, verifier="hsd_naive", gamma=5, new_tokens=60, seed=2))
     index = next(record.index for record in run.rounds if record.start.carry is not None)
-    said = closing_words(run, Player(run, animate=False).builder.family(index))
+    said = closing_words(run, Player(run, animate=False).builder.round_tree(index))
     assert said.startswith("A carried round: the block of the last draft is written to its end")
     assert "max(0, R·p − q), R " in said
 
@@ -138,17 +138,17 @@ def test_an_infinite_ratio_is_the_plain_row() -> None:
     run = fold(events)
     index = next(record.index for record in run.rounds if record.start.carry is not None)
     run.rounds[index].start.carry = 1e9
-    said = closing_words(run, Player(run, animate=False).builder.family(index))
+    said = closing_words(run, Player(run, animate=False).builder.round_tree(index))
     assert "comes from the target's plain row" in said
 
 
 def test_nothing_below_a_failed_prefix_counts_as_never_tested() -> None:
     run = fold(worked_events())
     player = Player(run, animate=False)
-    family = player.builder.family(0)
-    assert case(run, family, 4).n_below == 0
+    round_tree = player.builder.round_tree(0)
+    assert case(run, round_tree, 4).n_below == 0
     forward = fold(worked_events("tokenwise"))
-    assert case(forward, Player(forward, animate=False).builder.family(0), 0).n_below == 5
+    assert case(forward, Player(forward, animate=False).builder.round_tree(0), 0).n_below == 5
 
 
 def test_the_why_panel_shows_the_prefix_and_its_test() -> None:

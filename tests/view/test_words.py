@@ -191,7 +191,7 @@ def test_greedy_tests_read_like_greedy_draws() -> None:
 # Never tested -------------------------------------------------------------------------------------------------------
 
 
-def family():  # type: ignore[no-untyped-def]
+def round_tree():  # type: ignore[no-untyped-def]
     """▁mat (rejected) - ▁was - ▁red ; ▁sofa (accepted) ; ▁bed (sibling kept) - ▁old."""
     return a_round(
         node(0, " mat"),
@@ -220,7 +220,7 @@ def family():  # type: ignore[no-untyped-def]
     ],
 )
 def test_never_tested(i: int, expected: str) -> None:
-    assert words(family(), i) == expected
+    assert words(round_tree(), i) == expected
 
 
 def test_pruned_by_the_budget() -> None:
@@ -387,7 +387,7 @@ def test_no_headline_gives_away_how_many_tests_there_will_be() -> None:
         frame = player.frame()
         if frame.why is None or "test " not in (frame.why.headline + frame.why.words).lower():
             continue
-        tests = player.builder.family(frame.cursor.index).tests
+        tests = player.builder.round_tree(frame.cursor.index).tests
         made = frame.cursor.step if frame.phase == Phase.ACCEPT else 0 if frame.phase < Phase.ACCEPT else len(tests)
         if made < len(tests):
             before += 1
@@ -419,7 +419,7 @@ def test_no_closing_token() -> None:
 
 
 def test_the_root() -> None:
-    assert words(family(), ROOT) == (
+    assert words(round_tree(), ROOT) == (
         "The last token of the text, at position 9: committed, not yet in the target's cache. "
         "The target's pass reads it first, and everything drafted hangs below it."
     )

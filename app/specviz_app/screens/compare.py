@@ -292,58 +292,58 @@ def _settings(side_by_side: SideBySide) -> None:
 # Below the stage -----------------------------------------------------------------------------------------------------
 
 
-def _below(held: Viewer, dark: bool) -> None:
+def _below(viewer: Viewer, dark: bool) -> None:
     """The run on the stage beside others; the cursor of both is one."""
     server = current()
-    names = [name for name in choices(server, state.uploads()) if name not in (LIVE, held.name)]
-    usual = [name for name in (_kin(held.name, names),) if name]
+    names = [name for name in choices(server, state.uploads()) if name not in (LIVE, viewer.name)]
+    usual = [name for name in (_kin(viewer.name, names),) if name]
     chosen = _asked("Runs beside this one", BESIDE, names, usual, MOST - 1)
     state.tell()
     if not chosen:
         st.info(f"Choose one to {MOST - 1} runs to lay beside this one. Those of one prompt are aligned by position.")
         return
-    builders = {held.name: held.player.builder, **_builders(server, chosen)}
-    runs = [(name, builders[name].run) for name in (held.name, *chosen)]
-    side_by_side = _once(runs, _prompt_here(held, _once(runs, 0)))
+    builders = {viewer.name: viewer.player.builder, **_builders(server, chosen)}
+    runs = [(name, builders[name].run) for name in (viewer.name, *chosen)]
+    side_by_side = _once(runs, _prompt_here(viewer, _once(runs, 0)))
     lane = side_by_side.text.lanes[0]
-    at = _beside(held, lane, side_by_side.text.n_positions)
-    _text(side_by_side, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(held, lane))
+    at = _beside(viewer, lane, side_by_side.text.n_positions)
+    _text(side_by_side, builders, [name for name, _ in runs], at, _BELOW, lambda: _went(viewer, lane))
     if address.asks(address.TOKEN) not in (None, str(at + 1)):
         address.put({address.TOKEN: None})  # the stage has gone elsewhere
     _numbers(side_by_side, dark)
 
 
-def _prompt_here(held: Viewer, side_by_side: SideBySide) -> int:
+def _prompt_here(viewer: Viewer, side_by_side: SideBySide) -> int:
     """Of the prompts that all were given the one that the stage is at; the first, where it is at another."""
-    index = held.player.cursor.index
+    index = viewer.player.cursor.index
     here = next(
-        (n for n, q in enumerate(held.player.builder.run.queries) if q.first <= index < q.first + q.n_rounds), 0
+        (n for n, q in enumerate(viewer.player.builder.run.queries) if q.first <= index < q.first + q.n_rounds), 0
     )
     return next((k for k, places in enumerate(side_by_side.shared) if places[0] == here), 0)
 
 
-def _beside(held: Viewer, lane: RunLane, n: int) -> int:
+def _beside(viewer: Viewer, lane: RunLane, n: int) -> int:
     """The position that the cursor is at: where somebody went, until the stage is moved; else what the stage shows."""
-    here, went = (held.name, held.place), st.session_state.get(_WENT)
+    here, went = (viewer.name, viewer.place), st.session_state.get(_WENT)
     if went is None and address.asks(address.TOKEN) is not None:  # a link
         at = _position(n, 0)
-        went = (here, at) if _leads_here(held, lane, at) else None
+        went = (here, at) if _leads_here(viewer, lane, at) else None
     st.session_state[_WENT] = went = went or (("", ""), 0)
-    return int(went[1]) if went[0] == here and went[1] < n else _shown(held, lane, n)
+    return int(went[1]) if went[0] == here and went[1] < n else _shown(viewer, lane, n)
 
 
-def _shown(held: Viewer, lane: RunLane, n: int) -> int:
+def _shown(viewer: Viewer, lane: RunLane, n: int) -> int:
     """The position that the stage shows: its node where that was committed, else where its round begins."""
-    index, node = held.player.cursor.index, held.options.selected
+    index, node = viewer.player.cursor.index, viewer.options.selected
     mine = [k for k, token in enumerate(lane.tokens) if token.index == index]
     exact = next((k for k in mine if _node(lane.tokens[k]) == node), None)
     ahead = next((k for k, token in enumerate(lane.tokens) if token.index >= index), max(0, n - 1))
     return exact if exact is not None else mine[0] if mine else ahead
 
 
-def _leads_here(held: Viewer, lane: RunLane, at: int) -> bool:
+def _leads_here(viewer: Viewer, lane: RunLane, at: int) -> bool:
     """Whether a position lies in the round on the stage, or behind the end of its text."""
-    return at >= len(lane.tokens) or lane.tokens[at].index == held.player.cursor.index
+    return at >= len(lane.tokens) or lane.tokens[at].index == viewer.player.cursor.index
 
 
 def _node(token: LaneToken) -> int:
@@ -351,7 +351,7 @@ def _node(token: LaneToken) -> int:
     return CLOSING if token.node is None or token.node < 0 else token.node
 
 
-def _went(held: Viewer, lane: RunLane) -> None:
+def _went(viewer: Viewer, lane: RunLane) -> None:
     """A position was chosen: the stage goes to the token that its run wrote there.
 
     The address has the position as well where the stage's place alone would lead to another.
@@ -360,14 +360,14 @@ def _went(held: Viewer, lane: RunLane) -> None:
     if not isinstance(position, int | float) or not lane.tokens:
         return
     token = lane.tokens[min(int(position), len(lane.tokens) - 1)]
-    held.go(token.place)
+    viewer.go(token.place)
     try:
-        held.choose(_node(token))
+        viewer.choose(_node(token))
     except SpecvizError:
-        held.choose(None)  # nodes are not on record: its round is
-    st.session_state[_WENT] = ((held.name, held.place), int(position))
-    apart = int(position) != _shown(held, lane, int(position) + 1)
-    state.put_place(held, {address.TOKEN: str(int(position) + 1) if apart else None})
+        viewer.choose(None)  # nodes are not on record: its round is
+    st.session_state[_WENT] = ((viewer.name, viewer.place), int(position))
+    apart = int(position) != _shown(viewer, lane, int(position) + 1)
+    state.put_place(viewer, {address.TOKEN: str(int(position) + 1) if apart else None})
 
 
 PAGE = Page(

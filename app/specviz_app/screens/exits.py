@@ -25,19 +25,19 @@ _CROWDED = 25  # columns of the map for which a phone is too narrow
 _PARTS = ("this round", "the run", "other settings")
 
 
-def _body(held: Viewer, dark: bool) -> None:
-    frame = held.frame
+def _body(viewer: Viewer, dark: bool) -> None:
+    frame = viewer.frame
     shown = around.part(_PARTS)
     if shown == _PARTS[2]:
-        exits_replay.section(held)
+        exits_replay.section(viewer)
     elif (model := ExitsPanel.of(frame)) is not None:
-        (_run if shown == _PARTS[1] else _round)(held, model, dark)
+        (_run if shown == _PARTS[1] else _round)(viewer, model, dark)
         lanes = LanesPanel.of(frame)
         if shown == _PARTS[0] and lanes is not None and _looked(frame):
             _looks(lanes.steps, dark)
 
 
-def _round(held: Viewer, model: LayersModel, dark: bool) -> None:
+def _round(viewer: Viewer, model: LayersModel, dark: bool) -> None:
     """The rows up to this round; the reason, where none has climbed."""
     heat = model.heat
     if heat is None:
@@ -48,21 +48,21 @@ def _round(held: Viewer, model: LayersModel, dark: bool) -> None:
         help="A column is a row of the model: a token that climbs. What a head says there "
         "is about the token after it. Small dots: the test decided; other cells are hindsight.",
     )
-    _what_tau(held, heat)
+    _what_tau(viewer, heat)
     alt = f"Confidence of the exit heads, {len(heat.columns)} rows by {heat.n_layers} layers; {heat.words}."
     with parts.wide(len(heat.columns) > _CROWDED):
         event = parts.plot(of_round.fig_heat(heat, dark), "layers-heat", alt, of_round.heat_rows(heat), pick=True)
     if cell := around.click(event, "layers"):
-        _look(held, *map(int, cell[:4]))
+        _look(viewer, *map(int, cell[:4]))
         st.rerun()
     st.caption(parts.plain(" · ".join(filter(None, (heat.words, heat.what_text, heat.note)))))
-    _choose(held, heat)
+    _choose(viewer, heat)
     left, right = st.columns([5, 6], gap="large")
     with left:
         _cell(model.cell, dark)
     with right:
         blocks.show(() if model.cell is None else (model.cell.heads, Words(model.cell.heads.words)), dark)
-    _parts(held, model, heat, dark)
+    _parts(viewer, model, heat, dark)
 
 
 def _looks(steps: Sequence[ConfStep], dark: bool) -> None:
@@ -73,7 +73,7 @@ def _looks(steps: Sequence[ConfStep], dark: bool) -> None:
     parts.plot(of_lanes.fig_steps(steps, "τ", dark), "layers-looks", alt, of_lanes.step_rows(steps))
 
 
-def _what_tau(held: Viewer, heat: HeatMap) -> None:
+def _what_tau(viewer: Viewer, heat: HeatMap) -> None:
     """A threshold to try on the rows that are shown; the confidence under the cursor when none is given."""
     row = st.container(horizontal=True, vertical_alignment="bottom")
     with row:
@@ -81,21 +81,21 @@ def _what_tau(held: Viewer, heat: HeatMap) -> None:
             "τ under the cursor", True, key="what-cursor", help="would-exits at the chosen cell's confidence"
         )
         if own:
-            held.options = ExitsPanel.choose(held.options, what_tau=None)
+            viewer.options = ExitsPanel.choose(viewer.options, what_tau=None)
         else:
             value = st.slider("would exit if τ were", 0.0, 1.0, heat.what_tau or 0.75, 0.01, key="what-tau", width=220)
-            held.options = ExitsPanel.choose(held.options, what_tau=value)
+            viewer.options = ExitsPanel.choose(viewer.options, what_tau=value)
 
 
-def _look(held: Viewer, index: int, row: int, node: int, layer: int) -> None:
+def _look(viewer: Viewer, index: int, row: int, node: int, layer: int) -> None:
     """This cell is the cursor; one of an earlier round does not leave the round."""
-    here = index == held.player.cursor.index
+    here = index == viewer.player.cursor.index
     if here:
-        held.choose(node)
-    held.options = ExitsPanel.choose(held.options, layer=layer, column=None if here else (index, row))
+        viewer.choose(node)
+    viewer.options = ExitsPanel.choose(viewer.options, layer=layer, column=None if here else (index, row))
 
 
-def _choose(held: Viewer, heat: HeatMap) -> None:
+def _choose(viewer: Viewer, heat: HeatMap) -> None:
     """Row and layer by name: the keyboard's way to what a click does."""
     columns = {(c.index, c.row): c for c in heat.columns}
     at = heat.columns[heat.column] if heat.column is not None else heat.columns[-1]
@@ -103,14 +103,14 @@ def _choose(held: Viewer, heat: HeatMap) -> None:
     layers = {layer: str(layer) for layer in range(1, heat.n_layers + 1)}
 
     def row(place: tuple[int, int]) -> None:
-        _look(held, *place, columns[place].node, heat.layer)
+        _look(viewer, *place, columns[place].node, heat.layer)
 
     def layer(wanted: int) -> None:
-        _look(held, at.index, at.row, at.node, wanted)
+        _look(viewer, at.index, at.row, at.node, wanted)
 
     with st.container(horizontal=True):
-        around.choice(held, "Row", "layers-row", rows, (at.index, at.row), row, width=280)
-        around.choice(held, "Layer", "layers-layer", layers, heat.layer, layer, width=110)
+        around.choice(viewer, "Row", "layers-row", rows, (at.index, at.row), row, width=280)
+        around.choice(viewer, "Layer", "layers-layer", layers, heat.layer, layer, width=110)
 
 
 def _cell(cell: CellInfo | None, dark: bool) -> None:
@@ -121,9 +121,9 @@ def _cell(cell: CellInfo | None, dark: bool) -> None:
     parts.facts(cell.title, cell.words, cell.facts.rows, cell.mark, dark)
 
 
-def _parts(held: Viewer, model: LayersModel, heat: HeatMap, dark: bool) -> None:
+def _parts(viewer: Viewer, model: LayersModel, heat: HeatMap, dark: bool) -> None:
     """The round under the cursor: who computed what, the stairs, who paid."""
-    index = held.player.cursor.index
+    index = viewer.player.cursor.index
     mine = [c for c in heat.columns if c.index == index]
     left, right = st.columns(2, gap="large")
     with left:
@@ -146,27 +146,27 @@ def _parts(held: Viewer, model: LayersModel, heat: HeatMap, dark: bool) -> None:
         blocks.show((model.ledger, Words(model.ledger.words), *timing), dark)
 
 
-def _run(held: Viewer, model: LayersModel, dark: bool) -> None:
+def _run(viewer: Viewer, model: LayersModel, dark: bool) -> None:
     """The run as a whole: what the tests ask, what other thresholds cost, the clock, the wrong exits."""
     if model.heat is None:
         closed.say(model.missing or "No row climbed in this run.", ExitsPanel)
         return
-    index = held.player.cursor.index
-    times, clock, stops, wrong = state.once("exit-run", held, lambda: run_blocks(held.player.run))
+    index = viewer.player.cursor.index
+    times, clock, stops, wrong = state.once("exit-run", viewer, lambda: run_blocks(viewer.player.run))
     here = next((k for k, place in enumerate(times.places) if place is not None and place.index == index), None)
     gate_blocks = [block for block in (model.numbers, Words(f"{model.oracle}."), model.gates) if block is not None]
     blocks.show(
         (*gate_blocks, *model.sweeps, Words(model.swept), replace(times, cursor=here), clock, stops, wrong),
         dark,
-        go=partial(_go, held),
+        go=partial(_go, viewer),
     )
 
 
-def _go(held: Viewer, place: Destination) -> None:
+def _go(viewer: Viewer, place: Destination) -> None:
     """To a row that stopped wrongly, or to a round."""
-    held.seek(place.index)
-    held.choose(place.node)
-    held.options = ExitsPanel.choose(held.options, layer=None, column=None)
+    viewer.seek(place.index)
+    viewer.choose(place.node)
+    viewer.options = ExitsPanel.choose(viewer.options, layer=None, column=None)
     st.rerun()
 
 

@@ -96,28 +96,28 @@ def written(events: Iterable[Event], folder: Path) -> Path:
     return Path(recorder.path)
 
 
-def section(held: Viewer) -> None:
+def section(viewer: Viewer) -> None:
     """Everything about other settings, or what to do so that it can be told."""
     st.subheader(
         "Other settings on this text",
         help="The text does not depend on the exit settings, so one pass over "
         "it decides all rounds of every setting, exactly. No model runs here.",
     )
-    run = held.player.run
+    run = viewer.player.run
     try:
         n_told = sum(len(query.exit_table) for query in run.queries)
-        replay = state.once("replay", held, lambda: replay_of(run), n_told)
+        replay = state.once("replay", viewer, lambda: replay_of(run), n_told)
     except SpecvizError as error:
-        offer(held, str(error))
+        offer(viewer, str(error))
         return
-    guard.fragment(_body)(held, replay)
+    guard.fragment(_body)(viewer, replay)
 
 
-def _body(held: Viewer, replay: TextReplay) -> None:
+def _body(viewer: Viewer, replay: TextReplay) -> None:
     dark = state.dark()
     own = {f"try.{name}": getattr(replay.start, name) for name in KNOBS}
     anew = {**own, _LAYERS: _OWN}
-    state.begin("try-of", held, own, anew)
+    state.begin("try-of", viewer, own, anew)
     st.session_state["try.d_max"] = min(st.session_state["try.d_max"], replay.n_layers - 1)  # of another model
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         alpha = st.slider("α annealing", 0.0, 4.0, step=0.1, key="try.alpha", bind="query-params", width=176)
@@ -130,7 +130,7 @@ def _body(held: Viewer, replay: TextReplay) -> None:
     setting = ExitKnobs(round(alpha, 1), tau, d_max, w_max, layers)
     _changes(replay, setting, dark)
     _maps(replay, setting, dark)
-    _text(held, replay, setting, dark)
+    _text(viewer, replay, setting, dark)
 
 
 def _layers(replay: TextReplay) -> tuple[int, ...]:
@@ -178,9 +178,9 @@ def _map(grid: ExitGrid, dark: bool) -> None:
     parts.say(grid.words)
 
 
-def _text(held: Viewer, replay: TextReplay, setting: ExitKnobs, dark: bool) -> None:
+def _text(viewer: Viewer, replay: TextReplay, setting: ExitKnobs, dark: bool) -> None:
     """The stretch of text that begins with the round under the cursor."""
-    record = held.player.run.rounds[held.player.cursor.index]
+    record = viewer.player.run.rounds[viewer.player.cursor.index]
     text = exit_text(replay, setting, record.q, record.start.n - 1)
     st.markdown("**The text under this setting** · from the round under the cursor on")
     parts.plot(of_grid.fig_text(text, dark), "try-text", text.words, of_grid.text_rows(text))
@@ -194,18 +194,18 @@ def _text(held: Viewer, replay: TextReplay, setting: ExitKnobs, dark: bool) -> N
 _JOB = "sweep-job"
 
 
-def offer(held: Viewer, reason: str) -> None:
+def offer(viewer: Viewer, reason: str) -> None:
     """The reason, the command line that mends it, and the button."""
-    server, header = current(), held.player.run.header
+    server, header = current(), viewer.player.run.header
     st.info(parts.plain(reason))
     if header is None or reason != NOT_SWEPT:
         return
-    if held.player.run.end is None:
+    if viewer.player.run.end is None:
         st.caption("This becomes possible when the run has ended.")
         return
-    path = choices(server, state.uploads()).get(held.name)
+    path = choices(server, state.uploads()).get(viewer.name)
     if path is not None:
-        words = arguments(header, str(path), f"{Path(held.name).stem}-heads.sv.jsonl", server.settings.models.target)
+        words = arguments(header, str(path), f"{Path(viewer.name).stem}-heads.sv.jsonl", server.settings.models.target)
         st.code(shlex.join(["specviz", *words]), language=None, wrap_lines=True)
     job: SweepJob | None = st.session_state.get(_JOB)
     if job is not None and job.running:
@@ -218,15 +218,15 @@ def offer(held: Viewer, reason: str) -> None:
         key="sweep",
         type="primary",
         on_click=guard.obeyed(_start),
-        args=(held, server, path),
+        args=(viewer, server, path),
         help="loads the target in a process of its own, one pass over the text; the copy opens here",
     )
     if problem := st.session_state.pop("sweep_problem", None):
         st.error(parts.plain(problem))
 
 
-def _start(held: Viewer, server: Server, path: Path | None) -> None:
-    header = held.player.run.header
+def _start(viewer: Viewer, server: Server, path: Path | None) -> None:
+    header = viewer.player.run.header
     assert header is not None
     try:
         trace = path if path is not None else written(server.core.since(-1, 0)[1], scratch())
@@ -235,7 +235,7 @@ def _start(held: Viewer, server: Server, path: Path | None) -> None:
         st.session_state["sweep_problem"] = str(error)
         return
     st.session_state[_JOB] = job
-    st.session_state["sweep-of"] = (held.name, held.place)
+    st.session_state["sweep-of"] = (viewer.name, viewer.place)
 
 
 def _wait(job: SweepJob) -> None:

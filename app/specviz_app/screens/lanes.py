@@ -18,7 +18,7 @@ _CLOCKS: dict[str, Clock] = {"measured clock": "measured", "modelled clock": "mo
 _HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows: what a failed pass made void."
 
 
-def _body(held: Viewer, dark: bool) -> None:
+def _body(viewer: Viewer, dark: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.known("clock", list(_CLOCKS))
         shown = around.part(_PARTS)
@@ -34,18 +34,18 @@ def _body(held: Viewer, dark: bool) -> None:
             "have taken at the measured costs",
         )
     clock = _CLOCKS[named]
-    held.options = LanesPanel.choose(held.options, clock=clock)
-    frame = held.frame
+    viewer.options = LanesPanel.choose(viewer.options, clock=clock)
+    frame = viewer.frame
     model = LanesPanel.of(frame)
     if model is None:
         return
     if shown == _PARTS[2]:
         _pay(model, dark)
     else:
-        (_branches if shown == _PARTS[1] else _lanes)(held, model, dark)
+        (_branches if shown == _PARTS[1] else _lanes)(viewer, model, dark)
 
 
-def _lanes(held: Viewer, model: LanesModel, dark: bool) -> None:
+def _lanes(viewer: Viewer, model: LanesModel, dark: bool) -> None:
     """The bars, and the one under the cursor."""
     chart = model.chart
     if chart is None:
@@ -56,12 +56,12 @@ def _lanes(held: Viewer, model: LanesModel, dark: bool) -> None:
     )
     if found_block := around.click(event, "lanes"):
         index, lane, place = found_block
-        held.options = LanesPanel.choose(held.options, block=(int(index), str(lane), int(place)))
+        viewer.options = LanesPanel.choose(viewer.options, block=(int(index), str(lane), int(place)))
         st.rerun()
     parts.say(f"{chart.clock_text}. {_HATCH}")
     left, right = st.columns(2, gap="large")
     with left:
-        _choose(held, chart)
+        _choose(viewer, chart)
         if model.block is not None:
             block = model.block
             parts.facts(block.title, block.words, block.rows, block.mark, dark)
@@ -71,19 +71,19 @@ def _lanes(held: Viewer, model: LanesModel, dark: bool) -> None:
         st.dataframe(rows, hide_index=True, key="lanes-summary")
 
 
-def _choose(held: Viewer, chart: Chart) -> None:
+def _choose(viewer: Viewer, chart: Chart) -> None:
     """Every stretch of the round by name: the keyboard's way to what a click does."""
     blocks = {b.at: b for b in chart.blocks}
     here = chart.blocks[chart.cursor].at if chart.cursor is not None else None
     named = {at: f"r{b.round} {b.lane}: {BLOCKS[b.kind].word} {b.shown or b.why}".rstrip() for at, b in blocks.items()}
 
     def take(at: tuple[int, str, int]) -> None:
-        held.options = LanesPanel.choose(held.options, block=at)
+        viewer.options = LanesPanel.choose(viewer.options, block=at)
 
-    around.choice(held, "Stretch", "lanes-block", named, here, take)
+    around.choice(viewer, "Stretch", "lanes-block", named, here, take)
 
 
-def _branches(held: Viewer, model: LanesModel, dark: bool) -> None:
+def _branches(viewer: Viewer, model: LanesModel, dark: bool) -> None:
     """How the round drafted: what it looked at, where it branched, what the classifier said."""
     if model.missing is not None and not model.steps and model.fan is None:
         closed.say(model.missing, LanesPanel)
@@ -95,7 +95,7 @@ def _branches(held: Viewer, model: LanesModel, dark: bool) -> None:
     )
     stopped = [s.shown for s in model.steps if s.stopped]
     alt = f"{len(model.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
-    parts.plot(draw.fig_steps(model.steps, _bound(held), dark), "lanes-steps", alt, draw.step_rows(model.steps))
+    parts.plot(draw.fig_steps(model.steps, _bound(viewer), dark), "lanes-steps", alt, draw.step_rows(model.steps))
     if not model.steps:
         parts.say(model.steps_missing)
     st.subheader(
@@ -114,9 +114,9 @@ def _branches(held: Viewer, model: LanesModel, dark: bool) -> None:
     _hrad(model, dark)
 
 
-def _bound(held: Viewer) -> str:
+def _bound(viewer: Viewer) -> str:
     """The bound by its symbol in the method's papers."""
-    return held.player.run.method_traits.threshold_symbol or "bound"
+    return viewer.player.run.method_traits.threshold_symbol or "bound"
 
 
 def _hrad(model: LanesModel, dark: bool) -> None:

@@ -24,19 +24,19 @@ _MOST_COUNTED = 2000  # rounds of a run that is counted whole only for its tab
 _FIND_S = 2.0  # that a search takes at most
 
 
-def _body(held: Viewer, dark: bool) -> None:
-    run = held.player.run
-    show(held, state.once("overview", held, lambda: overview(run, held.player.builder.meter)), dark)
+def _body(viewer: Viewer, dark: bool) -> None:
+    run = viewer.player.run
+    show(viewer, state.once("overview", viewer, lambda: overview(run, viewer.player.builder.meter)), dark)
 
 
-def show(held: Viewer, model: Overview, dark: bool) -> None:
-    frame = held.frame
+def show(viewer: Viewer, model: Overview, dark: bool) -> None:
+    frame = viewer.frame
     if model.judgement.card is not None:
         parts.run_card(model.judgement.card)
-    _judgement(held, model)
+    _judgement(viewer, model)
     if frame.n_warnings:
-        _warnings(held, frame.n_warnings)
-    _find(held)
+        _warnings(viewer, frame.n_warnings)
+    _find(viewer)
     blocks.show(model.blocks or (), dark)
     st.caption(
         "± is half of a 95 % interval, [a, b] the interval itself; rounds that are all alike show no spread, so "
@@ -44,7 +44,7 @@ def show(held: Viewer, model: Overview, dark: bool) -> None:
     )
 
 
-def _judgement(held: Viewer, model: Overview) -> None:
+def _judgement(viewer: Viewer, model: Overview) -> None:
     """The line of the terminal, in the same words, and every finding with the rounds that show it; the first open."""
     judged = model.judgement
     st.markdown(f"**{parts.plain(' · '.join(p for p in (judged.tokens, judged.speed_text, judged.found) if p))}**")
@@ -54,53 +54,53 @@ def _judgement(held: Viewer, model: Overview) -> None:
         with st.expander(parts.plain(finding.headline), expanded=k == (model.finding or 0)):
             st.markdown(parts.plain(finding.text))
             panel = finding.screen if finding.screen in {panel.id for panel in all_below()} else "overview"
-            _places(held, [(place.label, place.at) for place in finding.places], panel, finding.headline)
+            _places(viewer, [(place.label, place.at) for place in finding.places], panel, finding.headline)
 
 
-def with_finding(held: Viewer, row: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def with_finding(viewer: Viewer, row: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """The row of panels, where the tab of this one says what stands out most; not of a run too long to be counted."""
-    run = held.player.run
+    run = viewer.player.run
     if len(run.rounds) > _MOST_COUNTED:
         return [*row]
-    model = state.once("overview", held, lambda: overview(run, held.player.builder.meter))
+    model = state.once("overview", viewer, lambda: overview(run, viewer.player.builder.meter))
     first = next(iter(model.judgement.findings), None)
     tab = f"Overview · {clip(f'{first.certainty}: {first.headline}', _CELLS)}" if first is not None else "Overview"
     return [(panel, tab if panel == PANELS[0].id and not lacks else title, lacks) for panel, title, lacks in row]
 
 
-def _warnings(held: Viewer, n: int) -> None:
+def _warnings(viewer: Viewer, n: int) -> None:
     """Every warning once, with the rounds that have it."""
     with st.expander(parts.plain(f"⚠ {plural(n, 'warning')}")):
-        for group in warning_groups(held.player.run):
+        for group in warning_groups(viewer.player.run):
             st.markdown(parts.plain(group.text + (f" ({group.n:,} times)" if group.n > 1 else "")))
-            _places(held, [(label, label.replace(" ", "/")) for _, label in group.places], "overview", group.text)
+            _places(viewer, [(label, label.replace(" ", "/")) for _, label in group.places], "overview", group.text)
 
 
-def _find(held: Viewer) -> None:
+def _find(viewer: Viewer) -> None:
     """Rounds and nodes that pass a filter, as far as there is time to look."""
     typed = st.text_input("Find rounds and nodes", key="find", bind="query-params", placeholder=HINT, help=NAMES)
     if not typed.strip():
         return
-    run = held.player.run
+    run = viewer.player.run
     try:
         wanted = filter_for(run, typed)
     except SpecvizError as error:
         st.error(parts.plain(str(error)))
         return
-    places, n_seen = state.once("found", held, lambda: first_matches(run, wanted, _MOST_PLACES, _FIND_S), typed)
+    places, n_seen = state.once("found", viewer, lambda: first_matches(run, wanted, _MOST_PLACES, _FIND_S), typed)
     looked = f"looked through {n_seen:,} of {plural(len(run.rounds), 'round')}"
     parts.say(f"The first {len(places)}; {looked}." if places else f"Nothing passes: {looked}.")
     named = [place_name(run, place.index, place.node) for place in places]
-    _places(held, [(name.replace("/", " "), name) for name in named], "overview", "found")
+    _places(viewer, [(name.replace("/", " "), name) for name in named], "overview", "found")
 
 
-def _places(held: Viewer, places: Sequence[tuple[str, str]], panel: str, key: str) -> None:
+def _places(viewer: Viewer, places: Sequence[tuple[str, str]], panel: str, key: str) -> None:
     """Rounds by label and address; each leads to the stage there, with that panel below it."""
     if not places:
         return
     with st.container(horizontal=True, gap="small"):
         for label, at in places[:_MOST_PLACES]:
-            lead, name = partial(below.switch, held, {"id": panel, "place": at}, held.go), f"evidence-{key}-{at}"
+            lead, name = partial(below.switch, viewer, {"id": panel, "place": at}, viewer.go), f"evidence-{key}-{at}"
             st.button(f"→ {label}", key=name, help="to this round", type="tertiary", on_click=guard.obeyed(lead))
 
 

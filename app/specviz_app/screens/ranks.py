@@ -27,17 +27,17 @@ _SIGNS = (
 _PLAIN_SIGNS = "#: rank among its parent's tokens, at this level or from that head."
 
 
-def _ranks(held: Viewer, dark: bool) -> None:
-    _shown(held, dark, around.part(_PARTS))
+def _ranks(viewer: Viewer, dark: bool) -> None:
+    _shown(viewer, dark, around.part(_PARTS))
 
 
-def _learning(held: Viewer, dark: bool) -> None:
-    _shown(held, dark, "learning")
+def _learning(viewer: Viewer, dark: bool) -> None:
+    _shown(viewer, dark, "learning")
 
 
-def _shown(held: Viewer, dark: bool, shown: str) -> None:
-    held.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
-    frame = held.frame
+def _shown(viewer: Viewer, dark: bool, shown: str) -> None:
+    viewer.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
+    frame = viewer.frame
     model = RanksPanel.of(frame)
     if model is None:
         return
@@ -51,16 +51,16 @@ def _shown(held: Viewer, dark: bool, shown: str) -> None:
         _PARTS[1]: ranks_run.section,
         "learning": learning_section,
     }
-    sections[shown](held, model, dark)
+    sections[shown](viewer, model, dark)
 
 
-def _round(held: Viewer, model: RanksModel, dark: bool) -> None:
+def _round(viewer: Viewer, model: RanksModel, dark: bool) -> None:
     """The tree, the chosen node, what was said there, and every expansion of the round."""
-    frame = held.frame
+    frame = viewer.frame
     tree = frame.tree
     parts.lead(" ".join(filter(None, (model.shape, model.ending))))
     if tree.missing is None and len(tree.nodes) > 1:
-        stage_tree(held, "ranks-tree", "ranks-none" if st.session_state.get("ranks-pruned") else "ranks")
+        stage_tree(viewer, "ranks-tree", "ranks-none" if st.session_state.get("ranks-pruned") else "ranks")
         parts.table(draw.rank_tree_rows(tree, model.badges), "ranks-tree")
     else:
         st.info(parts.plain(tree.missing or "Nothing was drafted in this round."))
@@ -69,7 +69,7 @@ def _round(held: Viewer, model: RanksModel, dark: bool) -> None:
     st.toggle("show pruned nodes as well", key="ranks-pruned")
     left, right = st.columns(2, gap="large")
     with left:
-        _choose(held, frame.tree, model.badges, frame.selected)
+        _choose(viewer, frame.tree, model.badges, frame.selected)
         parts.why_panel(frame.why, dark, "ranks-why")
         expansion = _expansion(model, dark) if model.round_expansions else None
     if not model.round_expansions:
@@ -82,10 +82,10 @@ def _round(held: Viewer, model: RanksModel, dark: bool) -> None:
         )
         words = expansion.words if expansion is not None else "No block went on from this node."
         parts.plot(draw.fig_offers(expansion, dark), "ranks-offers", words, draw.offer_rows(expansion))
-    _table(held, model)
+    _table(viewer, model)
 
 
-def _choose(held: Viewer, tree: TreeFrame, badges: Mapping[int, str], selected: int | None) -> None:
+def _choose(viewer: Viewer, tree: TreeFrame, badges: Mapping[int, str], selected: int | None) -> None:
     """Every node by name: the keyboard's way to what a click does."""
 
     def named(node: TreeNode) -> str:
@@ -93,7 +93,7 @@ def _choose(held: Viewer, tree: TreeFrame, badges: Mapping[int, str], selected: 
 
     names = {node.id: named(node) for node in tree.nodes}
     if names:
-        around.choice(held, "Node", "ranks-node", names, selected, held.choose)
+        around.choice(viewer, "Node", "ranks-node", names, selected, viewer.choose)
 
 
 def _expansion(model: RanksModel, dark: bool) -> ExpansionView | None:
@@ -136,7 +136,7 @@ def _expansion(model: RanksModel, dark: bool) -> ExpansionView | None:
     return expansion
 
 
-def _table(held: Viewer, model: RanksModel) -> None:
+def _table(viewer: Viewer, model: RanksModel) -> None:
     """Every expansion of the round; a line leads to its node."""
     rows = model.round_expansions
     if not rows:
@@ -150,7 +150,7 @@ def _table(held: Viewer, model: RanksModel) -> None:
         rows = tuple(e for e in rows if e.on_path)
     place = around.lines([_line(e) for e in rows], "ranks-expansions", 420)
     if place is not None:
-        held.choose(rows[place].parent)
+        viewer.choose(rows[place].parent)
         st.rerun()
 
 
@@ -182,17 +182,17 @@ PANELS = (
 )
 
 
-def learning_section(held: Viewer, model: RanksModel, dark: bool) -> None:
+def learning_section(viewer: Viewer, model: RanksModel, dark: bool) -> None:
     """The queries, what was learnt after each, the seconds; the reason, where nothing was learnt."""
-    learnt = LearningPanel.of(held.frame)
+    learnt = LearningPanel.of(viewer.frame)
     view = learnt.view if learnt is not None else None
     if view is None:
         closed.say((learnt.missing if learnt is not None else "") or "Nothing was learnt in this run.", LearningPanel)
         return
-    blocks.show(view, dark, partial(_go, held))
+    blocks.show(view, dark, partial(_go, viewer))
 
 
-def _go(held: Viewer, place: Destination) -> None:
+def _go(viewer: Viewer, place: Destination) -> None:
     """To the round that a line or a point stands for."""
-    held.seek(place.index)
+    viewer.seek(place.index)
     st.rerun()

@@ -15,17 +15,17 @@ _ANY = 0
 _KEPT, _PATH = "all kept parents", "on the path"
 
 
-def section(held: Viewer, model: RanksModel, dark: bool) -> None:
+def section(viewer: Viewer, model: RanksModel, dark: bool) -> None:
     """Everything about ranks over the run."""
     if model.over_run is None:
         return
     blocks.one(model.over_run.summary, dark)
     if model.blocks:
-        held.options = RanksPanel.choose(held.options, filter=filters(model))
-        model = RanksPanel.of(held.frame) or model
+        viewer.options = RanksPanel.choose(viewer.options, filter=filters(model))
+        model = RanksPanel.of(viewer.frame) or model
         if model.confusion is None:
             parts.say(none_judged(model))
-        _buckets(held, model, dark)
+        _buckets(viewer, model, dark)
     if (run := model.over_run) is not None:
         if model.confusion is not None:
             blocks.show((run.widths, run.reach, run.other_widths, run.slots), dark)
@@ -61,35 +61,35 @@ def _some(label: str, values: tuple[int, ...], key: str, first: int) -> int | No
     return None if chosen == _ANY else chosen + first - 1
 
 
-def _buckets(held: Viewer, model: RanksModel, dark: bool) -> None:
+def _buckets(viewer: Viewer, model: RanksModel, dark: bool) -> None:
     """The confusion, and what the chosen cell holds."""
     if model.confusion is None:
         return
     left, right = st.columns([6, 5], gap="large")
     with left:
-        blocks.one(model.confusion.heat, dark, pick=partial(_pick, held))
+        blocks.one(model.confusion.heat, dark, pick=partial(_pick, viewer))
         if model.confusion.n_unknown:
             parts.say(unknown_words(model.confusion))
     with right:
-        _cell(held, model)
+        _cell(viewer, model)
 
 
-def _pick(held: Viewer, place: Destination) -> None:
-    held.options = RanksPanel.choose(held.options, cell=(place.index, place.node or 0), entry=None)
+def _pick(viewer: Viewer, place: Destination) -> None:
+    viewer.options = RanksPanel.choose(viewer.options, cell=(place.index, place.node or 0), entry=None)
     st.rerun()
 
 
-def _cell(held: Viewer, model: RanksModel) -> None:
+def _cell(viewer: Viewer, model: RanksModel) -> None:
     """The cell by name, and its expansions: a line leads to the round."""
     names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
-    here = RanksPanel.chosen(held.options).cell
+    here = RanksPanel.chosen(viewer.options).cell
 
     def take(cell: tuple[int, int]) -> None:
-        held.options = RanksPanel.choose(held.options, cell=cell, entry=None)
+        viewer.options = RanksPanel.choose(viewer.options, cell=cell, entry=None)
 
     st.subheader("In the cell", help="choose a cell of the map, or here; a line leads to the node in its round")
     around.choice(
-        held,
+        viewer,
         "Cell",
         "ranks-cell",
         names,
@@ -106,10 +106,10 @@ def _cell(held: Viewer, model: RanksModel) -> None:
         ]
         st.dataframe(rows, hide_index=True, key="ranks-buckets")
         return
-    _entries(held, model.cell)
+    _entries(viewer, model.cell)
 
 
-def _entries(held: Viewer, cell: CellList) -> None:
+def _entries(viewer: Viewer, cell: CellList) -> None:
     st.caption(parts.plain(" ".join(filter(None, (f"{cell.title} ({cell.count:,}).", cell.words)))))
     if not cell.entries:
         return
@@ -129,6 +129,6 @@ def _entries(held: Viewer, cell: CellList) -> None:
     parts.say(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round.")
     if place is not None:
         entry = cell.entries[place]
-        held.seek(entry.index)
-        held.choose(entry.node)
+        viewer.seek(entry.index)
+        viewer.choose(entry.node)
         around.go_to_part("this round")

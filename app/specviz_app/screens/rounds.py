@@ -8,8 +8,8 @@ from specviz_app.ui.pages import PanelBelow
 from specviz_app.ui.viewer import Viewer
 
 
-def _body(held: Viewer, dark: bool) -> None:
-    frame = held.frame
+def _body(viewer: Viewer, dark: bool) -> None:
+    frame = viewer.frame
     parts.dim(f"{frame.timeline.label} · {frame.counts.text} · {frame.strip.summary}")
     nodes = sorted((n for n in frame.tree.nodes if n.id >= 0), key=lambda n: n.id)
     tested = [n for n in nodes if n.values.u is not None]

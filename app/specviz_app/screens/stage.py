@@ -75,7 +75,7 @@ def _recorded(server: Server, name: str) -> None:
     _mount(server, held, key)
 
 
-def _mount(server: Server, held: Viewer, key: str) -> None:
+def _mount(server: Server, viewer: Viewer, key: str) -> None:
     """The picture, at the place of the address; without one it begins to play. The open panel below it."""
     if problem := state.bad_place():
         st.warning(parts.plain(problem))
@@ -83,51 +83,51 @@ def _mount(server: Server, held: Viewer, key: str) -> None:
         st.error(parts.plain(problem))
     first_minute.loading(server)
     component = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
-    named = address.asks(address.AT) is not None or bool(component.get("place")) or _panel_moved(held)
-    run = held.player.run
+    named = address.asks(address.AT) is not None or bool(component.get("place")) or _panel_moved(viewer)
+    run = viewer.player.run
     data = {
         "url": STAGE,
         "whatIf": WHAT_IF,
         "token": server.token,
         "run": key,
-        "at": held.place if named else "",
+        "at": viewer.place if named else "",
         "went": state.went(),
         "n": len(run.rounds),
         "play": not named and together.mode() != together.FOLLOW,
         "here": first_minute.offer(server, run),
-        "welcome": [] if named or together.mode() else first_minute.welcome(server, held.name),
-        "panels": overview.with_finding(held, below.row(held)),
+        "welcome": [] if named or together.mode() else first_minute.welcome(server, viewer.name),
+        "panels": overview.with_finding(viewer, below.row(viewer)),
         "panel": below.opened(),
         "large": below.large(),
-        **together.data(server, held.name),
+        **together.data(server, viewer.name),
     }
     on = {
-        "place": lambda: _moved(held),
-        "panel": lambda: below.switch(held, state.component_value(KEY, "panel"), held.go),
+        "place": lambda: _moved(viewer),
+        "panel": lambda: below.switch(viewer, state.component_value(KEY, "panel"), viewer.go),
         "here": lambda: first_minute.run_here(server, run),
         "welcomed": first_minute.put_by,
-        **together.handlers(server, KEY, lambda: held),
+        **together.handlers(server, KEY, lambda: viewer),
     }
     parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in on.items()})
-    below.show(held, state.dark())
+    below.show(viewer, state.dark())
     if named:
-        state.put_place(held)
-    around.watch(held)
+        state.put_place(viewer)
+    around.watch(viewer)
 
 
-def _panel_moved(held: Viewer) -> bool:
+def _panel_moved(viewer: Viewer) -> bool:
     """Whether something that was clicked in a panel has moved the cursor, which stood at the beginning."""
-    return held.options.selected is not None or held.player.cursor.index > 0
+    return viewer.options.selected is not None or viewer.player.cursor.index > 0
 
 
-def _moved(held: Viewer) -> None:
+def _moved(viewer: Viewer) -> None:
     """Somebody stayed at a place: the panel and other pages go there, and the address says it. "" is back to live."""
     named_place = state.component_value(KEY, "place")
     if isinstance(named_place, str) and named_place:
-        held.go(named_place)
-        state.put_place(held)
-    elif named_place == "" and held.source.live and held.player.run.rounds:
-        held.seek(held.newest)
+        viewer.go(named_place)
+        state.put_place(viewer)
+    elif named_place == "" and viewer.source.live and viewer.player.run.rounds:
+        viewer.seek(viewer.newest)
         address.forget(address.AT)
 
 

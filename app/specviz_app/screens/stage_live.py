@@ -23,11 +23,11 @@ from specviz_app.ui.tree import followed
 from specviz_app.ui.viewer import Viewer
 
 
-def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Callable[[], None]]) -> None:
+def show(server: Server, key: str, viewer: Viewer | None, moved: Mapping[str, Callable[[], None]]) -> None:
     """The drawer, and the picture, which follows the core by itself.
 
-    `held`: this tab's view of the run, where a panel shows it; `moved`: what is due when somebody stayed at a place, or
-    opened a panel.
+    `viewer`: this tab's view of the run, where a panel shows it; `moved`: what is due when somebody stayed at a place,
+    or opened a panel.
     """
     core = server.core
     with st.container(horizontal=True, vertical_alignment="center", key="beginning"):
@@ -37,12 +37,12 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
     talks = live.talks(core, picked)
     making = live.making(core, method)
     data = followed(server)
-    if held is not None:
-        data["at"] = "" if held.follows else held.place
+    if viewer is not None:
+        data["at"] = "" if viewer.follows else viewer.place
     data |= {
         "method": method.name if method is not None else "",
         "manner": _manner(picked, method, talks, owns(server)),
-        "panels": _panels(core, held),
+        "panels": _panels(core, viewer),
         "panel": below.opened(),
         "large": below.large(),
         **together.data(server, LIVE),
@@ -54,10 +54,10 @@ def show(server: Server, key: str, held: Viewer | None, moved: Mapping[str, Call
     parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing, "ab": both})
 
 
-def _panels(core: ServedRun, held: Viewer | None) -> list[tuple[str, str, str]]:
+def _panels(core: ServedRun, viewer: Viewer | None) -> list[tuple[str, str, str]]:
     """The row of panels; before one is opened, by what the method has."""
-    if held is not None:
-        return below.row(held)
+    if viewer is not None:
+        return below.row(viewer)
     return [(panel.id, panel.title, "" if core.has_core else "no run yet") for panel in all_below()]
 
 

@@ -47,27 +47,27 @@ class KeptRecords:
 Records = LineIndex | KeptRecords
 
 
-def _body(held: Viewer, dark: bool) -> None:
-    all_records = _records_of(held, current())
+def _body(viewer: Viewer, dark: bool) -> None:
+    all_records = _records_of(viewer, current())
     if not len(all_records):
         st.info("No records yet.")
         return
     records, schema, about = st.tabs(["Records", "Schema", "About"], key="trace-tabs", on_change="rerun")
     with records:
         if records.open:
-            _records(held, all_records)
+            _records(viewer, all_records)
     with schema:
         if schema.open:
             _schema()
     with about:
         if about.open:
-            _about(held)
+            _about(viewer)
 
 
-def _records_of(held: Viewer, server: Server) -> Records:
-    if not isinstance(held.source, TraceFile):
+def _records_of(viewer: Viewer, server: Server) -> Records:
+    if not isinstance(viewer.source, TraceFile):
         return KeptRecords(server.core.since(-1, 0)[1])
-    path = held.source.trace.path
+    path = viewer.source.trace.path
     now = (str(path), path.stat().st_size, path.stat().st_mtime_ns)
     known: tuple[object, LineIndex] | None = st.session_state.get(_INDEX)
     if known is None or known[0] != now:
@@ -76,7 +76,7 @@ def _records_of(held: Viewer, server: Server) -> Records:
     return known[1]
 
 
-def _records(held: Viewer, records: Records) -> None:
+def _records(viewer: Viewer, records: Records) -> None:
     """A row for every record; of many a part at a time."""
     kinds = [_ALL, *records.kinds]
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -89,7 +89,7 @@ def _records(held: Viewer, records: Records) -> None:
         st.download_button(
             "Download the trace",
             data=lambda: b"\n".join([*records.read(range(len(records))), b""]),
-            file_name=f"{_file_name(held)}.sv.jsonl",
+            file_name=f"{_file_name(viewer)}.sv.jsonl",
             mime="application/x-ndjson",
             on_click="ignore",
         )
@@ -130,8 +130,8 @@ def _row(line: bytes) -> dict[str, Any]:
     }
 
 
-def _file_name(held: Viewer) -> str:
-    header = held.player.run.header
+def _file_name(viewer: Viewer) -> str:
+    header = viewer.player.run.header
     return header.run if header is not None else "run"
 
 
@@ -142,12 +142,12 @@ def _schema() -> None:
     st.json(msgspec.json.schema(NAMES[name]))
 
 
-def _about(held: Viewer) -> None:
-    header = held.player.run.header
+def _about(viewer: Viewer) -> None:
+    header = viewer.player.run.header
     if header is None:
         return
     plain = msgspec.to_builtins(header)
-    end = held.player.run.end
+    end = viewer.player.run.end
     st.json(
         {
             name: plain[name]

@@ -12,17 +12,17 @@ from specviz_app.ui.pages import PanelBelow, lacks
 from specviz_app.ui.viewer import Viewer
 
 
-def _body(held: Viewer, dark: bool) -> None:
-    moments = held.moments()
+def _body(viewer: Viewer, dark: bool) -> None:
+    moments = viewer.moments()
     frame = moments[-1]
     model = VerificationPanel.of(frame)
     if model is not None:
-        _round(held, moments, model, dark)
+        _round(viewer, moments, model, dark)
         st.divider()
         blocks.show(pictures.run_blocks(model), dark)
 
 
-def _round(held: Viewer, moments: list[Frame], model: VerificationModel, dark: bool) -> None:
+def _round(viewer: Viewer, moments: list[Frame], model: VerificationModel, dark: bool) -> None:
     """The draft under the cursor; the reason, where there is no scan of it."""
     scan, frame = model.scan, moments[-1]
     if scan is None:
@@ -32,20 +32,20 @@ def _round(held: Viewer, moments: list[Frame], model: VerificationModel, dark: b
     st.dataframe(draw.scan_rows(scan), hide_index=True, key="scan-table", alt=draw.scan_alt(scan))
     if scan.note:
         parts.say(scan.note)
-    _position(held, scan, frame.selected)
+    _position(viewer, scan, frame.selected)
     event = parts.plot(draw.fig_scan(moments, dark), "scan", draw.scan_alt(scan), pick=True)
-    around.clicked(held, frame.selected, event, "scan")
+    around.clicked(viewer, frame.selected, event, "scan")
     parts.lead(scan.words)
     _stairs(model, dark)
     blocks.show(pictures.round_blocks(model), dark)
 
 
-def _position(held: Viewer, scan: Scan, selected: int | None) -> None:
+def _position(viewer: Viewer, scan: Scan, selected: int | None) -> None:
     """Every position by name: the keyboard's way to what a click on a bar does."""
     columns = {c.node: c for c in scan.columns}
     here = selected if selected in columns else scan.columns[0].node
     named = {node: f"{c.t}  {c.glyph} {c.shown}" for node, c in columns.items()}
-    around.choice(held, "Position", "scan-position", named, here, held.choose)
+    around.choice(viewer, "Position", "scan-position", named, here, viewer.choose)
 
 
 def _stairs(model: VerificationModel, dark: bool) -> None:

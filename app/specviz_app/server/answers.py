@@ -67,7 +67,7 @@ class AskedWhatIf(msgspec.Struct):
         return Change(self.verifier, self.knobs, drawn)
 
 
-def decided(server: "Server", body: bytes) -> Response:
+def post_whatif(server: "Server", body: bytes) -> Response:
     """A round of a recording, decided again."""
     try:
         asked = msgspec.json.decode(body, type=AskedWhatIf)
@@ -89,7 +89,7 @@ def _number(word: str) -> int:
     return int(word)
 
 
-def obey(server: "Server", body: bytes) -> Response:
+def post_command(server: "Server", body: bytes) -> Response:
     """A command for the core."""
     try:
         server.core.command(decode_asked(body))
@@ -102,19 +102,21 @@ def obey(server: "Server", body: bytes) -> Response:
     return JSONResponse({"ok": True}, headers=HEADERS)
 
 
-def heard(server: "Server", leads: bool, body: bytes) -> Response:
+def post_presence(server: "Server", leads: bool, body: bytes) -> Response:
     """A word of a page about looking together: where it stands, for who may steer; that it has gone, for all."""
     try:
         message = decode_said(body)
         if isinstance(message, PresenterPlace) and not leads:
-            return no("only who started this server presents: open it by the address that it printed, with the key")
+            return forbidden(
+                "only who started this server presents: open it by the address that it printed, with the key"
+            )
         server.room.hear(message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return refused(f"bad word: {error}", 400)
     return JSONResponse({"ok": True}, headers=HEADERS)
 
 
-def no(why: str) -> Response:
+def forbidden(why: str) -> Response:
     """For who has no token, or the wrong one."""
     return refused(why, 403)
 

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specviz.view import Frame
-from specviz_app.server.answers import HEADERS, decided, heard, no, obey, played, refused
+from specviz_app.server.answers import HEADERS, forbidden, played, post_command, post_presence, post_whatif, refused
 from specviz_app.server.core import TICK_S, ServedRun, Settings
 from specviz_app.server.live_rounds import LIVE_RUN, LiveRounds, now
 from specviz_app.server.room import PresenterSession
@@ -157,7 +157,7 @@ def install(server: Server) -> Server:
 def routes(server: Server) -> list[Route]:
     async def events(request: Request) -> Response:
         if not _allowed(server, request.query_params.get("token", "")):
-            return no("this stream needs the token of a page of this server")
+            return forbidden("this stream needs the token of a page of this server")
         if server.n_streams >= MOST_STREAMS:
             return refused(f"{MOST_STREAMS} pages follow the run already; close some", 503)
         view = request.query_params.get("view", "stage")
@@ -167,25 +167,25 @@ def routes(server: Server) -> list[Route]:
 
     async def command(request: Request) -> Response:
         if not _same(request.headers.get("x-specviz-token", ""), server.owner):
-            return no(ONLY_OWNER if server.shared else "commands need the token of a page of this server")
-        return await _answered(request, "command", partial(obey, server))
+            return forbidden(ONLY_OWNER if server.shared else "commands need the token of a page of this server")
+        return await _answered(request, "command", partial(post_command, server))
 
     async def stage(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
-            return no("a run is handed to pages of this server only")
+            return forbidden("a run is handed to pages of this server only")
         return await asyncio.to_thread(played, server, request.query_params)
 
     async def what_if(request: Request) -> Response:
         if not _allowed(server, request.headers.get("x-specviz-token", "")):
-            return no("a run is handed to pages of this server only")
-        return await _answered(request, "question", partial(decided, server))
+            return forbidden("a run is handed to pages of this server only")
+        return await _answered(request, "question", partial(post_whatif, server))
 
     async def room(request: Request) -> Response:
         token = request.headers.get("x-specviz-token", "")
         leads = _same(token, server.owner)
         if not leads and not _allowed(server, token):
-            return no("pages of this server only look at a run together")
-        return await _answered(request, "word", partial(heard, server, leads))
+            return forbidden("pages of this server only look at a run together")
+        return await _answered(request, "word", partial(post_presence, server, leads))
 
     return [
         Route(EVENTS, events, methods=["GET"]),

@@ -41,41 +41,41 @@ def go_to_part(name: str) -> None:
     st.rerun()
 
 
-def watch(held: Viewer) -> None:
+def watch(viewer: Viewer) -> None:
     """At the end of a page about a run that goes on: the page is made again when a round has ended.
 
     Whoever looks at the newest round follows the run (`Viewer.refresh`); elsewhere the place stays.
     """
-    if held.reading:
-        guard.fragment(_read_on, READ_S)(held)
-    elif not held.finished and (held.name != LIVE or current().core.loaded):
-        guard.fragment(_watch, WATCH_S)(held)
+    if viewer.reading:
+        guard.fragment(_read_on, READ_S)(viewer)
+    elif not viewer.finished and (viewer.name != LIVE or current().core.loaded):
+        guard.fragment(_watch, WATCH_S)(viewer)
 
 
-def _read_on(held: Viewer) -> None:
+def _read_on(viewer: Viewer) -> None:
     """A long file is read a part at a time, while what stands of it can be looked at."""
-    st.caption(f"Reading the trace: {len(held.player.run.rounds):,} rounds so far. The numbers are of these.")
+    st.caption(f"Reading the trace: {len(viewer.player.run.rounds):,} rounds so far. The numbers are of these.")
     try:
-        held.read_on()
+        viewer.read_on()
     except SpecvizError:
         st.rerun()  # the page says it
-    if not held.reading:
+    if not viewer.reading:
         st.rerun()
 
 
-def _watch(held: Viewer) -> None:
-    before = _progress(held)
+def _watch(viewer: Viewer) -> None:
+    before = _progress(viewer)
     try:
-        held.refresh()
+        viewer.refresh()
     except SpecvizError:
         return  # the page says it, when it is made again
-    if _progress(held) != before:
+    if _progress(viewer) != before:
         st.rerun()
 
 
-def _progress(held: Viewer) -> tuple[int, int, bool]:
+def _progress(viewer: Viewer) -> tuple[int, int, bool]:
     """Grows with every round that ends; a new run is another one."""
-    run = held.player.run
+    run = viewer.player.run
     return id(run), sum(record.complete for record in run.rounds[-2:]) + len(run.rounds), run.end is not None
 
 
@@ -108,7 +108,7 @@ def lines(rows: Sequence[Mapping[str, Any]], key: str, highest: int) -> int | No
 
 
 def choice(
-    held: Viewer,
+    viewer: Viewer,
     label: str,
     key: str,
     named: Mapping[Thing, str],
@@ -120,16 +120,16 @@ def choice(
 
     A browser goes on telling what stood in the list of a round that the same message leaves: nothing of it is taken.
     """
-    round = held.player.cursor.index
+    round = viewer.player.cursor.index
     labels = dict(zip(named, parts.unlike(list(named.values())), strict=True))
-    name = parts.key_of(key, f"{held.name} {round}", list(labels.values()))
+    name = parts.key_of(key, f"{viewer.name} {round}", list(labels.values()))
     put = here if here in labels else None
     if name not in st.session_state or st.session_state[name] != put:
         st.session_state[name] = put
 
     def changed() -> None:
         wanted = st.session_state[name]
-        if wanted in labels and wanted != put and held.player.cursor.index == round:
+        if wanted in labels and wanted != put and viewer.player.cursor.index == round:
             take(wanted)
 
     st.selectbox(
@@ -143,9 +143,9 @@ def choice(
     )
 
 
-def clicked(held: Viewer, selected: int | None, event: Any, key: str) -> None:
+def clicked(viewer: Viewer, selected: int | None, event: Any, key: str) -> None:
     """A click on a node of a plot chooses it."""
     clicked_place = click(event, key)
     if clicked_place and isinstance(clicked_place[0], int | float) and int(clicked_place[0]) != selected:
-        held.choose(int(clicked_place[0]))
+        viewer.choose(int(clicked_place[0]))
         st.rerun()

@@ -30,33 +30,33 @@ def large() -> bool:
     return bool(opened() and address.asks(LARGE))
 
 
-def row(held: Viewer) -> list[tuple[str, str, str]]:
+def row(viewer: Viewer) -> list[tuple[str, str, str]]:
     """Of every panel its id, its title, and why it has nothing to say of this run ("": it has)."""
-    run = held.player.run
-    key = (held.name, id(run), len(run.rounds).bit_length(), run.end is not None)
+    run = viewer.player.run
+    key = (viewer.name, id(run), len(run.rounds).bit_length(), run.end is not None)
     known: tuple[object, list[tuple[str, str, str]]] | None = st.session_state.get(_KEPT)
     if known is None or known[0] != key:
-        known = (key, _row(held))
+        known = (key, _row(viewer))
         st.session_state[_KEPT] = known
     return known[1]
 
 
-def _row(held: Viewer) -> list[tuple[str, str, str]]:
+def _row(viewer: Viewer) -> list[tuple[str, str, str]]:
     """By the round that drafted most, and by the newest one that has ended: one of both having it is enough."""
     all_of = all_below()
-    rounds = held.player.run.rounds
+    rounds = viewer.player.run.rounds
     if not rounds:
         return [(panel.id, panel.title, "no round yet") for panel in all_of]
     shown = Options(shown=tuple({name for panel in all_of for name in panel.asks}))
-    fullest = max(range(held.newest + 1), key=lambda index: rounds.point(index).n_drafted or 0)
-    places = tuple(dict.fromkeys((fullest, held.newest)))
-    frames = _few(held, places, shown) if len(rounds) > MANY else [held.end_of(index, shown) for index in places]
+    fullest = max(range(viewer.newest + 1), key=lambda index: rounds.point(index).n_drafted or 0)
+    places = tuple(dict.fromkeys((fullest, viewer.newest)))
+    frames = _few(viewer, places, shown) if len(rounds) > MANY else [viewer.end_of(index, shown) for index in places]
     return [(panel.id, panel.title, _nothing(panel, frames)) for panel in all_of]
 
 
-def _few(held: Viewer, places: Sequence[int], shown: Options) -> list[Frame]:
+def _few(viewer: Viewer, places: Sequence[int], shown: Options) -> list[Frame]:
     """Those rounds of a long run as if they were all of it: what panels count over a whole run is not counted here."""
-    run = held.player.run
+    run = viewer.player.run
     small = Viewer("", NoSource(""), Player(excerpt(run, places), animate=False), Options())
     indexes = [small.player.run.find(*run.rounds.place(index)) for index in places]
     return [small.end_of(index, shown) for index in indexes if index is not None]
@@ -67,7 +67,7 @@ def _nothing(panel: PanelBelow, frames: Sequence[Frame]) -> str:
     return "" if "" in reasons else " ".join(reasons[0].split())
 
 
-def switch(held: Viewer, event: object, go: Callable[[str], None]) -> None:
+def switch(viewer: Viewer, event: object, go: Callable[[str], None]) -> None:
     """A tab was pressed, or the panel made large: this and the place that the picture had come to are one step of the
     browser's history.
     """
@@ -77,21 +77,21 @@ def switch(held: Viewer, event: object, go: Callable[[str], None]) -> None:
         go(place)
     panel = str(event.get("id") or "") or None
     wanted = {PANEL: panel, LARGE: "1" if panel and event.get("large") else None}
-    address.put(wanted | ({address.AT: held.place} if place else {}))
+    address.put(wanted | ({address.AT: viewer.place} if place else {}))
 
 
-def show(held: Viewer, dark: bool) -> None:
+def show(viewer: Viewer, dark: bool) -> None:
     """The open panel."""
     panel = next((below for below in all_below() if below.id == opened()), None)
-    if panel is None or not held.player.run.rounds:
+    if panel is None or not viewer.player.run.rounds:
         return
-    reason = next(reason for id, _, reason in row(held) if id == panel.id)
+    reason = next(reason for id, _, reason in row(viewer) if id == panel.id)
     with st.container(key="panel"):
         if reason:
             closed.say(reason, panel.panel)
             return
-        held.asks(*panel.asks)
+        viewer.asks(*panel.asks)
         try:
-            guard.guarded(panel.show)(held, dark)
+            guard.guarded(panel.show)(viewer, dark)
         finally:
-            held.asks()
+            viewer.asks()

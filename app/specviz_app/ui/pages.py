@@ -60,20 +60,20 @@ def lacks(panel: AnyPanel) -> Callable[[Frame], str]:
 def built(panel: type[BlockPanel[Any]]) -> PanelBelow:
     """A panel that is nothing but blocks; a line or a point of it leads to its round."""
 
-    def show(held: "Viewer", dark: bool) -> None:
+    def show(viewer: "Viewer", dark: bool) -> None:
         import streamlit as st
 
         from specviz_app.ui import blocks
 
         def go(place: Destination) -> None:
-            held.seek(place.index)
-            held.choose(place.node)
+            viewer.seek(place.index)
+            viewer.choose(place.node)
             st.rerun()
 
         for toggle in panel.toggles:
             on = st.toggle(toggle.word, key=f"{panel.id}-{toggle.name}", help=toggle.help)
-            held.options = panel.choose(held.options, **{toggle.name: on})
-        model = panel.of(held.frame)
+            viewer.options = panel.choose(viewer.options, **{toggle.name: on})
+        model = panel.of(viewer.frame)
         if model is not None:
             blocks.show(model.blocks, dark, go)
 

@@ -87,29 +87,29 @@ def viewer(server: Server) -> Viewer:
     return held
 
 
-def _follow_address(held: Viewer) -> None:
+def _follow_address(viewer: Viewer) -> None:
     """Go where the address says when somebody changed it; it is written by `put_place` alone, at the end of a run."""
-    if not held.player.run.rounds:
+    if not viewer.player.run.rounds:
         return
     wanted, layer = address.asks(AT), address.asks(LAYER)
     if wanted and wanted != st.session_state.get("at_seen"):
         st.session_state["at_seen"], st.session_state["bad_place"] = wanted, None
         st.session_state[_WENT] = went() + 1
         try:
-            held.go(wanted)
+            viewer.go(wanted)
         except SpecvizError as error:
             st.session_state["bad_place"] = str(error)
     if layer != st.session_state.get("layer_seen"):
         st.session_state["layer_seen"] = layer
         try:
-            held.look_at_layer(layer)
+            viewer.look_at_layer(layer)
         except SpecvizError as error:
             note(f"{error}; the link's value is left out")
 
 
-def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> Made:
+def once(name: str, viewer: Viewer, make: Callable[[], Made], *more: Hashable) -> Made:
     """What `make` gives, worked out once per state of the run (and of `more`): the last one is kept under `name`."""
-    key = (held.name, held.player.run.version, *more)
+    key = (viewer.name, viewer.player.run.version, *more)
     known: tuple[Any, Made] | None = st.session_state.get(name)
     if known is None or known[0] != key:
         known = (key, make())
@@ -117,12 +117,12 @@ def once(name: str, held: Viewer, make: Callable[[], Made], *more: Hashable) -> 
     return known[1]
 
 
-def begin(key: str, held: Viewer, own: Mapping[str, Any], other: Mapping[str, Any] | None = None) -> None:
+def begin(key: str, viewer: Viewer, own: Mapping[str, Any], other: Mapping[str, Any] | None = None) -> None:
     """Before sliders are placed: they begin at the run's `own` values, by their keys; those of another run go (with
     what `other` sets as well)."""
-    if st.session_state.get(key) not in (None, held.name):
+    if st.session_state.get(key) not in (None, viewer.name):
         st.session_state.update(own if other is None else other)
-    st.session_state[key] = held.name
+    st.session_state[key] = viewer.name
     for name, value in own.items():
         st.session_state.setdefault(name, value)
 
@@ -160,11 +160,11 @@ def went() -> int:
     return int(st.session_state.get(_WENT, 0))
 
 
-def put_place(held: Viewer, more: Mapping[str, str | None] | None = None) -> None:
+def put_place(viewer: Viewer, more: Mapping[str, str | None] | None = None) -> None:
     """Write the cursor into the address, with `more` of it, as one step of the browser's history."""
-    layer = None if held.layer is None else str(held.layer)
-    address.put({AT: held.place or address.asks(AT), LAYER: layer, **(more or {})})
-    st.session_state["at_seen"], st.session_state["layer_seen"] = held.place, layer
+    layer = None if viewer.layer is None else str(viewer.layer)
+    address.put({AT: viewer.place or address.asks(AT), LAYER: layer, **(more or {})})
+    st.session_state["at_seen"], st.session_state["layer_seen"] = viewer.place, layer
     st.session_state["bad_place"] = None
 
 

@@ -53,7 +53,7 @@ def followed(server: Server) -> dict[str, Any]:
     }
 
 
-def tree(held: Viewer, key: str, view: str = "") -> None:
+def tree(viewer: Viewer, key: str, view: str = "") -> None:
     """The round under the cursor, alone; a click chooses a node. `view`: how much of the draft is drawn, by its name in
     `server.stages`."""
     server = current()
@@ -63,20 +63,20 @@ def tree(held: Viewer, key: str, view: str = "") -> None:
     data = {
         "url": STAGE,
         "token": server.token,
-        "run": played_key(server, held.name),
-        "at": held.place,
+        "run": played_key(server, viewer.name),
+        "at": viewer.place,
         "went": state.went(),
         "play": False,
         "bare": True,
         "view": view,
-        "n": len(held.player.run.rounds),
+        "n": len(viewer.player.run.rounds),
     }
-    parts.stage(data, key, {"place": guard.obeyed(lambda: _chosen(held, key))})
+    parts.stage(data, key, {"place": guard.obeyed(lambda: _chosen(viewer, key))})
 
 
-def _chosen(held: Viewer, key: str) -> None:
+def _chosen(viewer: Viewer, key: str) -> None:
     """A node of this very round; what is told of one that was left since is too late."""
     place = state.component_value(key, "place")
-    here = place_name(held.player.run, held.player.cursor.index, None)
+    here = place_name(viewer.player.run, viewer.player.cursor.index, None)
     if isinstance(place, str) and (place == here or place.startswith(f"{here}/")):
-        held.go(place)
+        viewer.go(place)

@@ -72,7 +72,7 @@ class Viewer:
     @property
     def follows(self) -> bool:
         """Whether it goes on with a live run."""
-        chose = self.options.selected is not None or self.options.moved() != self.options
+        chose = self.options.selected is not None or self.options.on_seek() != self.options
         return self.source.live and not chose and self.player.cursor.index >= self.newest
 
     # Where we are, as it stands in the address -----------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Viewer:
     def seek(self, index: int) -> None:
         """To the end of a round, counted over the run."""
         self.player.seek_index(index)
-        self.options = replace(self.options.moved(), selected=None)
+        self.options = replace(self.options.on_seek(), selected=None)
 
     def asks(self, *panels: str, folding: Folding = "pruned") -> None:
         """What this page wants worked out and shown, and nothing that another page wanted."""

@@ -86,18 +86,18 @@ class RoundLines:
         return f"{end.n_accepted} of {end.n_drafted} kept"
 
     def _drafted(self, record: RoundRecord) -> str:
-        family = RoundTree(record)
+        round_tree = RoundTree(record)
         if self._run.level == "none":
             return self._committed(record)
         if record.every(Fork):
-            return self._branching(record, family)
-        judged = [i for i in family.kept_nodes if i in record.verdicts]
-        is_chain = all(sum(child in judged for child in children) <= 1 for children in family.children.values())
-        listed = judged if is_chain else [v.node for v in family.tests]
+            return self._branching(record, round_tree)
+        judged = [i for i in round_tree.kept_nodes if i in record.verdicts]
+        is_chain = all(sum(child in judged for child in children) <= 1 for children in round_tree.children.values())
+        listed = judged if is_chain else [v.node for v in round_tree.tests]
         tokens = [self._token(_MARKS[record.verdicts[i].status], record.query.nodes[i]) for i in listed]
         if not is_chain:
             tokens = self._shortened(tokens, [record.verdicts[i].status == "rejected" for i in listed])
-        hidden, window = len(judged) - len(listed), len(family.kept_nodes) - len(judged)
+        hidden, window = len(judged) - len(listed), len(round_tree.kept_nodes) - len(judged)
         counts = [f"(+{hidden} never tested)"] * bool(hidden) + [f"(+{window} not judged)"] * bool(window)
         return " ".join([*tokens, *counts])
 
@@ -111,9 +111,9 @@ class RoundLines:
             out += words
         return out
 
-    def _branching(self, record: RoundRecord, family: RoundTree) -> str:
+    def _branching(self, record: RoundRecord, tree: RoundTree) -> str:
         """What was pending or drafted first, the branch tokens behind it, and how many nobody could judge yet."""
-        judged = {i: node for i, node in family.nodes.items() if i in record.verdicts}
+        judged = {i: node for i, node in tree.nodes.items() if i in record.verdicts}
         branches = {token.node for fork in record.every(Fork) for token in fork.branches}
         line = [self._judged(record, i) for i in judged if i not in branches]
         fan = [self._judged(record, i) for i in judged if i in branches]
@@ -150,12 +150,12 @@ class RoundLines:
 
     def _sentences(self, record: RoundRecord) -> Iterator[str]:
         """What `specviz.view` says of every tested node, in the order of the tests, and of the closing token."""
-        family = RoundTree(record)
-        for verdict in family.tests:
-            yield self._readable(node_words(case(self._run, family, verdict.node)))
+        round_tree = RoundTree(record)
+        for verdict in round_tree.tests:
+            yield self._readable(node_words(case(self._run, round_tree, verdict.node)))
         if record.closing is not None:
-            sentence = remarks(self._run, family, CLOSING).words
-            yield self._readable(closing_words(self._run, family, sentence))
+            sentence = remarks(self._run, round_tree, CLOSING).words
+            yield self._readable(closing_words(self._run, round_tree, sentence))
 
     def _readable(self, sentence: str) -> str:
         return ascii_only(sentence) if self._ascii else sentence

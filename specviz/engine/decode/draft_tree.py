@@ -9,7 +9,7 @@ from specviz.engine.decode.context import Context
 from specviz.engine.model.rows import Tensor
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import ROOT, Carry, Draft, NodeFacts
-from specviz.probability.host import fetch, is_apart
+from specviz.probability.host import fetch, off_host
 from specviz.probability.rows import Certain, Row, Rows, namespace
 
 
@@ -92,7 +92,7 @@ class DraftTree:
             parent=ROOT if parent == ROOT else self.node(parent).id,
             depth=self.depth(parent) + 1,
             token=token,
-            logq=_log(float(drawn[token])) if drawn is not None and recorded and not is_apart(drawn) else None,
+            logq=_log(float(drawn[token])) if drawn is not None and recorded and not off_host(drawn) else None,
             log_conf=log_conf,
             mode=mode,
             raw=raw if recorded else None,

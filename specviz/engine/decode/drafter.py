@@ -26,7 +26,7 @@ class Drafter(ABC):
 
     taps: tuple[int, ...] = ()  # layers of the target it wants to see: 0 the embedding, n_layers behind the final norm
     newest_only: bool = False  # of the observed states, those of the newest token are enough
-    overlaps: bool = False  # `meanwhile` has something to do
+    overlaps: bool = False  # `draft_ahead` has something to do
     clock: Clock | None = None  # what layers and head tests cost here, of one that climbs the target's own layers
 
     @property
@@ -43,14 +43,14 @@ class Drafter(ABC):
     def propose(self, ctx: Context) -> Draft:
         """The draft of a round."""
 
-    def meanwhile(self, ctx: Context, draft: Draft) -> Draft:
+    def draft_ahead(self, ctx: Context, draft: Draft) -> Draft:
         """The draft with what was added beside the target's pass: nodes behind `n_fed`, and nothing else."""
         return draft
 
     def observe(self, seen: Observation) -> None:  # noqa: B027
         """Learn from a finished round or a block of the prefill; events of the round may still be noted."""
 
-    def aborted(self) -> None:  # noqa: B027
+    def on_abort(self) -> None:  # noqa: B027
         """Forget an interrupted round: its number and its draws are used again."""
 
     def cached(self) -> int | None:
@@ -65,11 +65,11 @@ class Drafter(ABC):
         """Trained parts by name, in words, for the header."""
         return {}
 
-    def spent(self, knobs: Knobs) -> Mapping[str, Any]:
+    def reset_knobs(self, knobs: Knobs) -> Mapping[str, Any]:
         """Knobs that request a single action (such as a reset), with the values they return to for the next query."""
         return {}
 
-    def ended(self, query: "QueryEnd") -> Sequence[Event]:
+    def on_query_end(self, query: "QueryEnd") -> Sequence[Event]:
         """Learn from a finished query; returns the events to record about it."""
         return ()
 
@@ -85,7 +85,7 @@ class OverlappingDrafter(Drafter):
     calibrated = True
 
     @abstractmethod
-    def meanwhile(self, ctx: Context, draft: Draft) -> Draft: ...
+    def draft_ahead(self, ctx: Context, draft: Draft) -> Draft: ...
 
 
 @dataclass(frozen=True, slots=True)

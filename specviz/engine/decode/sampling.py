@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.errors import SpecvizError
 from specviz.knobs import Knobs
 from specviz.probability.draws import NOT_FINITE
-from specviz.probability.host import fetch, is_apart
+from specviz.probability.host import fetch, off_host
 from specviz.probability.rows import CertainRows, Rows
 
 Tensor = torch.Tensor
@@ -60,7 +60,7 @@ class Warper:
         if self.greedy:
             scores = self.scores(logits, prefixes)
             return CertainRows(_best(scores), scores.shape[-1])
-        if is_apart(logits):
+        if off_host(logits):
             scores = self.scores(logits, prefixes)
             laws = self._filtered(self._tempered(scores)).softmax(-1)
             return laws.masked_fill(~finite(scores)[:, None], float("nan"))
@@ -86,7 +86,7 @@ class Warper:
             assert prefixes is not None, "a repetition penalty needs each row's prefix"
             scores = self._penalised(logits, prefixes)
         if self.banned:
-            scores = scores.index_fill(-1, sent(self.banned, scores.device), float("-inf"))
+            scores = scores.index_fill(-1, to_device(self.banned, scores.device), float("-inf"))
         return scores
 
     def _tempered(self, scores: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ class Warper:
     def _penalised(self, logits: Tensor, prefixes: Sequence[Sequence[int]]) -> Tensor:
         out = logits.clone()
         for row, prefix in enumerate(prefixes):
-            used = sent(sorted(set(prefix)), logits.device)
+            used = to_device(sorted(set(prefix)), logits.device)
             values = logits[row, used]
             out[row, used] = torch.where(values < 0, values * self.repetition_penalty, values / self.repetition_penalty)
         # Far more than any logit and far from overflow, also behind a temperature of COLD. What came without being a
@@ -130,7 +130,7 @@ def require(sound: Sequence[bool]) -> None:
 
 def _best(scores: Tensor) -> tuple[int, ...]:
     """The first largest entry of every row, in one copy off the device. Raises SpecvizError for rows with NaN."""
-    if not is_apart(scores):  # ten times as fast as torch, which reads a row for values and places
+    if not off_host(scores):  # ten times as fast as torch, which reads a row for values and places
         table = scores.detach().numpy()
         indices = table.argmax(-1)  # the first NaN where there is one
         if not np.isfinite(table[np.arange(len(table)), indices]).all():
@@ -147,7 +147,7 @@ def nucleus(scores: Tensor, top_p: float) -> Tensor:
     """Scores `[n, V]` with -inf where the tokens before, by falling score, hold `top_p` or more; the first is kept."""
     probs = scores.softmax(-1)
     out, whole = _nucleus(scores, probs, top_p, min(NUCLEUS, scores.shape[-1]))
-    if is_apart(scores):  # on a device a full sort costs less than reading back whether it is needed
+    if off_host(scores):  # on a device a full sort costs less than reading back whether it is needed
         wide = _nucleus(scores, probs, top_p, scores.shape[-1])[0] if scores.shape[-1] > NUCLEUS else out
         return torch.where(whole[:, None], out, wide)
     if not bool(whole.all()):

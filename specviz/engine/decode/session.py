@@ -1,6 +1,6 @@
 """`Session`: one prompt being decoded, and the one round that every method shares.
 
-Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `meanwhile` beside it), target laws,
+Snapshot knobs, open the target's rows, propose, one target pass (the drafter's `draft_ahead` beside it), target laws,
 plan, walk, one cut, append, `follow`, observe, record. Every method is a drafter and a verifier in this round;
 nothing else differs. `SessionConfig` is what a session is made of, behind `Sink` stands a probe.
 """
@@ -29,7 +29,7 @@ from specviz.events.round import Finish
 from specviz.knobs import Knobs, KnobTable
 from specviz.probability.draft import ROOT, Carry, Draft
 from specviz.probability.draws import NOT_FINITE, Keys
-from specviz.probability.host import READS, brought, is_apart
+from specviz.probability.host import READS, off_host, to_host
 from specviz.probability.plan import Draws, Verifier
 from specviz.probability.rows import Rows
 
@@ -246,15 +246,15 @@ class Session:
         )
 
     def _target_pass(self, ctx: Context, fed: Draft, clock: StageClock) -> tuple[Tensor, Draft]:
-        """Logits `[n_fed + 1, V]` of root and nodes; the draft as it is after `meanwhile`, which ran beside."""
+        """Logits `[n_fed + 1, V]` of root and nodes; the draft as it is after `draft_ahead`, which ran beside."""
         if self.drafter is None or not self.drafter.overlaps:
             with clock.stage("target"):
                 return ctx.rows.finish(fed, ctx.root_row), fed
-        ahead = partial(self.drafter.meanwhile, ctx, fed)
+        ahead = partial(self.drafter.draft_ahead, ctx, fed)
         overlap = self.parts.lanes.run(lambda: ctx.rows.finish(fed, ctx.root_row), ahead, clock.settle)
         clock.overlapped(overlap)
         whole = fed if overlap.drafter is None else overlap.drafter
-        assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "meanwhile may only add nodes that are not fed"
+        assert whole.tokens[: whole.n_fed] == fed.tokens[: fed.n_fed], "draft_ahead may only add nodes that are not fed"
         return overlap.target, whole
 
     def _laws(self, draft: Draft, logits: Tensor) -> Rows:
@@ -293,7 +293,7 @@ class Session:
         self.cache.follow(self.tokens[:-1])
         self.number -= 1
         if self.drafter:
-            self.drafter.aborted()
+            self.drafter.on_abort()
         if self.sink:
             self.sink.aborted(now, f"{type(error).__name__}: {error}".strip(": "))
 
@@ -308,9 +308,9 @@ def _here(laws: Rows, draft: Draft) -> tuple[Rows, Draft]:
     Verification and recording then read main memory only. Raises SpecvizError for rows computed from numbers that are
     not finite.
     """
-    if not is_apart(laws) and not is_apart(draft.law_rows):
+    if not off_host(laws) and not off_host(draft.law_rows):
         return laws, draft
-    host_laws, law_rows = brought(laws, draft.law_rows)
+    host_laws, law_rows = to_host(laws, draft.law_rows)
     if host_laws is not laws and not bool(host_laws[:, 0].isfinite().all()):
         raise SpecvizError(NOT_FINITE)
     return host_laws, draft if law_rows is draft.law_rows else replace(draft, law_rows=law_rows)

@@ -17,7 +17,7 @@ import torch
 from specviz.engine.model.backend import Backend, TorchBackend
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.exact.attention import sum_dtype
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.engine.model.layers.attention import RopeTable, use_packed_attention
 from specviz.engine.model.layers.hooked import is_hooked
 from specviz.engine.model.layers.norms import fuse_norms
@@ -180,13 +180,13 @@ class ModelAdapter:
         """Input embeddings `[1, n, width]`, learned positions included."""
         if len(tokens) == 1 and self._looked_up and not torch.is_grad_enabled():
             return self.embedding.weight[tokens[0]][None, None]  # type: ignore[no-any-return]  # a view: no call at all
-        ids = sent([tokens], self.device)
+        ids = to_device([tokens], self.device)
         hidden = self.embedding(ids)
         scale = _scale(self.config, "embedding_multiplier")
         hidden = hidden if scale is None else hidden * scale
         table = _first(self.base, "wpe")
         if table is not None:
-            hidden = hidden + table(sent([positions], self.device))
+            hidden = hidden + table(to_device([positions], self.device))
         return hidden  # type: ignore[no-any-return]
 
     def inputs(self, hidden: Tensor, positions: list[int], visible: Any, kv_positions: Any) -> Any:
@@ -199,7 +199,7 @@ class ModelAdapter:
 
     def position_tables(self, hidden: Tensor, positions: list[int]) -> tuple[Tensor, dict[str, Any]]:
         """Positions `[1, n]` and rotary tables."""
-        where = sent([positions], self.device)
+        where = to_device([positions], self.device)
         tables = {id(table): table.at(hidden, positions, where) for table in set(self._rope.values())}
         return where, {kind: tables[id(table)] for kind, table in self._rope.items()}
 
@@ -214,7 +214,7 @@ class ModelAdapter:
         """The mask of rows that see `reached`, bool numpy `[n, kv]`; None where they see everything."""
         if reached is None:
             return None
-        mask = sent(np.ascontiguousarray(reached), self.device)
+        mask = to_device(np.ascontiguousarray(reached), self.device)
         return mask.repeat(self.groups, 1)[None, None]
 
     def normed(self, hidden: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 
 
 class KVCache:
@@ -177,7 +177,7 @@ class KVCache:
     def move(self, slots: Sequence[int], to: int) -> None:
         """Copy what some slots hold to those from `to` on, in one gather."""
         for buffer in self.buffers:
-            index = sent(list(slots), buffer.device)
+            index = to_device(list(slots), buffer.device)
             buffer[..., to : to + len(slots), :] = buffer[..., index, :]
 
 

@@ -1,9 +1,9 @@
 """Between host and device: numbers down to it without waiting, results up from it with one wait for many.
 
 Copies of ordinary memory make the host wait until the device has done all it was given; those of pinned memory do not.
-Up, all that one call of `probability.host` asks for is staged in one pinned buffer and waited for once. Down, `sent`
-leaves the device to fetch the numbers when it comes to them. On a CPU neither copies. Torch keeps freed pinned memory,
-and gives none of it away before the copies that read it are through.
+Up, all that one call of `probability.host` asks for is staged in one pinned buffer and waited for once. Down,
+`to_device` leaves the device to fetch the numbers when it comes to them. On a CPU neither copies. Torch keeps freed
+pinned memory, and gives none of it away before the copies that read it are through.
 
 Written for CUDA, and tried on a CPU with other memory and another wait; no CUDA device has run it yet.
 """
@@ -62,7 +62,7 @@ class PinnedDeviceCopies:
         return out
 
 
-def sent(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+def to_device(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """Numbers of the host, (nested) lists or an array `[..]`, as a tensor there; the host does not wait for it."""
     tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else torch.tensor(values)
     if dtype is not None and tensor.dtype != dtype:

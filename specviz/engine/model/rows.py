@@ -13,7 +13,7 @@ import torch
 
 from specviz.engine.model.adapter import Model
 from specviz.engine.model.cache import KVCache
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.probability.draft import Draft
 
 Tensor = torch.Tensor
@@ -150,7 +150,7 @@ class ForwardBatch:
         kept = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         first, n = rows[0], len(rows)
         line = list(rows) == list(range(first, first + n))
-        states = kept[first : first + n] if line else kept[sent(list(rows), kept.device)]
+        states = kept[first : first + n] if line else kept[to_device(list(rows), kept.device)]
         return self.model.normed(states) if layer == self.model.n_layers else states
 
     def _arrive(self, layer: int, hidden: Tensor, done: int) -> None:

@@ -278,7 +278,7 @@ class LocalRun:
         self._learn(drafter, knobs)
         if not self.has_more or self._stop_asked:
             return False
-        for name, value in (drafter.spent(knobs) if drafter else {}).items():
+        for name, value in (drafter.reset_knobs(knobs) if drafter else {}).items():
             changes.append(Knob(name=name, old=knobs[name], new=value, requested_r=0, applied_r=1, by="specviz"))
             knobs = knobs.with_(**{name: value})
         models = self.queries.models(query, knobs)
@@ -303,7 +303,7 @@ class LocalRun:
             session.prompt[0],
             self._next_length if self.has_more else None,
         )
-        for event in drafter.ended(query_end):
+        for event in drafter.on_query_end(query_end):
             self.probe.emit(event, session.number)
 
     def _next_length(self, drafter: Drafter) -> float | None:

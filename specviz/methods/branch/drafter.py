@@ -1,7 +1,7 @@
 """SpecBranch and PEARL: draft ahead of the verdict, in branches.
 
 `propose` brings the pending tokens: after a hit the part of the surviving branch that the signal keeps (posterior
-drafting, with this round's knobs), else a draft stage of its own, during which the target waits. `meanwhile`, beside
+drafting, with this round's knobs), else a draft stage of its own, during which the target waits. `draft_ahead`, beside
 the target's pass, forks branches behind the last pending token and drafts on in each. `observe` keeps the rest of the
 branch that was hit for the next `propose`.
 
@@ -48,7 +48,7 @@ class Branching(OverlappingDrafter):
         end = self._draft_stage(flight) if self._open is None else self._posterior(flight, self._open)
         return flight.tree.draft(end, shared=flight.shared)
 
-    def meanwhile(self, ctx: Context, draft: Draft) -> Draft:
+    def draft_ahead(self, ctx: Context, draft: Draft) -> Draft:
         """The branches, drafted while the target judges the pending tokens."""
         flight = self._flight
         assert flight is not None

@@ -53,7 +53,7 @@ class MaskedBlock(PairDrafter):
     def _look(self, ctx: Context, states: Tensor) -> tuple[list[RowConfidence], list[float]]:
         """What places say by their states `[n, width]`, and how probable it is that all up to each are kept."""
         network = self.trained.network
-        logits = wide(network.speak(states))
+        logits = wide(network.head_logits(states))
         chances = wide(network.sureness(states, logits)).sigmoid().cumprod(0)
         spread = self.trained.vocabulary.spread(logits)
         ctx.counters.n_syncs += 2

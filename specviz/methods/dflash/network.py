@@ -119,7 +119,7 @@ class MaskedBlockNetwork(nn.Module):
             rows = layer(rows, rope, index, keys, mask)
         return rows
 
-    def speak(self, states: Tensor) -> Tensor:
+    def head_logits(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
         out: Tensor = nn.functional.linear(self.norm_out(states), self.head)
         return out

@@ -20,7 +20,7 @@ from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.sampling import finite, require
 from specviz.engine.model.adapter import FactoryModels
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.engine.model.rows import Tensor
 from specviz.methods.common.runner import DraftModelRunner, DraftSampler, ModelDrafter, laws, prefixes, without
 from specviz.methods.common.tree_builder import Levels
@@ -108,7 +108,7 @@ class DrawnTree(ModelDrafter):
         parents = list(dict.fromkeys(tree.parent(node) for node in level))
         logs = torch.stack([grow.places[parent].logits for parent in parents]).log_softmax(-1)
         rows = [parents.index(tree.parent(node)) for node in level]
-        at = sent([rows, [tree.token(node) for node in level]], logs.device)
+        at = to_device([rows, [tree.token(node) for node in level]], logs.device)
         (picked,) = fetch(logs[at[0], at[1]])
         grow.ctx.counters.n_syncs += 1
         for node, log in zip(level, picked, strict=True):

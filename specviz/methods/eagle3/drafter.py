@@ -123,7 +123,7 @@ class EagleNetwork(nn.Module):
         call.copy(stream, out, RowChoice.LAST)
         return CallTables(inputs, embedded, out)
 
-    def speak(self, states: Tensor) -> Tensor:
+    def head_logits(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
         return self.norm_and_head(states)[1]
 

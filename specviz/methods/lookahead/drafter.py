@@ -26,7 +26,7 @@ from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.sampling import Warper, finite, require
 from specviz.engine.model.adapter import FactoryModels
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.events import Warn
 from specviz.events import Window as WindowRecord
 from specviz.knobs import Knobs, KnobSpec
@@ -305,7 +305,7 @@ class Lookahead(Drafter):
         fed = self._fed
         if fed is None or seen.logits is None:
             return
-        logits = seen.logits.index_select(0, sent(fed.tips, seen.logits.device))
+        logits = seen.logits.index_select(0, to_device(fed.tips, seen.logits.device))
         paths = [seen.draft.path(row - 1) for row in fed.tips] if fed.warper.needs_prefix else []
         prefixes = [[*fed.text, *path] for path in paths] if paths else None
         scores = fed.warper.scores(logits, prefixes)

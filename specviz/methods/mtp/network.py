@@ -89,7 +89,7 @@ class MtpNetwork(nn.Module):
         call.copy(rows, out, RowChoice.LAST)
         return CallTables(states, embedded, out)
 
-    def speak(self, states: Tensor) -> Tensor:
+    def head_logits(self, states: Tensor) -> Tensor:
         """Draft logits `[.., V_d]` of states `[.., width]`."""
         return self.norm_and_head(states)[1]
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import torch
 
 from specviz.engine.decode.context import Observation
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.methods.online.bandit import QuerySurprise
 from specviz.methods.specblock.growth import GrowingTree
 from specviz.methods.trained.calls import BlockCall
@@ -242,7 +242,7 @@ class QueryCollector:
             self._surprise.append(self._log_prob(*last))
 
     def _log_prob(self, logits: Tensor, token: int) -> Tensor:
-        place, there = self.vocabulary.find(sent([token], logits.device))
+        place, there = self.vocabulary.find(to_device([token], logits.device))
         wide = logits if logits.dtype == torch.float64 else logits.float()
         return torch.where(there, wide.log_softmax(-1)[place], -torch.inf)[0]
 

@@ -147,7 +147,7 @@ class _SlotAnswers:
     """A network's answers for states `[n, width]`: loss against the laws, rank scores, true buckets, who was right."""
 
     def __init__(self, network: BlockNetwork, states: Tensor, laws: Laws) -> None:
-        logits, self.guessed, _ = network.speak(states)
+        logits, self.guessed, _ = network.head_logits(states)
         self.loss = laws.cross_entropy(logits)
         with torch.no_grad():
             self.true = buckets(ranks(logits, laws.best))
@@ -200,7 +200,7 @@ def coverage(network: BlockNetwork, slots: Sequence[Slot], sizes: Sizes) -> floa
         return None
     with torch.inference_mode():
         states = torch.stack([slot.state for slot in slots])
-        logits, rank_logits, _ = network.speak(states.to(network.dtype))
+        logits, rank_logits, _ = network.head_logits(states.to(network.dtype))
         widths = torch.tensor(sizes.by_bucket, device=logits.device).clamp(min=1)[rank_logits.argmax(-1)]
         root = torch.tensor([slot.is_root for slot in slots], device=logits.device)
         tokens = torch.tensor([slot.token for slot in slots], device=logits.device)

@@ -93,11 +93,11 @@ class SpecBlock(PairDrafter):
         self.facts = self._grown = None
         super().observe(seen)
 
-    def aborted(self) -> None:
+    def on_abort(self) -> None:
         """A round was interrupted: drop the tree it grew."""
         self.facts = self._grown = None
 
-    def ended(self, query: QueryEnd) -> Sequence[Event]:
+    def on_query_end(self, query: QueryEnd) -> Sequence[Event]:
         if self.tutor is None or self.notes is None:
             return ()
         if query.knobs["width_mode"] == "oracle":
@@ -105,7 +105,7 @@ class SpecBlock(PairDrafter):
         widths = read(query.knobs, self.trained.config, 1, False).growing.widths
         return (self.tutor.over(self.notes, query, widths.sizes, self._with),)
 
-    def spent(self, knobs: Knobs) -> dict[str, str]:
+    def reset_knobs(self, knobs: Knobs) -> dict[str, str]:
         """A reset acts once, then learning goes on."""
         return {"adapt_do": "learn"} if str(knobs["adapt_do"]).startswith("reset") else {}
 

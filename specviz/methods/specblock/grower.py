@@ -21,7 +21,7 @@ import torch
 from specviz.engine.decode.context import Context
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.model.adapter import Model
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.engine.model.rows import BLOCK, ForwardBatch, fill
 from specviz.engine.row_stats import entries
 from specviz.events import six
@@ -198,7 +198,7 @@ class TreeGrower(BlockRunner):
         spine = [offer.tokens[0] for offer in block]
         n = min(len(block), self.plan.growing.deepest - call.start.depth)
         best = self.oracle.best([(*path, *spine[:slot]) for slot in range(n)])
-        place, known = self.trained.vocabulary.find(sent(best, logits.device))
+        place, known = self.trained.vocabulary.find(to_device(best, logits.device))
         offered = order(self.ctx, self.trained.vocabulary, path)
         scores = logits[:n] if offered is None else offered(logits[:n])
         (rank,) = fetch(ranks(scores, place).masked_fill(~known, logits.shape[-1] + N_TOP))

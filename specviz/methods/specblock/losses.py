@@ -108,7 +108,7 @@ def block_losses(network: BlockNetwork, truth: TargetRows, states: Tensor, first
         inside = first + slot < truth.length
         rows = ((alive | by_rank) & inside).nonzero()[:, 0]
         where = (window[rows], first[rows] + slot)
-        logits, rank_logits, _ = network.speak(states[rows, slot])
+        logits, rank_logits, _ = network.head_logits(states[rows, slot])
         best, allowed = truth.best[where], truth.allowed[where]
         counts = alive[rows] & allowed
         loss = draft_losses(logits, truth.probs[where], how.draft_loss)

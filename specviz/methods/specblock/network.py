@@ -217,7 +217,7 @@ class BlockNetwork(nn.Module):
         slots = torch.arange(self.shape.slots, device=first.device)
         return (first[..., None] + slots).flatten(-2)
 
-    def speak(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def head_logits(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Draft logits `[.., V_d]`, rank logits `[.., 4]` and the summary `[.., 15]` behind them, of `h` `[.., width]`.
 
         The rank head sees both its inputs detached: its loss moves nothing but itself.

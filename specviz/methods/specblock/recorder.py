@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from specviz.engine.decode.context import Context, Observation
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 from specviz.events import six
 from specviz.events.tree_drafting import Expansion, TreeMade
 from specviz.methods.specblock.growth import GrowingTree
@@ -98,7 +98,7 @@ class BlockFacts:
         """The rank of each token in its expansion; None for one that is not there to rank."""
         if not tokens:
             return []
-        wanted = sent(tokens, scores.device)
+        wanted = to_device(tokens, scores.device)
         place, there = self.vocabulary.find(wanted.clamp(min=0))
         (at_rank,) = fetch(ranks(scores, place).masked_fill(~there | (wanted < 0), 0))
         return [rank or None for rank in at_rank]
@@ -116,7 +116,7 @@ class BlockFacts:
 def best_tokens(laws: Rows, rows: Sequence[int]) -> list[int]:
     if isinstance(laws, CertainRows):
         return [laws.tokens[row] for row in rows]
-    best: list[int] = fetch(laws.index_select(0, sent(list(rows), laws.device)).argmax(-1))[0]
+    best: list[int] = fetch(laws.index_select(0, to_device(list(rows), laws.device)).argmax(-1))[0]
     return best
 
 

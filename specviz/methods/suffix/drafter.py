@@ -175,7 +175,7 @@ class Suffix(Drafter):
         if seen.outcome is not None:
             self._answer += seen.tokens
 
-    def ended(self, query: QueryEnd) -> Sequence[Event]:
+    def on_query_end(self, query: QueryEnd) -> Sequence[Event]:
         """The answer is one that later queries may repeat."""
         self.answers.keep(self._answer, query.knobs["max_cached_requests"])
         self._answer = []

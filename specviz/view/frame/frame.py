@@ -238,11 +238,11 @@ FOLDINGS: tuple[Folding, ...] = ("pruned", "losers", "none")
 class PanelOptions:
     """How the person wants to see one panel. A panel with choices of its own has a sub-class."""
 
-    def moved(self) -> Self:
+    def on_seek(self) -> Self:
         """The options after the cursor moved to another moment: selections within the old round are dropped."""
         return self
 
-    def let_go(self) -> Self:
+    def clear_cursor(self) -> Self:
         """After escape: nothing is under the cursor."""
         return self
 
@@ -277,13 +277,13 @@ class Options:
     sent: Mapping[str, Any] = field(default_factory=dict)  # knobs sent, not yet acknowledged
     patience_s: float | None = None  # for rounds a panel must read first; the frame then says how far it is
 
-    def moved(self) -> "Options":
+    def on_seek(self) -> "Options":
         """The options after the cursor moved: panels drop their selection."""
-        return replace(self, panels={id: options.moved() for id, options in self.panels.items()})
+        return replace(self, panels={id: options.on_seek() for id, options in self.panels.items()})
 
-    def let_go(self) -> "Options":
+    def clear_cursor(self) -> "Options":
         """Nothing is selected, and nothing is under the cursor of any panel."""
-        panels = {id: options.let_go() for id, options in self.panels.items()}
+        panels = {id: options.clear_cursor() for id, options in self.panels.items()}
         return replace(self, selected=None, panels=panels)
 
 

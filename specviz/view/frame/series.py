@@ -38,7 +38,7 @@ class Meter:
             self._metrics = tally.summary() if tally.n_rounds else None
         return self._metrics
 
-    def leaving(self, run: Run, record: RoundRecord) -> None:
+    def on_evict(self, run: Run, record: RoundRecord) -> None:
         """A round is about to go out of memory: it is counted now, so that it need not be read again for that."""
         if not self._known and self._counting().follow(run, record.index + 1):
             self._metrics = None

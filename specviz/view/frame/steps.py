@@ -38,13 +38,13 @@ class RoundSteps:
         return Cursor(index, *self.moments[max(0, min(place, len(self.moments) - 1))])
 
 
-def steps(family: RoundTree) -> RoundSteps:
-    record = family.record
+def steps(tree: RoundTree) -> RoundSteps:
+    record = tree.record
     moments = [(Phase.ROOT, 0)]
-    moments += [(Phase.DRAFT, level) for level in range(1, family.n_levels + 1)]
+    moments += [(Phase.DRAFT, level) for level in range(1, tree.n_levels + 1)]
     if record.verdicts:
         moments.append((Phase.VERIFY, 0))
-    moments += [(Phase.ACCEPT, k) for k in range(1, len(family.tests) + 1)]
+    moments += [(Phase.ACCEPT, k) for k in range(1, len(tree.tests) + 1)]
     if record.closing is not None and record.closing.kind != "none":
         moments.append((Phase.CLOSE, 0))
     if record.commit is not None:
@@ -64,72 +64,72 @@ class Moment:
     all_tested: bool
     has_p: bool  # the target pass is done
 
-    def mark(self, family: RoundTree, node: int) -> Mark:
+    def mark(self, tree: RoundTree, node: int) -> Mark:
         """The mark of a node now."""
         if node == ROOT:
             return "root"
         if node == CLOSING:
-            return family.record.closing_mark or "recovered"
-        if not family.nodes[node].kept:
+            return tree.record.closing_mark or "recovered"
+        if not tree.nodes[node].kept:
             return "drafted" if self.phase == Phase.DRAFT else "pruned"
         if node in self.verdicts:
             return self.verdicts[node].status
         if node == self.testing:
             return "testing"
-        return self._undecided(family, node)
+        return self._undecided(tree, node)
 
-    def _undecided(self, family: RoundTree, node: int) -> Mark:
+    def _undecided(self, tree: RoundTree, node: int) -> Mark:
         if self.all_tested:
-            verdict = family.record.verdicts.get(node)
-            return verdict.status if verdict else "drafted" if family.ahead(node) else "untested"
-        if self.phase >= Phase.CLOSE and family.nodes[node].filler:
+            verdict = tree.record.verdicts.get(node)
+            return verdict.status if verdict else "drafted" if tree.ahead(node) else "untested"
+        if self.phase >= Phase.CLOSE and tree.nodes[node].filler:
             return "untested"  # guesses for a pool, beside the text: no round judges them
-        lost = any(v.status == "rejected" for a in family.ancestors(node) if (v := self.verdicts.get(a)))
+        lost = any(v.status == "rejected" for a in tree.ancestors(node) if (v := self.verdicts.get(a)))
         return "untested" if lost else "drafted"
 
-    def visible(self, family: RoundTree, node: int) -> bool:
+    def visible(self, tree: RoundTree, node: int) -> bool:
         """Whether the node is on the canvas yet."""
         if node == CLOSING:
             return self.phase >= Phase.CLOSE
-        return node == ROOT or family.depth[node] <= self.n_levels
+        return node == ROOT or tree.depth[node] <= self.n_levels
 
 
-def moment(family: RoundTree, cursor: Cursor) -> Moment:
+def moment(tree: RoundTree, cursor: Cursor) -> Moment:
     phase, step = cursor.phase, cursor.step
-    tests = family.tests
+    tests = tree.tests
     n_shown = step if phase == Phase.ACCEPT else len(tests) if phase > Phase.ACCEPT else 0
     decided = {v.node: v for v in tests[:n_shown]}
     all_tested = phase > Phase.ACCEPT or (phase == Phase.ACCEPT and n_shown >= len(tests))
     if all_tested:
-        decided = dict(family.record.verdicts)
+        decided = dict(tree.record.verdicts)
     testing = tests[n_shown].node if phase in (Phase.VERIFY, Phase.ACCEPT) and n_shown < len(tests) else None
-    levels = 0 if phase == Phase.ROOT else step if phase == Phase.DRAFT else family.n_levels
+    levels = 0 if phase == Phase.ROOT else step if phase == Phase.DRAFT else tree.n_levels
     return Moment(
         phase=phase,
         n_levels=levels,
         verdicts=decided,
         testing=testing,
-        fresh=_fresh(family, phase, step),
-        all_tested=all_tested and bool(family.record.verdicts),
+        fresh=_fresh(tree, phase, step),
+        all_tested=all_tested and bool(tree.record.verdicts),
         has_p=phase >= Phase.VERIFY,
     )
 
 
-def _fresh(family: RoundTree, phase: Phase, step: int) -> frozenset[int]:
+def _fresh(tree: RoundTree, phase: Phase, step: int) -> frozenset[int]:
     if phase == Phase.ROOT:
         return frozenset({ROOT})
     if phase == Phase.DRAFT:
-        return frozenset(i for i, depth in family.depth.items() if depth == step)
+        return frozenset(i for i, depth in tree.depth.items() if depth == step)
     if phase == Phase.ACCEPT:
-        return frozenset({family.tests[step - 1].node}) if 0 < step <= len(family.tests) else frozenset()
+        return frozenset({tree.tests[step - 1].node}) if 0 < step <= len(tree.tests) else frozenset()
     if phase == Phase.CLOSE:
         return frozenset({CLOSING})
-    return frozenset((*family.accepted, CLOSING)) if phase == Phase.COMMIT else frozenset()
+    return frozenset((*tree.accepted, CLOSING)) if phase == Phase.COMMIT else frozenset()
 
 
-def strip(run: Run, family: RoundTree, now: Moment) -> Strip:
+def strip(run: Run, tree: RoundTree, now: Moment) -> Strip:
     """The text of this round's query up to this moment."""
-    record = family.record
+    record = tree.record
     tokens = record.query.tokens
     before = tokens[: record.n_before]
     commit = record.commit
@@ -139,63 +139,63 @@ def strip(run: Run, family: RoundTree, now: Moment) -> Strip:
             for token in tokens[record.n_before : record.n_before + len(commit.tokens)]
         ]
     else:
-        new = list(_provisional(run, family, now))
+        new = list(_provisional(run, tree, now))
     prefill = record.query.prefill
     n_prompt = prefill.n_prompt if prefill else 0
     n_new = record.start.n - n_prompt + (len(new) if now.phase == Phase.COMMIT else 0)
     return Strip(tuple(before + new), n_prompt, f"{n_new} tok")
 
 
-def _provisional(run: Run, family: RoundTree, now: Moment) -> list[TextToken]:
+def _provisional(run: Run, tree: RoundTree, now: Moment) -> list[TextToken]:
     """The path under consideration: the draft's first guess, then what the tests have left of it."""
-    path = _spine(family, now) if now.phase <= Phase.VERIFY else _tested(family, now)
-    start = family.record.start.n
-    return [text_token(run, family, i, now.mark(family, i), start + k, breaks=k == 0) for k, i in enumerate(path)]
+    path = _spine(tree, now) if now.phase <= Phase.VERIFY else _tested(tree, now)
+    start = tree.record.start.n
+    return [text_token(run, tree, i, now.mark(tree, i), start + k, breaks=k == 0) for k, i in enumerate(path)]
 
 
-def _spine(family: RoundTree, now: Moment) -> list[int]:
+def _spine(tree: RoundTree, now: Moment) -> list[int]:
     path: list[int] = []
     node = ROOT
     while True:
-        children = [i for i in family.children.get(node, ()) if family.nodes[i].kept and now.visible(family, i)]
+        children = [i for i in tree.children.get(node, ()) if tree.nodes[i].kept and now.visible(tree, i)]
         if not children:
             return path
         node = children[0]
         path.append(node)
 
 
-def _tested(family: RoundTree, now: Moment) -> list[int]:
-    kept = [i for i in family.accepted if i in now.verdicts]
+def _tested(tree: RoundTree, now: Moment) -> list[int]:
+    kept = [i for i in tree.accepted if i in now.verdicts]
     if now.testing is not None and not kept:  # the prefix on trial: all of it, for a backward scan begins at its end
-        return list(family.path(now.testing))
+        return list(tree.path(now.testing))
     if now.testing is not None:
-        return [*(i for i in kept if family.depth[i] < family.depth[now.testing]), now.testing]
-    closing = family.record.closing
-    closes = now.visible(family, CLOSING) and closing is not None and closing.token is not None
+        return [*(i for i in kept if tree.depth[i] < tree.depth[now.testing]), now.testing]
+    closing = tree.record.closing
+    closes = now.visible(tree, CLOSING) and closing is not None and closing.token is not None
     return [*kept, CLOSING] if closes else kept
 
 
-def text_token(run: Run, family: RoundTree, node: int, mark: Mark, pos: int = 0, breaks: bool = False) -> TextToken:
+def text_token(run: Run, tree: RoundTree, node: int, mark: Mark, pos: int = 0, breaks: bool = False) -> TextToken:
     """A node of the round, or its closing token, as text that is not committed."""
-    born = family.nodes.get(node)
-    closing = family.record.closing
+    born = tree.nodes.get(node)
+    closing = tree.record.closing
     token = born.token if born else (closing.token or 0) if closing else 0
     text, raw = (born.text, born.bytes) if born else run.words.get(token, ("", None))
-    text_running, r = running(text, raw, LONGEST), family.record.r
+    text_running, r = running(text, raw, LONGEST), tree.record.r
     return TextToken(shown(text, raw), text_running, token, mark, r, pos, node, provisional=True, breaks=breaks)
 
 
 _TAIL = 8  # characters of a prompt that stand for its unnamed last token
 
 
-def node_text(run: Run, family: RoundTree, node: int) -> str:
+def node_text(run: Run, tree: RoundTree, node: int) -> str:
     """The shown token of a node, the root or the closing token."""
     if node == ROOT:
-        return root_text(run, family.record)
+        return root_text(run, tree.record)
     if node == CLOSING:
-        closing = family.record.closing
+        closing = tree.record.closing
         return run.word(closing.token) if closing and closing.token is not None else UNKNOWN
-    born = family.nodes[node]
+    born = tree.nodes[node]
     return shown(born.text, born.bytes)
 
 

@@ -43,10 +43,10 @@ def make_question(step: LessonStep, player: Player) -> LessonQuestion:
         if node is None or why is None or not why.decided or why.node != node:
             raise SpecvizError(f"no node with a verdict at {step.of}")
         text, choices, right = _kept(step, why) if step.ask == "kept" else _replaced(step, why)
-        reason = why.words if step.ask == "kept" else closing_words(player.run, player.builder.family(after.index))
+        reason = why.words if step.ask == "kept" else closing_words(player.run, player.builder.round_tree(after.index))
     before = Cursor(after.index, Phase.VERIFY)
     if step.ask == "replaced":  # the rejection is known by then
-        before = Cursor(after.index, Phase.ACCEPT, len(player.builder.family(after.index).tests))
+        before = Cursor(after.index, Phase.ACCEPT, len(player.builder.round_tree(after.index).tests))
     return LessonQuestion(text, choices, right, reason, before, after, node)
 
 
@@ -73,10 +73,10 @@ def _replaced(step: LessonStep, why: Why) -> tuple[str, tuple[str, ...], int]:
 
 
 def _count(step: LessonStep, player: Player, index: int) -> tuple[str, tuple[str, ...], int]:
-    end, family = player.run.rounds[index].end, player.builder.family(index)
-    if end is None or not family.tests:
+    end, round_tree = player.run.rounds[index].end, player.builder.round_tree(index)
+    if end is None or not round_tree.tests:
         raise SpecvizError(f"nothing was tested at {step.of}")
-    most = max(family.depth[node] for node in family.kept_nodes)  # of a tree one path is kept
+    most = max(round_tree.depth[node] for node in round_tree.kept_nodes)  # of a tree one path is kept
     if most >= _MOST:
         raise SpecvizError(f"{most} tokens can be kept at {step.of}; at most {_MOST - 1} can be asked for")
     choices = ("none", *(str(k) for k in range(1, most + 1)))

@@ -55,7 +55,7 @@ AnyPanel = type["Panel[Any, Any]"]
 class PanelContext:
     """A moment of a round as every panel is given it. `metrics`, `judgement`: over all rounds so far."""
 
-    family: RoundTree
+    round_tree: RoundTree
     now: Moment
     tree: TreeFrame  # what the canvas shows at this moment
     selected: int | None
@@ -65,7 +65,7 @@ class PanelContext:
 
     @property
     def record(self) -> RoundRecord:
-        return self.family.record
+        return self.round_tree.record
 
 
 class Panel(Generic[OptionsT, ModelT]):
@@ -84,7 +84,7 @@ class Panel(Generic[OptionsT, ModelT]):
         return True
 
     @classmethod
-    def worth(cls, run: Run) -> int:
+    def relevance(cls, run: Run) -> int:
         """How well the panel suits the run: 0 it stays empty, 1 it shows something, 2 it explains this method."""
         return int(cls.needs(run.method_traits))
 
@@ -96,36 +96,36 @@ class Panel(Generic[OptionsT, ModelT]):
         """The model before the first round."""
         raise NotImplementedError
 
-    def leaving(self, record: RoundRecord) -> None:
+    def on_evict(self, record: RoundRecord) -> None:
         """A round is about to go out of memory: what is counted over a whole run is counted now, and not read again.
 
         Told of every round in order, where the run has what the panel `needs`.
         """
 
-    def behind(self) -> int:
+    def n_unread(self) -> int:
         """How many rounds remain to be counted before the panel's numbers over the whole run are complete."""
         return 0
 
-    def catch_up(self, n_rounds: int) -> None:
+    def advance(self, n_rounds: int) -> None:
         """Look at so many of them."""
 
     def kept(self) -> bytes:
         """What it counted over all rounds of a finished run, to be kept with a recording; empty: nothing."""
         return b""
 
-    def restore(self, data: bytes) -> None:
+    def from_cache(self, data: bytes) -> None:
         """Take what was `kept` of this run in place of counting it. Raises ValueError for something else."""
 
-    def around(self, index: int) -> range:
+    def window(self, index: int) -> range:
         """Rounds it looks at for the one with this index."""
         return range(0)
 
-    def follows(self, family: RoundTree, now: Moment) -> int | None:
+    def follows(self, tree: RoundTree, now: Moment) -> int | None:
         """The node shown when the user selected none; None: the node whose state changed last."""
         return None
 
     @classmethod
-    def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:
+    def explain(cls, run: Run, tree: RoundTree, node: int) -> Remark | None:
         """What the panel knows about a node, the root or the closing token."""
         return None
 
@@ -178,9 +178,9 @@ def _found() -> dict[str, AnyPanel]:
     return panels
 
 
-def remarks(run: Run, family: RoundTree, node: int) -> Remark:
+def remarks(run: Run, tree: RoundTree, node: int) -> Remark:
     """What all panels have to say about a node, put together."""
-    panel_remarks = [remark for panel in all_panels() if (remark := panel.explain(run, family, node)) is not None]
+    panel_remarks = [remark for panel in all_panels() if (remark := panel.explain(run, tree, node)) is not None]
     rows = tuple(row for remark in panel_remarks for row in remark.rows)
     return Remark(rows, " ".join(remark.words for remark in panel_remarks if remark.words))
 

@@ -45,7 +45,7 @@ class FrameBuilder:
         self.run = run
         self.meter, self._counted = Meter(counted.metrics if counted is not None else None), counted
         on_leaving = WeakMethod(self._leaving)  # a run that held its builder would be freed late, and its file with it
-        run.rounds.leaving.append(lambda record: (tell := on_leaving()) and tell(record))
+        run.rounds.on_evict.append(lambda record: (tell := on_leaving()) and tell(record))
         self._panels: dict[AnyPanel, Panel[Any, Any]] = {}
         self._counting: list[Panel[Any, Any]] | None = None  # called with rounds that leave memory
         self._families: OrderedDict[int, tuple[Any, RoundTree, RoundSteps]] = OrderedDict()
@@ -58,9 +58,9 @@ class FrameBuilder:
 
     def _leaving(self, record: RoundRecord) -> None:
         """A round goes out of memory: it is counted, so that it need not be read again for that."""
-        self.meter.leaving(self.run, record)
+        self.meter.on_evict(self.run, record)
         for panel in self._counters():
-            panel.leaving(record)
+            panel.on_evict(record)
 
     def _counters(self) -> list[Panel[Any, Any]]:
         if self._counting is None:
@@ -72,13 +72,13 @@ class FrameBuilder:
         from specviz.view.judge.kept import counted  # numpy: only where there are metrics
 
         for panel in self._counters():
-            before, left = 0, panel.behind()
+            before, left = 0, panel.n_unread()
             while left and left != before:  # what is left may never have come to its end
-                panel.catch_up(left)
-                before, left = left, panel.behind()
+                panel.advance(left)
+                before, left = left, panel.n_unread()
         return counted(self.run, self.meter, {panel.id: panel.kept() for panel in self._counters()})
 
-    def family(self, index: int) -> RoundTree:
+    def round_tree(self, index: int) -> RoundTree:
         """Who stands where in a round."""
         return self._known(index)[0]
 
@@ -89,8 +89,8 @@ class FrameBuilder:
         record = self.run.rounds[index]
         held = self._families.get(index)
         if held is None or held[0] != (record.serial, record.stamp):
-            family = RoundTree(record)
-            held = ((record.serial, record.stamp), family, steps(family))
+            round_tree = RoundTree(record)
+            held = ((record.serial, record.stamp), round_tree, steps(round_tree))
             self._families[index] = held
             if len(self._families) > _KEPT:
                 self._families.popitem(last=False)
@@ -99,7 +99,7 @@ class FrameBuilder:
 
     def _layout(self, index: int, options: Options, selected: int | None) -> TreeLayout:
         """Layout of a round's tree; selecting another node keeps the layout if that node is already visible."""
-        family, room = self.family(index), options.room if options.folding != "none" else TreeViewport()
+        round_tree, room = self.round_tree(index), options.room if options.folding != "none" else TreeViewport()
         if room.rows:
             layout = self._laid(
                 index, options.folding, options.selected if selected == options.selected else None, room
@@ -110,16 +110,16 @@ class FrameBuilder:
         moves = (
             selected
             if options.folding == "losers"
-            or (selected is not None and selected in family.nodes and (not family.nodes[selected].kept))
+            or (selected is not None and selected in round_tree.nodes and (not round_tree.nodes[selected].kept))
             else None
         )
         return self._laid(index, options.folding, moves, room)
 
     def _laid(self, index: int, folding: Folding, selected: int | None, room: TreeViewport) -> TreeLayout:
-        family = self.family(index)
-        key = (index, family.record.stamp, id(family), folding, selected, room)
+        round_tree = self.round_tree(index)
+        key = (index, round_tree.record.stamp, id(round_tree), folding, selected, room)
         if key not in self._layouts:
-            self._layouts[key] = layout(family, folding, selected, room)
+            self._layouts[key] = layout(round_tree, folding, selected, room)
         return self._layouts[key]
 
     def _whole(self, index: int, options: Options) -> TreeLayout | None:
@@ -153,14 +153,14 @@ class FrameBuilder:
         if not run.rounds:
             return self._empty(status, options, feed, queue, speed, following)
         record = run.rounds[cursor.index]
-        family, at = self._known(cursor.index)
-        now = moment(family, cursor)
-        selected = self._selected(family, now, options)
+        round_tree, at = self._known(cursor.index)
+        now = moment(round_tree, cursor)
+        selected = self._selected(round_tree, now, options)
         prefill = record.query.prefill
         judgement = self._judged(metrics)
         places, whole = self._layout(cursor.index, options, selected), self._whole(cursor.index, options)
-        seen = tree(run, family, now, places, options, selected, whole)
-        scene = PanelContext(family, now, seen, selected, metrics, options.ascii, judgement)
+        seen = tree(run, round_tree, now, places, options, selected, whole)
+        scene = PanelContext(round_tree, now, seen, selected, metrics, options.ascii, judgement)
         panels, reading = self._models(scene, options)
         return Frame(
             run=run_info(run, record.knobs, prefill.seed if prefill else None, overhead(metrics)),
@@ -173,10 +173,10 @@ class FrameBuilder:
             phase_text=phase_text(record, cursor.phase),
             step=cursor.step,
             n_steps=at.count(cursor.phase),
-            strip=strip(run, family, now),
+            strip=strip(run, round_tree, now),
             tree=seen,
-            counts=counts(family, now, options.ascii, run.backward) if run.tells_tokens else _NO_COUNTS,
-            why=why(run, family, selected, now, options.ascii, remarks(run, family, selected))
+            counts=counts(round_tree, now, options.ascii, run.backward) if run.tells_tokens else _NO_COUNTS,
+            why=why(run, round_tree, selected, now, options.ascii, remarks(run, round_tree, selected))
             if selected is not None
             else None,
             knobs=self._knob_bar(record, options, feed),
@@ -247,16 +247,16 @@ class FrameBuilder:
         if patience_s is None:
             return 0
         until = time.monotonic() + patience_s
-        left = panel.behind()
+        left = panel.n_unread()
         while left > AT_ONCE:
-            panel.catch_up(_SLICE)
-            before, left = left, panel.behind()
+            panel.advance(_SLICE)
+            before, left = left, panel.n_unread()
             if left >= before:
                 break  # what is left cannot be looked at: a round in between never came to its end
             if time.monotonic() >= until and left > AT_ONCE:
                 return left
         rounds = self.run.rounds
-        away = [k for k in panel.around(index) if not rounds.in_memory(k)]
+        away = [k for k in panel.window(index) if not rounds.in_memory(k)]
         while away:
             rounds[away.pop()]  # it stays cached
             if len(away) > AT_ONCE and time.monotonic() >= until:
@@ -275,7 +275,7 @@ class FrameBuilder:
             kept = self._counted.panels.get(kind.id) if self._counted is not None else None
             if kept:
                 try:
-                    panel.restore(kept)
+                    panel.from_cache(kept)
                 except (msgspec.MsgspecError, ValueError):  # of another version of it: it counts for itself
                     self._panels[kind] = kind(self.run)
         return self._panels[kind]
@@ -286,14 +286,14 @@ class FrameBuilder:
         if run.header is None:
             return frozenset()
         key = (run.header.run, min(len(run.rounds), _TELLING), len(all_panels()))
-        return self._unfits.of(key, lambda: frozenset(panel.id for panel in all_panels() if not panel.worth(run)))
+        return self._unfits.of(key, lambda: frozenset(panel.id for panel in all_panels() if not panel.relevance(run)))
 
-    def _selected(self, family: RoundTree, now: Moment, options: Options) -> int | None:
+    def _selected(self, tree: RoundTree, now: Moment, options: Options) -> int | None:
         wanted = options.selected
-        if wanted is not None and _exists(family, wanted) and now.visible(family, wanted):
+        if wanted is not None and _exists(tree, wanted) and now.visible(tree, wanted):
             return wanted
-        looks_at = (panel.follows(family, now) for panel in self._shown(options))
-        return next((node for node in looks_at if node is not None and _exists(family, node)), followed(family, now))
+        looks_at = (panel.follows(tree, now) for panel in self._shown(options))
+        return next((node for node in looks_at if node is not None and _exists(tree, node)), followed(tree, now))
 
     def _judged(self, metrics: "Metrics | None") -> RunJudgement:
         """Of the rounds that have ended; worked out again when another one has."""
@@ -322,27 +322,27 @@ class FrameBuilder:
         return Timeline(self._timeline[1], index, self._timeline[2], label)
 
 
-def _exists(family: RoundTree, node: int) -> bool:
-    closing = family.record.closing
+def _exists(tree: RoundTree, node: int) -> bool:
+    closing = tree.record.closing
     if node == CLOSING:
         return closing is not None and closing.token is not None
-    return node == ROOT or node in family.nodes
+    return node == ROOT or node in tree.nodes
 
 
-def followed(family: RoundTree, now: Moment) -> int:
+def followed(tree: RoundTree, now: Moment) -> int:
     """The node the inspector shows when the user selected none: the one whose state changed last."""
-    tests = family.tests
-    if now.phase == Phase.ROOT or (not family.nodes and now.phase < Phase.CLOSE):
+    tests = tree.tests
+    if now.phase == Phase.ROOT or (not tree.nodes and now.phase < Phase.CLOSE):
         return ROOT
     if now.phase in (Phase.DRAFT, Phase.VERIFY):
-        return now.testing if now.testing is not None else next(iter(family.kept_nodes), ROOT)
+        return now.testing if now.testing is not None else next(iter(tree.kept_nodes), ROOT)
     if now.phase == Phase.ACCEPT:
         return next((v.node for v in tests if v.node in now.fresh), ROOT)
-    lost = [v.node for v in tests if v.status == "rejected" and family.same_row(v.node)]
+    lost = [v.node for v in tests if v.status == "rejected" and tree.same_row(v.node)]
     if now.phase == Phase.COMMIT and lost:
         return lost[-1]
-    closes = _exists(family, CLOSING)
-    return CLOSING if closes else family.accepted[-1] if family.accepted else ROOT
+    closes = _exists(tree, CLOSING)
+    return CLOSING if closes else tree.accepted[-1] if tree.accepted else ROOT
 
 
 def phase_text(record: RoundRecord, phase: Phase) -> str:
@@ -356,19 +356,19 @@ def phase_text(record: RoundRecord, phase: Phase) -> str:
 _NO_COUNTS = Counts("")
 
 
-def counts(family: RoundTree, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
+def counts(tree: RoundTree, now: Moment, ascii: bool = False, backward: bool = False) -> Counts:
     """What has happened up to this moment; totals of the round where only those are recorded."""
-    end = family.record.end
-    if not family.nodes and end is not None and end.n_drafted:
-        return _totals(family, ascii, backward)
-    born = [i for i in family.nodes if now.visible(family, i)]
-    kept = [i for i in born if family.nodes[i].kept]
-    tested = [v for v in now.verdicts.values() if v.order is not None and v.node in family.nodes]
+    end = tree.record.end
+    if not tree.nodes and end is not None and end.n_drafted:
+        return _totals(tree, ascii, backward)
+    born = [i for i in tree.nodes if now.visible(tree, i)]
+    kept = [i for i in born if tree.nodes[i].kept]
+    tested = [v for v in now.verdicts.values() if v.order is not None and v.node in tree.nodes]
     accepted = sum(v.status == "accepted" for v in tested)
     rejected = len(tested) - accepted
     implied = sum(v.status == "accepted" and v.order is None for v in now.verdicts.values())
     untested = len(kept) - len(tested) - implied
-    closing = now.mark(family, CLOSING) if now.phase >= Phase.CLOSE and _exists(family, CLOSING) else None
+    closing = now.mark(tree, CLOSING) if now.phase >= Phase.CLOSE and _exists(tree, CLOSING) else None
     parts = [f"{len(kept)} drafted"]
     if now.phase >= Phase.ACCEPT and kept:
         parts.append(f"tested {len(tested)}: {glyph('accepted', ascii)}{accepted} {glyph('rejected', ascii)}{rejected}")
@@ -383,12 +383,12 @@ def _drawn(mark: Mark, ascii: bool) -> str:
     return f"{'drawn' if mark == 'recovered' else mark} {glyph(mark, ascii)}1"
 
 
-def _totals(family: RoundTree, ascii: bool, backward: bool) -> Counts:
+def _totals(tree: RoundTree, ascii: bool, backward: bool) -> Counts:
     """Of a backward scan the tests say little: what is not kept has failed."""
-    end = family.record.end
+    end = tree.record.end
     assert end is not None
     lost = max(0, (end.n_drafted if backward else end.n_tested) - end.n_accepted)
-    closing = family.record.closing_mark
+    closing = tree.record.closing_mark
     fates = f"{glyph('accepted', ascii)}{end.n_accepted} {glyph('rejected', ascii)}{lost}"
     parts = [f"{end.n_drafted} drafted", fates if backward else f"tested {end.n_tested}: {fates}"]
     parts += [_drawn(closing, ascii)] if closing else []

@@ -31,9 +31,9 @@ _WEIGHT: tuple[Mark, ...] = (
 _WEIGHTS = {mark: weight for weight, mark in enumerate(_WEIGHT)}
 
 
-def below(family: RoundTree, node: int) -> tuple[int, ...]:
+def below(tree: RoundTree, node: int) -> tuple[int, ...]:
     """The children of a node as they stand below each other: the closing token is the last one of its parent."""
-    born, closing = family.children.get(node, ()), family.record.closing if node == family.stop else None
+    born, closing = tree.children.get(node, ()), tree.record.closing if node == tree.stop else None
     return (*born, CLOSING) if closing is not None and closing.kind != "none" else born
 
 
@@ -41,36 +41,36 @@ def below(family: RoundTree, node: int) -> tuple[int, ...]:
 class TreeChildren:
     """The tree to fit into the viewport. `born`: children by node, closing token included; `n_below`: descendants."""
 
-    family: RoundTree
+    round_tree: RoundTree
     born: Mapping[int, list[int]]
     n_below: Mapping[int, int]
 
     @classmethod
-    def of(cls, family: RoundTree, eligible: Callable[[int], bool]) -> "TreeChildren":
-        born = {node: [child for child in below(family, node) if eligible(child)] for node in (ROOT, *family.nodes)}
-        sizes = dict.fromkeys((ROOT, *family.nodes), 0)
-        for node in sorted(family.nodes, key=lambda i: -family.depth[i]):  # from the leaves up
-            sizes[family.parent(node)] += sizes[node] + eligible(node)
-        return cls(family, born, sizes)
+    def of(cls, tree: RoundTree, eligible: Callable[[int], bool]) -> "TreeChildren":
+        born = {node: [child for child in below(tree, node) if eligible(child)] for node in (ROOT, *tree.nodes)}
+        sizes = dict.fromkeys((ROOT, *tree.nodes), 0)
+        for node in sorted(tree.nodes, key=lambda i: -tree.depth[i]):  # from the leaves up
+            sizes[tree.parent(node)] += sizes[node] + eligible(node)
+        return cls(tree, born, sizes)
 
     def among(self, keep: set[int]) -> "TreeChildren":
         """Only some of them; sizes stay."""
         born = {node: [child for child in born if child in keep] for node, born in self.born.items()}
-        return TreeChildren(self.family, born, self.n_below)
+        return TreeChildren(self.round_tree, born, self.n_below)
 
 
-def every_kin(family: RoundTree) -> TreeChildren:
+def every_kin(tree: RoundTree) -> TreeChildren:
     """All nodes of a round."""
-    return TreeChildren.of(family, lambda node: True)
+    return TreeChildren.of(tree, lambda node: True)
 
 
-def drafted_kin(family: RoundTree, selected: int | None) -> TreeChildren:
+def drafted_kin(tree: RoundTree, selected: int | None) -> TreeChildren:
     """Without what was pruned before the target saw it, but for the selected node; worked out once for a round."""
-    odd = selected if selected in family.nodes and not family.nodes[selected].kept else None
+    odd = selected if selected in tree.nodes and not tree.nodes[selected].kept else None
     key = ("kin", odd)
-    if key not in family.known:
-        family.known[key] = TreeChildren.of(family, lambda node: node in (CLOSING, odd) or family.nodes[node].kept)
-    kin: TreeChildren = family.known[key]
+    if key not in tree.known:
+        tree.known[key] = TreeChildren.of(tree, lambda node: node in (CLOSING, odd) or tree.nodes[node].kept)
+    kin: TreeChildren = tree.known[key]
     return kin
 
 
@@ -79,10 +79,10 @@ class TreePruner:
     beside shown ones. In a list one for each node. `kin`: nodes that may be shown at all."""
 
     def __init__(self, kin: TreeChildren, room: TreeViewport) -> None:
-        family = self.family = kin.family
+        round_tree = self.round_tree = kin.round_tree
         self.listed, self.kin = room.listed, kin.born
         self.parent = {child: node for node, born in self.kin.items() for child in born}
-        self.surest = _by_odds(family)
+        self.surest = _by_odds(round_tree)
         self._begin(room.rows)
 
     def _begin(self, most: int) -> None:
@@ -93,11 +93,11 @@ class TreePruner:
     def fitted(self, rows: int, selected: int | None) -> set[int]:
         """The nodes that are shown in so many lines; a few more where the selected one needs them."""
         self._begin(rows)
-        for node in (*self.family.accepted, *((CLOSING,) if CLOSING in self.parent else ())):
+        for node in (*self.round_tree.accepted, *((CLOSING,) if CLOSING in self.parent else ())):
             self.take(node, must=True)
-        for node, must in _around(self.family, self, selected):
+        for node, must in _around(self.round_tree, self, selected):
             self.take(node, must)
-        for verdict in self.family.tests:
+        for verdict in self.round_tree.tests:
             self.take(verdict.node)
         for node in self.surest:
             self.take(node)
@@ -133,7 +133,7 @@ class TreePruner:
         return counts + int(shown > 0) + int(every > shown + 1) - int(0 < shown < every)
 
 
-def _around(family: RoundTree, fit: TreePruner, selected: int | None) -> Iterator[tuple[int, bool]]:
+def _around(tree: RoundTree, fit: TreePruner, selected: int | None) -> Iterator[tuple[int, bool]]:
     """The selected node, its neighbours, then all its siblings and children, the nearest first."""
     if selected is None or selected == ROOT or selected not in fit.parent:
         born = fit.kin[ROOT] if selected == ROOT else []
@@ -151,23 +151,23 @@ def _around(family: RoundTree, fit: TreePruner, selected: int | None) -> Iterato
     yield from ((child, place < _BESIDE) for place, child in enumerate(children))
 
 
-def _by_odds(family: RoundTree) -> list[int]:
+def _by_odds(tree: RoundTree) -> list[int]:
     """All nodes, the surest first; worked out once for a round."""
-    if "by_odds" not in family.known:
-        family.known["by_odds"] = sorted(family.nodes, key=_surest(family))
-    ranked: list[int] = family.known["by_odds"]
+    if "by_odds" not in tree.known:
+        tree.known["by_odds"] = sorted(tree.nodes, key=_surest(tree))
+    ranked: list[int] = tree.known["by_odds"]
     return ranked
 
 
-def _surest(family: RoundTree) -> Callable[[int], tuple[float, int]]:
+def _surest(tree: RoundTree) -> Callable[[int], tuple[float, int]]:
     """Sorts nodes by the odds that the draft gave their paths, the likeliest first; a parent before its children."""
     odds: dict[int, float] = {ROOT: 0.0}
-    for node, born in family.nodes.items():
+    for node, born in tree.nodes.items():
         log_odds = born.logq if born.logq is not None else born.log_conf
-        siblings = family.children[family.parent(node)]
+        siblings = tree.children[tree.parent(node)]
         here = log_odds if log_odds is not None else -_LATER * (1 + siblings.index(node))
-        odds[node] = odds.get(family.parent(node), 0.0) + min(here, 0.0)
-    return lambda node: (-odds[node], family.depth[node])
+        odds[node] = odds.get(tree.parent(node), 0.0) + min(here, 0.0)
+    return lambda node: (-odds[node], tree.depth[node])
 
 
 def tree_map(

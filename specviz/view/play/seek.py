@@ -148,7 +148,7 @@ class Seek:
 
     def _failed_tests(self, index: int) -> list[Cursor]:
         """The moments of a round at which a test failed; its end where single tests are not recorded."""
-        tests = self.builder.family(index).tests
+        tests = self.builder.round_tree(index).tests
         if not tests:
             return [self._end_of(index)]
         return [Cursor(index, Phase.ACCEPT, k + 1) for k, v in enumerate(tests) if v.status == "rejected"]

@@ -57,12 +57,12 @@ class TreeLayout:
         """Root first, closing token last."""
         return sorted(self.places, key=lambda i: (i == CLOSING, i))
 
-    def cells(self, run: Run, family: RoundTree) -> tuple[int, ...]:
+    def cells(self, run: Run, tree: RoundTree) -> tuple[int, ...]:
         """The widest text of each column; worked out again when the run has learnt another word."""
         if not self.widths or self.widths[0][0] != len(run.words):
             cells = [0] * self.n_columns
             for node, (column, _) in self.places.items():
-                cells[column] = max(cells[column], width(node_text(run, family, node)))
+                cells[column] = max(cells[column], width(node_text(run, tree, node)))
             self.widths[:] = [(len(run.words), tuple(cells))]
         return self.widths[0][1]
 
@@ -138,15 +138,15 @@ def _lines(column: int, rows: list[int]) -> list[TreeLine]:
 
 
 def layout(
-    family: RoundTree, folding: Folding = "none", selected: int | None = None, room: TreeViewport | None = None
+    tree: RoundTree, folding: Folding = "none", selected: int | None = None, room: TreeViewport | None = None
 ) -> TreeLayout:
     """The places of a round's tree. `losers` leaves out what lost and led nowhere, except the way to `selected`; `room`
     what does not fit."""
 
     if folding == "none":
-        return _Builder(every_kin(family), lambda node: False).build()
-    kin = drafted_kin(family, selected)
-    keep = kept_in_view(family, selected) if folding == "losers" else None
+        return _Builder(every_kin(tree), lambda node: False).build()
+    kin = drafted_kin(tree, selected)
+    keep = kept_in_view(tree, selected) if folding == "losers" else None
     if room is not None and room.rows:
         return _in_room(kin, room, selected, keep)
     return _Builder(kin, lambda node: keep is not None and node not in keep).build()
@@ -170,19 +170,19 @@ def _in_room(kin: TreeChildren, room: TreeViewport, selected: int | None, keep: 
     return best
 
 
-def kept_in_view(family: RoundTree, selected: int | None) -> set[int]:
+def kept_in_view(tree: RoundTree, selected: int | None) -> set[int]:
     """What folding leaves: the kept path, every tested node, the closing token and the selected node's line."""
-    keep = {ROOT, CLOSING, *family.accepted, *(v.node for v in family.tests)}
-    if not family.record.verdicts:  # nothing judged yet: there are no losers
-        keep |= set(family.nodes)
-    if selected in family.nodes:
-        keep |= {selected, *family.ancestors(selected), *family.children.get(selected, ())}
+    keep = {ROOT, CLOSING, *tree.accepted, *(v.node for v in tree.tests)}
+    if not tree.record.verdicts:  # nothing judged yet: there are no losers
+        keep |= set(tree.nodes)
+    if selected in tree.nodes:
+        keep |= {selected, *tree.ancestors(selected), *tree.children.get(selected, ())}
     return keep
 
 
 def tree(
     run: Run,
-    family: RoundTree,
+    tree: RoundTree,
     now: Moment,
     places: TreeLayout,
     options: Options,
@@ -191,11 +191,11 @@ def tree(
 ) -> TreeFrame:
     """The visible tree. Places are those of the finished tree, so nothing jumps. `whole`: with nothing folded, for the
     map."""
-    marks = {i: now.mark(family, i) for i in (places if whole is None else whole).places if now.visible(family, i)}
-    marks |= {i: now.mark(family, i) for i in places.places if i not in marks and now.visible(family, i)}
-    path = set(family.accepted) if now.all_tested else {i for i, v in now.verdicts.items() if v.status == "accepted"}
+    marks = {i: now.mark(tree, i) for i in (places if whole is None else whole).places if now.visible(tree, i)}
+    marks |= {i: now.mark(tree, i) for i in places.places if i not in marks and now.visible(tree, i)}
+    path = set(tree.accepted) if now.all_tested else {i for i, v in now.verdicts.items() if v.status == "accepted"}
     nodes = [
-        _node(run, family, now, places, i, marks[i], options, i in path, i == selected)
+        _node(run, tree, now, places, i, marks[i], options, i in path, i == selected)
         for i in places.by_id
         if i in marks
     ]
@@ -207,15 +207,15 @@ def tree(
         folds=tuple(fold for fold in places.folds if fold.parent in seen and now.phase > Phase.DRAFT),
         n_columns=places.n_columns,
         n_rows=places.n_rows,
-        column_cells=places.cells(run, family),
-        missing=run.missing(family.record),
+        column_cells=places.cells(run, tree),
+        missing=run.missing(tree.record),
         map=None if whole is None else tree_map(marks, whole.places, seen, selected, options.room.map_rows),
     )
 
 
 def _node(
     run: Run,
-    family: RoundTree,
+    tree: RoundTree,
     now: Moment,
     places: TreeLayout,
     node: int,
@@ -230,13 +230,13 @@ def _node(
     key = (node, mark, verdict, now.has_p, winning, cursor, fresh, options.value, options.ascii, len(run.words))
     if key not in places.node_cache:
         looks = (winning, cursor, fresh)
-        places.node_cache[key] = _made(run, family, now, places.places[node], node, mark, options, looks)
+        places.node_cache[key] = _made(run, tree, now, places.places[node], node, mark, options, looks)
     return places.node_cache[key]
 
 
 def _made(
     run: Run,
-    family: RoundTree,
+    tree: RoundTree,
     now: Moment,
     place: tuple[int, int],
     node: int,
@@ -244,19 +244,19 @@ def _made(
     options: Options,
     looks: tuple[bool, bool, bool],
 ) -> TreeNode:
-    born = family.nodes.get(node)
-    numbers = node_values(family, now, node)
+    born = tree.nodes.get(node)
+    numbers = node_values(tree, now, node)
     value, bar = value_text(numbers, options.value, closing=node == CLOSING)
     winning, cursor, fresh = looks
-    closing = family.record.closing
-    parent = family.stop if node == CLOSING else ROOT if born is None else family.parent(node)
+    closing = tree.record.closing
+    parent = tree.stop if node == CLOSING else ROOT if born is None else tree.parent(node)
     return TreeNode(
         id=node,
         parent=parent,
         column=place[0],
         row=place[1],
-        token=born.token if born else (closing.token or 0) if node == CLOSING and closing else family.record.start.root,
-        shown=node_text(run, family, node),
+        token=born.token if born else (closing.token or 0) if node == CLOSING and closing else tree.record.start.root,
+        shown=node_text(run, tree, node),
         mark=mark,
         glyph=glyph(mark, options.ascii),
         word=word(mark),
@@ -267,34 +267,34 @@ def _made(
         winning=winning,
         cursor=cursor,
         fresh=fresh,
-        note=_note(family, now, node),
+        note=_note(tree, now, node),
     )
 
 
-def node_values(family: RoundTree, now: Moment, node: int) -> Values:
+def node_values(tree: RoundTree, now: Moment, node: int) -> Values:
     """The numbers of a node that this moment may show."""
     if node == CLOSING:
-        closing = family.record.closing
+        closing = tree.record.closing
         if closing is None:
             return Values()
         lo, hi = closing.interval or (None, None)
-        p = _raw_closing(family) if family.record.temperature == 0 else linear(closing.logp)
+        p = _raw_closing(tree) if tree.record.temperature == 0 else linear(closing.logp)
         return Values(p=p, u=closing.u, rank=closing.rank_p, lo=lo, hi=hi)
-    if node not in family.nodes:
+    if node not in tree.nodes:
         return Values()
-    known = values(family, node, with_p=now.has_p)
-    if now.has_p and family.record.temperature == 0:
-        known = msgspec.structs.replace(known, p=family.raw_p(node))
+    known = values(tree, node, with_p=now.has_p)
+    if now.has_p and tree.record.temperature == 0:
+        known = msgspec.structs.replace(known, p=tree.raw_p(node))
     if node in now.verdicts or not now.has_p:
         return known
     return msgspec.structs.replace(known, u=None, thr=None, lo=None, hi=None, left=None)
 
 
-def _raw_closing(family: RoundTree) -> float | None:
+def _raw_closing(tree: RoundTree) -> float | None:
     """The closing token's probability before temperature 0, when a node at its place carries the row."""
-    closing = family.record.closing
-    place = next((i for i in family.nodes if family.same_row(i)), None)
-    top = family.top(place) if place is not None else None
+    closing = tree.record.closing
+    place = next((i for i in tree.nodes if tree.same_row(i)), None)
+    top = tree.top(place) if place is not None else None
     return next((linear(log) for token, log in top or [] if closing and token == closing.token), None)
 
 
@@ -323,17 +323,17 @@ def value_text(values: Values, mode: ValueName, closing: bool = False) -> tuple[
     return prob(draft_odds), draft_odds
 
 
-def _note(family: RoundTree, now: Moment, node: int) -> str:
+def _note(tree: RoundTree, now: Moment, node: int) -> str:
     if node == CLOSING:
-        if family.record.temperature == 0:
+        if tree.record.temperature == 0:
             return ""
-        closing = family.record.closing
+        closing = tree.record.closing
         share = next((row[4] for row in (closing.row or []) if row[0] == closing.token), None) if closing else None
         return f"drawn {percent(share)}" if share is not None and share < 1 else "drawn"
     verdict = now.verdicts.get(node)
-    if verdict is not None and (judged := family.judged(node)) is not None:
+    if verdict is not None and (judged := tree.judged(node)) is not None:
         return f"tested as n{judged}"
     if verdict is None or verdict.status != "rejected":
         return ""
-    below = never_tested(family, node)
+    below = never_tested(tree, node)
     return f"+ {below} never" if below else ""

@@ -25,7 +25,7 @@ class RoundMoments:
 
     def __init__(self, builder: FrameBuilder, index: int, options: Options = OPTIONS) -> None:
         self.builder, self.index, self.options = builder, index, options
-        self.run, self.family = builder.run, builder.family(index)
+        self.run, self.round_tree = builder.run, builder.round_tree(index)
         self.looks: tuple[TreeNode, ...] = ()
         self.whys: tuple[Why, ...] = ()
         self.texts: tuple[TextToken, ...] = ()
@@ -37,7 +37,7 @@ class RoundMoments:
         moments = []
         for phase, step in self.builder.steps(self.index).moments:
             cursor = Cursor(self.index, phase, step)
-            frame, now = self._at(cursor), moment(self.family, cursor)
+            frame, now = self._at(cursor), moment(self.round_tree, cursor)
             nodes = frame.tree.nodes
             strip = [t for t in frame.strip.tokens if t.provisional and t.node is not None]
             moments.append(
@@ -51,7 +51,7 @@ class RoundMoments:
             StageMoment(
                 phase=int(frame.phase),
                 phase_text=frame.phase_text,
-                said=moment_sentence(self.run, frame, self.family, now),
+                said=moment_sentence(self.run, frame, self.round_tree, now),
                 selected=frame.selected if frame.selected is not None else ROOT,
                 counts=frame.counts,
                 nodes=tuple(map(looks.__getitem__, seen)),
@@ -66,8 +66,8 @@ class RoundMoments:
         """The round as it ended, and the reasons of its nodes."""
         at = self.builder.steps(self.index)
         cursor = at.cursor(self.index, len(at.moments) - 1)
-        frame, now = self._at(cursor), moment(self.family, cursor)
-        return frame, {node.id: why(self.run, self.family, node.id, now) for node in frame.tree.nodes}
+        frame, now = self._at(cursor), moment(self.round_tree, cursor)
+        return frame, {node.id: why(self.run, self.round_tree, node.id, now) for node in frame.tree.nodes}
 
     def _at(self, cursor: Cursor) -> Frame:
         self.last = self.builder.frame(cursor, self.options, FEED)
@@ -78,7 +78,7 @@ class RoundMoments:
         phase = (now.phase == Phase.DRAFT, now.phase >= Phase.CLOSE)
         key = (node.id, node.mark, now.has_p, now.all_tested, node.values.u is None, *phase)
         if key not in self._known:
-            reasons = why(self.run, self.family, node.id, now, False, remarks(self.run, self.family, node.id))
+            reasons = why(self.run, self.round_tree, node.id, now, False, remarks(self.run, self.round_tree, node.id))
             self._known[key] = msgspec.structs.replace(reasons, glyph="", decided=True)
         return self._known[key]
 

@@ -14,13 +14,13 @@ PHASES = ("Root", "Draft", "Verify", "Accept / reject", "Close", "Commit")  # fo
 _MOST = 6  # tokens that a sentence names
 
 
-def moment_sentence(run: Run, frame: Frame, family: RoundTree, now: Moment) -> str:
+def moment_sentence(run: Run, frame: Frame, tree: RoundTree, now: Moment) -> str:
     """One or two sentences about this moment of the frame's round."""
     if frame.phase in (Phase.ACCEPT, Phase.CLOSE) and frame.selected is not None:
-        words = why(run, family, frame.selected, now).words  # the inspector adds what panels say
-        return f"{_test(frame, family)}{words}" if frame.phase == Phase.ACCEPT else words
+        words = why(run, tree, frame.selected, now).words  # the inspector adds what panels say
+        return f"{_test(frame, tree)}{words}" if frame.phase == Phase.ACCEPT else words
     if frame.phase == Phase.VERIFY:
-        return _verify(family)
+        return _verify(tree)
     words_of = {Phase.ROOT: _root, Phase.DRAFT: _draft, Phase.COMMIT: _commit}
     return words_of[frame.phase](frame)
 
@@ -41,16 +41,16 @@ def _draft(frame: Frame) -> str:
     return f"The draft grows: {plural(len(new), 'guess', 'guesses')} {where}, {names}{more}."
 
 
-def _verify(family: RoundTree) -> str:
-    end = family.record.end
-    n = len(family.kept_nodes) or (end.n_drafted if end is not None else 0)
+def _verify(tree: RoundTree) -> str:
+    end = tree.record.end
+    n = len(tree.kept_nodes) or (end.n_drafted if end is not None else 0)
     guesses = "the drafted token" if n == 1 else f"all {n} drafted tokens"
     return f"One pass of the target covers {guesses} at once: now every p stands beside its q."
 
 
-def _test(frame: Frame, family: RoundTree) -> str:
+def _test(frame: Frame, tree: RoundTree) -> str:
     tested = _first(frame, lambda node: node.fresh)
-    return f"Test {frame.step} of {len(family.tests)}, {tested.shown}: {tested.word}. " if tested else ""
+    return f"Test {frame.step} of {len(tree.tests)}, {tested.shown}: {tested.word}. " if tested else ""
 
 
 def _commit(frame: Frame) -> str:

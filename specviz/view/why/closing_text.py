@@ -21,49 +21,49 @@ _EMPTY = {
 _NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"
 
 
-def closing_words(run: Run, family: RoundTree, panel_words: str = "") -> str:
+def closing_words(run: Run, tree: RoundTree, panel_words: str = "") -> str:
     """Why the round ends with this token, or without one. `panel_words`: what the panels add."""
-    closing = family.record.closing
+    closing = tree.record.closing
     if closing is None or closing.kind == "none":
-        return _no_token(run, family)
+        return _no_token(run, tree)
     token = run.name(closing.token) if closing.token is not None else "the token"
     if closing.kind == "bonus":
-        text = _bonus(run, family, closing, token)
+        text = _bonus(run, tree, closing, token)
     else:
-        text = _recovered(run, family, closing, token)
+        text = _recovered(run, tree, closing, token)
         text += " That is a drafted token after all." if closing.equals_drafted else ""
-    return " ".join(filter(None, (text, _missed(run, family), panel_words)))
+    return " ".join(filter(None, (text, _missed(run, tree), panel_words)))
 
 
-def _no_token(run: Run, family: RoundTree) -> str:
-    commit = family.record.commit
+def _no_token(run: Run, tree: RoundTree) -> str:
+    commit = tree.record.commit
     if commit is not None and commit.finish is not None:
         return f"The text ends here: {ENDED[commit.finish]}. Nothing is drawn after it."
-    match = _match(family)
+    match = _match(tree)
     if match is not None and match.branch is not None:
-        return _hit(run, family, match, match.branch)
+        return _hit(run, tree, match, match.branch)
     return "The last kept token has no target row of its own, so nothing is drawn after it."
 
 
-def _match(family: RoundTree) -> Match | None:
-    return next(iter(family.record.every(Match)), None)
+def _match(tree: RoundTree) -> Match | None:
+    return next(iter(tree.record.every(Match)), None)
 
 
-def _hit(run: Run, family: RoundTree, match: Match, branch: int) -> str:
+def _hit(run: Run, tree: RoundTree, match: Match, branch: int) -> str:
     """A branch begins with the target's token: it goes on, without a token drawn after it."""
     token = run.name(match.token) if match.token is not None else "The target's token"
     rest = sum(
-        node.branch == branch and family.settled.get(i) != "trimmed" and i not in family.record.verdicts
-        for i, node in family.record.nodes.items()
+        node.branch == branch and tree.settled.get(i) != "trimmed" and i not in tree.record.verdicts
+        for i, node in tree.record.nodes.items()
     )
     pending = f"its other {rest} tokens are" if rest != 1 else "its other token is"
     after = f"{pending} pending now, and the next pass judges them" if rest else "nothing was drafted behind it"
     return f"The target's token here, {token}, is the first of branch {branch}. The branch goes on: {after}."
 
 
-def _missed(run: Run, family: RoundTree) -> str:
+def _missed(run: Run, tree: RoundTree) -> str:
     """Branches were ready, and none of them begins with the target's token."""
-    match, fork = _match(family), next(iter(family.record.every(Fork)), None)
+    match, fork = _match(tree), next(iter(tree.record.every(Fork)), None)
     if match is None or match.branch is not None or fork is None or not fork.branches:
         return ""
     n = len(fork.branches)
@@ -72,27 +72,27 @@ def _missed(run: Run, family: RoundTree) -> str:
     return f"None of the {n} branches drafted ahead begins with it: all are void."
 
 
-def _bonus(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
-    how = _drew(run, family, closing, token)
-    if not any(node.kept and i in family.record.verdicts for i, node in family.nodes.items()):
-        end = family.record.end
+def _bonus(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
+    how = _drew(run, tree, closing, token)
+    if not any(node.kept and i in tree.record.verdicts for i, node in tree.nodes.items()):
+        end = tree.record.end
         if run.method_traits.plain:
             return f"Plain decoding: one target pass, one token. {how}."
-        window = next(iter(family.record.every(Window)), None)
+        window = next(iter(tree.record.every(Window)), None)
         if window is not None:
             return f"{_NO_GUESS}; the target decodes one token as in plain decoding. {how}."
         reason = _EMPTY.get((end.draft_end if end else None) or "", "Nothing was drafted")
         if end is not None and end.draft_end == "no_match" and run.method_traits.tree != "none":
             reason = "The drafter had nothing to go on, no state of the target yet or no finite numbers"
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
-    last = family.nodes.get(family.stop)
+    last = tree.nodes.get(tree.stop)
     after = f" after {quoted(last.text, last.bytes)}" if last else ""
     free = f"the same target pass has one more row{after}: a token for free"
     return f"A drafted path was kept to its end, and {free}. {how}."
 
 
-def _drew(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
-    if family.record.temperature == 0:
+def _drew(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
+    if tree.record.temperature == 0:
         return f"{token} is the target's most likely token there"
     p = linear(closing.logp)
     chance = f" with chance {percent(p)}" if p is not None else ""
@@ -105,36 +105,36 @@ def _where(closing: Closing) -> str:
     return " (u {} falls in {})".format(*within(closing.u, *closing.interval))
 
 
-def _recovered(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
-    if family.record.start.carry is not None:
-        return _carried(family, closing, token)
-    lost = _losers(family)
+def _recovered(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
+    if tree.record.start.carry is not None:
+        return _carried(tree, closing, token)
+    lost = _losers(tree)
     if lost and foreign_rule(run):
-        names = _names([quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in lost])
+        names = _names([quoted(tree.nodes[v.node].text, tree.nodes[v.node].bytes) for v in lost])
         return f"{names} did not stay, and the engine closes the round with {token}."
-    if lost and run.backward and family.record.temperature != 0:
-        return _after_scan(run, family, closing, token)
-    names = _names([quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in lost])
-    if family.record.temperature == 0:
+    if lost and run.backward and tree.record.temperature != 0:
+        return _after_scan(run, tree, closing, token)
+    names = _names([quoted(tree.nodes[v.node].text, tree.nodes[v.node].bytes) for v in lost])
+    if tree.record.temperature == 0:
         return f"{token} is the target's most likely token here; it is written in place of {names}."
     if not any(v.kind == "test" for v in lost):
         drew = f"The target drew {token}{_where(closing)}"
         return f"{drew}; no token that was sent spells it, so it is written and the round ends."
     if closing.fallback:
         return f"{names} failed, but nothing was left over to draw from, so {token} comes from the target's plain row."
-    law = _has_law(family, lost)
+    law = _has_law(tree, lost)
     left = "what the target wants more than the draft gave" if law else "the target's row without what failed"
     share = _share(closing)
     return f"{names} failed, so one token is drawn from {left}. It drew {token}{share}."
 
 
-def _after_scan(run: Run, family: RoundTree, closing: Closing, token: str) -> str:
+def _after_scan(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
     """A backward scan stopped before the end: what the longer prefixes left of the target's row."""
-    last = family.nodes.get(family.stop)
+    last = tree.nodes.get(tree.stop)
     where = f"No prefix longer than {quoted(last.text, last.bytes)} passed" if last else "No prefix passed"
     if closing.fallback:
         return f"{where}, and nothing was left over to draw from, so {token} comes from the target's plain row."
-    if len(paths(run, family)) > 1:
+    if len(paths(run, tree)) > 1:
         drawn = "one token is drawn from what the candidates left of the target's row"
         return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
     letter = "c" if run.rule.capped else "r"
@@ -142,9 +142,9 @@ def _after_scan(run: Run, family: RoundTree, closing: Closing, token: str) -> st
     return f"{where}, so {drawn}. It drew {token}{_share(closing)}."
 
 
-def _carried(family: RoundTree, closing: Closing, token: str) -> str:
+def _carried(tree: RoundTree, closing: Closing, token: str) -> str:
     """Naive HSD goes on with the block it left unfinished."""
-    ratio = carried(family.record.start.carry or 0.0)
+    ratio = carried(tree.record.start.carry or 0.0)
     text = "A carried round: the block of the last draft is written to its end, one target and one draft call a token"
     if ratio == "∞":
         return f"{text}. The draft could not have drawn the last token, so {token} comes from the target's plain row."
@@ -156,14 +156,14 @@ def _share(closing: Closing) -> str:
     return f", which had {percent(row[4])} of that" if row else _where(closing)
 
 
-def _losers(family: RoundTree) -> list[Verify]:
+def _losers(tree: RoundTree) -> list[Verify]:
     """Tested nodes that competed with the closing token."""
-    return [v for v in family.tests if v.status == "rejected" and v.node in family.nodes and family.same_row(v.node)]
+    return [v for v in tree.tests if v.status == "rejected" and v.node in tree.nodes and tree.same_row(v.node)]
 
 
-def _has_law(family: RoundTree, lost: list[Verify]) -> bool:
+def _has_law(tree: RoundTree, lost: list[Verify]) -> bool:
     """Whether what failed was drawn; of other engines q may not be on record."""
-    nodes = [family.nodes[v.node] for v in lost]
+    nodes = [tree.nodes[v.node] for v in lost]
     return any(node.logq is not None or node.mode == "sampled" for node in nodes)
 
 
@@ -178,16 +178,16 @@ def _names(words: list[str]) -> str:
 # The row ------------------------------------------------------------------------------------------------------------
 
 
-def residual(run: Run, family: RoundTree) -> Residual | None:
+def residual(run: Run, tree: RoundTree) -> Residual | None:
     """The row the closing token was drawn from, largest first; None when it was not recorded."""
-    closing = family.record.closing
+    closing = tree.record.closing
     if closing is None or closing.kind == "none":
         return None
-    if family.record.temperature == 0:
-        return _raw_row(run, family, closing)
+    if tree.record.temperature == 0:
+        return _raw_row(run, tree, closing)
     if not closing.row and closing.mass is None:
         return None
-    drafted = {family.nodes[i].token for i in _place(family)}
+    drafted = {tree.nodes[i].token for i in _place(tree)}
     entries = [
         ResidualEntry(run.word(token), share, prob(share), token == closing.token, token in drafted, p, q)
         for token, p, q, weight, share in sorted(closing.row or [], key=lambda entry: -entry[4])
@@ -195,7 +195,7 @@ def residual(run: Run, family: RoundTree) -> Residual | None:
     if closing.token is not None and not any(entry.drawn for entry in entries):
         entries += _unlisted(run, closing, closing.token)
     entries = entries[:N_ENTRIES] + [e for e in entries[N_ENTRIES:] if e.drawn]
-    return Residual(_title(run, family, closing), tuple(entries), _note(family, closing))
+    return Residual(_title(run, tree, closing), tuple(entries), _note(tree, closing))
 
 
 def _unlisted(run: Run, closing: Closing, token: int) -> list[ResidualEntry]:
@@ -206,21 +206,21 @@ def _unlisted(run: Run, closing: Closing, token: int) -> list[ResidualEntry]:
     return [ResidualEntry(run.word(token), share, prob(share), True, closing.equals_drafted, linear(closing.logp))]
 
 
-def _place(family: RoundTree) -> tuple[int, ...]:
+def _place(tree: RoundTree) -> tuple[int, ...]:
     """Drafted nodes at the closing token's place."""
-    return tuple(i for i in family.nodes if family.nodes[i].kept and family.same_row(i))
+    return tuple(i for i in tree.nodes if tree.nodes[i].kept and tree.same_row(i))
 
 
-def _title(run: Run, family: RoundTree, closing: Closing) -> str:
+def _title(run: Run, tree: RoundTree, closing: Closing) -> str:
     if closing.kind == "bonus":
         return "The target's row here"
-    if family.record.start.carry is not None:
+    if tree.record.start.carry is not None:
         return f"Carried: max(0, R·p − q), mass {prob(closing.mass)}"
-    lost = _losers(family)
+    lost = _losers(tree)
     if not any(v.kind == "test" for v in lost):
         return f"The target's row here; not drafted: {prob(closing.mass)}"
-    formula = "max(0, p − q)" if _has_law(family, lost) else "p without the failed"
-    if run.backward and len(paths(run, family)) > 1:
+    formula = "max(0, p − q)" if _has_law(tree, lost) else "p without the failed"
+    if run.backward and len(paths(run, tree)) > 1:
         return f"What the candidates left of the target's row: mass {prob(closing.mass)}"
     if run.backward:
         formula = "max(0, c·p − q)" if run.rule.capped else "max(0, r·p − q)"
@@ -228,20 +228,20 @@ def _title(run: Run, family: RoundTree, closing: Closing) -> str:
     return f"Residual {formula}{after}: mass {prob(closing.mass)}"
 
 
-def _note(family: RoundTree, closing: Closing) -> str:
+def _note(tree: RoundTree, closing: Closing) -> str:
     if closing.fallback:
         return "nothing was left over (rounding): drawn from the plain row"
-    dead = [v for v in _losers(family) if v.kind == "test" and v.thr == 0 and (v.order or 0) > 0]
-    names = [quoted(family.nodes[v.node].text, family.nodes[v.node].bytes) for v in dead]
-    return f"→ {_names(names)} could not pass" if names and len(_losers(family)) > 1 else ""
+    dead = [v for v in _losers(tree) if v.kind == "test" and v.thr == 0 and (v.order or 0) > 0]
+    names = [quoted(tree.nodes[v.node].text, tree.nodes[v.node].bytes) for v in dead]
+    return f"→ {_names(names)} could not pass" if names and len(_losers(tree)) > 1 else ""
 
 
-def _raw_row(run: Run, family: RoundTree, closing: Closing) -> Residual | None:
+def _raw_row(run: Run, tree: RoundTree, closing: Closing) -> Residual | None:
     """At temperature 0 the law is one token; what is worth seeing is the row its maximum was taken from."""
-    top = next((top for i in _place(family) if (top := family.top(i))), None)
+    top = next((top for i in _place(tree) if (top := tree.top(i))), None)
     if top is None:
         return None
-    drafted = {family.nodes[i].token for i in _place(family)}
+    drafted = {tree.nodes[i].token for i in _place(tree)}
     entries = [
         ResidualEntry(run.word(token), p, prob(p), token == closing.token, token in drafted, p)
         for token, log in top[:N_ENTRIES]
@@ -250,8 +250,8 @@ def _raw_row(run: Run, family: RoundTree, closing: Closing) -> Residual | None:
     return Residual("The target's row at T 1, of which T 0 takes the largest", tuple(entries))
 
 
-def closing_title(run: Run, family: RoundTree) -> str:
+def closing_title(run: Run, tree: RoundTree) -> str:
     """`↻ "▁rug"` without the glyph: what the panel calls the closing token."""
-    closing = family.record.closing
+    closing = tree.record.closing
     token = run.word(closing.token) if closing and closing.token is not None else "—"
-    return f'{family.record.closing_mark or "closing"} "{token}"'
+    return f'{tree.record.closing_mark or "closing"} "{token}"'

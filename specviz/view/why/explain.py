@@ -23,34 +23,34 @@ from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plur
 from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 
-def why(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool = False, remark: Remark | None = None) -> Why:
+def why(run: Run, tree: RoundTree, node: int, now: Moment, ascii: bool = False, remark: Remark | None = None) -> Why:
     """The panel of a node, the root or the closing token at this moment. `remark`: what the panels add."""
     remark = remark or Remark()
     if node == CLOSING:
-        return _closing(run, family, now, ascii, remark.words)
-    if node not in family.nodes:
-        return _root(run, family, ascii, remark.words)
-    return _node(run, family, node, now, ascii, remark)
+        return _closing(run, tree, now, ascii, remark.words)
+    if node not in tree.nodes:
+        return _root(run, tree, ascii, remark.words)
+    return _node(run, tree, node, now, ascii, remark)
 
 
-def _root(run: Run, family: RoundTree, ascii: bool, shape: str) -> Why:
-    start = family.record.start
+def _root(run: Run, tree: RoundTree, ascii: bool, shape: str) -> Why:
+    start = tree.record.start
     words = (
         f"The last token of the text, at position {start.n - 1}: committed, not yet in the target's cache. "
         "The target's pass reads it first, and everything drafted hangs below it."
     )
     words += f" {shape}" if shape else ""
-    missing = run.missing(family.record)
+    missing = run.missing(tree.record)
     words += f" What was drafted is not on record ({missing})." if missing else ""
-    return Why(ROOT, title(run, family, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
+    return Why(ROOT, title(run, tree, ROOT), "root", glyph("root", ascii), "ROOT · depth 0", "", (), words)
 
 
-def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, panel_words: str) -> Why:
-    mark = now.mark(family, CLOSING)
-    closing = family.record.closing
-    depth = family.depth.get(family.stop, 0) + 1
+def _closing(run: Run, tree: RoundTree, now: Moment, ascii: bool, panel_words: str) -> Why:
+    mark = now.mark(tree, CLOSING)
+    closing = tree.record.closing
+    depth = tree.depth.get(tree.stop, 0) + 1
     rows: list[WhyRow] = []
-    if closing is not None and closing.logp is not None and family.record.temperature != 0:
+    if closing is not None and closing.logp is not None and tree.record.temperature != 0:
         p = linear(closing.logp)
         rows.append(WhyRow("p  target", fine(p), p))
         if closing.u is not None:
@@ -59,14 +59,14 @@ def _closing(run: Run, family: RoundTree, now: Moment, ascii: bool, panel_words:
     ranked = f"the target ranks it {ordinal(closing.rank_p)}" if closing is not None and closing.rank_p else None
     return Why(
         node=CLOSING,
-        title=closing_title(run, family),
+        title=closing_title(run, tree),
         mark=mark,
         glyph=glyph(mark, ascii),
         headline=f"{mark.upper()} · depth {depth} · closes the round",
-        rule="the engine's own rule" if foreign_rule(run) else _closing_rule(family),
+        rule="the engine's own rule" if foreign_rule(run) else _closing_rule(tree),
         rows=tuple(rows),
-        words=closing_words(run, family, panel_words),
-        residual=residual(run, family),
+        words=closing_words(run, tree, panel_words),
+        residual=residual(run, tree),
         otherwise=_another(closing) if rows else None,
         rank=ranked,
     )
@@ -79,35 +79,35 @@ def _another(closing: Closing | None) -> str | None:
     return f"another token for u outside {within(closing.u, *closing.interval)[1]}"
 
 
-def _closing_rule(family: RoundTree) -> str:
-    closing = family.record.closing
-    if family.record.temperature == 0:
+def _closing_rule(tree: RoundTree) -> str:
+    closing = tree.record.closing
+    if tree.record.temperature == 0:
         return "T 0: the target's most likely token"
-    if closing is not None and closing.kind == "recovered" and any(v.kind == "test" for v in family.tests):
+    if closing is not None and closing.kind == "recovered" and any(v.kind == "test" for v in tree.tests):
         return "sampled from the residual, without what was rejected"
     return "sampled from the target's row"
 
 
-def _node(run: Run, family: RoundTree, node: int, now: Moment, ascii: bool, remark: Remark) -> Why:
-    facts = case(run, family, node)
-    mark = now.mark(family, node)
+def _node(run: Run, tree: RoundTree, node: int, now: Moment, ascii: bool, remark: Remark) -> Why:
+    facts = case(run, tree, node)
+    mark = now.mark(tree, node)
     decided = mark not in ("drafted", "testing") or now.phase >= Phase.CLOSE
     words, verdict = node_words(facts) if decided else _expectation(facts, now), facts.verdict
     lost = decided and verdict is not None and verdict.status == "rejected"
-    drawn_here = lost and now.phase >= Phase.CLOSE and family.same_row(node)  # what was drawn in its place is on screen
+    drawn_here = lost and now.phase >= Phase.CLOSE and tree.same_row(node)  # what was drawn in its place is on screen
     return Why(
         node=node,
-        title=title(run, family, node),
+        title=title(run, tree, node),
         mark=mark,
         glyph=glyph(mark, ascii),
         headline=_headline(facts, mark, now.all_tested),
         rule=_rule(facts),
         rows=(*remark.rows, *_rows(facts, now.has_p, decided)),
         words=" ".join(filter(None, (words, remark.words))),
-        residual=residual(run, family) if drawn_here else None,
+        residual=residual(run, tree) if drawn_here else None,
         cost=f"{plural(facts.n_below, 'node')} below never tested" if lost and facts.n_below else None,
         flip=flip(facts) if decided else None,
-        otherwise=otherwise(run, family, facts) if decided and flip(facts) is None else None,
+        otherwise=otherwise(run, tree, facts) if decided and flip(facts) is None else None,
         rank=_ranks(facts) if now.has_p else None,
         decided=decided,
     )
@@ -243,11 +243,11 @@ def _ranks(facts: NodeContext) -> str | None:
     return f"{draft}the target ranks it {ordinal(verdict.rank_p)}"
 
 
-def node_record(family: RoundTree, node: int) -> dict[str, Any] | None:
+def node_record(tree: RoundTree, node: int) -> dict[str, Any] | None:
     """What the trace has of a node, as plain values; None for the root, and for a token that closes nothing."""
-    record = family.record
-    if node in family.nodes:
-        return {"node": _plain(family.nodes[node]), "verify": _plain(record.verdicts.get(node))}
+    record = tree.record
+    if node in tree.nodes:
+        return {"node": _plain(tree.nodes[node]), "verify": _plain(record.verdicts.get(node))}
     return _plain(record.closing) if node == CLOSING and record.closing is not None else None
 
 

@@ -41,45 +41,45 @@ class Path:
         return next((link for link in self.links if link.node == node), None)
 
 
-def paths(run: Run, family: RoundTree) -> tuple[Path, ...]:
+def paths(run: Run, tree: RoundTree) -> tuple[Path, ...]:
     """Every drawn chain of the round, in the order of its leaf's id; worked out once."""
-    if "paths" not in family.known:
-        family.known["paths"] = tuple(_paths(run, family))
-    drawn_paths: tuple[Path, ...] = family.known["paths"]
+    if "paths" not in tree.known:
+        tree.known["paths"] = tuple(_paths(run, tree))
+    drawn_paths: tuple[Path, ...] = tree.known["paths"]
     return drawn_paths
 
 
-def _paths(run: Run, family: RoundTree) -> list[Path]:
+def _paths(run: Run, tree: RoundTree) -> list[Path]:
     from specviz.metrics.replay_rules import links
 
-    kept, record = family.kept_nodes, family.record
-    leaves = [i for i in kept if not any(child in kept for child in family.children.get(i, ()))]
-    drawn = [family.path(i) for i in leaves]
+    kept, record = tree.kept_nodes, tree.record
+    leaves = [i for i in kept if not any(child in kept for child in tree.children.get(i, ()))]
+    drawn = [tree.path(i) for i in leaves]
     drawn = [p for p in drawn if all(kept[i].mode == "sampled" and kept[i].logq is not None for i in p if i in kept)]
     seed = record.query.prefill.seed if record.query.prefill else None
     key = None if seed is None else (seed, record.r)
-    verdicts = _with_p(family)
+    verdicts = _with_p(tree)
     chains = [
-        links([kept[i] for i in p if i in kept], verdicts, record.chains, run.rule.replays_as, key, family.ordinals)
+        links([kept[i] for i in p if i in kept], verdicts, record.chains, run.rule.replays_as, key, tree.ordinals)
         for p in drawn
     ]
     return [Path(chain, k, len(chains)) for k, chain in enumerate(chains, 1) if chain]
 
 
-def _with_p(family: RoundTree) -> Mapping[int, Verify]:
+def _with_p(tree: RoundTree) -> Mapping[int, Verify]:
     """The verdicts with the target's own p, which older traces overwrote where a sibling had failed before."""
-    verdicts = family.record.verdicts
-    known = {i: family.log_p(i) for i in verdicts if i in family.nodes}
+    verdicts = tree.record.verdicts
+    known = {i: tree.log_p(i) for i in verdicts if i in tree.nodes}
     return {
         i: v if known.get(i, v.logp) == v.logp else msgspec.structs.replace(v, logp=known[i])
         for i, v in verdicts.items()
     }
 
 
-def looked_at(run: Run, family: RoundTree, selected: int | None) -> Path | None:
+def looked_at(run: Run, tree: RoundTree, selected: int | None) -> Path | None:
     """The chain of the selected node; else the one that was kept; else the first."""
-    every = paths(run, family)
-    for node in (selected, family.stop):
+    every = paths(run, tree)
+    for node in (selected, tree.stop):
         if node is not None and node != ROOT:
             through = next((path for path in every if path.link(node) is not None), None)
             if through is not None:
@@ -87,9 +87,9 @@ def looked_at(run: Run, family: RoundTree, selected: int | None) -> Path | None:
     return every[0] if every else None
 
 
-def n_carried(family: RoundTree, n_kept: int, length: int) -> int:
+def n_carried(tree: RoundTree, n_kept: int, length: int) -> int:
     """Carried rounds after naive HSD kept `n_kept` tokens of a draft."""
-    return max(0, family.planned(length) - n_kept - 1) if n_kept < length else 0
+    return max(0, tree.planned(length) - n_kept - 1) if n_kept < length else 0
 
 
 def carried(log_ratio: float) -> str:
@@ -97,9 +97,9 @@ def carried(log_ratio: float) -> str:
     return joint(math.inf if abs(log_ratio) > _ENDLESS else log_ratio)
 
 
-def why_no_chain(run: Run, family: RoundTree) -> str:
+def why_no_chain(run: Run, tree: RoundTree) -> str:
     """Why there is no chain to scan in this round, and what to run instead."""
-    record = family.record
+    record = tree.record
     if missing := run.missing(record):
         return f"{missing}. To see a scan, {NO_CHAIN}."
     if record.start.carry is not None:
@@ -116,11 +116,11 @@ def why_no_chain(run: Run, family: RoundTree) -> str:
         return f"Plain decoding drafts nothing: {NO_CHAIN}."
     if record.temperature == 0:
         return f"Temperature 0: nothing is drawn, so there is no ratio to scan. To see one, {NO_CHAIN}."
-    if not family.kept_nodes:
+    if not tree.kept_nodes:
         return "Nothing was drafted in this round."
-    if any(node.mode == "shared" for node in family.kept_nodes.values()):
+    if any(node.mode == "shared" for node in tree.kept_nodes.values()):
         return f"This draft was drawn with the target's own noise, so no ratio decides it. To see a scan, {NO_CHAIN}."
-    if any(node.mode == "sampled" for node in family.kept_nodes.values()):
+    if any(node.mode == "sampled" for node in tree.kept_nodes.values()):
         return "The draft has not been judged yet." if not record.verdicts else f"No chain on record: {NO_CHAIN}."
     return f"This run has no sampled chain (its drafts are the drafter's likeliest tokens): {NO_CHAIN}."
 
@@ -190,13 +190,13 @@ class NodeContext:
         return self.values.p if self.values.left is None else self.values.left
 
 
-def values(family: RoundTree, node: int, *, with_p: bool = True) -> Values:
+def values(tree: RoundTree, node: int, *, with_p: bool = True) -> Values:
     """The numbers of a drafted node, linear. Without p: before the target's pass."""
-    born, verdict = family.nodes[node], family.record.verdicts.get(node) if with_p else None
+    born, verdict = tree.nodes[node], tree.record.verdicts.get(node) if with_p else None
     q, conf = prob(born.logq), prob(born.log_conf)
     if verdict is None:
         return Values(q=q, conf=conf, point_mass=q is None and born.mode != "sampled")
-    p, q = family.p(node), q if q is not None else prob(verdict.logq)
+    p, q = tree.p(node), q if q is not None else prob(verdict.logq)
     lo, hi = verdict.interval or (None, None)
     return Values(
         p=p,
@@ -209,56 +209,56 @@ def values(family: RoundTree, node: int, *, with_p: bool = True) -> Values:
         lo=lo,
         hi=hi,
         point_mass=q is None and born.mode != "sampled",
-        left=family.left(node),
+        left=tree.left(node),
     )
 
 
-def case(run: Run, family: RoundTree, node: int) -> NodeContext:
-    record, born = family.record, family.nodes[node]
+def case(run: Run, tree: RoundTree, node: int) -> NodeContext:
+    record, born = tree.record, tree.nodes[node]
     verdict = record.verdicts.get(node)
     verifier = run.header.verifier if run.header else ""
-    numbers = values(family, node)
-    carrier = family.stands_for(node) if verdict else None
-    kept_twin = next((i for i in family.twins(node) if i in family.accepted), None)
-    top = family.top(node)
-    path = looked_at(run, family, node) if numbers.q is not None else None
+    numbers = values(tree, node)
+    carrier = tree.stands_for(node) if verdict else None
+    kept_twin = next((i for i in tree.twins(node) if i in tree.accepted), None)
+    top = tree.top(node)
+    path = looked_at(run, tree, node) if numbers.q is not None else None
     link = path.link(node) if path is not None else None
     return NodeContext(
         node=born,
         verdict=verdict,
         token=quoted(born.text, born.bytes),
-        depth=family.depth[node],
+        depth=tree.depth[node],
         values=numbers,
         greedy=record.temperature == 0,
         drawn=numbers.q is not None,
         backward=run.backward,
         verifier=verifier,
         rule=run.rule,
-        n_failed=family.failed_before(node) if verdict else 0,
-        n_tests=len(family.tests),
-        n_below=never_tested(family, node),
-        taker=taker(run, family, node),
-        blocker=blocker(run, family, node),
-        stop_depth=family.depth.get(family.stop, 0),
-        n_siblings=len(family.siblings(node)) - 1,
+        n_failed=tree.failed_before(node) if verdict else 0,
+        n_tests=len(tree.tests),
+        n_below=never_tested(tree, node),
+        taker=taker(run, tree, node),
+        blocker=blocker(run, tree, node),
+        stop_depth=tree.depth.get(tree.stop, 0),
+        n_siblings=len(tree.siblings(node)) - 1,
         budget=_budget(record),
         finish=record.commit.finish if record.commit else None,
-        raw_p=family.raw_p(node),
+        raw_p=tree.raw_p(node),
         raw_least=prob(top[-1][1]) if top else None,
         cuts=any(
             isinstance(value := record.knobs.get(name), int | float) and value != off
             for name, off in (("top_k", 0), ("top_p", 1), ("min_p", 0))
         ),
-        fate=family.settled.get(node),
-        ahead=family.ahead(node),
-        first_scan=path is not None and _first_scan(family, node, path),
-        judged=family.judged(node),
+        fate=tree.settled.get(node),
+        ahead=tree.ahead(node),
+        first_scan=path is not None and _first_scan(tree, node, path),
+        judged=tree.judged(node),
         stands_for=carrier,
         twin=None if kept_twin is None else f"n{kept_twin}",
         own_test=record.verdicts.get(carrier) if carrier is not None else None,
         link=link,
         length=len(path.links) if path is not None else 0,
-        n_carried=n_carried(family, link.t, len(path.links)) if path is not None and link is not None else 0,
+        n_carried=n_carried(tree, link.t, len(path.links)) if path is not None and link is not None else 0,
         elsewhere=run.header is not None and run.header.outside is not None,
         how=foreign_rule(run),
         cut=None if born.kept else cut_before(record, born),
@@ -273,53 +273,53 @@ def foreign_rule(run: Run) -> str:
     return header.outside.how
 
 
-def _first_scan(family: RoundTree, node: int, path: Path) -> bool:
+def _first_scan(tree: RoundTree, node: int, path: Path) -> bool:
     """Whether every test before a node's was on its own chain: then no earlier candidate had changed row or weight."""
-    verdict = family.record.verdicts.get(node)
+    verdict = tree.record.verdicts.get(node)
     order = verdict.order if verdict else None
     if order is None:
         return False
-    return all(path.link(v.node) is not None for v in family.tests if (v.order or 0) < order)
+    return all(path.link(v.node) is not None for v in tree.tests if (v.order or 0) < order)
 
 
-def never_tested(family: RoundTree, node: int) -> int:
+def never_tested(tree: RoundTree, node: int) -> int:
     """Nodes below that the target saw for nothing; a backward scan has tested them before."""
-    verdicts = family.record.verdicts
-    below = (i for i in family.descendants(node) if family.nodes[i].kept and not family.ahead(i))
+    verdicts = tree.record.verdicts
+    below = (i for i in tree.descendants(node) if tree.nodes[i].kept and not tree.ahead(i))
     return sum(i not in verdicts or verdicts[i].status == "untested" for i in below)
 
 
-def taker(run: Run, family: RoundTree, node: int) -> PlaceTaker | None:
+def taker(run: Run, tree: RoundTree, node: int) -> PlaceTaker | None:
     """The token committed at the position of `node`: a kept sibling, or the closing token."""
-    sibling = family.kept_sibling(node)
+    sibling = tree.kept_sibling(node)
     if sibling is not None:
-        verdict = family.record.verdicts[sibling]
-        born = family.nodes[sibling]
+        verdict = tree.record.verdicts[sibling]
+        born = tree.nodes[sibling]
         return PlaceTaker(quoted(born.text, born.bytes), "sibling", verdict.interval)
-    closing = family.record.closing
-    if closing is None or closing.token is None or node in family.accepted or not family.same_row(node):
+    closing = tree.record.closing
+    if closing is None or closing.token is None or node in tree.accepted or not tree.same_row(node):
         return None
     return PlaceTaker(run.name(closing.token), "closing", closing.interval)
 
 
-def blocker(run: Run, family: RoundTree, node: int) -> Blocker | None:
+def blocker(run: Run, tree: RoundTree, node: int) -> Blocker | None:
     """The topmost ancestor that did not make it into the text: there the text went another way."""
     lost = None
-    for levels, ancestor in enumerate(family.ancestors(node), 1):
-        verdict = family.record.verdicts.get(ancestor)
-        if ancestor in family.accepted or verdict is None:
+    for levels, ancestor in enumerate(tree.ancestors(node), 1):
+        verdict = tree.record.verdicts.get(ancestor)
+        if ancestor in tree.accepted or verdict is None:
             continue
-        born = family.nodes[ancestor]
+        born = tree.nodes[ancestor]
         rejected = verdict.status == "rejected"
-        lost = Blocker(quoted(born.text, born.bytes), levels, rejected, taker(run, family, ancestor))
+        lost = Blocker(quoted(born.text, born.bytes), levels, rejected, taker(run, tree, ancestor))
     return lost
 
 
-def title(run: Run, family: RoundTree, node: int) -> str:
+def title(run: Run, tree: RoundTree, node: int) -> str:
     """`n14 "▁mat"`, or the root or closing token by its role."""
     if node == ROOT:
-        return f'root "{run.word(family.record.start.root)}"'
-    born = family.nodes[node]
+        return f'root "{run.word(tree.record.start.root)}"'
+    born = tree.nodes[node]
     return f'n{node} "{shown(born.text, born.bytes)}"'
 
 

@@ -12,7 +12,7 @@ from specviz.view.why.values_text import flip
 from specviz.view.words.numbers import apart, fine, number, span
 
 
-def otherwise(run: Run, family: RoundTree, facts: NodeContext) -> str | None:
+def otherwise(run: Run, tree: RoundTree, facts: NodeContext) -> str | None:
     """In words, without a full stop."""
     verdict = facts.verdict
     if not facts.node.kept or (verdict is not None and verdict.status == "pruned"):
@@ -23,20 +23,20 @@ def otherwise(run: Run, family: RoundTree, facts: NodeContext) -> str | None:
     if verdict is None:
         return None
     if facts.greedy and verdict.order is not None:
-        return _greedy(family, facts)
+        return _greedy(tree, facts)
     if verdict.status == "untested":
-        return _never_tested(run, family, facts)
+        return _never_tested(run, tree, facts)
     return None
 
 
-def _greedy(family: RoundTree, facts: NodeContext) -> str | None:
+def _greedy(tree: RoundTree, facts: NodeContext) -> str | None:
     """By how much the target's logits would have to move: the difference of two logs of one row."""
     verdict = facts.verdict
     assert verdict is not None
     if verdict.status == "accepted":
         lead = verdict.margin
         return None if lead is None else f"rejected if the target's next best logit were {_higher(lead)} higher"
-    top = family.top(facts.node.node)
+    top = tree.top(facts.node.node)
     if not top:
         return None
     best, own = top[0][1], next((log for token, log in top if token == facts.node.token), None)
@@ -50,23 +50,23 @@ def _higher(lead: float) -> str:
     return number(lead) if lead else "the least bit"
 
 
-def _never_tested(run: Run, family: RoundTree, facts: NodeContext) -> str | None:
+def _never_tested(run: Run, tree: RoundTree, facts: NodeContext) -> str | None:
     """What stood in its way: a token above it that fell, or a sibling that was kept."""
     node = facts.node.node
-    above = [i for i in family.ancestors(node) if i in family.record.verdicts and i not in family.accepted]
-    tested = [i for i in above if family.record.verdicts[i].order is not None]
+    above = [i for i in tree.ancestors(node) if i in tree.record.verdicts and i not in tree.accepted]
+    tested = [i for i in above if tree.record.verdicts[i].order is not None]
     if tested:
-        return _if_flipped(run, family, tested[-1], "tested if")
-    kept = family.kept_sibling(above[-1] if above else node)
-    return None if kept is None else _if_flipped(run, family, kept, "its turn comes if")
+        return _if_flipped(run, tree, tested[-1], "tested if")
+    kept = tree.kept_sibling(above[-1] if above else node)
+    return None if kept is None else _if_flipped(run, tree, kept, "its turn comes if")
 
 
-def _if_flipped(run: Run, family: RoundTree, node: int, words: str) -> str | None:
+def _if_flipped(run: Run, tree: RoundTree, node: int, words: str) -> str | None:
     """`tested if n7 "▁mat" is kept: u < .293`."""
-    facts = case(run, family, node)
+    facts = case(run, tree, node)
     stretch, verdict = flip(facts), facts.verdict
     if stretch is None or verdict is None:
-        more = otherwise(run, family, facts)
+        more = otherwise(run, tree, facts)
         return None if more is None else f"{words} n{node} {facts.token} is {more}"
     if stretch.hi <= stretch.lo or (stretch.lo == 0 and stretch.hi == 1):
         return f"no u of n{node} {facts.token} changes that"

@@ -76,7 +76,7 @@ def joint(log: float | None) -> str:
     return f"{math.exp(log - tens * math.log(10)):.1f}e{tens:+d}"
 
 
-_MOST_DIGITS = 17  # tell any two numbers apart
+_MOST_DIGITS = 18  # 17 figures tell any two numbers apart, and what is small has one figure less than digits
 _SLIT = 1e-6  # share of [0, 1) below which an interval's two ends look the same
 
 

@@ -223,7 +223,7 @@ def test_a_rejected_end_token_ends_nothing(pair: Any) -> None:
 # Aborts.
 
 
-@pytest.mark.parametrize("where", ["propose", "meanwhile", "target"])
+@pytest.mark.parametrize("where", ["propose", "draft_ahead", "target"])
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
 def test_an_aborted_round_changes_nothing(
     pair: Any, verifier: str, where: str, monkeypatch: pytest.MonkeyPatch

@@ -143,7 +143,7 @@ def test_tokens_are_those_of_plain_decoding(
         run = session(target, trained, **common)
 
         def knowing(states: torch.Tensor, right: bool = right, run: Session = run, net: Any = trained.network) -> Any:
-            logits = MaskedBlockNetwork.speak(net, states).clone()
+            logits = MaskedBlockNetwork.head_logits(net, states).clone()
             for place, token in enumerate(truth[len(run.tokens) :][: len(logits)]):
                 logits[place, token] += 50.0 * right
             return logits

@@ -167,7 +167,7 @@ def test_a_level_says_what_each_node_says_alone(target: ModelAdapter, monkeypatc
             for depth, token in enumerate(path, 1):
                 h, (row,) = calls.later([BlockStart(token, depth, chain)])
                 said, chain = h[0], (*chain, BlockSlot(depth + 1, row, 0))
-            torch.testing.assert_close(trained.network.speak(said)[0], logits, rtol=0, atol=1e-9)
+            torch.testing.assert_close(trained.network.head_logits(said)[0], logits, rtol=0, atol=1e-9)
 
 
 @pytest.fixture(scope="module")

@@ -299,7 +299,7 @@ def test_over_a_right_guess_it_begins_as_the_target_s_last_layer() -> None:
             rtol=0,
             atol=1e-5,
         )
-        torch.testing.assert_close(net.speak(left), out.logits, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(net.head_logits(left), out.logits, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("architecture", "guessed"), [("llama", "read"), ("gpt2", "left")])

@@ -109,7 +109,7 @@ def test_coverage_ranks_tokens_as_they_were_offered(target: ModelAdapter, monkey
     for slot, (each, token) in zip(slots, written, strict=True):
         tokens = [offered for offered, _ in each.top or ()]
         assert coverage(drafter.network, [slot], Sizes((5,) * 4, 5)) == float(token in tokens[:5])
-        logits = drafter.network.speak(slot.state)[0]
+        logits = drafter.network.head_logits(slot.state)[0]
         reordered += logits.topk(5).indices.tolist() != tokens[:5]
     assert reordered > 10
 

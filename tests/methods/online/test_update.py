@@ -89,7 +89,7 @@ def test_lesson_loss_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
                 if not alive[pair] or not 0 <= row < len(made.laws):
                     alive[pair] = False
                     continue
-                logits = net.speak(states[pair, slot])[0]
+                logits = net.head_logits(states[pair, slot])[0]
                 if not made.held[row]:
                     losses.append(float(-(made.laws.probs[row] * logits.log_softmax(-1)).sum()))
                 alive[pair] = int(logits.argmax()) == int(made.laws.best[row])
@@ -107,7 +107,7 @@ def test_coverage_by_hand() -> None:
     slots = spoken(net, made, text)
     inside = []
     for slot in slots:
-        logits, rank_logits, _ = net.speak(slot.state)
+        logits, rank_logits, _ = net.head_logits(slot.state)
         width = 3 if slot.slot == 0 else max(1, (1, 5, 7, 0)[int(rank_logits.argmax())])
         inside.append(int(ranks(logits, torch.tensor(slot.token))) <= width)
     assert coverage(net, slots, Sizes((1, 5, 7, 0), 3)) == pytest.approx(sum(inside) / len(inside))

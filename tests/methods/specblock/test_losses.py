@@ -23,7 +23,7 @@ class Scripted:
     def __init__(self, logits: torch.Tensor, rank_logits: torch.Tensor) -> None:
         self.logits, self.rank_logits = logits, rank_logits
 
-    def speak(self, states: torch.Tensor) -> Any:
+    def head_logits(self, states: torch.Tensor) -> Any:
         where = states[:, 0].long()
         return self.logits.flatten(0, 1)[where], self.rank_logits.flatten(0, 1)[where], None
 

@@ -178,7 +178,7 @@ def test_the_next_query_is_drafted_from_the_answer_to_the_last(remembered: int) 
         rounds.append(len(done))
         found = {node.src["from"] for each in done for node in each.draft.nodes}
         assert ("answers" in found) == (remembered == 1 and query > 0)
-        drafter.ended(QueryEnd(query, knobs, QueryStats()))
+        drafter.on_query_end(QueryEnd(query, knobs, QueryStats()))
         drafter = drafter.next_query(FactoryModels(adapter, None, 640), knobs)
     assert len(drafter.answers.kept) == remembered
     assert (rounds[1] < rounds[0]) == (remembered == 1)

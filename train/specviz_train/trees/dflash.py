@@ -94,14 +94,14 @@ def filled(trained: Trained, adapter: ModelAdapter, seen: TargetOutputs, anchors
     network, sure = trained.network, []
     states = packed_blocks(network, adapter.embedding, seen.features, seen.tokens, anchors)
 
-    def speak(place: int, mask: Tensor) -> Tensor:
+    def head_logits(place: int, mask: Tensor) -> Tensor:
         own = states[:, :, place][mask]
-        logits = network.speak(own)
+        logits = network.head_logits(own)
         sure.append(network.sureness(own.detach(), logits.detach()))
         return logits
 
     def result_at(place: int) -> PlaceResult:
-        return placed(seen.truth, anchors + 1 + place, lambda mask: speak(place, mask), kind)
+        return placed(seen.truth, anchors + 1 + place, lambda mask: head_logits(place, mask), kind)
 
     return FilledBlocks([result_at(place) for place in range(network.shape.places)], sure)
 

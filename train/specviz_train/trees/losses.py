@@ -67,13 +67,13 @@ def behind_right(places: Iterable[PlaceResult]) -> Iterator[tuple[PlaceResult, T
 Places = Callable[[TargetOutputs], Sequence[PlaceResult]]
 
 
-def placed(truth: TargetRows, at: Tensor, speak: Callable[[Tensor], Tensor], kind: DraftLoss) -> PlaceResult:
-    """`at` `[W, A]`: the rows of the truth that are spoken of; `speak` gives logits `[n, V_d]` of a mask over them."""
+def placed(truth: TargetRows, at: Tensor, head_logits: Callable[[Tensor], Tensor], kind: DraftLoss) -> PlaceResult:
+    """`at` `[W, A]`: rows of the truth asked for; `head_logits` gives logits `[n, V_d]` of a mask over them."""
     window = torch.arange(len(at), device=at.device)[:, None].expand_as(at)
     inside = at < truth.length
     at = at.clamp(max=truth.length - 1)
     counted = inside & truth.allowed[window, at]
-    logits = speak(counted)
+    logits = head_logits(counted)
     where = (window[counted], at[counted])
     loss = draft_losses(logits, truth.probs[where], kind).sum() / counted.sum().clamp(min=1)
     rank = torch.zeros_like(at)
@@ -94,7 +94,7 @@ def levels_of(
     levels = packed(network, embed, seen.features, seen.tokens, anchors, (1,) * (steps - 1))
 
     def spoken(states: Tensor) -> Callable[[Tensor], Tensor]:
-        return lambda mask: network.speak(states[:, :, 0][mask])
+        return lambda mask: network.head_logits(states[:, :, 0][mask])
 
     return [placed(seen.truth, anchors + 1 + step, spoken(states), kind) for step, states in enumerate(levels)]
 

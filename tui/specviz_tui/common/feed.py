@@ -139,7 +139,7 @@ class RunFeed(ChatRun):
             self.live_player.live()
         elif self.catalogue is not None or self.failed:
             self.prelude = None
-            self.options = self.options.let_go()
+            self.options = self.options.clear_cursor()
 
     def frame(self) -> Frame:
         """What to paint now."""

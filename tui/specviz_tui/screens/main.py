@@ -302,7 +302,7 @@ class MainScreen(FindActions, TwoActions, OutActions, CompareActions, JudgingAct
         held = (
             pinned
             or self.feed.options.selected is not None
-            or any(pane.chosen != pane.chosen.let_go() for pane in self.panes)
+            or any(pane.chosen != pane.chosen.clear_cursor() for pane in self.panes)
         )
         lesson = self.group(LearningActions)
         if (held and not lesson.asked) or not lesson.leave():

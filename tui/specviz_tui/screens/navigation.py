@@ -165,7 +165,7 @@ class LookingActions(RunScreen):
             return
         self.query_one(WhyPanel).pinned = False
         for pane in self.panes:
-            pane.chosen = pane.chosen.let_go()
+            pane.chosen = pane.chosen.clear_cursor()
         self.focus_main()
         self.select(None)
 

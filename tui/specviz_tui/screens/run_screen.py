@@ -61,7 +61,7 @@ class RunScreen(Screen[None]):
         """What the trace has of the node that is looked at, as plain values."""
         if self.frame is None or self.frame.why is None:
             return None
-        return node_record(self.feed.player.builder.family(self.frame.cursor.index), self.frame.why.node)
+        return node_record(self.feed.player.builder.round_tree(self.frame.cursor.index), self.frame.why.node)
 
     # Painting --------------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class RunScreen(Screen[None]):
         """What was chosen in the panels, and which of them is on screen."""
         if self._run is not None and self.feed.player.run is not self._run:
             for pane in self.panes:
-                pane.chosen = pane.chosen.let_go()
+                pane.chosen = pane.chosen.clear_cursor()
         self._run = self.feed.player.run
         on, box = self.pane, self.query_one(TreeBox)
         panels = (on.PANEL, *on.BESIDE) if on is not None else box.PANELS if box.beside else ()
@@ -172,7 +172,7 @@ class RunScreen(Screen[None]):
         if moved and not self.query_one(WhyPanel).pinned:
             self.feed.options = replace(self.feed.options, selected=None)
         for pane in self.panes if moved else []:
-            pane.chosen = pane.chosen.moved()
+            pane.chosen = pane.chosen.on_seek()
         self.paint_soon()
 
     def ask_core(self, ask: Callable[[], Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 
 Tensor = torch.Tensor
 
@@ -97,7 +97,7 @@ class RowOrder:
         bias = np.full((self.rows, self.wide), -np.inf, np.float32)
         bias[:n, :kv][visible] = 0
         bias[n:, 0] = 0  # a row of padding sees the first slot: no sum is empty
-        return RowPlan(self, sent(bias, self.like.device, self.like.dtype).repeat(self.groups, 1)[None])
+        return RowPlan(self, to_device(bias, self.like.device, self.like.dtype).repeat(self.groups, 1)[None])
 
 
 def together(visible: Any, positions: Sequence[int], own: Any, widths: BatchWidths) -> int:
@@ -136,7 +136,7 @@ def order_of(
     if base == kv:
         return RowOrder(rows, wide, groups, like, tuple(builder.pieces), base)
     ways = _ways(visible[:, base:], at[base:kv] - base, padding, wide - base)
-    places, slots = (sent(way, like.device).repeat(groups, 1)[None] for way in ways)
+    places, slots = (to_device(way, like.device).repeat(groups, 1)[None] for way in ways)
     return RowOrder(rows, wide, groups, like, tuple(builder.pieces), base, places, slots)
 
 
@@ -154,7 +154,11 @@ class _Pieces:
 
     def add(self, lo: int, size: int, rows: Any, visible: Any = None) -> None:
         """The keys at positions `lo..lo + size`, for some rows `[rows]`."""
-        keep = None if rows.all() else sent(rows, self.like.device, self.like.dtype).repeat(self.groups)[None, :, None]
+        keep = (
+            None
+            if rows.all()
+            else to_device(rows, self.like.device, self.like.dtype).repeat(self.groups)[None, :, None]
+        )
         is_line = self.base > int(self.at.max()) or lo + size <= self.base
         if is_line:
             self.pieces.append(KeyPiece(lo, min(lo + size, self.wide), None, keep))
@@ -163,10 +167,10 @@ class _Pieces:
         slots = np.arange(start, self.wide)
         if self.wide - start > self.widths.longest:
             slots = self._seen(start, visible)
-            columns = sent(slots, self.like.device)
+            columns = to_device(slots, self.like.device)
         mine = (self.at[slots] // size == lo // size) | (self.at[slots] < 0)
         if not mine.all():
-            share = sent(mine, self.like.device, self.like.dtype)[None, None]
+            share = to_device(mine, self.like.device, self.like.dtype)[None, None]
             keep = share if keep is None else keep * share
         self.pieces.append(KeyPiece(start, self.wide, columns, keep))
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from specviz.engine.model.exact.plan import FAR, LANES, LONG, BatchWidths, KeyPiece, RowOrder, RowPlan, line_of
-from specviz.engine.model.host import sent
+from specviz.engine.model.host import to_device
 
 Tensor = torch.Tensor
 
@@ -108,7 +108,7 @@ class RowInputs:
         self._copy(self.mine, mine)
 
     def _copy(self, to: Tensor, values: Any) -> None:
-        to.copy_(sent(np.ascontiguousarray(values), to.device), non_blocking=True)
+        to.copy_(to_device(np.ascontiguousarray(values), to.device), non_blocking=True)
 
     def _tails(self, widths: BatchWidths, visible: Any, at: Any, line: int, last: int) -> tuple[Any, Any]:
         """Slots and shares of the pieces that reach behind the line: of each, those that `exact.plan` would name."""

@@ -55,41 +55,41 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
     def empty(self, reason: str) -> LayersModel:
         return LayersModel(reason)
 
-    def leaving(self, record: RoundRecord) -> None:
+    def on_evict(self, record: RoundRecord) -> None:
         self._gates.take(record)
 
-    def behind(self) -> int:
+    def n_unread(self) -> int:
         """Gates are counted over the run; a method without them has none to count."""
         counted = self.needs(self.run.method_traits) and self.run.level != "none"
-        return self._gates.behind(self.run.rounds) if counted else 0
+        return self._gates.n_unread(self.run.rounds) if counted else 0
 
-    def catch_up(self, n_rounds: int) -> None:
+    def advance(self, n_rounds: int) -> None:
         self._gates.add(self.run.rounds, n_rounds)
 
     def kept(self) -> bytes:
         return self._gates.kept()
 
-    def restore(self, data: bytes) -> None:
-        self._gates.restore(data)
+    def from_cache(self, data: bytes) -> None:
+        self._gates.from_cache(data)
 
-    def around(self, index: int) -> range:
+    def window(self, index: int) -> range:
         """Those whose rows may stand on the map."""
         return range(max(0, index - COLUMNS), index) if self.needs(self.run.method_traits) else range(0)
 
     def build(self, scene: PanelContext, options: ExitOptions) -> LayersModel:
         """The rows of this round and of those before it."""
-        family, now, ascii = scene.family, scene.now, scene.ascii
+        round_tree, now, ascii = scene.round_tree, scene.now, scene.ascii
         if not self.needs(self.run.method_traits):
-            return LayersModel(self._missing(family.record))
-        here, _ = self._known(family.record, family, ascii)
+            return LayersModel(self._missing(round_tree.record))
+        here, _ = self._known(round_tree.record, round_tree, ascii)
         judged = now.all_tested or now.phase >= Phase.CLOSE
         columns = here.columns(self._shown(here, now), judged) if here.climbs else ()
-        before = self._before(family.record, COLUMNS - len(columns), ascii)
+        before = self._before(round_tree.record, COLUMNS - len(columns), ascii)
         if not columns and not before:
-            return LayersModel(self._missing(family.record))
+            return LayersModel(self._missing(round_tree.record))
         self._gates.add(self.run.rounds)
         paid, calls = ledger(here, columns, judged)
-        plots, swept = self._swept(family.record)
+        plots, swept = self._swept(round_tree.record)
         metrics = (
             metric(name, label, None if scene.metrics is None else scene.metrics[name], help_)
             for name, label, help_ in _NUMBERS
@@ -102,7 +102,7 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
             ledger=paid,
             calls=calls,
             gates=self._gates_of(here),
-            timing=timing(family.record) if judged else "",
+            timing=timing(round_tree.record) if judged else "",
             cell=self._cell(heat, ascii),
             numbers=Facts("exits", tuple(WhyRow(one.label, one.text, None, one.help) for one in metrics)),
             sweeps=plots,
@@ -113,13 +113,13 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
 
     # The rows ---------------------------------------------------------------------------------------------------------
 
-    def _known(self, record: RoundRecord, family: RoundTree | None, ascii: bool) -> tuple[Climbs, tuple[Column, ...]]:
+    def _known(self, record: RoundRecord, tree: RoundTree | None, ascii: bool) -> tuple[Climbs, tuple[Column, ...]]:
         """A round's climbs and all of its rows as they ended."""
         oracle = self._oracle(record)
         key = (record.serial, record.stamp, id(oracle), ascii)
         held = self._climbs.get(record.index)
         if held is None or held[0] != key:
-            climbs = Climbs(self.run, family or RoundTree(record), ascii, oracle)
+            climbs = Climbs(self.run, tree or RoundTree(record), ascii, oracle)
             held = (key, climbs, climbs.columns() if climbs.climbs else ())
             self._climbs[record.index] = held
             if len(self._climbs) > _KEPT:

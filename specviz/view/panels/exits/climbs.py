@@ -23,13 +23,13 @@ class Climbs:
     """The climbs of one round."""
 
     run: Run
-    family: RoundTree
+    round_tree: RoundTree
     ascii: bool = False
     oracle: "HeadPrediction | None" = None  # what heads say of the finished text
 
     @property
     def record(self) -> RoundRecord:
-        return self.family.record
+        return self.round_tree.record
 
     @cached_property
     def climbs(self) -> list[LayerTrace]:
@@ -59,7 +59,7 @@ class Climbs:
     @cached_property
     def _nodes(self) -> Mapping[int, int]:
         """The drafted node by its depth: the draft is a chain."""
-        return {depth: node for node, depth in self.family.depth.items() if node != ROOT}
+        return {depth: node for node, depth in self.round_tree.depth.items() if node != ROOT}
 
     def node(self, row: int) -> int:
         """The node whose token climbs as this row."""
@@ -74,9 +74,9 @@ class Climbs:
         last = len(self.climbs) - 1
         if node is None or node == ROOT:
             return 0
-        if node in self.family.depth:
-            return min(self.family.depth[node], last)
-        return min(self.family.depth.get(self.family.stop, 0), last)
+        if node in self.round_tree.depth:
+            return min(self.round_tree.depth[node], last)
+        return min(self.round_tree.depth.get(self.round_tree.stop, 0), last)
 
     def verdict(self, row: int) -> Verify | None:
         """The verdict on the draft that left this row."""
@@ -122,7 +122,7 @@ class Climbs:
             row=row,
             pos=climb.pos,
             node=node,
-            shown=node_text(self.run, self.family, node),
+            shown=node_text(self.run, self.round_tree, node),
             mark=mark,
             glyph=glyph(mark, self.ascii),
             status="open" if not judged else "committed" if mark in ("root", "accepted") else "rejected",

@@ -29,11 +29,11 @@ class ExitOptions(PanelOptions):
     column: tuple[int, int] | None = None  # (round over the run, row), when it is not in the round on screen
     what_tau: float | None = None  # a threshold to try; None: the confidence under the cursor
 
-    def moved(self) -> "ExitOptions":
+    def on_seek(self) -> "ExitOptions":
         """The selected node's row again."""
         return replace(self, column=None)
 
-    def let_go(self) -> "ExitOptions":
+    def clear_cursor(self) -> "ExitOptions":
         """The selected node's row, where it stopped; the threshold under the cursor."""
         return replace(self, column=None, layer=None, what_tau=None)
 

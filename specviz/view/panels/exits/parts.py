@@ -147,7 +147,7 @@ class GateTally:
         self.stops: dict[int, int] = {}
         self.wrong: dict[int, int] = {}
 
-    def behind(self, rounds: Sequence[RoundRecord]) -> int:
+    def n_unread(self, rounds: Sequence[RoundRecord]) -> int:
         """Rounds not counted yet."""
         return len(rounds) - self._done
 
@@ -170,7 +170,7 @@ class GateTally:
         """As MessagePack."""
         return msgspec.msgpack.encode((self._done, self._rounded, self.asked, self.stops, self.wrong))
 
-    def restore(self, data: bytes) -> None:
+    def from_cache(self, data: bytes) -> None:
         """What was kept, in place of counting. Raises ValueError for something else."""
         done, rounded, asked, stops, wrong = msgspec.msgpack.decode(data, type=_Gates)
         self._done, self._rounded, self.stops, self.wrong = done, rounded, stops, wrong

@@ -53,7 +53,7 @@ class GlancePanel(Panel[PanelOptions, Glance]):
     def empty(self, reason: str) -> Glance:
         return Glance(reason)
 
-    def around(self, index: int) -> range:
+    def window(self, index: int) -> range:
         return range(max(0, index + 1 - _RECENT), index + 1)
 
     def build(self, scene: PanelContext, options: PanelOptions) -> Glance:

@@ -39,20 +39,20 @@ class HistoryPanel(BlockPanel[PanelOptions]):
     def needs(cls, traits: MethodTraits) -> bool:
         return not traits.plain
 
-    def leaving(self, record: RoundRecord) -> None:
+    def on_evict(self, record: RoundRecord) -> None:
         self._counts.take(record)
 
-    def behind(self) -> int:
+    def n_unread(self) -> int:
         return self._counts.n_behind
 
-    def catch_up(self, n_rounds: int) -> None:
+    def advance(self, n_rounds: int) -> None:
         self._counts.update(n_rounds)
 
     def kept(self) -> bytes:
         return self._counts.kept()
 
-    def restore(self, data: bytes) -> None:
-        self._counts.restore(data)
+    def from_cache(self, data: bytes) -> None:
+        self._counts.from_cache(data)
 
     def build(self, scene: PanelContext, options: PanelOptions) -> BlockModel:
         """Of all rounds that have ended; the table of rounds goes up to the one on screen."""

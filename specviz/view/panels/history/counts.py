@@ -82,7 +82,7 @@ class RoundCounts:
         columns = [list(column) for column in (self.emitted, self.accepted, self.drafted, self.took_ns)]
         return msgspec.msgpack.encode((columns, self.knobs, self.tokens))
 
-    def restore(self, data: bytes) -> None:
+    def from_cache(self, data: bytes) -> None:
         """What was kept, in place of counting. Raises ValueError for something else."""
         columns, knobs, tokens = msgspec.msgpack.decode(
             data, type=tuple[tuple[list[int], list[int], list[int], list[int]], dict[int, str], dict[str, TokenFate]]

@@ -96,7 +96,7 @@ class RunFacts:
         """Rounds not taken in yet."""
         return max(0, len(self.run.rounds) - self._newest.stop)
 
-    def around(self, index: int) -> range:
+    def window(self, index: int) -> range:
         """Rounds that are read for the stretch around a place; none where there is one already."""
         wanted = self._wanted(index)
         return range(0) if self._holds(wanted, index) else range(*self._reach(wanted, index))
@@ -127,7 +127,7 @@ class RunFacts:
                 break
             self._take(record)
 
-    def leaving(self, record: RoundRecord) -> None:
+    def on_evict(self, record: RoundRecord) -> None:
         """The next round, which is about to go out of memory. At other costs later, its start is worked out again."""
         if record.index != self._newest.stop or record.end is None:
             return
@@ -155,7 +155,7 @@ class RunFacts:
         )
         return msgspec.msgpack.encode(kept)
 
-    def restore(self, data: bytes) -> None:
+    def from_cache(self, data: bytes) -> None:
         """What was kept, in place of taking rounds in; stretches are read where somebody looks. Raises ValueError for
         something else."""
         kept = msgspec.msgpack.decode(data, type=_KeptFacts)

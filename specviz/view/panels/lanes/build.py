@@ -46,7 +46,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         self._pay = CachedValue[PayPanel]()
 
     @classmethod
-    def worth(cls, run: Run) -> int:
+    def relevance(cls, run: Run) -> int:
         """Times of single passes; most of all where drafting goes on beside the target."""
         ours = run.header is None or run.header.outside is None
         has_times = run.level != "none" and (ours or any(record.spans for record in run.rounds[:1]))
@@ -56,23 +56,23 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
     def empty(self, reason: str) -> LanesModel:
         return LanesModel(reason)
 
-    def leaving(self, record: RoundRecord) -> None:
-        self.facts.leaving(record)
+    def on_evict(self, record: RoundRecord) -> None:
+        self.facts.on_evict(record)
 
-    def behind(self) -> int:
+    def n_unread(self) -> int:
         return 0 if self._missing() else self.facts.n_behind
 
-    def catch_up(self, n_rounds: int) -> None:
+    def advance(self, n_rounds: int) -> None:
         self.facts.take_in(n_rounds)
 
     def kept(self) -> bytes:
         return self.facts.kept()
 
-    def restore(self, data: bytes) -> None:
-        self.facts.restore(data)
+    def from_cache(self, data: bytes) -> None:
+        self.facts.from_cache(data)
 
-    def around(self, index: int) -> range:
-        return range(0) if self._missing() else self.facts.around(index)
+    def window(self, index: int) -> range:
+        return range(0) if self._missing() else self.facts.window(index)
 
     def build(self, scene: PanelContext, options: LaneOptions) -> LanesModel:
         """The lanes of the last rounds, and what drafted in this one."""

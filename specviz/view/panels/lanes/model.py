@@ -73,11 +73,11 @@ class LaneOptions(PanelOptions):
     clock: Clock = "measured"
     block: tuple[int, str, int] | None = None  # `LaneBlock.at` of the block under the cursor; None: the selected node's
 
-    def moved(self) -> "LaneOptions":
+    def on_seek(self) -> "LaneOptions":
         """The selected node's block again."""
         return replace(self, block=None)
 
-    let_go = moved
+    clear_cursor = on_seek
 
 
 @dataclass(frozen=True, slots=True)

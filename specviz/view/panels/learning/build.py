@@ -75,7 +75,7 @@ class LearningPanel(Panel[PanelOptions, Learning]):
         return traits.learns
 
     @classmethod
-    def worth(cls, run: Run) -> int:
+    def relevance(cls, run: Run) -> int:
         """A run that learnt fills it; one that only could have shows nothing."""
         if not _missing(run):
             return 2

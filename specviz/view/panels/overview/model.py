@@ -15,7 +15,7 @@ class OverviewOptions(PanelOptions):
 
     finding: int | None = None
 
-    def let_go(self) -> Self:
+    def clear_cursor(self) -> Self:
         return replace(self, finding=None)
 
 

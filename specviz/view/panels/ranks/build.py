@@ -60,44 +60,44 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
         return traits.tree != "none"
 
     @classmethod
-    def worth(cls, run: Run) -> int:
+    def relevance(cls, run: Run) -> int:
         """A tree by ranks; predicted ones fill all of it."""
         return int(cls.needs(run.method_traits)) + int(run.method_traits.tree == "blocks")
 
     def empty(self, reason: str) -> RanksModel:
         return RanksModel(reason)
 
-    def leaving(self, record: RoundRecord) -> None:
+    def on_evict(self, record: RoundRecord) -> None:
         self.facts.take(record)
 
-    def behind(self) -> int:
+    def n_unread(self) -> int:
         return 0 if self._missing() else self.facts.n_behind
 
-    def catch_up(self, n_rounds: int) -> None:
+    def advance(self, n_rounds: int) -> None:
         self.facts.update(n_rounds)
 
     def kept(self) -> bytes:
         return self.facts.kept()
 
-    def restore(self, data: bytes) -> None:
-        self.facts.restore(data)
+    def from_cache(self, data: bytes) -> None:
+        self.facts.from_cache(data)
 
-    def follows(self, family: RoundTree, now: Moment) -> int | None:
+    def follows(self, tree: RoundTree, now: Moment) -> int | None:
         """The closing token: here the question is which token was missing."""
         return CLOSING if now.phase >= Phase.CLOSE else None
 
     @classmethod
-    def explain(cls, run: Run, family: RoundTree, node: int) -> Remark | None:
+    def explain(cls, run: Run, tree: RoundTree, node: int) -> Remark | None:
         """Why the tree has its shape, why a node was offered, why the walk ended."""
         if node == CLOSING:
-            return Remark(words=ending_words(run, family))
-        if node not in family.nodes:
-            return Remark(words=shape_words(run, family.record))
-        return Remark(drafted_rows(family, node), offered_words(run, family.record, node))
+            return Remark(words=ending_words(run, tree))
+        if node not in tree.nodes:
+            return Remark(words=shape_words(run, tree.record))
+        return Remark(drafted_rows(tree, node), offered_words(run, tree.record, node))
 
     def build(self, scene: PanelContext, options: RankOptions) -> RanksModel:
         """The tree of the round with its ranks, and the tables of the run."""
-        family, now = scene.family, scene.now
+        round_tree, now = scene.round_tree, scene.now
         missing = self._missing()
         if missing:
             return RanksModel(missing)
@@ -105,27 +105,27 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
         judged = now.all_tested or now.phase >= Phase.CLOSE
         views: tuple[ExpansionView, ...] = ()
         if now.phase > Phase.ROOT:
-            key = (family.record.serial, family.record.stamp, judged, len(self.run.words))
-            views = self._views.of(key, lambda: expansion_views(self.run, family, judged))
+            key = (round_tree.record.serial, round_tree.record.stamp, judged, len(self.run.words))
+            views = self._views.of(key, lambda: expansion_views(self.run, round_tree, judged))
         counted = (id(scene.metrics), len(self.facts.placed), options)
         over_run = self._tables.of(counted, lambda: self._over_run(options, scene.metrics))
-        title, here = chosen(self.run, family, views, scene.selected) if views else ("", ())
+        title, here = chosen(self.run, round_tree, views, scene.selected) if views else ("", ())
         return replace(
             over_run,
-            badges=badges(family),
-            tree_text=tree_text(family, now),
+            badges=badges(round_tree),
+            tree_text=tree_text(round_tree, now),
             expansions=here,
             expansions_title=title,
             round_expansions=views,
-            shape=shape_words(self.run, family.record) if now.phase > Phase.DRAFT else "",
-            ending=self._ending(family) if judged else "",
+            shape=shape_words(self.run, round_tree.record) if now.phase > Phase.DRAFT else "",
+            ending=self._ending(round_tree) if judged else "",
         )
 
-    def _ending(self, family: RoundTree) -> str:
+    def _ending(self, tree: RoundTree) -> str:
         """Why the walk over the tree stopped; where there was no tree, why not."""
-        if family.record.tree is not None:
-            return ending_words(self.run, family)
-        return closing_words(self.run, family, remarks(self.run, family, CLOSING).words)
+        if tree.record.tree is not None:
+            return ending_words(self.run, tree)
+        return closing_words(self.run, tree, remarks(self.run, tree, CLOSING).words)
 
     def _over_run(self, options: RankOptions, metrics: "Metrics | None") -> RanksModel:
         """What is counted over all finished rounds."""

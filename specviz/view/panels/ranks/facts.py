@@ -64,7 +64,7 @@ class RankFacts:
         """As MessagePack."""
         return msgspec.msgpack.encode((self._done, [p.index for p in self.placed], [p.seen for p in self.placed]))
 
-    def restore(self, data: bytes) -> None:
+    def from_cache(self, data: bytes) -> None:
         """What was kept, in place of counting. Raises ValueError for something else."""
         from specviz.metrics.ranks import ScoredExpansion
 

@@ -50,7 +50,7 @@ class RankOptions(PanelOptions):
     cell: tuple[int, int] | None = None  # predicted and true bucket under the cursor
     entry: int | None = None  # the expansion of that cell under the cursor
 
-    def let_go(self) -> "RankOptions":
+    def clear_cursor(self) -> "RankOptions":
         """No expansion of the cell."""
         return replace(self, entry=None)
 

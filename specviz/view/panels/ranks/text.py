@@ -193,30 +193,30 @@ def _widths(record: RoundRecord) -> str:
     return f"Children by predicted rank: {', '.join(parts)}."
 
 
-def ending_words(run: Run, family: RoundTree) -> str:
+def ending_words(run: Run, tree: RoundTree) -> str:
     """Why the walk over the drafted tree stopped where it did; empty where nothing is to be said about ranks."""
-    record = family.record
+    record = tree.record
     closing = record.closing
     if record.tree is None or closing is None or closing.kind == "none" or closing.token is None:
         return ""
-    here = [expansion for expansion in record.expansions if expansion.parent == family.stop]
+    here = [expansion for expansion in record.expansions if expansion.parent == tree.stop]
     token = run.name(closing.token)
-    below = [i for i in family.children.get(family.stop, ()) if family.nodes[i].token == closing.token]
+    below = [i for i in tree.children.get(tree.stop, ()) if tree.nodes[i].token == closing.token]
     if below:
-        return _was_pruned(run, family, below[0], token)
+        return _was_pruned(run, tree, below[0], token)
     if here:
-        leaf = not any(family.nodes[i].kept for i in family.children.get(family.stop, ()))
+        leaf = not any(tree.nodes[i].kept for i in tree.children.get(tree.stop, ()))
         note = " All its children were pruned, so the target found a leaf there." if leaf else ""
         return _not_offered(run, here, token, drawn(record)) + note
     if closing.kind == "bonus":
-        return _no_children(family)
-    return _elsewhere(family, closing.token, token)
+        return _no_children(tree)
+    return _elsewhere(tree, closing.token, token)
 
 
-def _was_pruned(run: Run, family: RoundTree, node: int, token: str) -> str:
-    born, tree = family.nodes[node], family.record.tree
+def _was_pruned(run: Run, round_tree: RoundTree, node: int, token: str) -> str:
+    born, tree = round_tree.nodes[node], round_tree.record.tree
     cum = born.src.get("cum")
-    sent = [n.src["cum"] for n in family.nodes.values() if n.kept and isinstance(n.src.get("cum"), int | float)]
+    sent = [n.src["cum"] for n in round_tree.nodes.values() if n.kept and isinstance(n.src.get("cum"), int | float)]
     kept = tree.n_kept if tree is not None else len(sent)
     if not isinstance(cum, int | float) or not sent:
         return f"{token} was drafted there, but pruned before the target saw it."
@@ -251,26 +251,26 @@ def _not_offered(run: Run, here: Sequence[Expansion], token: str, is_drawn: bool
     return f"{token} was not among the siblings: {who}; it was the {ordinal(rank)} choice, {tail}.{more}"
 
 
-def _no_children(family: RoundTree) -> str:
+def _no_children(tree: RoundTree) -> str:
     """A leaf at which nothing was offered."""
-    record = family.record
-    depth, deepest = family.depth.get(family.stop, 0), family.n_levels
-    if family.stop == ROOT:
+    record = tree.record
+    depth, deepest = tree.depth.get(tree.stop, 0), tree.n_levels
+    if tree.stop == ROOT:
         return ""
     if depth >= deepest:
         return f"The path was kept to the deepest level of this tree ({deepest}): nothing was drafted below."
     if not record.expansions:
         return "This node was not expanded: others of its level had likelier paths."
     last = max(block.block for block in record.blocks)
-    if family.nodes[family.stop].src.get("block") == last:
+    if tree.nodes[tree.stop].src.get("block") == last:
         return f"It came from block {last}, the last of the round: nothing starts at a sibling of that block."
     return "No block started at it: a sibling gets children only where a later block starts, and likelier nodes did."
 
 
-def _elsewhere(family: RoundTree, written: int, token: str) -> str:
+def _elsewhere(tree: RoundTree, written: int, token: str) -> str:
     """Without expansions: by the draft's row, which the first of the siblings carries."""
-    siblings = [i for i in family.children.get(family.stop, ()) if family.nodes[i].kept]
-    top = next((family.nodes[i].top for i in siblings if family.nodes[i].top), None)
+    siblings = [i for i in tree.children.get(tree.stop, ()) if tree.nodes[i].kept]
+    top = next((tree.nodes[i].top for i in siblings if tree.nodes[i].top), None)
     rank = next((k for k, (other, _) in enumerate(top or [], 1) if other == written), None)
     offered = f"{plural(len(siblings), 'child was', 'children were')} sent there"
     if rank is not None:
@@ -280,9 +280,9 @@ def _elsewhere(family: RoundTree, written: int, token: str) -> str:
     return f"{token} is not among them: {offered}."
 
 
-def node_phrase(run: Run, family: RoundTree, node: int) -> str:
+def node_phrase(run: Run, tree: RoundTree, node: int) -> str:
     """A node as sentences name it: `n14 “ the”`, `the root`."""
     if node == ROOT:
         return "the root"
-    born = family.nodes[node]
+    born = tree.nodes[node]
     return f"n{node} {quoted(born.text, born.bytes)}"

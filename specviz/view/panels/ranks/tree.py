@@ -16,11 +16,11 @@ from specviz.view.words.numbers import fine, number
 from specviz.view.words.palette import CLOSING, ROOT, RankCost
 
 
-def badges(family: RoundTree) -> dict[int, str]:
+def badges(tree: RoundTree) -> dict[int, str]:
     """Of every drafted node where it came from, and which choice it was there: `b1·s0 #1 +2 ◎`, `level 2 #3`,
     `head 0 #1`. `+2`: offered twice more, `◎`: a block starts there."""
     out = {}
-    for id, node in family.nodes.items():
+    for id, node in tree.nodes.items():
         merged = f"+{len(node.src['merged'])}" if node.src.get("merged") else ""
         starts = "◎" if _int(node.src.get("start")) is not None else ""
         if place := _place(node):
@@ -38,14 +38,14 @@ def _place(node: Node) -> str:
     return f"head {src['head']} #{rank}" if "head" in src else f"level {node.depth} #{rank}"
 
 
-def drafted_rows(family: RoundTree, id: int) -> tuple[WhyRow, ...]:
+def drafted_rows(tree: RoundTree, id: int) -> tuple[WhyRow, ...]:
     """Which block and slot, level or head drafted a node, and as which choice."""
-    node = family.nodes[id]
+    node = tree.nodes[id]
     text, src, cum = _place(node), node.src, node.src.get("cum")
     if not text:
         return ()
     notes = ["spine" if src.get("spine") else "sibling"] if "spine" in src else []
-    level = next((block.block for block in family.record.blocks if block.start == src.get("start") and block.start), 0)
+    level = next((block.block for block in tree.record.blocks if block.start == src.get("start") and block.start), 0)
     notes += [f"block {level} starts here"] if level else []
     notes += [f"offered {len(src['merged']) + 1}×"] if src.get("merged") else []
     rows = [WhyRow("drafted", text, None, ", ".join(notes))]
@@ -54,13 +54,14 @@ def drafted_rows(family: RoundTree, id: int) -> tuple[WhyRow, ...]:
     return tuple(rows)
 
 
-def tree_text(family: RoundTree, now: Moment) -> str:
+def tree_text(round_tree: RoundTree, now: Moment) -> str:
     """`102 offered · 12 merged · 30 pruned · 60 sent · 4 accepted`."""
-    tree, n, n_kept = family.record.tree, len(family.nodes), sum(node.kept for node in family.nodes.values())
+    tree, n = round_tree.record.tree, len(round_tree.nodes)
+    n_kept = sum(node.kept for node in round_tree.nodes.values())
     parts = [f"{tree.n_raw} offered", f"{tree.n_merged} merged"] if tree is not None else [f"{n} drafted"]
     parts += [f"{n - n_kept} pruned", f"{n_kept} sent"]
     if now.all_tested:
-        parts.append(f"{len(family.accepted)} accepted")
+        parts.append(f"{len(round_tree.accepted)} accepted")
     return " · ".join(parts)
 
 
@@ -81,30 +82,28 @@ def cost_of(bucket: int, true: int | None, gives_up: bool) -> RankCost | None:
     return "gave_up" if gives_up else "wide"
 
 
-def expansion_views(run: Run, family: RoundTree, judged: bool) -> tuple[ExpansionView, ...]:
+def expansion_views(run: Run, tree: RoundTree, judged: bool) -> tuple[ExpansionView, ...]:
     """All of the round; what is true stays unknown until it may be told."""
-    children = _offers(family)
+    children = _offers(tree)
     return tuple(
-        _view(run, family, expansion, judged, children.get(expansion.id, {})) for expansion in family.record.expansions
+        _view(run, tree, expansion, judged, children.get(expansion.id, {})) for expansion in tree.record.expansions
     )
 
 
-def _view(
-    run: Run, family: RoundTree, expansion: Expansion, judged: bool, children: Mapping[int, bool]
-) -> ExpansionView:
+def _view(run: Run, tree: RoundTree, expansion: Expansion, judged: bool, children: Mapping[int, bool]) -> ExpansionView:
     true = expansion.true_bucket if judged else None
     best, written = (expansion.true_rank_argmax, expansion.true_rank_emitted) if judged else (None, None)
-    outcome = _outcome(family.record, expansion, children) if judged else "unknown"
-    words = width_words(run, family.record, expansion)
+    outcome = _outcome(tree.record, expansion, children) if judged else "unknown"
+    words = width_words(run, tree.record, expansion)
     if judged:
-        words += f" {truth_words(run, family.record, expansion, outcome)}"
+        words += f" {truth_words(run, tree.record, expansion, outcome)}"
     return ExpansionView(
         id=expansion.id,
         parent=expansion.parent,
         parent_shown=(
-            root_text(run, family.record)
-            if expansion.parent == ROOT or expansion.parent not in family.nodes
-            else node_text(run, family, expansion.parent)
+            root_text(run, tree.record)
+            if expansion.parent == ROOT or expansion.parent not in tree.nodes
+            else node_text(run, tree, expansion.parent)
         ),
         block=expansion.block,
         slot=expansion.slot,
@@ -134,12 +133,12 @@ def _view(
     )
 
 
-def _offers(family: RoundTree) -> Children:
+def _offers(tree: RoundTree) -> Children:
     """By expansion: the tokens it offered, and whether they were sent. A merged node was offered by several."""
     out: Children = {}
-    record = family.record
+    record = tree.record
     places = {(expansion.parent, expansion.block, expansion.slot): expansion.id for expansion in record.expansions}
-    for node in family.nodes.values():
+    for node in tree.nodes.values():
         src = node.src
         maker = src.get("expansion", places.get((node.parent, src.get("block", -1), src.get("slot", -1)), -1))
         for id in (maker, *(src.get("merged") or ())):
@@ -159,15 +158,15 @@ def _outcome(record: RoundRecord, expansion: Expansion, children: Mapping[int, b
 
 
 def chosen(
-    run: Run, family: RoundTree, views: Sequence[ExpansionView], selected: int | None
+    run: Run, tree: RoundTree, views: Sequence[ExpansionView], selected: int | None
 ) -> tuple[str, tuple[ExpansionView, ...]]:
     """The expansions to look at for a selected node, with a title: those behind it, else those that offered it.
 
     The closing token was drawn at the node before it, so what was offered there is what matters.
     """
-    node = ROOT if selected is None else family.stop if selected == CLOSING else selected
+    node = ROOT if selected is None else tree.stop if selected == CLOSING else selected
     behind = tuple(view for view in views if view.parent == node)
-    if behind or node not in family.nodes:
-        return f"offered after {node_phrase(run, family, node)}", behind
-    ids = {expansion.id for expansion in offering(family.record, node)}
-    return f"that offered {node_phrase(run, family, node)}", tuple(view for view in views if view.id in ids)
+    if behind or node not in tree.nodes:
+        return f"offered after {node_phrase(run, tree, node)}", behind
+    ids = {expansion.id for expansion in offering(tree.record, node)}
+    return f"that offered {node_phrase(run, tree, node)}", tuple(view for view in views if view.id in ids)

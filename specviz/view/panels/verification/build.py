@@ -35,7 +35,7 @@ class VerificationPanel(Panel[PanelOptions, VerificationModel]):
     id, title = "verification", "HSD"
 
     @classmethod
-    def worth(cls, run: Run) -> int:
+    def relevance(cls, run: Run) -> int:
         """A drawn chain to scan; most of all under a rule that scans it."""
         first = (node for record in run.rounds[:_FIRST] for node in record.nodes.values())
         drawn = any(node.mode == "sampled" and node.logq is not None for node in first)
@@ -50,12 +50,12 @@ class VerificationPanel(Panel[PanelOptions, VerificationModel]):
 
 
 def _verification(run: Run, scene: PanelContext) -> VerificationModel:
-    family, now, selected, metrics = scene.family, scene.now, scene.selected, scene.metrics
+    round_tree, now, selected, metrics = scene.round_tree, scene.now, scene.selected, scene.metrics
     over_run = survival(run.rule.replays_as, metrics), paired(metrics)
-    path = looked_at(run, family, selected)
+    path = looked_at(run, round_tree, selected)
     if path is None:
-        return VerificationModel(why_no_chain(run, family), None, None, (), None, None, None, *over_run)
-    look = ScanView(run, family, now, path, selected, scene.ascii)
+        return VerificationModel(why_no_chain(run, round_tree), None, None, (), None, None, None, *over_run)
+    look = ScanView(run, round_tree, now, path, selected, scene.ascii)
     prefix_masses = branches(look) if now.has_p else ()
     chained = any(link.chain is not None for link in path.links)
     return VerificationModel(
@@ -80,7 +80,7 @@ def _words(look: ScanView) -> str:
         node = look.path.links[max(0, (look.stop() or 1) - 1)].node
     if node is None or node not in look.now.verdicts:
         return _BEFORE if look.backward and not look.judged else ""
-    return node_words(case(look.run, look.family, node))
+    return node_words(case(look.run, look.round_tree, node))
 
 
 _ENTRIES = 8
@@ -112,7 +112,7 @@ def branches(look: ScanView) -> tuple[PrefixMass, ...]:
     """One branch below every prefix that has a next drafted token: both laws agree on `1 - D-` of the draft's mass."""
     links, stop = look.path.links, look.stop()
     out = []
-    first = look.family.record.verdicts.get(links[0].node)
+    first = look.round_tree.record.verdicts.get(links[0].node)
     gap = first.tv_pq if first is not None else None
     if gap is not None:  # nothing is drafted yet: the weight is 1, so both excesses are the distance of the two rows
         out.append(PrefixMass(0, "at the root", 1 - gap, gap, gap, stop == 0))
@@ -124,7 +124,7 @@ def _branch(look: ScanView, link: "ChainPosition", stop: int | None) -> PrefixMa
     plus, minus = excess(look, link)
     if plus is None or minus is None:
         return None
-    shown = f"after {node_text(look.run, look.family, link.node)}"
+    shown = f"after {node_text(look.run, look.round_tree, link.node)}"
     return PrefixMass(link.t, shown, max(0.0, 1 - minus), plus, minus, link.t == stop)
 
 
@@ -145,7 +145,7 @@ class _Weights:
 
 def closing_row(look: ScanView) -> ClosingRow | None:
     """The row the closing token was drawn from, against p and q; None before it is drawn."""
-    closing = look.family.record.closing
+    closing = look.round_tree.record.closing
     if closing is None or look.now.phase < Phase.CLOSE:
         return None
     if closing.kind == "none":
@@ -206,7 +206,8 @@ def _weighed(
     token, p, q, weight, share = entry  # the weight is normalised where a rule handles a normalised row
     left = weight if closing.mass is None or not weights.residual else share * closing.mass
     drafted = any(
-        link.t == look.family.depth.get(look.family.stop, 0) + 1 and look.family.nodes[link.node].token == token
+        link.t == look.round_tree.depth.get(look.round_tree.stop, 0) + 1
+        and look.round_tree.nodes[link.node].token == token
         for link in look.path.links
     )
     return WeighedToken(

@@ -26,7 +26,7 @@ def comparison(look: ScanView) -> Comparison | None:
     if not look.judged:
         return None
     links = look.path.links
-    tokens = tuple(node_text(look.run, look.family, link.node) for link in links)
+    tokens = tuple(node_text(look.run, look.round_tree, link.node) for link in links)
     us = tuple(link.u for link in links)
     if look.path.count > 1:
         return Comparison(us, tokens, (), "", _SEVERAL)
@@ -72,13 +72,13 @@ def _times(mark: Mark, n: int) -> tuple[Mark, ...]:
 def _note(look: ScanView, rule: str, stop: int | None) -> str:
     if stop is None or rule != NAIVE:
         return ""
-    more = n_carried(look.family, stop, len(look.path.links))
+    more = n_carried(look.round_tree, stop, len(look.path.links))
     return f"then {plural(more, 'carried round')}" if more else ""
 
 
 def _own(look: ScanView) -> RuleReplay:
     """The run's own rule, as recorded."""
-    verdicts = look.family.record.verdicts
+    verdicts = look.round_tree.record.verdicts
     path_verdicts = [verdicts.get(link.node) for link in look.path.links]
     marks: tuple[Mark, ...] = tuple(v.status if v else "drafted" for v in path_verdicts)
     stop = sum(mark == "accepted" for mark in marks)

@@ -51,7 +51,7 @@ class ScanView:
     """What every part of the screen is made from."""
 
     run: Run
-    family: RoundTree
+    round_tree: RoundTree
     now: Moment
     path: Path
     selected: int | None
@@ -82,7 +82,7 @@ class ScanView:
     def keep(self, link: "ChainPosition") -> float | None:
         """The keep chance that the scan compares with u: the recorded one where this run scans backward."""
         if self.backward:
-            verdict = self.family.record.verdicts.get(link.node)
+            verdict = self.round_tree.record.verdicts.get(link.node)
             return verdict.thr if verdict is not None else None
         return link.keep[CAPPED]
 
@@ -92,7 +92,7 @@ class ScanView:
 
         if not self.backward:
             return kept(self.path.links, CAPPED)
-        verdicts = self.family.record.verdicts
+        verdicts = self.round_tree.record.verdicts
         held = [link.t for link in self.path.links if (v := verdicts.get(link.node)) and v.status == "accepted"]
         return max(held, default=0)
 
@@ -116,15 +116,15 @@ def scan(look: ScanView, words: str) -> Scan:
 
 def _column(look: ScanView, link: "ChainPosition", stop: int | None) -> ScanColumn:
     """One position, with what this moment may show of it."""
-    now, family = look.now, look.family
+    now, round_tree = look.now, look.round_tree
     keep, has_p = look.keep(link), now.has_p
     d_plus, d_minus = excess(look, link) if has_p else (None, None)
     decided = link.node in now.verdicts if look.backward else look.judged
-    mark = now.mark(family, link.node)
+    mark = now.mark(round_tree, link.node)
     return ScanColumn(
         t=link.t,
         node=link.node,
-        shown=node_text(look.run, family, link.node),
+        shown=node_text(look.run, round_tree, link.node),
         mark=mark,
         glyph=glyph(mark, look.ascii),
         log_r=link.log_r if has_p else None,
@@ -143,7 +143,7 @@ def _column(look: ScanView, link: "ChainPosition", stop: int | None) -> ScanColu
 
 
 def _title(look: ScanView) -> str:
-    record, path = look.family.record, look.path
+    record, path = look.round_tree.record, look.path
     parts = [f"Round {record.r} · γ={len(path.links)}"]
     parts += [f"candidate {path.number} of {path.count}"] if path.count > 1 else []
     if not look.backward:
@@ -216,7 +216,7 @@ def _other(look: ScanView, columns: tuple[ScanColumn, ...]) -> ScanRow:
     if look.backward or look.rule.replays_as == TOKENWISE:
         several = [UNKNOWN] * len(columns), "several candidates: their tests depend on each other"
         return _row("token", "token-wise", *(_tokenwise(look) if look.path.count == 1 else several))
-    marks = [look.now.mark(look.family, c.node) if look.judged else "drafted" for c in columns]
+    marks = [look.now.mark(look.round_tree, c.node) if look.judged else "drafted" for c in columns]
     cells = [glyph(mark, look.ascii) if look.judged else "" for mark in marks]
     n_kept = sum(mark == "accepted" for mark in marks)
     return _row("token", look.verifier, cells, f"this run: keeps {n_kept or 'nothing'}" if look.judged else "")
