@@ -43,6 +43,18 @@ def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
         yield error(
             "layers-outside", 1, f"it reads layers {outside}; the target has {target.layers}", "use its own target"
         )
+    usual = _usual_layers(target.layers)
+    if (
+        not outside
+        and len(taps) == len(usual)
+        and any(abs(a - b) > 1 for a, b in zip(sorted(taps), usual, strict=True))
+    ):
+        yield note(
+            "layers-unusual",
+            1,
+            f"the head reads layers {list(taps)} of {target.layers}; engines and trainers usually take {list(usual)}",
+            "see on the card of the head which it was trained on; where that is not told, those",
+        )
     if len(set(taps)) < len(taps) or list(taps) != sorted(taps):
         yield warning(
             "layers-unsorted",
@@ -50,6 +62,11 @@ def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
             f"it reads layers {list(taps)}, twice or not in rising order",
             "states are joined in this order: check it against the order of training",
         )
+
+
+def _usual_layers(n_layers: int) -> tuple[int, int, int]:
+    """That engines read where a head names none, and heads are trained on: one low, one in the middle, one high."""
+    return 2, n_layers // 2, n_layers - 3
 
 
 def _target_layers(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:

@@ -2,8 +2,11 @@
 
 import pytest
 
+from specviz.check.findings import note
+from specviz.engines.watch.picture import MOST_LOOKS
 from specviz.events import Counted, EngineCounts
 from specviz.judge import Evidence, Finding, judge
+from specviz.judge.evidence import PairChecked
 
 SOUND = [280, 190, 130, 90]  # of 400 rounds
 
@@ -92,3 +95,179 @@ def test_nothing_drafted_is_told_where_text_is_written() -> None:
     silent = Counted(engine="vLLM", wall=0.0, n_rounds=0, n_drafted=0, n_accepted=0, n_generated=900)
     assert found(silent)["nothing_drafted"].fault == 15
     assert found(Counted(engine="vLLM", wall=0.0, n_rounds=0, n_drafted=0, n_accepted=0, n_generated=0)) == {}
+
+
+def windows(kept: list[int], held: list[float], rounds: int = 20) -> list[Counted]:
+    """Looks at one position: what each window keeps of so many rounds, and how full the cache is then."""
+    looks, total = [totals([0], 0, gauges={"running": 1.0, "cache in use": held[0]})], 0
+    for k, (n, share) in enumerate(zip(kept, held, strict=True), 1):
+        total += n
+        gauges = {"running": 1.0, "cache in use": share}
+        looks.append(totals([total], rounds * k, wall=float(k), gauges=gauges))
+    return looks
+
+
+GROWING = [0.1, 0.3, 0.5, 0.7, 0.1, 0.3, 0.5, 0.7]  # two texts, one after another
+
+
+@pytest.mark.parametrize(
+    ("kept", "held", "fault"),
+    [
+        ([17, 16, 6, 2, 18, 15, 5, 3], GROWING, True),
+        ([16, 15, 16, 14, 17, 16, 15, 16], GROWING, False),  # length does nothing
+        ([17, 16, 17, 16, 15, 6, 2, 1], GROWING, False),  # one text alone
+        ([17, 16, 15, 12, 8, 6, 3, 2], [0.1 * k for k in range(1, 9)], False),  # a length that is no other than time
+    ],
+)
+def test_what_falls_as_texts_grow_is_told_by_the_cache(kept: list[int], held: list[float], fault: bool) -> None:
+    finding = found(*windows(kept, held)).get("falls_as_the_cache_fills")
+    assert (finding is not None) is fault
+    if finding is not None:
+        assert (finding.fault, finding.certainty) == (4, "likely")
+        assert {place.index for place in finding.evidence} <= {2, 3, 6, 7}, "windows with long texts"
+
+
+@pytest.mark.parametrize(
+    ("rate", "length", "words"),
+    [
+        ((690 + 400) / 1600, 1 + 690 / 400 + 1, "closing token counts twice"),
+        (690 / (400 + 690 - 90), None, "only what was tested counts as drafted"),
+        ((690 + 400) / (1600 + 400), None, "counts as drafted and accepted"),
+    ],
+)
+def test_a_mean_that_is_of_other_counts_is_named(rate: float, length: float | None, words: str) -> None:
+    finding = found(totals(SOUND, accept_rate=rate, accept_length=length))["reported_otherwise"]
+    assert finding.fault == 7
+    assert words in finding.claim
+
+
+def test_a_mean_of_these_counts_or_of_the_newest_window_is_sound() -> None:
+    assert found(totals(SOUND, accept_rate=690 / 1600, accept_length=1 + 690 / 400)) == {}
+    before, after = totals(SOUND), totals([2 * n for n in SOUND[:2]] + SOUND[2:], 800, wall=10.0)
+    newest = 1 + (after.n_accepted - before.n_accepted) / 400  # type: ignore[operator]
+    after.accept_length = newest
+    assert "reported_otherwise" not in found(totals([0] * 4, 0), before, after)
+
+
+def test_exact_match_is_told_by_settings_that_somebody_chose() -> None:
+    low = [72, 30, 20, 10]
+    chosen = {"method": "draft", "verifier": "walk", "temperature": "1"}
+    finding = found(totals(low, settings=chosen))["exact_match"]
+    assert (finding.fault, finding.certainty) == (8, "likely")
+    for other in ({"temperature": "0"}, {"verifier": "tokenwise"}, {"method": "eagle3"}, {"temperature": "warm"}):
+        assert "exact_match" not in found(totals(low, settings=chosen | other)), other
+    assert "exact_match" not in found(totals(SOUND, settings=chosen)), "enough is kept"
+
+
+def test_a_text_that_becomes_a_loop_is_doubted_from_there_on() -> None:
+    def looks(later: int) -> list[Counted]:
+        kept = [6, 10, *[20] * 6, later, *[20] * 3]
+        return windows(kept, [0.1] * len(kept))
+
+    assert "Since window 3 of 12" in found(*looks(20))["too_good"].claim
+    assert "too_good" not in found(*looks(19)), "one was lost"
+    assert "too_good" not in found(*looks(20)[:7]), "so few are kept by chance"
+
+
+def spread(speeds: list[float], drafted: int, kept: int) -> Evidence:
+    """A second each window, of as many tokens."""
+    looks, rounds = [totals([0], 0)], 0
+    total = 0
+    for k, speed in enumerate(speeds, 1):
+        total += round(speed)
+        rounds = round(total / (1 + kept / 100))
+        looks.append(
+            Counted(
+                engine="vLLM",
+                wall=float(k),
+                n_rounds=rounds,
+                n_drafted=drafted * rounds,
+                n_accepted=total - rounds,
+                n_generated=total,
+                per_position=[total - rounds] if kept else [],
+            )
+        )
+    looks[0] = Counted(engine="vLLM", wall=0.0, n_rounds=0, n_drafted=0, n_accepted=0, n_generated=0)
+    return Evidence.of_looks(looks)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "certainty"),
+    [([80, 82, 79, 81, 80, 78], "likely"), ([80, 130, 70, 120, 60, 110], "cannot tell"), ([130, 131, 129, 130], None)],
+)
+def test_slower_than_its_twin_is_told_by_how_windows_spread(speeds: list[float], certainty: str | None) -> None:
+    plain = spread([100] * len(speeds), 0, 0)
+    findings = {f.detector: f for f in judge(spread(speeds, 2, 60) + plain)}
+    finding = findings.get("dearer_than_it_pays")
+    assert (finding.certainty if finding else None) == certainty
+    if finding is not None:
+        assert finding.fault == 12
+        assert finding.decides
+    experts = Evidence(pairs=(PairChecked((note("experts", 13, "it has experts", "measure it"),)),))
+    with_experts = {f.detector: f for f in judge(spread(speeds, 2, 60) + plain + experts)}.get("dearer_than_it_pays")
+    assert (with_experts.fault if with_experts else None) == (13 if certainty else None)
+
+
+def test_unusual_layers_are_a_fault_where_the_first_token_is_mostly_wrong() -> None:
+    unusual = Evidence(pairs=(PairChecked((note("layers-unusual", 1, "it reads layers [1, 2, 3]", "see its card"),)),))
+    low, sound = (Evidence.of_looks([totals(kept)]) for kept in ([80, 20, 10], SOUND))
+    finding = {f.detector: f for f in judge(unusual + low)}["layers_unusual"]
+    assert (finding.fault, finding.certainty) == (1, "likely")
+    assert "layers_unusual" not in {f.detector for f in judge(unusual + sound)}
+    assert "layers_unusual" not in {f.detector for f in judge(low)}
+
+
+def test_a_drafter_among_several_that_drafts_nothing_is_named() -> None:
+    def look(silent: int) -> Counted:
+        parts = [
+            EngineCounts(name="map-k", n_rounds=silent, n_accepted=silent, n_drafted=2 * silent, n_calls=282),
+            EngineCounts(name="mtp", n_rounds=280, n_accepted=460, n_drafted=560, n_calls=281),
+        ]
+        rounds, kept = 280 + silent, 460 + silent
+        return Counted(
+            engine="llama.cpp",
+            wall=0.0,
+            n_rounds=rounds,
+            n_drafted=640,
+            n_accepted=kept,
+            engines=parts,
+            parts_of="drafter",
+        )
+
+    finding = found(look(0))["drafters_mixed"]
+    assert finding.fault == 15
+    assert "nothing drafted in 282 calls" in finding.claim
+    assert "drafters_mixed" not in found(look(40))
+
+
+def test_a_summary_that_says_that_it_does_not_pay_is_taken_at_its_word() -> None:
+    note = "a round took 593 ms, as long as 6.7 plain tokens of 89 ms, and brought 6.4: it does not pay"
+    finding = found(totals(SOUND, notes=[note]))["dearer_than_it_pays"]
+    assert (finding.fault, finding.certainty) == (12, "likely")
+    assert finding.claim.startswith("A round took 593 ms")
+    assert found(totals(SOUND, notes=["a round took 120 ms, and brought 6.4 tokens: it pays"])) == {}
+
+
+def test_a_day_of_looks_is_judged_by_as_many_windows_as_a_picture_needs() -> None:
+    def day(later: int) -> list[Counted]:
+        looks, kept = [totals([0], 0)], 0
+        for k in range(1, 43_200):
+            kept += 7 if k < 20_000 else later
+            looks.append(totals([kept], 10 * k, wall=2.0 * k))
+        return looks
+
+    looks = day(4)
+    picture = Evidence.of_looks(looks).counts[0].picture
+    assert len(picture.points) <= MOST_LOOKS
+    assert (picture.n_rounds, picture.n_accepted) == (looks[-1].n_rounds, looks[-1].n_accepted)
+    (change,) = picture.changes
+    assert change.wall == pytest.approx(40_000, abs=200)
+    assert (round(change.before, 1), round(change.after, 1)) == (0.7, 0.4)
+
+
+def test_a_server_that_began_again_among_many_looks_is_seen() -> None:
+    looks = [totals([7 * k], 10 * k, wall=2.0 * k) for k in range(1, 2001)]
+    looks += [totals([7 * k], 10 * k, wall=4000.0 + 2 * k) for k in range(1, 2001)]
+    picture = Evidence.of_looks(looks).counts[0].picture
+    assert picture.restarts == (4002.0,)
+    assert picture.n_rounds == 19_990 + 20_000

@@ -27,6 +27,7 @@ from specviz_lab.clinic.case import FILES, PLAIN, RUN
 Level = Literal["rounds", "history", "totals"]
 LEVELS: tuple[Level, ...] = ("rounds", "history", "totals")
 N_WINDOWS = 12
+CACHE = 4096  # tokens that the server's cache has room for
 
 
 def read_run(path: Path) -> Run:
@@ -41,8 +42,9 @@ def evidence_of(folder: Path, level: Level) -> Evidence:
         second = packed_path(folder / PLAIN)
         whole = Evidence.of_run(run) + (Evidence.of_run(read_run(second)) if second.exists() else Evidence())
     else:
-        looks = looks_of(run)
-        whole = Evidence.of_looks(looks if level == "history" else [looks[0], looks[-1]])
+        whole = Evidence()
+        for looks in (looks_of(run), _plainly(run)):
+            whole += Evidence.of_looks(looks if level == "history" else [looks[0], looks[-1]]) if looks else Evidence()
     return whole + _files(folder / f"{FILES}.tar.gz")
 
 
@@ -51,12 +53,34 @@ def looks_of(run: Run) -> Sequence[Counted]:
     first, last = run.rounds.began(0), run.rounds.began(len(run.rounds) - 1)
     looks: Sequence[Counted] = counts_of_rounds(run, max(last - first, 1) / 1e9 / N_WINDOWS)
     drafting = [0, *accumulate(point.n_drafted != 0 for point in run.rounds.points())]
-    looks = [replace(look, n_rounds=drafting[look.n_rounds or 0]) for look in looks]  # engines count no others
+    looks = [
+        replace(look, n_rounds=drafting[look.n_rounds or 0], gauges=_gauges(run, look.n_rounds or 0)) for look in looks
+    ]  # engines count no other rounds
     means = next(iter(run.reported), None)
     if means is not None:
         said = {"accept_rate": means.draft_acceptance_rate, "accept_length": means.mean_acceptance_length}
         looks = [*looks[:-1], replace(looks[-1], **said)]
     return looks
+
+
+def _plainly(run: Run) -> list[Counted]:
+    """The same text decoded without drafts, as long as plain passes take in this run, where they were timed: counts
+    that a user has of the server started without speculation."""
+    counted = Evidence.of_run(run).rounds[0]
+    speed, n = counted.speed, sum(end.n_emitted for record in run.rounds if (end := record.end) is not None)
+    if speed is None or speed.plain_ms is None or not speed.measured:
+        return []
+    first = looks_of(run)[0]
+    return [
+        replace(first, wall=first.wall + k * speed.plain_ms / 1000, n_rounds=k, n_generated=k, gauges={})
+        for k in range(0, n + 1, max(1, n // N_WINDOWS))
+    ]
+
+
+def _gauges(run: Run, n_rounds: int) -> dict[str, float]:
+    """What a server has beside after so many rounds of one request at a time."""
+    held = run.rounds[min(n_rounds, len(run.rounds) - 1)].start.n
+    return {"running": 1.0, "cache in use": held / CACHE}
 
 
 def _files(archive: Path) -> Evidence:

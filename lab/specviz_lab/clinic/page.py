@@ -21,21 +21,35 @@ the package.
 * **Plants.** Each fault is one file in `lab/specviz_lab/clinic/faults`: what disturbs the run is real (layers,
   positions, ids, caches, masks, rules, reports), the engine is not touched. Three seeds each: other prompts and
   draws. `specviz lab clinic make` makes them anew, or one alone.
-* **Levels.** A history adds the rounds up in {N_WINDOWS} windows, totals add up all of them. Folders and texts
-  stand beside where a case has them; a second run without drafts goes with the rounds alone.
+* **Levels.** A history adds the rounds up in {N_WINDOWS} windows, totals add up all of them; beside them stands what
+  servers have beside theirs: the settings (rule, temperature), how full the cache is, the engine's own means. Folders
+  stand beside where a case has them, a second run without drafts beside the rounds alone; where passes were timed,
+  beside counts as well, as the counts of a server without speculation.
 * **Answers.** The first finding that names a fault and does not say *cannot tell*. Precision: the share of answers
   that are right; one on a healthy twin is wrong. Recall: the share of planted cases that are named.
 * **Two halves.** Thresholds may be set on one half of the seeds, and are scored on the other. Which detectors there
-  are was decided with both halves in sight: seed 1 of fault 6 is one of the scored, and had none before (recall .88).
+  are was decided with both halves in sight, those of counts above all (before them .38 were named of histories).
 * **Times.** What stages and plain passes took stands beside the rounds where the fault is one of cost (12, 13).
   Elsewhere it is left out: a pass of the embedded target takes a millisecond, beside which a round's own overhead
   says more than its drafts.
 """
 
+_CANNOT = """## What a level cannot tell
+
+* **Counts alone** (history, totals): texts that part (9), for nobody counts a text. A mask on the target alone (11),
+  for it looks like a weaker drafter: the target's probabilities of what it refused would decide. A template left out,
+  or put in twice (6), for both models read the same and agree as ever: the prompt would decide. A state of the target
+  that is not rolled back (10), for the target writes other text and the draft follows it: nothing is kept less. The
+  draft's own state makes acceptance fall in time, which is said, as *cannot tell*: the same prompts once more decide.
+* **Totals**: a fall with the length of the text (4), a loop that begins after a while (16): both need windows.
+* **Rounds**: a target's state that is not rolled back (10) at a temperature above 0, where two sound runs part as well:
+  greedy text against plain decoding decides. A template left out (6), where nothing says that one was wanted.
+* **Exact match** (8) is told by counts only where the settings name a rule that is not the method's own."""
+
 
 def page(answers: Sequence[Answer], public: Sequence[PublicAnswer]) -> str:
     """Markdown."""
-    parts = (_totals(answers), _by_fault(answers), _misses(answers), _public(public), _plants())
+    parts = (_totals(answers), _by_fault(answers), [_CANNOT], _misses(answers), _public(public), _plants())
     return "\n".join([_HEAD, *(line for part in parts for line in (*part, ""))])
 
 

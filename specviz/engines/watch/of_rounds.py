@@ -24,7 +24,7 @@ def counts_of_rounds(run: Run, every_s: float = 1.0) -> list[Counted]:
     same: dict[str, Any] = {
         "engine": "specviz",
         "models": [target.name] if target is not None else [],
-        "settings": {"method": header.method, "verifier": header.verifier},
+        "settings": {"method": header.method, "verifier": header.verifier, **_temperature(run)},
     }
     rounds = drafted = accepted = generated = 0
     kept: list[int] = []
@@ -52,3 +52,9 @@ def counts_of_rounds(run: Run, every_s: float = 1.0) -> list[Counted]:
             )
         )
     return looks
+
+
+def _temperature(run: Run) -> dict[str, str]:
+    """As a setting; nothing where it is not told."""
+    value = run.knobs.get("temperature", run.header.sampling.get("temperature") if run.header is not None else None)
+    return {"temperature": f"{value:g}"} if isinstance(value, int | float) else {}

@@ -1,9 +1,9 @@
 """What looks at a server say, ready to be shown: numbers with intervals, curves, changes and what is not known."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import fmean, median, stdev
 
 from specviz.engines.watch.changes import change_points
@@ -14,6 +14,8 @@ from specviz.metrics.estimate import Z
 
 _DIGITS = 0.05  # of the accepted tokens, that shares by position in two or three digits may miss
 _FEW_ROUNDS = 30  # below it nothing is said of one engine
+MOST_LOOKS, _NEWEST = 1440, 360  # of a picture: a day in windows of a minute; and of these the newest, as they are
+_MOST_EDGES = 100
 CLOSED = (
     "closed here: which tokens were drafted, p, q, u, the tree and why a token was refused; counters hold sums alone"
 )
@@ -35,12 +37,20 @@ class PositionShare:
 
 @dataclass(frozen=True, slots=True)
 class LookPoint:
-    """One look since the one before: its time (seconds since 1970) and what was counted meanwhile. None: nothing."""
+    """One look since the one before: its time (seconds since 1970) and what was counted meanwhile. None: nothing.
+
+    `kept`: of `rounds`, those that kept a token at each position; `drafted`: tokens. `held`: tokens that a running
+    request has in the cache, as a share of it, at the end; None where the gauges do not tell.
+    """
 
     wall: float
     length: float | None
     acceptance: float | None
     tokens_per_s: float | None
+    rounds: int = 0
+    drafted: int = 0
+    kept: tuple[int, ...] = ()
+    held: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +129,39 @@ class WatchPicture:
     settings: tuple[tuple[str, str], ...] = ()  # how the engine ran, as far as the source tells
     now: float | None = None  # tokens a round since the look before the last
     gauges: tuple[tuple[str, str], ...] = ()  # what stood beside at the last look
+    reported: tuple[float | None, float | None] = (None, None)  # the engine's own rate and length, at the last look
 
 
 def began_again(before: Counted, after: Counted) -> bool:
     """Whether the server began again between two looks, so that it counts from 0: a count can only grow."""
-    return any(a is not None and b is not None and a < b for a, b in zip(_totals(after), _totals(before), strict=True))
+    return _fell(_totals(before), _totals(after))
+
+
+def _fell(before: Sequence[int | None], after: Sequence[int | None]) -> bool:
+    return any(a is not None and b is not None and b < a for a, b in zip(before, after, strict=True))
 
 
 def _totals(look: Counted) -> tuple[int | None, ...]:
     """Rounds, drafted, accepted, generated."""
     return look.n_rounds, look.n_drafted, look.n_accepted, look.n_generated
+
+
+def _windows(looks: Sequence[Counted]) -> Sequence[Counted]:
+    """Of more looks than a picture needs every few, on to the newest ones, and those on either side of a beginning
+    anew: counts add up, so nothing is lost but when within a window it was counted."""
+    if len(looks) <= MOST_LOOKS:
+        return looks
+    older = len(looks) - _NEWEST
+    every = -(-older // (MOST_LOOKS - _NEWEST))
+    return [looks[k] for k in sorted({*range(0, older, every), *range(older, len(looks)), *_edges(looks)})]
+
+
+def _edges(looks: Sequence[Counted]) -> Iterator[int]:
+    """The looks on either side of a server's beginning anew; of one that does so all the time the first ones."""
+    totals = [_totals(look) for look in looks]
+    falls = (k for k, (before, after) in enumerate(pairwise(totals), 1) if before != after and _fell(before, after))
+    for k in islice(falls, _MOST_EDGES):
+        yield from (k - 1, k)
 
 
 class _Step:
@@ -147,6 +180,7 @@ class _Step:
 
 def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     """The looks, at least one, oldest first. Before anything was counted between them, the totals of the server."""
+    looks = _windows(looks)
     first, last = looks[0], looks[-1]
     steps = [_Step(before, after) for before, after in pairwise(looks)]
     rounds, drafted, accepted, generated = (_sum([step.counts[k] for step in steps]) for k in range(4))
@@ -192,6 +226,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         settings=tuple(last.settings.items()),
         now=now,
         gauges=tuple((name, _gauge(name, value)) for name, value in last.gauges.items()),
+        reported=(last.accept_rate, last.accept_length),
     )
 
 
@@ -277,7 +312,17 @@ def _point(step: _Step) -> LookPoint:
         (1 + (accepted or 0) / rounds if rounds else None) if told else step.after.accept_length,
         _share_kept(accepted, drafted, None if told else step.after.accept_rate),
         generated / seconds if generated is not None and seconds > 0 else None,
+        rounds or 0,
+        drafted or 0,
+        tuple(step.kept),
+        _held(step.after.gauges),
     )
+
+
+def _held(gauges: Mapping[str, float]) -> float | None:
+    """The share of the cache that one running request has."""
+    running, used = gauges.get("running"), gauges.get("cache in use")
+    return used / running if running and used is not None else None
 
 
 def _positions(rounds: int, kept: Sequence[int]) -> tuple[PositionShare, ...]:

@@ -1,19 +1,29 @@
 """Counts held against each other: before and after, two boots, beside plain decoding, drafters in one run."""
 
+import math
+from itertools import cycle
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from specviz.judge.evidence import CountsLooked, Evidence
-from specviz.judge.finding import Finding
+from specviz.judge.finding import Certainty, EvidencePlace, Finding
 from specviz.judge.registry import detector
+from specviz.metrics import wilson_interval
+from specviz.metrics.estimate import Z
 from specviz.numerals import number, percent
 from specviz.text import running
 
 if TYPE_CHECKING:
     from specviz.engines.watch.beside import CountDifference
+    from specviz.engines.watch.picture import WatchPicture
 
 FAR = 0.1  # by which a position is kept less often
 FEW = 30  # rounds of each
 ENDS = "came so far"
+APART = 0.9  # of the speed of plain decoding: two runs of one thing hardly differ by more
+WORKS = 0.5  # of the first tokens: below it a drafter is mostly wrong
+LEAST_WINDOWS = 4  # whose speeds spread
+EXPERTS = " The target is a mixture of experts, of which every further row may wake others."
 
 
 def _speculating(evidence: Evidence) -> list[CountsLooked]:
@@ -81,14 +91,30 @@ def slower_than_its_twin(evidence: Evidence) -> Finding | None:
     drafting = next((counted.picture for counted in _speculating(evidence)), None)
     if plain is None or drafting is None or not plain.tokens_per_s or not drafting.tokens_per_s:
         return None
-    times = drafting.tokens_per_s / plain.tokens_per_s
+    times, certainty = drafting.tokens_per_s / plain.tokens_per_s, _certain(drafting, plain)
     if drafting.length is None or times >= 1:
         return None
+    experts = any(finding.code == "experts" for pair in evidence.pairs for finding in pair.findings)
     return _dear(
         f"A round brings {number(drafting.length)} tokens and takes as long as {number(drafting.length / times)} plain "
-        f"ones: {number(times)} times plain decoding.",
+        f"ones: {number(times)} times plain decoding." + (EXPERTS if experts else ""),
         1 - times,
+        13 if experts else 12,
+        certainty,
     )
+
+
+def _certain(drafting: "WatchPicture", plain: "WatchPicture") -> Certainty:
+    """By how the speeds of the windows spread, where there are enough of both; else by what two runs differ anyhow."""
+    speeds = [[point.tokens_per_s for point in picture.points if point.tokens_per_s] for picture in (drafting, plain)]
+    if len(speeds[0]) < LEAST_WINDOWS:
+        return "likely" if (drafting.tokens_per_s or 0) < APART * (plain.tokens_per_s or 0) else "cannot tell"
+    # Both answer the same prompts in the same order: then a window is held against its own twin.
+    paired = len(speeds[0]) == len(speeds[1])
+    usual = fmean(speeds[1])
+    ratios = [a / (b if paired else usual) for a, b in zip(speeds[0], cycle(speeds[1]), strict=False)]
+    half = Z * stdev(ratios) / math.sqrt(len(ratios))
+    return "likely" if fmean(ratios) + half < 1 else "cannot tell"
 
 
 @detector(CountsLooked, 32)
@@ -98,16 +124,18 @@ def does_not_pay(counted: CountsLooked) -> Finding | None:
     return None if words is None else _dear(f"{running(words[0].upper() + words[1:])}.", None)
 
 
-def _dear(claim: str, time: float | None) -> Finding:
+def _dear(claim: str, time: float | None, fault: int = 12, certainty: Certainty = "likely") -> Finding:
     return Finding(
         "dearer_than_it_pays",
-        12,
+        fault,
         "slower than plain decoding",
         claim,
-        "likely",
+        certainty,
         next_step="A shorter draft, or a cheaper drafter; where the pass over several rows is dear, fewer of them.",
-        decides="The time of a draft, and of a pass over one row and over all, each alone.",
-        others=(13, 14),
+        decides="The time of a draft, and of a pass over one row and over all, each alone."
+        if certainty == "likely"
+        else "The same prompts again, with and without drafts in turn: these few spread as much.",
+        others=(25 - fault, 14),
         time=time,
     )
 
@@ -129,3 +157,38 @@ def drafters_mixed(counted: CountsLooked) -> Finding | None:
         decides="A run with each of them alone.",
         others=(14,),
     )
+
+
+@detector(Evidence, 18)
+def layers_unusual(evidence: Evidence) -> Finding | None:
+    """A head that reads other layers than such heads are trained on, and is mostly wrong at its first token."""
+    unusual = [finding for pair in evidence.pairs for finding in pair.findings if finding.code == "layers-unusual"]
+    first = _first_position(evidence)
+    if not unusual or first is None or first[1] < FEW or wilson_interval(*first)[1] >= WORKS:
+        return None
+    kept, n = first
+    return Finding(
+        "layers_unusual",
+        1,
+        "the head reads unusual layers, and is mostly wrong",
+        f"{running(unusual[0].what[0].upper() + unusual[0].what[1:])}, and position 1 is kept in {percent(kept / n)} "
+        f"of {n:,} rounds: a head that is fed what it was trained on is right more often than not.",
+        "likely",
+        next_step=f"{running(unusual[0].fix)}.",
+        decides="A run that reads the usual layers.",
+        others=(3,),
+        evidence=(EvidencePlace(0, unusual[0].code, kind="tensor"),),
+    )
+
+
+def _first_position(evidence: Evidence) -> tuple[int, int] | None:
+    """Rounds that kept their first token, of how many: of the run or the counts that stand beside the files."""
+    for rounds in evidence.rounds:
+        tally = rounds.tally.confidence
+        if tally.n_drafting:
+            return tally.n_kept, tally.n_drafting
+    for counted in evidence.counts:
+        if counted.picture.positions:
+            share = counted.picture.positions[0]
+            return round(share.kept * share.n), share.n
+    return None

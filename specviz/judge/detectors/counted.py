@@ -20,6 +20,7 @@ LITTLE = 0.02  # of the tokens of a round
 DEAD = 0.05  # of rounds at most keep the first position: nothing works
 LOST = 0.02  # of drafted tokens at most are kept, where rounds are not counted
 LONG, SMALL = 8, 0.15  # tokens of a draft, and the share of it that is kept: what does not go together
+CHANCE = 0.05  # that it happens to a drafter which is well
 TOO_GOOD = 0.97  # share of the rounds that reach a position and keep it, at every one
 STEEP = 4  # times less often than the one before
 
@@ -285,19 +286,39 @@ def too_good_counted(counted: CountsLooked) -> Finding | None:
         tried, kept = picture.n_drafted, picture.n_accepted
     else:
         return None
-    if not 0 < kept <= tried or wilson_interval(kept, tried)[0] <= TOO_GOOD:
+    good = 0 < kept <= tried and wilson_interval(kept, tried)[0] > TOO_GOOD
+    since, n_since = ("", 0) if good else _all_kept_since(picture)
+    if since:
+        kept = tried = n_since
+    elif not good:
         return None
     return Finding(
         "too_good",
         16,
         "too good to be true?",
-        f"{percent(kept / tried)} of {tried:,} tested tokens are kept. A smaller model hardly ever agrees so often: "
-        "the target may draft for itself, the text may be a loop or a copy, or acceptance is made up for a benchmark.",
+        f"{since}{percent(kept / tried)} of {tried:,} tested tokens are kept. A smaller model hardly ever agrees so "
+        "often: the target may draft for itself, the text may be a loop or a copy, or acceptance is made up for a "
+        "benchmark.",
         "likely",
         next_step="Read the text for repetition; see that target and draft are two models, and that no synthetic "
         "acceptance is set.",
         decides="The text, and the two folders.",
     )
+
+
+def _all_kept_since(picture: "WatchPicture") -> tuple[str, int]:
+    """Since when every drafted token is kept, and how many: as where a text has become a loop. "" where a drafter of
+    `TOO_GOOD` keeps as many by chance, from one of as many beginnings as were tried. A third of the windows at most
+    may stand before."""
+    n, first, drafted = len(picture.points), len(picture.points), 0
+    for point in reversed(picture.points):
+        if point.drafted != sum(point.kept):
+            break
+        first, drafted = first - 1, drafted + point.drafted
+    tries = n // 3
+    if not 0 < first <= tries or tries * TOO_GOOD**drafted >= CHANCE:
+        return "", 0
+    return f"Since window {first + 1} of {n} ", drafted
 
 
 def _came(positions: "tuple[PositionShare, ...]") -> Iterator[int]:

@@ -9,6 +9,7 @@ from specviz.trace.rules import RULES
 from specviz.traits import TOKENWISE
 
 MORE = 1.2  # times as many tokens the ratio test would keep of the same drafts
+NEXT = "Choose the ratio test (tokenwise, or block by block), which has the same law; or temperature 0."
 GOOD = 0.6  # of first tokens kept, above which nobody asks
 
 
@@ -45,7 +46,7 @@ def _finding(claim: str, tokens: float | None) -> Finding:
         "exact match at temperature above 0",
         claim,
         "sure" if tokens is not None else "likely",
-        next_step="Choose the ratio test (tokenwise, or block by block), which has the same law; or temperature 0.",
+        next_step=NEXT,
         decides=""
         if tokens is not None
         else "The probabilities of draft and target: specviz whatif, or temperature 0.",
