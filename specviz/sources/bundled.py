@@ -16,4 +16,4 @@ def bundled_prompts() -> dict[str, str]:
 @cache
 def bundled_lessons() -> dict[str, str]:
     """The guided lessons that come with the package, as they are written, in the order in which they are offered."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(assets("lessons").glob("*.toml"))}
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((assets("lessons") / "old").glob("*.toml"))}

@@ -9,6 +9,7 @@ from specviz.whatif.again import Movable, Unfit, decide, movable
 from specviz.whatif.changes import Change, checked, cutting, known_lossy
 from specviz.whatif.decision import Decision, Parting, RoundAgain, TestAgain
 from specviz.whatif.exits import ExitReplay, ExitsAgain, exits_asked, replay_texts
+from specviz.whatif.token_law import token_law
 from specviz.whatif.whole import RoundGain, RunAgain, decide_run
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "known_lossy",
     "movable",
     "replay_texts",
+    "token_law",
 ]

@@ -1,1 +1,36 @@
-"""Guided lessons over recordings: steps that say what to press, and go on when it was done."""
+"""Guided lessons over recordings: a TOML file and its recording become a script that every front-end plays."""
+
+from specviz.view.lessons.judge import LessonNow, LessonVerdict, done, judge, read_number
+from specviz.view.lessons.parts import (
+    LessonAnswer,
+    LessonBoard,
+    LessonDeed,
+    LessonMoment,
+    LessonQuestion,
+    LessonScript,
+    LessonStep,
+    LessonUntil,
+    SliderStop,
+)
+from specviz.view.lessons.script import make_script
+from specviz.view.lessons.written import Lesson, read_lesson
+
+__all__ = [
+    "Lesson",
+    "LessonAnswer",
+    "LessonBoard",
+    "LessonDeed",
+    "LessonMoment",
+    "LessonNow",
+    "LessonQuestion",
+    "LessonScript",
+    "LessonStep",
+    "LessonUntil",
+    "LessonVerdict",
+    "SliderStop",
+    "done",
+    "judge",
+    "make_script",
+    "read_lesson",
+    "read_number",
+]

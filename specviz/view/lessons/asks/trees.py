@@ -1,0 +1,140 @@
+"""Questions about trees: what of them bought nothing, which node is likeliest, which shape keeps most."""
+
+from math import prod
+
+from specviz.view.frame.parts import WhyRow
+from specviz.view.lessons.asks._scene import FAR, AskScene, Idea
+from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
+from specviz.view.words.numbers import fine, number, plural
+from specviz.view.words.palette import Phase
+
+_ROOT = -1
+_ALIKE = 0.01  # tokens a round that make no difference
+
+
+def path_chance(scene: AskScene, node: int) -> float:
+    """The chance that a node of a fixed tree is kept: the target draws it, and everything above it."""
+    return prod(scene.p(at) for at in (*scene.family.ancestors(node), node) if at != _ROOT)
+
+
+def waste(scene: AskScene) -> LessonQuestion:
+    """How many nodes of a round bought nothing."""
+    end, judged = scene.record.end, [i for i in scene.family.kept_nodes if i in scene.record.verdicts]
+    if end is None or not judged:
+        raise scene.refuse(f"nothing was tested in r{scene.record.r}")
+    n, tested = len(judged), end.n_tested
+    lost = n - end.n_accepted
+    ideas: list[Idea] = [
+        (n, n, f"That is all of them. {plural(end.n_accepted, 'node')} became text."),
+        (tested - end.n_accepted, tested - end.n_accepted, "Those are the failed tests. The untested were paid too."),
+        (n - tested, n - tested, "Those are the untested ones. The rejected were paid too."),
+        (n + 1, FAR, f"More than the tree has: {n} went through the target."),
+    ]
+    return scene.number(
+        f"{n} nodes went through the target. How many of them bought nothing?",
+        lost,
+        0,
+        ideas,
+        otherwise="All that went through the target, less those that became text (✓).",
+        shown=str(lost),
+        reason=f"{lost}: {n} went through, {end.n_accepted} became text. That is the price of width.",
+        unit="nodes",
+        before=scene.moment(Phase.VERIFY),
+        after=scene.end(),
+    )
+
+
+def likeliest(scene: AskScene) -> LessonQuestion:
+    """Which node behind the first level is likeliest to be kept."""
+    family = scene.family
+    nodes = [i for i in family.kept_nodes if family.depth[i] == 2 and family.p(i) is not None]
+    if len(nodes) < 2:
+        raise scene.refuse(f"r{scene.record.r} has no second level to choose from")
+    chance = {node: path_chance(scene, node) for node in nodes}
+    right = max(nodes, key=chance.__getitem__)
+    tempting = max(nodes, key=scene.p)
+    if tempting == right:
+        raise scene.refuse("the node with the largest p is the right one here: nothing to learn from it")
+    answers = [LessonAnswer(right, right, _product(scene, right, chance[right]), True)]
+    for node in nodes:
+        if node == right:
+            continue
+        words = f"{_product(scene, node, chance[node])}; {scene.word(right)} has {fine(chance[right])}."
+        if node == tempting:
+            words = f"Its own p is the largest, but it counts only if its parent is kept. {words}"
+        answers.append(LessonAnswer(node, node, words))
+    return LessonQuestion(
+        kind="place",
+        text="Room for one node in the second column only: which is likeliest to be kept?",
+        answers=tuple(answers),
+        otherwise="The second column is asked for.",
+        shown=scene.word(right),
+        reason=f"{_product(scene, right, chance[right])}: chances along a path multiply.",
+        places=tuple(nodes),
+        value="p",
+        before=scene.moment(Phase.VERIFY),
+    )
+
+
+def _product(scene: AskScene, node: int, chance: float) -> str:
+    path = [at for at in (*scene.family.ancestors(node), node) if at != _ROOT]
+    path.sort(key=scene.family.depth.__getitem__)
+    return f"{scene.word(node)}: {' × '.join(fine(scene.p(at)) for at in path)} = {fine(chance)}"
+
+
+def shapes(scene: AskScene) -> tuple[tuple[int, float], ...]:
+    """Of `n` nodes in w rows, each as long as the others: `(w, tokens kept on average)`, by the recorded p.
+
+    Rows begin at the drafter's first w choices and go on with its first choice. A node that was not sent counts as 0.
+    """
+    n = int(scene.given.get("nodes", 4))
+    out = []
+    for width in range(1, n + 1):
+        if n % width:
+            continue
+        values = []
+        for index in range(len(scene.run.rounds)):
+            at = AskScene(scene.here, scene.player, scene.open, index, None, scene.given)
+            values.append(_expected(at, width, n // width))
+        out.append((width, sum(values) / len(values)))
+    return tuple(out)
+
+
+def _expected(scene: AskScene, width: int, length: int) -> float:
+    family, total = scene.family, 0.0
+    known = {i: p for i in family.kept_nodes if i in scene.record.verdicts and (p := family.p(i)) is not None}
+    for head in [i for i in family.children[_ROOT] if i in known][:width]:
+        chance, node = 1.0, head
+        for _ in range(length):
+            chance *= known[node]
+            total += chance
+            below = [i for i in family.children.get(node, ()) if i in known]
+            if not below:
+                break
+            node = below[0]
+    return total
+
+
+def best_shape(scene: AskScene) -> LessonQuestion:
+    """Drag the width of a tree of so many nodes to where most is kept."""
+    n, values = int(scene.given.get("nodes", 4)), shapes(scene)
+    most = max(value for _, value in values)
+    best = [k for k, (_, value) in enumerate(values) if value > most - _ALIKE]
+    stops, answers = [], []
+    for k, (width, kept) in enumerate(values):
+        name = "a chain" if width == 1 else f"{width} rows"
+        words = f"{name} of {plural(n // width, 'token')}: {number(kept)} kept a round"
+        rows = tuple(WhyRow(f"{w} × {n // w}", number(value), value / most) for w, value in values[: k + 1])
+        stops.append(SliderStop(f"{width} × {n // width}", words, rows=rows))
+        answers.append(LessonAnswer(k, k, f"{words}{'' if k in best else ': another shape keeps more'}.", k in best))
+    return LessonQuestion(
+        kind="slider",
+        text=f"{n} nodes, as one chain or in rows. Move the width to where most is kept.",
+        answers=tuple(answers),
+        otherwise="",
+        shown=" or ".join(stops[k].label for k in best),
+        reason=f"{number(most)} tokens a round on average, by the chances on record. The surer a draft, the longer.",
+        stops=tuple(stops),
+        start=0 if 0 not in best else len(values) - 1,
+        name="rows",
+    )
