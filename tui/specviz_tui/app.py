@@ -24,7 +24,7 @@ from textual.theme import Theme
 from specviz.errors import SpecvizError
 from specviz.sources.bundled import trace_name
 from specviz.sources.model_names import ModelNames
-from specviz.view.lessons.lesson import Lesson
+from specviz.view.lessons.lesson import PressLesson
 from specviz.view.words.palette import no_color
 from specviz_tui.actions.learning import LearningActions
 from specviz_tui.common.collecting import as_usual
@@ -176,7 +176,7 @@ class SpecvizApp(App[int]):
         else:
             self._open(str(brought))
 
-    def _begin_lesson(self, lesson: Lesson) -> None:
+    def _begin_lesson(self, lesson: PressLesson) -> None:
         if lesson.at:
             self._main.go(self.feed.player.seek(lesson.at) is None)
         self._main.group(LearningActions).begin_lesson(lesson)

@@ -1,4 +1,4 @@
-"""`read_lesson(text) -> Lesson`: a lesson as data, and `done(step, seen)`: whether a person did what a step asks.
+"""`read_lesson(text) -> PressLesson`: a lesson as data, and `done(step, seen)`: whether a person did what a step asks.
 
 A lesson is a TOML file: `title`, `about` (what one learns, in a few words), `trace` (a bundled recording), `at` (a
 place in it), and steps. A step has `say` (what is seen, at most 60 words), `press` (what to do, in a few words) and
@@ -33,7 +33,7 @@ _ASKS = ("kept", "replaced", "n_kept")
 
 
 @dataclass(frozen=True, slots=True)
-class LessonStep:
+class PressStep:
     """What is said, what to press, and when it counts as done."""
 
     say: str
@@ -44,7 +44,7 @@ class LessonStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class PressLesson:
     """Steps over one recording."""
 
     id: str
@@ -52,7 +52,7 @@ class Lesson:
     about: str
     trace: str
     at: str
-    steps: tuple[LessonStep, ...]
+    steps: tuple[PressStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LessonScene:
     actions: Sequence[str]
 
 
-def read_lesson(id: str, text: str) -> Lesson:
+def read_lesson(id: str, text: str) -> PressLesson:
     """Raises SpecvizError with the lesson, the step and what is wrong."""
     try:
         data = tomllib.loads(text)
@@ -78,10 +78,10 @@ def read_lesson(id: str, text: str) -> Lesson:
     if not isinstance(steps, list) or not steps:
         raise SpecvizError(f"lesson {id}: it has no [[step]]")
     made = tuple(_step(id, number, step) for number, step in enumerate(steps, 1))
-    return Lesson(id, str(data["title"]), str(data["about"]), str(data["trace"]), str(data.get("at", "")), made)
+    return PressLesson(id, str(data["title"]), str(data["about"]), str(data["trace"]), str(data.get("at", "")), made)
 
 
-def _step(id: str, number: int, data: Any) -> LessonStep:
+def _step(id: str, number: int, data: Any) -> PressStep:
     here = f"lesson {id}, step {number}"
     if not isinstance(data, dict) or not isinstance(data.get("say"), str) or not data["say"].strip():
         raise SpecvizError(f"{here}: it needs 'say', a text")
@@ -99,10 +99,10 @@ def _step(id: str, number: int, data: Any) -> LessonStep:
         raise SpecvizError(f"{here}: nothing can be asked as '{ask}'{suggestion(ask, dict.fromkeys(_ASKS))}")
     if ask and (until or not of):
         raise SpecvizError(f"{here}: a question needs 'of', a place as r3/n12, and has no 'until'")
-    return LessonStep(say, str(data.get("press", "")), tuple(until.items()), ask, of)
+    return PressStep(say, str(data.get("press", "")), tuple(until.items()), ask, of)
 
 
-def done(step: LessonStep, seen: LessonScene) -> bool:
+def done(step: PressStep, seen: LessonScene) -> bool:
     """Whether everything the step waits for is so; never for one that waits for the key that leads on."""
     return bool(step.until) and all(_holds(name, wanted, seen) for name, wanted in step.until)
 

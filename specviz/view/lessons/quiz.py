@@ -1,11 +1,11 @@
-"""`make_question(step, player) -> LessonQuestion`: what a step asks of a round, with the answer the recording gives."""
+"""`make_question(step, player) -> PressQuestion`: what a step asks of a round, with the answer the recording gives."""
 
 from dataclasses import dataclass
 
 from specviz.errors import SpecvizError
 from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.frame.parts import Why
-from specviz.view.lessons.lesson import LessonStep
+from specviz.view.lessons.lesson import PressStep
 from specviz.view.play.player import Player
 from specviz.view.why.closing_text import closing_words
 from specviz.view.words.numbers import prob
@@ -16,7 +16,7 @@ _MOST = 9  # keys 1 to 9
 
 
 @dataclass(frozen=True, slots=True)
-class LessonQuestion:
+class PressQuestion:
     """`right`: place of the answer in `choices`, from 0; `reason`: why, in the words of the why panel.
 
     `before` is the moment that shows no verdict yet, `after` the one that shows it; `node` is under the cursor.
@@ -31,7 +31,7 @@ class LessonQuestion:
     node: int | None
 
 
-def make_question(step: LessonStep, player: Player) -> LessonQuestion:
+def make_question(step: PressStep, player: Player) -> PressQuestion:
     """The player goes to the end of the round. Raises SpecvizError where the recording has no answer."""
     node = player.seek(step.of)
     after = player.cursor
@@ -47,10 +47,10 @@ def make_question(step: LessonStep, player: Player) -> LessonQuestion:
     before = Cursor(after.index, Phase.VERIFY)
     if step.ask == "replaced":  # the rejection is known by then
         before = Cursor(after.index, Phase.ACCEPT, len(player.builder.round_tree(after.index).tests))
-    return LessonQuestion(text, choices, right, reason, before, after, node)
+    return PressQuestion(text, choices, right, reason, before, after, node)
 
 
-def _kept(step: LessonStep, why: Why) -> tuple[str, tuple[str, ...], int]:
+def _kept(step: PressStep, why: Why) -> tuple[str, tuple[str, ...], int]:
     if why.mark not in ("accepted", "rejected"):
         raise SpecvizError(f"the node at {step.of} was not tested")
     numbers = {row.label.split()[0]: row.value for row in why.rows}
@@ -58,7 +58,7 @@ def _kept(step: LessonStep, why: Why) -> tuple[str, tuple[str, ...], int]:
     return f"Will this token be kept? {told}", ("kept", "rejected"), int(why.mark == "rejected")
 
 
-def _replaced(step: LessonStep, why: Why) -> tuple[str, tuple[str, ...], int]:
+def _replaced(step: PressStep, why: Why) -> tuple[str, tuple[str, ...], int]:
     entries = why.residual.entries if why.residual is not None else ()
     drawn = next((entry for entry in entries if entry.drawn), None)
     others = [entry for entry in entries if not entry.drawn][: _TOKENS - 1]
@@ -72,7 +72,7 @@ def _replaced(step: LessonStep, why: Why) -> tuple[str, tuple[str, ...], int]:
     return "It was rejected. Which token replaces it, drawn by p − q?", choices, offered.index(drawn)
 
 
-def _count(step: LessonStep, player: Player, index: int) -> tuple[str, tuple[str, ...], int]:
+def _count(step: PressStep, player: Player, index: int) -> tuple[str, tuple[str, ...], int]:
     end, round_tree = player.run.rounds[index].end, player.builder.round_tree(index)
     if end is None or not round_tree.tests:
         raise SpecvizError(f"nothing was tested at {step.of}")

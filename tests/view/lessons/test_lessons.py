@@ -8,7 +8,7 @@ from specviz.runlog.fold import fold
 from specviz.sources.bundled import bundled_lessons, bundled_traces
 from specviz.trace import read_events
 from specviz.view import Player
-from specviz.view.lessons.lesson import LessonScene, LessonStep, done, read_lesson
+from specviz.view.lessons.lesson import LessonScene, PressStep, done, read_lesson
 from specviz.view.lessons.quiz import make_question
 from specviz.view.panels import all_panels
 from support.traces import make_events
@@ -57,7 +57,7 @@ def test_a_step_is_done_when_all_of_it_is_so() -> None:
     seen = LessonScene(player.frame(), "lanes", False, ("step(1)", "go_to('lanes')"))
 
     def holds(**until: object) -> bool:
-        return done(LessonStep("a", "b", tuple(until.items())), seen)
+        return done(PressStep("a", "b", tuple(until.items())), seen)
 
     assert holds(action="step")
     assert holds(action=["play", "step(1)"])
@@ -74,22 +74,22 @@ def test_the_answers_to_a_question_come_from_the_recording() -> None:
     n_replaced = 0
     for record in list(player.run.rounds):
         place = f"r{record.r}"
-        counted = make_question(LessonStep("a", "", ask="n_kept", of=place), player)
+        counted = make_question(PressStep("a", "", ask="n_kept", of=place), player)
         assert record.end is not None
         assert counted.choices[counted.right] == (str(record.end.n_accepted) if record.end.n_accepted else "none")
         for node, verdict in record.verdicts.items():
             if verdict.order is None:
                 continue
-            asked = make_question(LessonStep("a", "", ask="kept", of=f"{place}/n{node}"), player)
+            asked = make_question(PressStep("a", "", ask="kept", of=f"{place}/n{node}"), player)
             assert asked.choices[asked.right] == {"accepted": "kept"}.get(verdict.status, verdict.status)
             assert asked.before < asked.after
             if verdict.status == "rejected" and record.closing is not None and record.closing.token is not None:
-                drawn = make_question(LessonStep("a", "", ask="replaced", of=f"{place}/n{node}"), player)
+                drawn = make_question(PressStep("a", "", ask="replaced", of=f"{place}/n{node}"), player)
                 assert drawn.choices[drawn.right].startswith(player.run.word(record.closing.token))
                 n_replaced += 1
     assert n_replaced, "the recording has rejections"
     with pytest.raises(SpecvizError):
-        make_question(LessonStep("a", "", ask="replaced", of="r1/n0"), player)
+        make_question(PressStep("a", "", ask="replaced", of="r1/n0"), player)
 
 
 def test_what_the_texts_claim_is_true_of_their_recordings() -> None:

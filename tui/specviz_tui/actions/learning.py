@@ -6,8 +6,8 @@ from textual.binding import Binding
 
 from specviz.errors import SpecvizError
 from specviz.view import Frame
-from specviz.view.lessons.lesson import Lesson, LessonScene, done
-from specviz.view.lessons.quiz import LessonQuestion, make_question
+from specviz.view.lessons.lesson import LessonScene, PressLesson, done
+from specviz.view.lessons.quiz import PressQuestion, make_question
 from specviz_tui.common.actions import Actions
 from specviz_tui.common.controller import TREE
 from specviz_tui.common.frame_widget import LessonsAsked
@@ -28,7 +28,7 @@ class LearningActions(Actions):
     def lesson(self) -> LessonState | None:
         return self.controller.widget(LessonLine).state
 
-    def begin_lesson(self, lesson: Lesson) -> None:
+    def begin_lesson(self, lesson: PressLesson) -> None:
         """From its first step; the recording holds still."""
         self.player.pause()
         self._walk(LessonState(lesson), 0)
@@ -90,7 +90,7 @@ class LearningActions(Actions):
                 self._stand(question, shown=False)
         self._to_step(state)
 
-    def _stand(self, question: LessonQuestion, shown: bool) -> None:
+    def _stand(self, question: PressQuestion, shown: bool) -> None:
         self.controller.pinned = False
         self.player.place = question.after if shown else question.before
         self.controller.turn_to(TREE)
@@ -116,7 +116,7 @@ class LearningActions(Actions):
         if right:
             self._stand(question, shown=True)
 
-    def _pass_on(self, state: LessonState, question: LessonQuestion) -> None:
+    def _pass_on(self, state: LessonState, question: PressQuestion) -> None:
         """The answer without having found it."""
         self._to_step(replace(state, given=None, shown=True, answered=state.answered | {state.at}))
         self._stand(question, shown=True)

@@ -20,7 +20,7 @@ from specviz.sources.trace_summary import TraceSummary, trace_summary
 from specviz.sources.worker import unused
 from specviz.trace import resolve
 from specviz.view import Player
-from specviz.view.lessons.lesson import Lesson, read_lesson
+from specviz.view.lessons.lesson import PressLesson, read_lesson
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens import bring
 from specviz_tui.screens.dialogs import ListChoice
@@ -150,12 +150,12 @@ class Library:
             return self.model(ModelNames(*choice.removeprefix(MODEL).split(BETWEEN)))
         return self.trace(choice)
 
-    def lesson(self, choice: str) -> Lesson:
+    def lesson(self, choice: str) -> PressLesson:
         """The lesson of a choice. Raises SpecvizError."""
         id = choice.removeprefix(LESSON)
         return read_lesson(id, bundled_lessons()[id])
 
-    def lesson_trace(self, lesson: Lesson) -> Path:
+    def lesson_trace(self, lesson: PressLesson) -> Path:
         """The recording a lesson is over. Raises SpecvizError where it did not come along."""
         path = bundled_traces().get(lesson.trace)
         if path is None:

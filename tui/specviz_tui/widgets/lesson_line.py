@@ -7,8 +7,8 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from specviz.view.lessons.lesson import Lesson
-from specviz.view.lessons.quiz import LessonQuestion
+from specviz.view.lessons.lesson import PressLesson
+from specviz.view.lessons.quiz import PressQuestion
 from specviz_tui.common.paint import FAINT, STRONG, painter_of
 
 LAST = "L leads back to the list"
@@ -19,9 +19,9 @@ ON = "L: go on without"
 class LessonState:
     """A lesson and the step one is at, from 0; behind the last one it is over."""
 
-    lesson: Lesson
+    lesson: PressLesson
     at: int = 0
-    question: LessonQuestion | None = None  # of this step
+    question: PressQuestion | None = None  # of this step
     given: int | None = None  # the last answer, from 0
     shown: bool = False  # the verdict
     right: frozenset[int] = frozenset()  # steps whose first answer was right
@@ -54,7 +54,7 @@ class LessonLine(Widget):
         if state is None:
             return
         n = len(state.lesson.steps)
-        self.border_title = Text(f"Lesson · {state.lesson.title}").markup
+        self.border_title = Text(f"PressLesson · {state.lesson.title}").markup
         dots = "".join("●" if k <= state.at else "○" for k in range(n))
         self.border_subtitle = Text(f"{min(state.at + 1, n)}/{n} {dots}").markup
 
@@ -73,7 +73,7 @@ class LessonLine(Widget):
         return text.append("   L: skip · backspace: back · esc: leave the lesson", style=FAINT)
 
 
-def _asked(state: LessonState, question: LessonQuestion, say: str, tint: Style) -> Text:
+def _asked(state: LessonState, question: PressQuestion, say: str, tint: Style) -> Text:
     """The question and its keys; behind the answer, whether it was right and why."""
     if state.shown:
         answer = question.choices[question.right]
