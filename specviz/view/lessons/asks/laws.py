@@ -9,6 +9,7 @@ from specviz.view.words.palette import Phase
 from specviz.whatif import token_law
 
 _LOOSEST, _STEPS = 0.6, 12  # of the slack that is tried
+_NO_KNOB = ("rule", "name")
 OFF = 0.1  # how far the law is to be driven off
 
 
@@ -53,10 +54,10 @@ def _off(by: float) -> str:
 
 
 def law(scene: AskScene) -> LessonQuestion:
-    """How often the first token is written."""
+    """How often the first token is written under `rule`."""
     two = TwoTokens(scene)
     a, b = two.names
-    right, (p, other), (q, q_other) = two.law("tokenwise"), two.p, two.q
+    right, (p, other), (q, q_other) = two.law(str(scene.given["rule"])), two.p, two.q
     if p <= q:
         raise scene.refuse("the first token must be the one that the draft offers too rarely")
     straight = min(q, p) + min(q_other, other)
@@ -88,11 +89,10 @@ def law(scene: AskScene) -> LessonQuestion:
 
 
 def lossy_rule(scene: AskScene) -> LessonQuestion:
-    """Which of three rules writes another law. `rules`: their names, `slack`: of the loose one."""
+    """Which of three rules writes another law. `rules`: tables of `rule`, `name` in words, and knobs."""
     two = TwoTokens(scene)
-    slack = float(scene.given.get("slack", 0.25))
-    rules = [str(name) for name in scene.given.get("rules", ())]
-    laws = [two.law(rule, slack=slack) if rule == "slack" else two.law(rule) for rule in rules]
+    rules = scene.given.get("rules", ())
+    laws = [two.law(rule["rule"], **{name: rule[name] for name in rule if name not in _NO_KNOB}) for rule in rules]
     off = [k for k, value in enumerate(laws) if abs(value - two.p[0]) > 1e-9]
     if len(off) != 1:
         raise scene.refuse(f"{len(off)} of these rules are lossy; one is to be found")
@@ -100,8 +100,7 @@ def lossy_rule(scene: AskScene) -> LessonQuestion:
     choices = []
     for k, value in enumerate(laws):
         words = f"{two.names[0]} would come {fine(value)}, not {fine(two.p[0])}." if k == off[0] else wrong
-        name = str(scene.given.get("names", rules)[k])
-        choices.append((name, words))
+        choices.append((str(rules[k]["name"]), words))
     return scene.choice(
         f"Under one of these rules {two.names[0]} no longer comes as often as the target says. Which?",
         choices,
@@ -111,29 +110,29 @@ def lossy_rule(scene: AskScene) -> LessonQuestion:
 
 
 def loosen(scene: AskScene) -> LessonQuestion:
-    """Drag the slack until the law is off by a tenth."""
-    two = TwoTokens(scene)
+    """Drag the `knob` of a lossy `rule` until the law is off by a tenth."""
+    two, rule, knob = TwoTokens(scene), str(scene.given["rule"]), str(scene.given["knob"])
     stops, answers = [], []
     for k in range(_STEPS + 1):
         slack = _LOOSEST * k / _STEPS
-        value = two.law("slack", slack=slack)
+        value = two.law(rule, **{knob: slack})
         gap = two.p[0] - value
-        words = f"slack {fine(slack)}: {two.names[0]} comes {fine(value)}, {_off(-gap)}"
+        words = f"{knob} {fine(slack)}: {two.names[0]} comes {fine(value)}, {_off(-gap)}"
         stops.append(SliderStop(fine(slack), words, rows=two.rows(value, "written")))
         enough = gap >= OFF - 1e-9
         answers.append(LessonAnswer(k, k, f"{words}." if enough else f"{words}: not {fine(OFF)} off yet.", enough))
     if not any(answer.right for answer in answers):
-        raise scene.refuse(f"no slack up to {_LOOSEST} drives the law off by {OFF}")
+        raise scene.refuse(f"no {knob} up to {_LOOSEST} drives the law off by {OFF}")
     first = next(k for k, answer in enumerate(answers) if answer.right)
     return LessonQuestion(
         kind="slider",
-        text=f"Keep with p/q + slack. Move the slack until {two.names[0]} comes {fine(OFF)} too rarely.",
+        text=f"Keep with p/q + {knob}. Move {knob} until {two.names[0]} comes {fine(OFF)} too rarely.",
         answers=tuple(answers),
         otherwise="",
         shown=f"{stops[first].label} or more",
-        reason="Every bit of slack keeps more guesses and bends the law: faster, and no longer the target's text.",
+        reason="Every bit of it keeps more guesses and bends the law: faster, and no longer the target's text.",
         stops=tuple(stops),
-        name="slack",
+        name=knob,
         before=scene.moment(Phase.COMMIT),
     )
 
