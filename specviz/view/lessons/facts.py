@@ -52,7 +52,7 @@ def _of_place(place: str, player: Player, here: str) -> dict[str, str | None]:
     except SpecvizError as error:
         raise SpecvizError(f"{here}: {{{place}}}: {error}") from None
     record = player.run.rounds[index]
-    family, end = player.builder.family(index), record.end
+    family, end = player.builder.round_tree(index), record.end
     if node is None:
         if end is None or record.commit is None:
             raise SpecvizError(f"{here}: {place} has not ended")

@@ -43,7 +43,7 @@ class AskScene:
 
     @property
     def family(self) -> RoundTree:
-        return self.player.builder.family(self.index)
+        return self.player.builder.round_tree(self.index)
 
     def refuse(self, why: str) -> SpecvizError:
         return SpecvizError(f"{self.here}: {why}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from specviz.events import Climb
+from specviz.events import LayerTrace
 from specviz.runlog.fold import Run
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import AskScene
@@ -35,7 +35,7 @@ def kind_of(run: Run) -> int:
         return LOOKUP
     if run.header.models.draft is not None:
         return SMALLER
-    return OWN_LAYERS if any(record.every(Climb) for record in rounds) else NETWORK
+    return OWN_LAYERS if any(record.every(LayerTrace) for record in rounds) else NETWORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _evidence(scene: AskScene) -> _Evidence:
     index = player.run.find(0, r)
     if index is None or (end := player.run.rounds[index].end) is None:
         raise scene.refuse(f"{scene.given['run']} has no round {r}")
-    record, family = player.run.rounds[index], player.builder.family(index)
+    record, family = player.run.rounds[index], player.builder.round_tree(index)
     judged = [node for node in family.kept_nodes if node in record.verdicts]
     judged.sort(key=lambda node: (record.verdicts[node].status != "accepted", node))
     call = end.stage_ns.get("draft", 0) / max(1, end.n_draft_calls)
@@ -70,7 +70,7 @@ def _evidence(scene: AskScene) -> _Evidence:
 def evidence(scene: AskScene) -> LessonBoard:
     """What one round of a recording shows, its method not named."""
     seen = _evidence(scene)
-    record, family = seen.player.run.rounds[seen.index], seen.player.builder.family(seen.index)
+    record, family = seen.player.run.rounds[seen.index], seen.player.builder.round_tree(seen.index)
     shown = seen.judged[:_SHOWN]
     words = [f"{glyph(record.verdicts[node].status)}{seen.player.run.word(family.nodes[node].token)}" for node in shown]
     tree = any(len(below) > 1 for below in family.children.values())
