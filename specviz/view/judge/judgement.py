@@ -80,11 +80,11 @@ def _speed(speed: "PlainSpeed") -> str:
 
 def basis_words(speed: "PlainSpeed") -> str:
     """How the speed-up came about, or why it cannot be told; what exact rows cost."""
-    said = {"ms": number(speed.plain_ms, 1), "own": number(speed.own_ms, 1), "ago": _ago(speed.age_s)}
+    values = {"ms": number(speed.plain_ms, 1), "own": number(speed.own_ms, 1), "ago": _ago(speed.age_s)}
     price = f" {exact_price(speed)}" if speed.price is not None else ""
     if not speed.agrees and speed.times.n > 1:
         return f"Whether it is faster than plain decoding cannot be told: {parted_words(speed)}.{price}"
-    words = f"{_BASIS[speed.basis].format(**said)}. Time spent on recording is left out.{price}"
+    words = f"{_BASIS[speed.basis].format(**values)}. Time spent on recording is left out.{price}"
     within = uncertainty(speed.times, times)
     if speed.basis == "stage" and speed.plain_ms != speed.own_ms:  # a range, in whose middle nothing was measured
         return f"{words[0].upper()}{words[1:]}"

@@ -57,9 +57,9 @@ def counted(run: Run, meter: Meter, panels: Mapping[str, bytes]) -> bytes:
     data = b"" if metrics is None else packed(metrics)
     if not data:
         return b""
-    said = judge(run, meter.tally, metrics)
-    parts = (said.tokens, said.speed, said.basis, said.basis_words, said.findings)
-    return msgspec.msgpack.encode(_Kept(data, *parts, tuple(said.confidence), said.n_rounds, dict(panels)))
+    judged = judge(run, meter.tally, metrics)
+    parts = (judged.tokens, judged.speed, judged.basis, judged.basis_words, judged.findings)
+    return msgspec.msgpack.encode(_Kept(data, *parts, tuple(judged.confidence), judged.n_rounds, dict(panels)))
 
 
 def read_counted(data: bytes) -> CountedRun | None:
@@ -72,5 +72,5 @@ def read_counted(data: bytes) -> CountedRun | None:
     if metrics is None:
         return None
     parts = (kept.tokens, kept.speed, kept.basis, kept.basis_words, kept.findings)
-    said = RunJudgement(*parts, kept.confidence, kept.n_rounds)
-    return CountedRun(metrics, said, kept.panels)
+    judged = RunJudgement(*parts, kept.confidence, kept.n_rounds)
+    return CountedRun(metrics, judged, kept.panels)

@@ -101,7 +101,7 @@ def _others(outside: Outside, tally: "Tally", metrics: "Metrics | None") -> Iter
     if outside.known != "probabilities":
         return
     counts, same = tally.outside, None if metrics is None else metrics.same_draft
-    name, found = "other rules on these drafts", []
+    name, rules = "other rules on these drafts", []
     if counts.n_walked < counts.n_chains:
         who = "and those are the ones that did well" if counts.n_walked else "as it ends at the failed test"
         yield name, f"cannot be told: p is on record whole for {counts.n_walked} of {counts.n_chains} drafts, {who}"
@@ -116,26 +116,26 @@ def _others(outside: Outside, tally: "Tally", metrics: "Metrics | None") -> Iter
         )
         return
     if same is not None:
-        found = [f"tokenwise {number(same.expected_accepted[TOKENWISE], 2)}"]
+        rules = [f"tokenwise {number(same.expected_accepted[TOKENWISE], 2)}"]
     if counts.n_walked:
-        found.append(f"walk {kept}")
-    if found:
+        rules.append(f"walk {kept}")
+    if rules:
         n = same.n_drafts if same is not None else counts.n_walked
-        said = f"{' · '.join(found)} tokens kept, expected over {plural(n, 'draft')}"
+        words = f"{' · '.join(rules)} tokens kept, expected over {plural(n, 'draft')}"
         # Its tests need whole rows, which another engine does not tell; what such drafts keep on average needs none.
         more = "" if same is None else f" · blockwise {number(same.estimated_accepted[CAPPED], 2)}, an estimate"
-        yield name, said + more
+        yield name, words + more
 
 
 def _checked(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tuple[str, str]]:
     pairs = list(counted_twice(run, tally, metrics))
-    n, wrong = len(pairs), sum(said != ours for _, said, ours in pairs)  # sums, and positions as one
+    n, wrong = len(pairs), sum(reported != ours for _, reported, ours in pairs)  # sums, and positions as one
     if n:
         agree = "all agree" if not wrong else plural(wrong, "violation")
         yield "identities checked", f"{plural(n, 'total')} that the engine counted itself against the rounds: {agree}"
-    for each in run.reported:
-        if each.whole or metrics is None or not metrics.n_rounds:
-            yield f"counted by {running(each.of)}", _told(each)
+    for report in run.reported:
+        if report.whole or metrics is None or not metrics.n_rounds:
+            yield f"counted by {running(report.of)}", _told(report)
 
 
 def _told(each: Reported) -> str:

@@ -36,12 +36,12 @@ def beside(trace: Path | None) -> Path | None:
 
 def kept_bookmarks(header: Header, trace: Path | None = None) -> list[Note]:
     """The bookmarks of earlier visits, from both places; none where a file is no such list."""
-    found = _lines(bookmark_file(header))
+    lines = _lines(bookmark_file(header))
     own = beside(trace)
     for note in _listed(own) if own is not None else []:
-        if note not in found:
-            found.append(note)
-    return found
+        if note not in lines:
+            lines.append(note)
+    return lines
 
 
 def _listed(path: Path) -> list[Note]:

@@ -147,18 +147,18 @@ class RunFeed(ChatRun):
         return self.player.frame(options, self._shown_status())
 
     def _shown_status(self) -> Feed:
-        found = self.status()
-        if found.name == "loading":
+        status = self.status()
+        if status.name == "loading":
             clock, name = f"{self.now - (self.opened_at or 0):.0f} s", self._prelude_name
             beside = f"{clock} · {PRELUDE} {name}" if self.prelude else clock
-            return replace(found, beside=beside, steerable=self.prelude is None, meanwhile=name)
+            return replace(status, beside=beside, steerable=self.prelude is None, meanwhile=name)
         if self.filling is not None:
-            return replace(found, beside=f"{FILLING} {percent(self.filling)}")
-        if found.name != "open" or not self.has_core:
-            return found
+            return replace(status, beside=f"{FILLING} {percent(self.filling)}")
+        if status.name != "open" or not self.has_core:
+            return status
         if self.prelude is not None:
             return Feed("open", beside=READY, meanwhile=self._prelude_name)
-        return replace(found, beside=self._progress())
+        return replace(status, beside=self._progress())
 
     @property
     def _prelude_name(self) -> str:

@@ -336,13 +336,13 @@ def all_panes() -> tuple[AnyPane, ...]:
 
 @cache
 def _found() -> dict[str, AnyPane]:
-    found = {}
+    places = {}
     for module in pkgutil.iter_modules(importlib.import_module(HOME).__path__):
         home = f"{HOME}.{module.name}"
         for pane in vars(importlib.import_module(home)).values():
             if isinstance(pane, type) and issubclass(pane, PanelPane) and pane.__module__ == home:
-                found[pane.PANEL.id] = pane
-    return found
+                places[pane.PANEL.id] = pane
+    return places
 
 
 def style_sheets() -> list[Path]:

@@ -39,10 +39,10 @@ def own_keys(path: Path | None = None) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         raise SpecvizError(f"cannot read {path}: {error}") from None
     try:
-        found = dict(_flat(tomllib.loads(text)))
+        keys = dict(_flat(tomllib.loads(text)))
     except tomllib.TOMLDecodeError as error:
         raise SpecvizError(f'{path}: {error}; write lines as in "step.next" = "n"') from None
-    checked = {name: _checked(path, name, value) for name, value in found.items()}
+    checked = {name: _checked(path, name, value) for name, value in keys.items()}
     _refuse_clashes(path, checked)
     return checked
 

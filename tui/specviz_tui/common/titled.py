@@ -16,10 +16,10 @@ class Titled(Widget):
 
     def entitle(self, title: str, below: str | None = None) -> None:
         """The title, and the words in the lower edge where they are given."""
-        said = (title, below)
-        if said == self._titles_said:
+        titles = (title, below)
+        if titles == self._titles_said:
             return
-        self._titles_said = said
+        self._titles_said = titles
         self._titling = True
         try:
             self.border_title = Text(title)
@@ -34,8 +34,8 @@ class Titled(Widget):
         """As ever, but for what a title asks for."""
         if self._titling:
             return self
-        given: dict[str, Any] = {"repaint": repaint, "layout": layout, "recompose": recompose}
-        return super().refresh(*regions, **given)
+        options: dict[str, Any] = {"repaint": repaint, "layout": layout, "recompose": recompose}
+        return super().refresh(*regions, **options)
 
 
 class OneStyle(Widget):

@@ -31,7 +31,8 @@ def columns(text: Aligned, cells: int, painter: Painter) -> list[Text]:
         sign = Text(" ≠ " if unlike else " ┃ ", style=STRONG if unlike else FAINT)
         number = Text(f"{positions[0] + 1:>{_GUTTER - 1}} ", style=FAINT)
         parts = [
-            _stretch(text, lane, each, positions, room, painter) for lane, each in zip(text.lanes, begins, strict=True)
+            _stretch(text, lane, begin, positions, room, painter)
+            for lane, begin in zip(text.lanes, begins, strict=True)
         ]
         if wide:
             parts[0].pad_right(max(0, room - parts[0].cell_len))
@@ -62,7 +63,7 @@ def _lines(text: Aligned, begins: Sequence[set[int]], room: int) -> list[range]:
     out, first = [], 0
     used = [0] * len(text.lanes)
     for at in range(text.n_positions):
-        needed = [_width(lane, each, at) for lane, each in zip(text.lanes, begins, strict=True)]
+        needed = [_width(lane, begin, at) for lane, begin in zip(text.lanes, begins, strict=True)]
         if at > first and any(u + n > room for u, n in zip(used, needed, strict=True)):
             out.append(range(first, at))
             first, used = at, [0] * len(used)

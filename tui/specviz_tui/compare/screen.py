@@ -40,16 +40,16 @@ class ChooseRuns(ModalScreen[list[str] | None]):
         Binding("k", "move(-1)", "up", show=False),
     ]
 
-    def __init__(self, name: str, found: list[tuple[str, str, str]]) -> None:
+    def __init__(self, name: str, runs: list[tuple[str, str, str]]) -> None:
         super().__init__()
-        self._name, self._found = name, found  # file, name, what it is
+        self._name, self._found = name, runs  # file, name, what it is
         self._chosen: list[str] = []
 
     def compose(self) -> ComposeResult:
         """The list; those with the same prompt first."""
         with Vertical(classes="dialog -list -wide"):
             yield Label(f"Compare {self._name} with", markup=False, classes="dialog-title")
-            yield OptionList(*(Option(self._line(*each), each[0]) for each in self._found), markup=False)
+            yield OptionList(*(Option(self._line(*run), run[0]) for run in self._found), markup=False)
             yield Static(HINT, markup=False, id="hint", classes="dialog-hint")
 
     def on_mount(self) -> None:
@@ -150,13 +150,17 @@ class CompareScreen(Screen[None]):
         self._paint()
 
     def _paint(self) -> None:
-        found, cells = self._found, max(40, self.size.width - 2)
-        prompts = f"   prompt {found.prompt + 1} of {found.n_prompts}" if found and found.n_prompts > 1 else ""
+        comparison, cells = self._found, max(40, self.size.width - 2)
+        prompts = (
+            f"   prompt {comparison.prompt + 1} of {comparison.n_prompts}"
+            if comparison and comparison.n_prompts > 1
+            else ""
+        )
         head = Text(f" {self.LABEL}  {self._head()}{prompts}", style=STRONG, no_wrap=True)
         self.query_one("#compare-head", Static).update(head)
-        said = [Text(" ").append_text(line) for line in self._said(cells - 2)]
-        shown = [] if found is None else views.whole(found, self._at, cells, painter_of(self.app))
-        self.query_one("#compared", Static).update(Text("\n").join([*said, Text(""), *shown]))
+        lines = [Text(" ").append_text(line) for line in self._said(cells - 2)]
+        shown = [] if comparison is None else views.whole(comparison, self._at, cells, painter_of(self.app))
+        self.query_one("#compared", Static).update(Text("\n").join([*lines, Text(""), *shown]))
 
     def action_move(self, by: int) -> None:
         self.action_to(max(0, self._at + by))
@@ -197,10 +201,10 @@ class CompareActions(RunScreen):
         run = self.feed.player.run
         prefill = run.queries[0].prefill if run.queries else None
         mine = None if prefill is None else prefill.text
-        found = [(path, "in this folder") for path in traces_in(Path.cwd())]
-        found += [(path, "bundled") for path in bundled_traces().values()]
+        runs = [(path, "in this folder") for path in traces_in(Path.cwd())]
+        runs += [(path, "bundled") for path in bundled_traces().values()]
         lines = []
-        for path, where in found:
+        for path, where in runs:
             name = trace_name(path)
             if name != self.feed.name:
                 same = mine is not None and first_prompt(path) == mine
@@ -230,8 +234,8 @@ def first_prompt(path: Path) -> str | None:
     """The text of the first prompt of a recording, which stands near its beginning; None where there is none."""
     try:
         with Trace(path) as trace:
-            found = (event for event in islice(trace.read(), _NEAR) if isinstance(event, Prefill))
-            first = next(found, None)
+            prefills = (event for event in islice(trace.read(), _NEAR) if isinstance(event, Prefill))
+            first = next(prefills, None)
     except SpecvizError:
         return None
     return None if first is None else first.text

@@ -78,12 +78,14 @@ class TwoScreen(CompareScreen):
         lane, most = text.lanes[-1], self._two.most
         of = f" of at most {most}" if most else ""
         n = len(text.lanes)
-        said = f"decoding {lane.letter}, {n} of {len(self._two.asked.starts)}: {plural(len(lane.tokens), 'token')}{of}"
+        progress = (
+            f"decoding {lane.letter}, {n} of {len(self._two.asked.starts)}: {plural(len(lane.tokens), 'token')}{of}"
+        )
         if n < 2:
-            return said
+            return progress
         if text.parted:
-            return f"{said} · they part at token {text.n_same + 1}"
-        return f"{said} · the same so far"
+            return f"{progress} · they part at token {text.n_same + 1}"
+        return f"{progress} · the same so far"
 
     def action_leave(self) -> None:
         """End what goes on."""

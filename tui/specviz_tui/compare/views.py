@@ -43,9 +43,9 @@ def next_place(text: Aligned, at: int, by: int, differing: bool) -> int | None:
     return next((place for place in places if differ(text, place) == differing), None)
 
 
-def lanes(found: SideBySide, at: int, cells: int, painter: Painter) -> list[Text]:
+def lanes(comparison: SideBySide, at: int, cells: int, painter: Painter) -> list[Text]:
     """The texts below each other, aligned by position: a bar begins a round, `≠` stands over what differs."""
-    text = found.text
+    text = comparison.text
     shown = window(text, at, cells - 4)
     out = [_over(text, shown, at)]
     for lane in text.lanes:
@@ -79,14 +79,14 @@ def _lane(text: Aligned, lane: RunLane, shown: range, at: int, painter: Painter)
     return line
 
 
-def here(found: SideBySide, at: int) -> Text:
+def here(comparison: SideBySide, at: int) -> Text:
     """`position 17 of 96   A r4   B r6: calls of the target so far 4, 6`."""
-    line = Text(f" position {at + 1} of {found.text.n_positions}", style=STRONG, no_wrap=True)
-    for lane, steps in zip(found.text.lanes, found.steps, strict=True):
+    line = Text(f" position {at + 1} of {comparison.text.n_positions}", style=STRONG, no_wrap=True)
+    for lane, steps in zip(comparison.text.lanes, comparison.steps, strict=True):
         calls = steps.needed(at + 1)
         place = lane.tokens[at].place if at < len(lane.tokens) else "ended"
-        said = f"{calls} target call{'s' if calls != 1 else ''}" if calls is not None else "—"
-        line.append(f"   {lane.letter} ", style=STRONG).append(f"{place}, {said}", style=FAINT)
+        shown_calls = f"{calls} target call{'s' if calls != 1 else ''}" if calls is not None else "—"
+        line.append(f"   {lane.letter} ", style=STRONG).append(f"{place}, {shown_calls}", style=FAINT)
     return line
 
 
@@ -108,10 +108,10 @@ def numbers(rows: Sequence[CompareRow], letters: str, cells: int) -> list[Text]:
     return out
 
 
-def heads(found: SideBySide, cells: int) -> list[Text]:
+def heads(comparison: SideBySide, cells: int) -> list[Text]:
     """Which letter is which run, and what it promises."""
     out = []
-    for lane in found.text.lanes:
+    for lane in comparison.text.lanes:
         line = Text(f" {lane.letter}  ", style=STRONG, no_wrap=True).append(f"{lane.name}  ")
         line.append(lane.title, style=FAINT).append(f"  {lane.badge}", style=STRONG if lane.tone == "broken" else FAINT)
         line.truncate(cells, overflow="ellipsis")
@@ -119,31 +119,31 @@ def heads(found: SideBySide, cells: int) -> list[Text]:
     return out
 
 
-def settings(found: SideBySide, cells: int) -> list[Text]:
+def settings(comparison: SideBySide, cells: int) -> list[Text]:
     """What the runs were set to otherwise."""
-    room = max(12, (cells - _LABEL - 2) // max(len(found.text.lanes), 1))
+    room = max(12, (cells - _LABEL - 2) // max(len(comparison.text.lanes), 1))
     out = []
-    for setting in found.differing:
+    for setting in comparison.differing:
         line = Text(" " + pad(setting.name, _LABEL), style=FAINT, no_wrap=True)
         for value in setting.values:
             line.append(pad(value, room))
         out.append(line)
-    return [*out, Text(f" {found.n_alike} settings are the same", style=FAINT)]
+    return [*out, Text(f" {comparison.n_alike} settings are the same", style=FAINT)]
 
 
-def whole(found: SideBySide, at: int, cells: int, painter: Painter) -> list[Text]:
+def whole(comparison: SideBySide, at: int, cells: int, painter: Painter) -> list[Text]:
     """All of it; the texts of one or two runs to their ends, last."""
-    letters = "".join(lane.letter for lane in found.text.lanes)
+    letters = "".join(lane.letter for lane in comparison.text.lanes)
     return [
-        *heads(found, cells),
+        *heads(comparison, cells),
         Text(""),
-        *lanes(found, at, cells, painter),
+        *lanes(comparison, at, cells, painter),
         Text(""),
-        here(found, at),
+        here(comparison, at),
         Text(""),
-        *numbers(found.numbers.rows, letters, cells),
+        *numbers(comparison.numbers.rows, letters, cells),
         Text(""),
-        *settings(found, cells),
+        *settings(comparison, cells),
         Text(""),
-        *(columns(found.text, cells, painter) if len(letters) <= 2 else ()),
+        *(columns(comparison.text, cells, painter) if len(letters) <= 2 else ()),
     ]

@@ -132,15 +132,15 @@ class FindActions(TalkActions, LookingActions):
         several = f" · {match.number} of {match.of} in this round" if match.of > 1 else ""
         self._tell_matches(f"{place}{node}{several}")
 
-    def _tell_matches(self, said: str) -> None:
+    def _tell_matches(self, text: str) -> None:
         wanted = self._wanted.text if self._wanted is not None else self._text
-        self.query_one(FindLine).say(wanted, said)
+        self.query_one(FindLine).say(wanted, text)
 
     def seek(self, place: str) -> None:
         """As for any run; a text in a long one is looked for bit by bit. Raises SpecvizError."""
         player, words = self.feed.player, place.strip()
-        told = seconds_of(words) is not None or share_of(words) is not None
-        if len(player.run.rounds) <= LONG or is_place(words) or told or not words:
+        is_time = seconds_of(words) is not None or share_of(words) is not None
+        if len(player.run.rounds) <= LONG or is_place(words) or is_time or not words:
             super().seek(place)
             return
         self.leave_find()

@@ -19,11 +19,11 @@ class FindLine(Static):
 
     said = ""  # where it was found, or how far it was looked
 
-    def say(self, wanted: str, said: str) -> None:
+    def say(self, wanted: str, text: str) -> None:
         """`/ p/q < .3   r37 n14 · 2 of 3 in this round`; an empty filter ends it."""
-        self.said = said
+        self.said = text
         self.set_class(bool(wanted), "-on")
         keys = KEYS[self.app.size.width < 100]
-        room = max(8, self.app.size.width - len(keys) - len(said) - 10)
+        room = max(8, self.app.size.width - len(keys) - len(text) - 10)
         line = Text("/ ", style=STRONG).append(clip(running(wanted), room), style=STRONG)
-        self.update(line.append(f"   {said}").append(f"   {keys}", style=FAINT))
+        self.update(line.append(f"   {text}").append(f"   {keys}", style=FAINT))

@@ -135,8 +135,8 @@ class OutActions(RunScreen):
 def _free(path: Path) -> Path:
     """A name that nothing has, so that nothing is written over: `NAME`, `NAME-2`, .."""
     stem, dot, ending = path.name.partition(".")
-    number, found = 1, path
-    while found.exists():
+    number, free = 1, path
+    while free.exists():
         number += 1
-        found = path.with_name(f"{stem}-{number}{dot}{ending}")
-    return found
+        free = path.with_name(f"{stem}-{number}{dot}{ending}")
+    return free

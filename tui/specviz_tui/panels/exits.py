@@ -126,11 +126,11 @@ class LayersPane(PanelPane[ExitOptions, LayersModel]):
         heat, frame = self._heat, self.frame
         if heat is None or frame is None or not 0 <= column < len(heat.columns):
             return
-        found = heat.columns[column]
-        if found.index == frame.cursor.index:
-            self.choose(found.node, layer=layer, column=None)
+        cell = heat.columns[column]
+        if cell.index == frame.cursor.index:
+            self.choose(cell.node, layer=layer, column=None)
         else:
-            self.choose(hold=True, layer=layer, column=(found.index, found.row))
+            self.choose(hold=True, layer=layer, column=(cell.index, cell.row))
 
     def action_view(self, by: int) -> None:
         """Another view of the same round. On a narrow screen the cell is one of them."""
@@ -153,9 +153,9 @@ class LayersPane(PanelPane[ExitOptions, LayersModel]):
         heat, frame = self._heat, self.frame
         if heat is None or frame is None or heat.column is None:
             return
-        found = heat.columns[heat.column]
-        away = None if found.index == frame.cursor.index else found.index
-        self.choose(found.node, index=away, tree=True, column=None)
+        cell = heat.columns[heat.column]
+        away = None if cell.index == frame.cursor.index else cell.index
+        self.choose(cell.node, index=away, tree=True, column=None)
 
     def action_scroll(self, lines: int) -> None:
         for name in ("#layer-view", "#cell-box"):
@@ -175,32 +175,32 @@ class LayerView(FrameWidget):
         self._layers: tuple[int, ...] = ()
 
     def part(self, frame: Frame) -> object:
-        found = ExitsPanel.of(frame)
-        return None if found is None else (found, frame.cursor.index)  # nothing is laid out while another screen is up
+        model = ExitsPanel.of(frame)
+        return None if model is None else (model, frame.cursor.index)  # nothing is laid out while another screen is up
 
     def show(self, frame: Frame | None) -> None:
         self.refresh(layout=True)
 
     def render(self) -> Text:
         """The view in the room there is."""
-        frame, found = self.frame, ExitsPanel.of(self.frame)
-        if frame is None or found is None or found.heat is None:
+        frame, model = self.frame, ExitsPanel.of(self.frame)
+        if frame is None or model is None or model.heat is None:
             return Text("")
         width, painter = self.size.width or 80, self.painter
         if self.view == "staircase":
-            return views.staircase(found, frame.cursor.index, painter, width)
+            return views.staircase(model, frame.cursor.index, painter, width)
         if self.view == "ledger":
-            return views.ledger(found, painter, width)
+            return views.ledger(model, painter, width)
         if self.view == "curves":
-            return views.curves(found, painter, width)
+            return views.curves(model, painter, width)
         if self.view == "cell":
-            return views.cell(found.cell, painter, width)
-        return self._map(found, found.heat, frame.cursor.index, width)
+            return views.cell(model.cell, painter, width)
+        return self._map(model, model.heat, frame.cursor.index, width)
 
-    def _map(self, found: LayersModel, heat: HeatMap, index: int, width: int) -> Text:
-        below = views.below(found, heat, self.painter, width)
-        if self.app.size.width < NARROW and found.cell is not None:
-            below[1:1] = indented(found.cell.words, width, STRONG)[:3]
+    def _map(self, model: LayersModel, heat: HeatMap, index: int, width: int) -> Text:
+        below = views.below(model, heat, self.painter, width)
+        if self.app.size.width < NARROW and model.cell is not None:
+            below[1:1] = indented(model.cell.words, width, STRONG)[:3]
         height = self.screen.query_one("#layer-view").content_size.height
         room = min(heat.n_layers + 2, max(6, height - LEFT))
         text, self._spots, self._layers = drawn(heat, index, self.painter, width, room)

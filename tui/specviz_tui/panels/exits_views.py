@@ -14,9 +14,9 @@ from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, fitt
 # Staircase ------------------------------------------------------------------------------------------------------------
 
 
-def staircase(found: LayersModel, index: int, painter: Painter, width: int) -> Text:
+def staircase(model: LayersModel, index: int, painter: Painter, width: int) -> Text:
     """Left: layers x rows by how each cell was computed. Right: how deep every row stood after each climb."""
-    heat, stairs = found.heat, found.stairs
+    heat, stairs = model.heat, model.stairs
     mine = [column for column in heat.columns if column.index == index] if heat else []
     if heat is None or stairs is None or not mine:
         return Text(" no row has climbed yet", style=FAINT)
@@ -109,7 +109,7 @@ def curves(layers: LayersModel, painter: Painter, width: int) -> Text:
 # Under the map, and the cell ----------------------------------------------------------------------------------------
 
 
-def below(found: LayersModel, heat: HeatMap, painter: Painter, width: int) -> list[Text]:
+def below(model: LayersModel, heat: HeatMap, painter: Painter, width: int) -> list[Text]:
     """Legend, numbers, the round's ledger and time, what other thresholds would have done; the cell in words."""
     parts = [
         (k, Text(palette.BANDS[k].glyph, style=painter.band(k)).append(f" {BANDS[k][1]}", style=FAINT))
@@ -119,22 +119,22 @@ def below(found: LayersModel, heat: HeatMap, painter: Painter, width: int) -> li
     what = Text(heat.what_text[:1], style=painter.style(palette.WOULD)).append(heat.what_text[1:], style=FAINT)
     lines = [fitted([(9, t) for _, t in parts] + [(1, exits), (2, what)], width - 1, "  ")]
     lines = [Text(" ", no_wrap=True).append_text(line) for line in lines]
-    numbers = found.numbers.rows if found.numbers is not None else ()
+    numbers = model.numbers.rows if model.numbers is not None else ()
     known = [Text(f"{m.label} ", style=FAINT).append(m.value, style=STRONG) for m in numbers if m.value != UNKNOWN]
     if known:
         lines.append(Text(" ", no_wrap=True).append_text(joined(known, width - 2)))
-    lines += indented(found.calls, width) if found.calls else []
-    lines += indented(f"round {found.timing}", width) if found.timing else []
-    for chart in found.sweeps[:1]:
+    lines += indented(model.calls, width) if model.calls else []
+    lines += indented(f"round {model.timing}", width) if model.timing else []
+    for chart in model.sweeps[:1]:
         lines += indented(chart.words, width)
     lines += indented(heat.words, width, FAINT)
     lines += indented(heat.note, width, FAINT) if heat.note else []
     return lines
 
 
-def cell(found: CellInfo | None, painter: Painter, width: int) -> Text:
+def cell(info: CellInfo | None, painter: Painter, width: int) -> Text:
     """The inspector: what happened in words, numbers, and the way over the layers."""
-    if found is None:
+    if info is None:
         return Text("no row has climbed yet", style=FAINT)
-    heads = Text("\n").join(titled(found.heads, painter, width))
-    return painted([Words(found.words), found.facts], painter, width).append("\n\n").append_text(heads)
+    heads = Text("\n").join(titled(info.heads, painter, width))
+    return painted([Words(info.words), info.facts], painter, width).append("\n\n").append_text(heads)

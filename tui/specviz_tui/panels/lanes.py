@@ -99,9 +99,9 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
         if chart is None or chart.cursor is None:
             return
         here = chart.blocks[chart.cursor]
-        found = _beside(chart, here, direction) if direction in ("left", "right") else _across(chart, here, direction)
-        if found is not None:
-            self.pick(chart.blocks.index(found))
+        target = _beside(chart, here, direction) if direction in ("left", "right") else _across(chart, here, direction)
+        if target is not None:
+            self.pick(chart.blocks.index(target))
 
     def action_clock(self) -> None:
         """The measured or the modelled one; never both."""
@@ -121,8 +121,8 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
         self.choose(block.nodes[0] if block.nodes else None, index=away, tree=True, block=None)
 
 
-def _pay(found: LanesModel, painter: Painter, cells: int) -> Text:
-    return painted(found.pay or (), painter, cells)
+def _pay(model: LanesModel, painter: Painter, cells: int) -> Text:
+    return painted(model.pay or (), painter, cells)
 
 
 class LaneChart(FrameWidget):

@@ -22,13 +22,13 @@ NO_BOUND = "This method drafts on however unsure the draft model is."
 NO_HRAD = "No classifier in this method: specbranch asks one how far to draft."
 
 
-def steps(found: LanesModel, painter: Painter, width: int) -> Text:
+def steps(model: LanesModel, painter: Painter, width: int) -> Text:
     """A line a drafted token: fate, token, bar of its confidence with the bound as a bar line, and the comparison."""
-    if not found.steps:
-        return Text("\n").join(sentence(found.steps_missing, width, FAINT))
+    if not model.steps:
+        return Text("\n").join(sentence(model.steps_missing, width, FAINT))
     cells = max(4, min(20, width - TOKEN - 24))
     lines = []
-    for step in found.steps:
+    for step in model.steps:
         line = Text(no_wrap=True).append(f"{glyph(step.mark)} ", style=painter.tint(step.mark))
         line.append(pad(clip(step.shown, TOKEN), TOKEN), style=STRONG if step.stopped else PLAIN)
         line.append(f"{'' if step.branch is None else f'b{step.branch}':<3}", style=FAINT)
@@ -41,8 +41,8 @@ def steps(found: LanesModel, painter: Painter, width: int) -> Text:
         _where_it_fits(line, width, step.fate, f"position {step.pos}", entropy)
         lines.append(line)
         lines[-1].truncate(width, overflow="ellipsis")
-    if found.steps and all(step.bound is None for step in found.steps):
-        lines += sentence(IN_BRANCH if found.steps[0].branch is not None else NO_BOUND, width, FAINT)
+    if model.steps and all(step.bound is None for step in model.steps):
+        lines += sentence(IN_BRANCH if model.steps[0].branch is not None else NO_BOUND, width, FAINT)
     return Text("\n").join(lines)
 
 
@@ -55,14 +55,14 @@ def _where_it_fits(line: Text, width: int, *words: str) -> None:
 
 def fan(model: LanesModel, painter: Painter, width: int) -> Text:
     """k and why, then a line a branch: q of its first token, the tokens behind, ▶ the one that survived."""
-    found = model.fan
-    if found is None:
+    fan_view = model.fan
+    if fan_view is None:
         return Text("\n").join(sentence(model.fan_missing, width, FAINT))
-    lines = [Text(found.k_text, style=STRONG)]
-    if found.mass is not None:
-        line = Text("p(B) ", style=FAINT).append(percent(found.mass), style=STRONG).append(" ")
-        lines.append(line.append(bar(found.mass, max(4, min(16, width - 14))), style=painter.tint("bonus")))
-    for branch in found.branches:
+    lines = [Text(fan_view.k_text, style=STRONG)]
+    if fan_view.mass is not None:
+        line = Text("p(B) ", style=FAINT).append(percent(fan_view.mass), style=STRONG).append(" ")
+        lines.append(line.append(bar(fan_view.mass, max(4, min(16, width - 14))), style=painter.tint("bonus")))
+    for branch in fan_view.branches:
         line = Text(no_wrap=True).append("▶" if branch.survivor else " ", style=painter.tint("accepted"))
         line.append(f"b{branch.branch} {glyph(branch.mark)} ", style=painter.tint(branch.mark))
         line.append(pad(clip(branch.shown, TOKEN), TOKEN), style=STRONG if branch.survivor else PLAIN)
@@ -72,39 +72,42 @@ def fan(model: LanesModel, painter: Painter, width: int) -> Text:
         _where_it_fits(line, width, *dict.fromkeys((branch.fate, *(token.fate for token in branch.tokens))))
         line.truncate(width, overflow="ellipsis")
         lines.append(line)
-    lines += sentence(found.words, width)
-    lines += sentence(found.memory, width, FAINT) if found.memory else []
+    lines += sentence(fan_view.words, width)
+    lines += sentence(fan_view.memory, width, FAINT) if fan_view.memory else []
     return Text("\n").join(lines)
 
 
 def block(model: LanesModel, painter: Painter, width: int) -> Text:
     """The sentence on the block under the cursor, then its numbers."""
-    found = model.block
-    if found is None:
+    block_view = model.block
+    if block_view is None:
         return Text("nothing has happened yet", style=FAINT)
-    title = Text(found.title, style=painter.tint(found.mark) + STRONG)
-    return Text("\n").join([title, *sentence(found.words, width), Text(""), *facts(found.rows, width)])
+    title = Text(block_view.title, style=painter.tint(block_view.mark) + STRONG)
+    return Text("\n").join([title, *sentence(block_view.words, width), Text(""), *facts(block_view.rows, width)])
 
 
-def _hrad(found: ClassifierView | None, painter: Painter, width: int) -> Text:
+def _hrad(view: ClassifierView | None, painter: Painter, width: int) -> Text:
     """Probabilities of the three answers, and how often the classifier was right."""
-    if found is None:
+    if view is None:
         return Text("\n").join(sentence(NO_HRAD, width, FAINT))
     lines = []
-    for call in found.calls:
+    for call in view.calls:
         lines.append(Text(f"{call.stage}: s = {call.s}, {call.words} ({call.source})", style=STRONG))
         for s, chance in enumerate(call.probs or ()):
             line = Text(f"  s {s} {prob(chance):>4} ", style=STRONG if s == call.s else FAINT, no_wrap=True)
             lines.append(line.append(bar(chance, max(4, min(20, width - 12))), style=painter.tint("exit")))
-    if found.confusion is not None:
+    if view.confusion is not None:
         lines.append(Text("said ↓ true →     0     1     2   precision", style=FAINT))
-        for said, row in enumerate(found.confusion):
+        for predicted, row in enumerate(view.confusion):
             total = sum(row)
             cells = "".join(f"{count:>6}" for count in row)
             lines.append(
-                Text(f"  s {said}        {cells}   {percent(row[said] / total) if total else '—'}", no_wrap=True)
+                Text(
+                    f"  s {predicted}        {cells}   {percent(row[predicted] / total) if total else '—'}",
+                    no_wrap=True,
+                )
             )
-    return Text("\n").join([*lines, *sentence(found.words, width, FAINT)])
+    return Text("\n").join([*lines, *sentence(view.words, width, FAINT)])
 
 
 def over_run(model: LanesModel, painter: Painter, width: int) -> Text:

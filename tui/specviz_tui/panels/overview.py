@@ -71,8 +71,8 @@ class OverviewPane(PanelPane[OverviewOptions, Overview]):
         yield self.box(views.numbers, "Numbers", "all-numbers")
 
     def show(self, frame: Frame, model: Overview) -> None:
-        found = model.judgement.found
-        self.query_one("#judged").border_subtitle = found if model.judgement.findings else ""
+        findings = model.judgement.found
+        self.query_one("#judged").border_subtitle = findings if model.judgement.findings else ""
 
     def restart(self) -> None:
         super().restart()

@@ -14,15 +14,15 @@ CURSOR_MARK, OTHER_MARK = "▸", " "
 
 def judgement(model: Overview, painter: Painter, cells: int) -> Text:
     """The line, how the speed-up came about, then every finding; the one under the cursor in full."""
-    found = model.judgement
-    head = Text(f" {found.tokens}", style=STRONG)
-    head.append(" · ", style=FAINT).append(found.speed_text, style=STRONG)
-    lines = [head, *indented(found.basis_words, cells, FAINT)]
-    if found.card is not None:
-        lines += _card(found.card, painter, cells)
-    if not found.findings:
-        return Text("\n").join([*lines, *indented(found.nothing, cells, FAINT)])
-    for k, finding in enumerate(found.findings):
+    judged = model.judgement
+    head = Text(f" {judged.tokens}", style=STRONG)
+    head.append(" · ", style=FAINT).append(judged.speed_text, style=STRONG)
+    lines = [head, *indented(judged.basis_words, cells, FAINT)]
+    if judged.card is not None:
+        lines += _card(judged.card, painter, cells)
+    if not judged.findings:
+        return Text("\n").join([*lines, *indented(judged.nothing, cells, FAINT)])
+    for k, finding in enumerate(judged.findings):
         chosen = k == (model.finding or 0)
         lines += _finding(finding, chosen, painter, cells)
     return Text("\n").join(lines)
@@ -73,5 +73,5 @@ def stages(model: Overview, painter: Painter, cells: int) -> Text:
 
 def numbers(model: Overview, painter: Painter, cells: int) -> Text:
     """Every number with what it means, then what became of drafted tokens and how many a round kept."""
-    found = model.blocks
-    return painted([found.numbers, found.marks, found.histogram] if found else [], painter, cells)
+    blocks = model.blocks
+    return painted([blocks.numbers, blocks.marks, blocks.histogram] if blocks else [], painter, cells)

@@ -165,9 +165,9 @@ class RanksPane(PartedPane[RankOptions, RanksModel]):
             return
         places, at = learnt.view.queries.places, learnt.view.queries.cursor
         at = at if at is not None else len(places) if by < 0 else -1
-        found = places[max(0, min(len(places) - 1, at + by))]
-        if found is not None:
-            self.choose(None, index=found.index)
+        place = places[max(0, min(len(places) - 1, at + by))]
+        if place is not None:
+            self.choose(None, index=place.index)
 
     def action_filter(self, what: str) -> None:
         """Count other expansions; the cell stays, its list begins anew."""
@@ -236,32 +236,32 @@ class RankView(FrameWidget):
 
     def render(self) -> Text:
         """The part in the room there is."""
-        found = RanksPanel.of(self.frame)
-        if found is None or found.missing:
+        model = RanksPanel.of(self.frame)
+        if model is None or model.missing:
             return Text("")
-        text = self._painted(found, max(20, self.size.width or 40))
+        text = self._painted(model, max(20, self.size.width or 40))
         if self.app.size.width >= NARROW:
             return text
         if self._cursor_line is not None:
             self._cursor_line += 1
         return Text("\n").join([Text(f" v · {TITLES[self.part_shown]}", style=FAINT, no_wrap=True), text])
 
-    def _painted(self, found: RanksModel, cells: int) -> Text:
+    def _painted(self, model: RanksModel, cells: int) -> Text:
         painter, part, learnt = self.painter, self.part_shown, LearningPanel.of(self.frame) or Learning("")
         self._listed, self._cursor_line = [], None
         if part == "tree" and self.frame is not None:
-            text, self._listed, self._cursor_line = ranks_views.tree(self.frame.tree, found, painter, cells)
+            text, self._listed, self._cursor_line = ranks_views.tree(self.frame.tree, model, painter, cells)
         elif part == "cell":
-            text, self._cursor_line = ranks_views.cell(found.cell, painter, cells)
+            text, self._cursor_line = ranks_views.cell(model.cell, painter, cells)
         elif part == "bandit":
             text, self._cursor_line = _queries(learnt, painter, cells)
         elif part in _PAINTED:
-            text = _PAINTED[part](found, painter, cells)
+            text = _PAINTED[part](model, painter, cells)
         else:
             beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
             view = learnt.view
-            said: list[Block] = [Words("" if beside else learnt.missing)]
-            text = painted(said if view is None else [view.summary, *view.actions], painter, cells)
+            blocks: list[Block] = [Words("" if beside else learnt.missing)]
+            text = painted(blocks if view is None else [view.summary, *view.actions], painter, cells)
         return text
 
     def on_click(self, event: events.Click) -> None:

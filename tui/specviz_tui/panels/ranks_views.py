@@ -24,88 +24,88 @@ def under(words: str, cells: int, style: Style = PLAIN) -> list[Text]:
     return [Text(" ").append_text(line) for line in sentence(words, cells - 2, style)]
 
 
-def tree(seen: TreeFrame, found: RanksModel, painter: Painter, cells: int) -> tuple[Text, list[int], int | None]:
+def tree(seen: TreeFrame, model: RanksModel, painter: Painter, cells: int) -> tuple[Text, list[int], int | None]:
     """The draft tree with badges, a line a node; the ids in that order, and the line of the cursor."""
     if seen.missing or not seen.nodes:
         return Text(seen.missing or "nothing has been drafted in this round", style=FAINT), [], None
-    rows = listed(seen, painter, cells, len(seen.nodes), found.badges)
+    rows = listed(seen, painter, cells, len(seen.nodes), model.badges)
     lines = [Text.assemble(*row.pieces, no_wrap=True) for row in rows]
     for line in lines:
         line.truncate(cells, overflow="ellipsis")
     cursor = next((k for k, row in enumerate(rows) if row.cursor is not None), None)
-    return Text("\n").join([*lines, *under(found.tree_text, cells, FAINT)]), [row.spots[0][2] for row in rows], cursor
+    return Text("\n").join([*lines, *under(model.tree_text, cells, FAINT)]), [row.spots[0][2] for row in rows], cursor
 
 
-def offers(found: RanksModel, painter: Painter, cells: int) -> Text:
+def offers(model: RanksModel, painter: Painter, cells: int) -> Text:
     """Why the round ended, what was offered at the node under the cursor, why the tree has this shape."""
-    lines = [Text(line, style=STRONG) for line in wrapped(found.ending, cells)]
+    lines = [Text(line, style=STRONG) for line in wrapped(model.ending, cells)]
     lines += [Text("")] if lines else []
-    if found.expansions:
-        lines += sentence(f"What was {found.expansions_title}", cells, FAINT)
-        for each in found.expansions:
-            lines += expansion(each, painter, cells)
+    if model.expansions:
+        lines += sentence(f"What was {model.expansions_title}", cells, FAINT)
+        for view in model.expansions:
+            lines += expansion(view, painter, cells)
             lines.append(Text(""))
-    elif found.round_expansions:
+    elif model.round_expansions:
         lines += [*sentence("nothing was offered after this node", cells, FAINT), Text("")]
-    lines += sentence(found.shape, cells)
-    for note in found.notes:
+    lines += sentence(model.shape, cells)
+    for note in model.notes:
         lines += [Text(""), *sentence(note, cells, FAINT)]
     return Text("\n").join(lines)
 
 
-def expansion(each: ExpansionView, painter: Painter, cells: int) -> list[Text]:
+def expansion(view: ExpansionView, painter: Painter, cells: int) -> list[Text]:
     """The predicted bucket with its odds, the tokens with their fates, the sentence."""
-    mark, outcome = OUTCOMES[each.outcome]
-    head = Text(f"b{each.block}·s{each.slot}", style=STRONG, no_wrap=True)
-    head.append("  predicted ", style=FAINT).append(each.bucket_text, style=STRONG)
-    if each.true_bucket is not None and each.cost is not None:
-        style = palette.COSTS[each.cost]
+    mark, outcome = OUTCOMES[view.outcome]
+    head = Text(f"b{view.block}·s{view.slot}", style=STRONG, no_wrap=True)
+    head.append("  predicted ", style=FAINT).append(view.bucket_text, style=STRONG)
+    if view.true_bucket is not None and view.cost is not None:
+        style = palette.COSTS[view.cost]
         head.append("  true ", style=FAINT)
-        head.append(f"{BUCKETS[each.true_bucket]} {style.glyph}", style=painter.style(style))
-    lines = [head, *_odds(each, painter, cells)]
-    if each.outcome != "unknown":
+        head.append(f"{BUCKETS[view.true_bucket]} {style.glyph}", style=painter.style(style))
+    lines = [head, *_odds(view, painter, cells)]
+    if view.outcome != "unknown":
         sign = Text(f"{palette.glyph(mark)} ", style=painter.tint(mark))
         lines.append(sign.append(outcome, style=FAINT))
-    shown = [offer for offer in each.offers if offer.child or offer.best or offer.written][: each.n_children + OFFERS]
+    shown = [offer for offer in view.offers if offer.child or offer.best or offer.written][: view.n_children + OFFERS]
     for offer in shown:
-        said = "written" if offer.written else "target's best" if offer.best else ""
-        look = painter.tint("accepted") + STRONG if said and offer.child else STRONG if said else PLAIN
+        role = "written" if offer.written else "target's best" if offer.best else ""
+        look = painter.tint("accepted") + STRONG if role and offer.child else STRONG if role else PLAIN
         line = Text(f"{f'#{offer.rank}':>4} ", style=FAINT, no_wrap=True)
-        line.append(pad(clip(offer.shown, TOKEN), TOKEN), style=look if offer.child or said else FAINT)
+        line.append(pad(clip(offer.shown, TOKEN), TOKEN), style=look if offer.child or role else FAINT)
         line.append(f" {prob(offer.prob):>5} ", style=FAINT).append(bar(offer.prob, 5), style=painter.tint("drafted"))
-        if said:
+        if role:
             fate: Mark = "accepted" if offer.child else "rejected"
-            line.append(f" {palette.glyph(fate)} ", style=painter.tint(fate)).append(said, style=STRONG)
+            line.append(f" {palette.glyph(fate)} ", style=painter.tint(fate)).append(role, style=STRONG)
         line.truncate(cells, overflow="ellipsis")
         lines.append(line)
-    return lines + sentence(each.words, cells) + sentence(rank_words(each), cells, FAINT)
+    return lines + sentence(view.words, cells) + sentence(rank_words(view), cells, FAINT)
 
 
-def _odds(each: ExpansionView, painter: Painter, cells: int) -> list[Text]:
+def _odds(view: ExpansionView, painter: Painter, cells: int) -> list[Text]:
     """The rank head's four probabilities in a line."""
-    if not each.probs:
+    if not view.probs:
         return []
     parts = []
-    for bucket, chance in enumerate(each.probs):
-        text = Text(f"{BUCKETS[bucket]} ", style=STRONG if bucket == each.bucket else FAINT)
-        parts.append(text.append(prob(chance), style=STRONG if bucket == each.bucket else FAINT))
+    for bucket, chance in enumerate(view.probs):
+        text = Text(f"{BUCKETS[bucket]} ", style=STRONG if bucket == view.bucket else FAINT)
+        parts.append(text.append(prob(chance), style=STRONG if bucket == view.bucket else FAINT))
     return [Text(" ", no_wrap=True).append_text(joined(parts, cells - 1, "  "))]
 
 
 FIRST = 1  # lines above the heat map
 
 
-def buckets(found: RanksModel, painter: Painter, cells: int) -> Text:
+def buckets(model: RanksModel, painter: Painter, cells: int) -> Text:
     """The table with its margins, what being wrong costs, and every (block, slot)."""
-    table, head = found.confusion, Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
-    if table is None or found.over_run is None:
-        why = none_judged(found) if not found.notes else found.notes[0]
+    table, head = model.confusion, Text(f" {model.filter_text}", style=STRONG, no_wrap=True)
+    if table is None or model.over_run is None:
+        why = none_judged(model) if not model.notes else model.notes[0]
         return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
     lines = [head, *heat(table.heat, painter, cells), _legend(painter, cells)]
     lines += [line for words in (f"Counted {table.basis}", *table.findings) for line in under(f"{words}.", cells)]
     if table.n_unknown:
         lines += under(unknown_words(table), cells, FAINT)
-    return Text("\n").join([*lines, Text(""), *paint(found.over_run.slots, painter, cells)])
+    return Text("\n").join([*lines, Text(""), *paint(model.over_run.slots, painter, cells)])
 
 
 def _legend(painter: Painter, cells: int) -> Text:
@@ -116,15 +116,15 @@ def _legend(painter: Painter, cells: int) -> Text:
     return Text(" ", no_wrap=True).append_text(joined(parts, cells - 2, "  "))
 
 
-def cell(found: CellList | None, painter: Painter, cells: int) -> tuple[Text, int | None]:
+def cell(chosen: CellList | None, painter: Painter, cells: int) -> tuple[Text, int | None]:
     """The expansions of the chosen cell, and the line of the cursor."""
-    if found is None:
+    if chosen is None:
         text = "Arrows choose a cell; enter lists its expansions, and enter again goes to the node."
         return Text("\n").join(sentence(text, cells, FAINT)), None
-    lines = [Text(f"{found.title}  ({found.count})", style=STRONG), *sentence(found.words, cells), Text("")]
+    lines = [Text(f"{chosen.title}  ({chosen.count})", style=STRONG), *sentence(chosen.words, cells), Text("")]
     cursor = None
-    for k, entry in enumerate(found.entries):
-        here = k == found.cursor
+    for k, entry in enumerate(chosen.entries):
+        here = k == chosen.cursor
         cursor = len(lines) if here else cursor
         sign = palette.glyph("accepted" if entry.covered else "rejected") if entry.covered is not None else "·"
         style = painter.tint("accepted" if entry.covered else "rejected")
@@ -134,27 +134,27 @@ def cell(found: CellList | None, painter: Painter, cells: int) -> tuple[Text, in
         line.append(f"  {entry.text}", style=FAINT)
         line.truncate(cells, overflow="ellipsis")
         lines.append(line)
-    if found.more:
-        lines.append(Text(f"and {found.more} more, of earlier rounds", style=FAINT))
+    if chosen.more:
+        lines.append(Text(f"and {chosen.more} more, of earlier rounds", style=FAINT))
     return Text("\n").join(lines), cursor
 
 
-def widths(found: RanksModel, painter: Painter, cells: int) -> Text:
+def widths(model: RanksModel, painter: Painter, cells: int) -> Text:
     """What every width was given, spent and brought; what any width would have covered."""
-    head = Text(f" {found.filter_text}", style=STRONG, no_wrap=True)
-    if found.over_run is None or found.confusion is None:
-        why = none_judged(found) if not found.notes else found.notes[0]
+    head = Text(f" {model.filter_text}", style=STRONG, no_wrap=True)
+    if model.over_run is None or model.confusion is None:
+        why = none_judged(model) if not model.notes else model.notes[0]
         return Text("\n").join([head, Text(""), *under(why, cells, FAINT)])
-    run = found.over_run
+    run = model.over_run
     return Text("\n").join([head, painted([twin(run.widths), run.reach, run.other_widths], painter, cells)])
 
 
-def blocks(found: RanksModel, painter: Painter, cells: int) -> Text:
+def blocks(model: RanksModel, painter: Painter, cells: int) -> Text:
     """Numbers of the run, then what each block and each depth used of the budget and brought."""
-    run = found.over_run
+    run = model.over_run
     return painted([run.summary, run.blocks, twin(run.blocks), run.depths] if run else [], painter, cells)
 
 
-def pressed(found: RanksModel | None, x: int, y: int) -> tuple[int, int] | None:
+def pressed(model: RanksModel | None, x: int, y: int) -> tuple[int, int] | None:
     """The cell of the table at a place: predicted and true bucket."""
-    return square_at(found.confusion.heat, x, y - FIRST) if found is not None and found.confusion is not None else None
+    return square_at(model.confusion.heat, x, y - FIRST) if model is not None and model.confusion is not None else None

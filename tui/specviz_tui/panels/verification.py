@@ -144,10 +144,10 @@ class StairChart(FrameWidget):
         self.border_title = Text(f"Ratio staircase · {DOT} r  {CAP} its maximum  {WEIGHT} c")
 
     def render(self) -> Text:
-        found = self.part(self.frame) if self.frame else None
-        if found is None:
+        model = self.part(self.frame) if self.frame else None
+        if model is None:
             return Text(" the target has not judged the draft yet", style=FAINT)
-        return chart(found, self.painter, self.size.width, max(self.size.height - 1, 3))
+        return chart(model, self.painter, self.size.width, max(self.size.height - 1, 3))
 
 
 class RuleBox(PanelBox):

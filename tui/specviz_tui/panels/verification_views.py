@@ -49,9 +49,9 @@ def plan(scan: Scan, width: int) -> _Plan:
 def _focus(scan: Scan) -> int:
     """The column that matters: under the cursor, just judged, where the scan stopped; else the last."""
     for wanted in ("cursor", "fresh", "stop"):
-        found = next((k for k, column in enumerate(scan.columns) if getattr(column, wanted)), None)
-        if found is not None:
-            return found
+        first = next((k for k, column in enumerate(scan.columns) if getattr(column, wanted)), None)
+        if first is not None:
+            return first
     return len(scan.columns) - 1
 
 
@@ -88,8 +88,8 @@ def _line(row: ScanRow, scan: Scan, plans: _Plan, painter: Painter) -> Text:
         style = _style(row, scan.columns[k], painter)
         line.append(pad(text, plans.columns[k]), style=style).append(" " * GAP, style=PLAIN)
     if plans.help:
-        said = READ if row.key == "t" else row.help
-        line.append("│ ", style=FAINT).append(clip(said, plans.help), style=FAINT)
+        words = READ if row.key == "t" else row.help
+        line.append("│ ", style=FAINT).append(clip(words, plans.help), style=FAINT)
     return line
 
 

@@ -62,17 +62,17 @@ def whole(picture: WatchPicture, cells: int, painter: Painter) -> list[Text]:
 
 
 def _numbers(picture: WatchPicture, cells: int) -> list[Text]:
-    said = []
+    lines = []
     if picture.length is not None:
         ends = picture.length_ends
-        said.append(f"{picture.length:.3f}" + (f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "") + " tokens a round")
+        lines.append(f"{picture.length:.3f}" + (f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "") + " tokens a round")
     if picture.acceptance is not None:
-        said.append(f"{picture.acceptance:.1%} of drafted kept")
+        lines.append(f"{picture.acceptance:.1%} of drafted kept")
     if picture.n_rounds is not None:
-        said.append(f"{picture.n_rounds:,} rounds")
+        lines.append(f"{picture.n_rounds:,} rounds")
     if picture.tokens_per_s is not None:
-        said.append(f"{picture.tokens_per_s:.1f} tok/s")
-    return sentence(" · ".join([*said, picture.over]), cells)
+        lines.append(f"{picture.tokens_per_s:.1f} tok/s")
+    return sentence(" · ".join([*lines, picture.over]), cells)
 
 
 def _acceptance(positions: Sequence[PositionShare], cells: int, painter: Painter) -> list[Text]:
@@ -93,10 +93,10 @@ def _curve(
 ) -> list[Text]:
     """The newest looks as bars, with the ends of the scale."""
     shown = list(values)[-max(8, cells - _LABEL - 16) :]
-    told = [value for value in shown if value is not None]
-    if not told:
+    known = [value for value in shown if value is not None]
+    if not known:
         return []
-    low, high = min(told) if least is None else least, max(told)
+    low, high = min(known) if least is None else least, max(known)
     span = (high - low) or 1.0
     marks = "".join(" " if v is None else _BARS[min(7, max(0, round((v - low) / span * 7)))] for v in shown)
     line = Text(name.ljust(_LABEL), style=FAINT, no_wrap=True).append(marks, style=painter.tint("bonus") + BARRED)
@@ -105,13 +105,13 @@ def _curve(
 
 def _events(picture: WatchPicture, cells: int, painter: Painter) -> list[Text]:
     """What changed and when, the newest last."""
-    found = [(change.wall, change.words, painter.tint("rejected")) for change in picture.changes]
-    found += [
+    events = [(change.wall, change.words, painter.tint("rejected")) for change in picture.changes]
+    events += [
         (wall, "the server began again; its counts are added up", painter.tint("recovered"))
         for wall in picture.restarts
     ]
     out = []
-    for wall, words, style in sorted(found, key=lambda each: each[0])[-6:]:
+    for wall, words, style in sorted(events, key=lambda each: each[0])[-6:]:
         clock = time.strftime("%H:%M:%S", time.localtime(wall))
         out.append(Text(clip(f"{clock}  {words}", cells), style=style))
     if not out and picture.positions:

@@ -56,16 +56,16 @@ class CanvasLines:
 
 def ruler(grid: ColumnGrid, width: int) -> Row:
     """Depths on the left; on the right how many nodes each depth has, in the colour of what became of it there."""
-    row, found = grid.ruler(), grid.tree.map
-    if found is None or not found.n_folded or not found.cells:
+    row, minimap = grid.ruler(), grid.tree.map
+    if minimap is None or not minimap.n_folded or not minimap.cells:
         return row
-    words = f" {found.n_nodes - found.n_folded} of {found.n_nodes} shown "
-    if row.cells + len(words) + len(found.sizes) > width:
+    words = f" {minimap.n_nodes - minimap.n_folded} of {minimap.n_nodes} shown "
+    if row.cells + len(words) + len(minimap.sizes) > width:
         return row
-    row.to(width - len(words) - len(found.sizes))
+    row.to(width - len(words) - len(minimap.sizes))
     row.add(words, FAINT)
-    most = max(found.sizes)
-    for size, *cells in zip(found.sizes, *found.cells, strict=True):
+    most = max(minimap.sizes)
+    for size, *cells in zip(minimap.sizes, *minimap.cells, strict=True):
         marks = [cell.mark for cell in cells if cell is not None]
         kept = next((mark for mark in _TOLD if mark in marks), None)
         row.add(spark(size, most), (grid.painter.tint(kept) if kept is not None else FAINT) + BARRED)

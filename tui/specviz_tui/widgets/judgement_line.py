@@ -20,23 +20,28 @@ class JudgementLine(FrameWidget):
         return frame.judgement, frame.state.meanwhile
 
     def render(self) -> Text:
-        if self.frame is None or not (found := self.frame.judgement).tokens:
+        if self.frame is None or not (judgement := self.frame.judgement).tokens:
             return Text(f" {WAITING}", style=FAINT)
         # What is not known of the speed goes before what was found.
-        speed = 1 if found.basis or not found.findings else 3 + len(found.findings)
+        speed = 1 if judgement.basis or not judgement.findings else 3 + len(judgement.findings)
         parts = [
-            (0, Text(f" {found.tokens}", style=STRONG)),
-            (speed, Text(found.speed, style=STRONG).append(f" ({found.basis})" if found.basis else "", style=FAINT)),
-            *((k, part) for k, part in self._findings(found)),
+            (0, Text(f" {judgement.tokens}", style=STRONG)),
+            (
+                speed,
+                Text(judgement.speed, style=STRONG).append(
+                    f" ({judgement.basis})" if judgement.basis else "", style=FAINT
+                ),
+            ),
+            *((k, part) for k, part in self._findings(judgement)),
         ]
         if name := self.frame.state.meanwhile:
             of = Text(f" the recording {name}:", style=FAINT)
             parts = [(rank, of + faint(part) if k == 0 else faint(part)) for k, (rank, part) in enumerate(parts)]
         return fitted(parts, self.size.width, " · ")
 
-    def _findings(self, found: RunJudgement) -> list[tuple[int, Text]]:
-        if not found.findings:
-            return [(4, Text(found.found, style=FAINT + does("go_to('overview')")))]
+    def _findings(self, judgement: RunJudgement) -> list[tuple[int, Text]]:
+        if not judgement.findings:
+            return [(4, Text(judgement.found, style=FAINT + does("go_to('overview')")))]
         style = self.painter.tint("recovered") + STRONG + does("findings")
-        heads = [(3 + k, Text(finding.headline, style=style)) for k, finding in enumerate(found.findings)]
-        return [(2, Text(f"{found.found}: i", style=style)), *heads]
+        heads = [(3 + k, Text(finding.headline, style=style)) for k, finding in enumerate(judgement.findings)]
+        return [(2, Text(f"{judgement.found}: i", style=style)), *heads]

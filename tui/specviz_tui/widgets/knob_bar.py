@@ -94,8 +94,8 @@ class KnobPanel(FrameWidget, can_focus=True):
         if bar.absent and not self.has_focus:
             pages = Text(f"not in this method: {' '.join(symbol for symbol, _ in bar.absent)}   ", style=FAINT) + pages
         if self.has_focus and item is not None:
-            said = bar.pending or bar.last
-            parts = [Text(" " + said, style=STRONG if bar.pending else FAINT)] if said else []
+            status = bar.pending or bar.last
+            parts = [Text(" " + status, style=STRONG if bar.pending else FAINT)] if status else []
             parts.append(self._hint(item))
         else:
             reason = (

@@ -58,8 +58,8 @@ class TalkView(VerticalScroll, can_focus=True):
 
 def _turns(spoken: list[ChatMessage]) -> Text:
     return Text("\n").join(
-        _turn(YOU if said.role == "user" else said.who or MODEL, Text(_lines(said.text)), said.stopped)
-        for said in spoken
+        _turn(YOU if message.role == "user" else message.who or MODEL, Text(_lines(message.text)), message.stopped)
+        for message in spoken
     )
 
 
@@ -75,10 +75,10 @@ def _now(talk: Conversation, strip: Strip | None, painter: Painter) -> Text:
         answer = _answer(strip, painter) if strip is not None else Text(COMING, style=FAINT)
         turns += [_turn(YOU, Text(_lines(talk.asked.prompt))), _turn(talk.who or MODEL, answer)]
     elif strip is not None:
-        question, said = talk.spoken[-2:]
+        question, reply = talk.spoken[-2:]
         turns += [
             _turn(YOU, Text(_lines(question.text))),
-            _turn(said.who or MODEL, _answer(strip, painter), said.stopped),
+            _turn(reply.who or MODEL, _answer(strip, painter), reply.stopped),
         ]
     if talk.waiting is not None:
         turns.append(_turn(YOU, Text(_lines(talk.waiting.prompt)).append(WAITS, style=FAINT)))

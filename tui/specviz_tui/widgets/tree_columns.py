@@ -71,20 +71,20 @@ def _planned(cells: Cells, values: Cells, width: int, around: int) -> ColumnPlan
         if plan.cells < width:
             return plan
     some = [_around(cells, values, most, width, around) for most in SMALL]
-    found = [plan for plan in some if plan is not None] or [_plan(cells, values, 0, 0, ())]
-    return max(found, key=lambda plan: sum(map(bool, plan.tokens)))
+    plans = [plan for plan in some if plan is not None] or [_plan(cells, values, 0, 0, ())]
+    return max(plans, key=lambda plan: sum(map(bool, plan.tokens)))
 
 
 def _around(cells: Cells, values: Cells, most: int, width: int, around: int) -> ColumnPlan | None:
     wide: list[int] = []
-    found = None
+    nearest = None
     for column in _nearest(len(cells), around):
         plan = _plan(cells, values, most, 0, [*wide, column])
         if plan.cells >= width:
             break
         wide.append(column)
-        found = plan
-    return found
+        nearest = plan
+    return nearest
 
 
 def _nearest(n: int, around: int) -> Iterator[int]:

@@ -131,12 +131,12 @@ def _faint(words: str) -> Row:
     return row
 
 
-def _map(found: TreeMap | None, painter: Painter) -> list[Row]:
+def _map(minimap: TreeMap | None, painter: Painter) -> list[Row]:
     """Two cells for each depth; a spot that stands on the map only is faint."""
-    if found is None or not found.n_folded:
+    if minimap is None or not minimap.n_folded:
         return []
-    lines = [_title("Map", f"{found.n_nodes - found.n_folded} of {found.n_nodes} nodes shown · X shows all")]
-    for cells in found.cells:
+    lines = [_title("Map", f"{minimap.n_nodes - minimap.n_folded} of {minimap.n_nodes} nodes shown · X shows all")]
+    for cells in minimap.cells:
         row = Row()
         row.add(" ")
         for cell in cells:
@@ -167,13 +167,13 @@ def _curve(series: Series | None, painter: Painter, width: int) -> list[Row]:
 def _bars(title: Row, bars: tuple[GlanceBar, ...], painter: Painter, width: int) -> list[Row]:
     if not bars:
         return []
-    label = max(cell_len(each.label) for each in bars)
-    return [title, *(_bar(each, label, painter, width) for each in bars)]
+    label = max(cell_len(bar.label) for bar in bars)
+    return [title, *(_bar(bar, label, painter, width) for bar in bars)]
 
 
-def _bar(each: GlanceBar, label: int, painter: Painter, width: int) -> Row:
+def _bar(glance: GlanceBar, label: int, painter: Painter, width: int) -> Row:
     row = Row()
-    row.add(f" {each.label:>{label}} ", FAINT)
-    row.add(bar(each.fill, max(min(width - label - 22, 24), 4)), painter.tint("accepted"))
-    row.add(f" {each.text}")
+    row.add(f" {glance.label:>{label}} ", FAINT)
+    row.add(bar(glance.fill, max(min(width - label - 22, 24), 4)), painter.tint("accepted"))
+    row.add(f" {glance.text}")
     return row
