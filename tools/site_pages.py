@@ -19,6 +19,8 @@ from specviz.judge import judge
 from specviz.judge.reading import read_things
 from specviz.sources.bundled import bundled_traces
 from specviz.sources.gallery import GalleryCard, gallery_card
+from specviz.sources.lesson_file import lesson_file
+from specviz.sources.lessons import bundled_lessons
 from specviz.view.stage.notebook import saved
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +36,9 @@ _FIRST_OF_GALLERY, _FIRST_OF_CLINIC = "explain-draft", "02"
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """The pages that are made here stand behind the first one."""
     nav: list[Any] = list(config.nav or [])
-    nav.insert(1, {"Play": [{"Recordings": "play/index.md"}, {"Faults": "play/faults.md"}]})
+    nav.insert(
+        1, {"Play": [{"Lessons": "play/lessons.md"}, {"Recordings": "play/index.md"}, {"Faults": "play/faults.md"}]}
+    )
     config.nav = nav
     return config
 
@@ -56,6 +60,11 @@ def made_pages() -> dict[str, str]:
     return {
         **{f"play/{name}.html": _played(path) for name, path in bundled_traces().items()},
         **{f"play/fault-{number}.html": _played(_ill(number)) for number, _, _ in _planted()},
+        **{
+            f"play/lesson-{lesson.number}.html": lesson_file(id, siblings=True)
+            for id, lesson in bundled_lessons().items()
+        },
+        "play/lessons.md": _lessons(),
         "play/index.md": _gallery(),
         "play/faults.md": _faults(),
     }
@@ -99,6 +108,29 @@ def _card(name: str, card: GalleryCard) -> str:
         f'<a class="sv-card" href="{name}.html" target="stage"><b>{escape(name)}</b> {asked}'
         f"<span>{setting}</span><span>{numbers}</span><span>{escape(card.pays)}</span></a>"
     )
+
+
+def _lessons() -> str:
+    lines = [
+        "---",
+        "hide: [navigation, toc]",
+        "---",
+        "# Lessons { .sv-short }",
+        "",
+        "Foretell, then see: every answer comes from the recording beside it. A page is one file that needs nothing: "
+        "send it on, or open it with `?teach=1` behind its name, and answers wait for the key `a`.",
+        "",
+        '<div class="sv-cards" markdown="0">',
+        *(
+            f'<a class="sv-card" href="lesson-{lesson.number}.html" target="lesson"><b>{lesson.number} · '
+            f"{escape(lesson.title)}</b><span>{escape(lesson.about)}</span></a>"
+            for lesson in bundled_lessons().values()
+        ),
+        "</div>",
+        "",
+        _frame("lesson-1.html", "a lesson", "lesson"),
+    ]
+    return "\n".join(lines)
 
 
 def _ill(number: str) -> Path:

@@ -6,6 +6,7 @@ import yaml
 pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra docs)")
 from docs.pages import DOCS, ROOT
 from specviz.sources.gallery import gallery_card
+from specviz.sources.lessons import bundled_lessons
 from support.recordings import RECORDINGS
 from tools import site_pages
 
@@ -25,7 +26,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def test_every_recording_and_every_fault_is_a_page_that_plays_without_a_request(site: dict[str, str]) -> None:
     played = {f"play/{name}.html" for name in _SHOWN} | {"play/fault-01.html", "play/fault-02.html"}
-    assert set(site) == played | {"play/index.md", "play/faults.md"}
+    played |= {f"play/lesson-{lesson.number}.html" for lesson in bundled_lessons().values()}
+    assert set(site) == played | {"play/index.md", "play/faults.md", "play/lessons.md"}
     for address in played:
         assert "default-src 'none'" in site[address]
         assert 'id="run"' in site[address]
@@ -37,6 +39,8 @@ def test_the_lists_lead_into_the_frame_beside_them(site: dict[str, str]) -> None
         card = gallery_card(RECORDINGS[name])
         assert card is not None
         assert card.pays in site["play/index.md"]
+    for lesson in bundled_lessons().values():
+        assert f'href="lesson-{lesson.number}.html" target="lesson"' in site["play/lessons.md"]
     assert 'name="stage"' in site["play/index.md"]
     assert 'href="fault-02.html" target="patient"' in site["play/faults.md"]
     assert 'name="patient"' in site["play/faults.md"]

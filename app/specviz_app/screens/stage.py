@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.screens import first_minute, live_models, overview, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
-from specviz_app.ui import address, around, below, counters, guard, parts, state, together
+from specviz_app.ui import address, around, below, counters, guard, lessons, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
@@ -84,7 +84,7 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
     first_minute.loading(server)
     component = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
     named = address.asks(address.AT) is not None or bool(component.get("place")) or _panel_moved(viewer)
-    run = viewer.player.run
+    run, lesson = viewer.player.run, lessons.data(viewer.name)
     data = {
         "url": STAGE,
         "whatIf": WHAT_IF,
@@ -93,9 +93,11 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
         "at": viewer.place if named else "",
         "went": state.went(),
         "n": len(run.rounds),
-        "play": not named and together.mode() != together.FOLLOW,
+        "play": not named and lesson is None and together.mode() != together.FOLLOW,
         "here": first_minute.offer(server, run),
-        "welcome": [] if named or together.mode() else first_minute.welcome(server, viewer.name),
+        "lesson": lesson,
+        "lessons": lessons.offer(),
+        "welcome": [] if named or lesson is not None or together.mode() else first_minute.welcome(server, viewer.name),
         "panels": overview.with_finding(viewer, below.row(viewer)),
         "panel": below.opened(),
         "large": below.large(),
@@ -106,6 +108,7 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
         "panel": lambda: below.switch(viewer, state.component_value(KEY, "panel"), viewer.go),
         "here": lambda: first_minute.run_here(server, run),
         "welcomed": first_minute.put_by,
+        "lesson": lambda: lessons.go(state.component_value(KEY, "lesson")),
         **together.handlers(server, KEY, lambda: viewer),
     }
     parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in on.items()})

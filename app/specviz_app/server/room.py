@@ -32,6 +32,9 @@ class PresenterPlace(_Said, tag="lead"):
     plays: bool = False
     speed: float = 1.0
     change: dict[str, Any] | None = None
+    lesson: str = ""
+    lesson_step: int = 0
+    lesson_shown: bool = False
 
 
 class Leave(_Said, tag="leave"):

@@ -2,7 +2,8 @@
 (`bind="query-params"`), which Streamlit writes by itself.
 
 `?src=explain-tree&at=r37/n14&layer=18&rounds=…`: whoever opens that address sees the same place. `at` means the same as
-`specviz tui --at`; `layer` is the one under the cursor of Early exit, `token` the position in texts side by side.
+`specviz tui --at`; `layer` is the one under the cursor of Early exit, `token` the position in texts side by side;
+`lesson` is played beside the stage.
 """
 
 from collections.abc import Mapping

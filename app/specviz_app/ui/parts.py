@@ -183,7 +183,7 @@ def style() -> None:
 _stage_component = st.components.v2.component(
     "specviz_stage",
     html='<div class="mount"></div>',
-    css=painted.style("live", "below", "room"),
+    css=painted.style("live", "below", "room", "lesson"),
     js=painted.painter(*painted.LIVE, "component"),
 )
 
@@ -193,7 +193,7 @@ def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]
 
     `place`: somebody stayed at one; `panel`: one was opened or closed; of a live run `say`, `anew` and `look`, about
     the conversation, `core`: what the page around offers has changed, and `page`: what it has laid out of the
-    conversation has; of a recording `here` and `welcomed`; `mode` and `led`: about looking together.
+    conversation has; of a recording `here`, `welcomed` and `lesson`; `mode` and `led`: about looking together.
     """
     callbacks: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
     _stage_component(key=key, data=dict(data), **callbacks)

@@ -8,7 +8,7 @@ from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Server
-from specviz_app.ui import address, gallery
+from specviz_app.ui import address, gallery, lessons
 from specviz_app.ui.address import SRC
 from specviz_app.ui.library import bring, choices
 from specviz_app.ui.parts import plain
@@ -21,6 +21,7 @@ UPLOADED = " (upload)"  # ends the name of an uploaded run
 def run_bar(server: Server) -> None:
     """The run, and a way to bring another."""
     problem = _take_upload()
+    lessons.lead(server)
     take_wanted()
     names = list(choices(server, uploads()))
     if st.session_state.get(SRC) not in (None, *names):
@@ -44,6 +45,7 @@ def run_bar(server: Server) -> None:
             label_visibility="collapsed",
         )
         gallery.button()
+        lessons.button()
         with st.popover("", icon=":material/folder_open:", help="Open a trace or a log of yours"):
             st.file_uploader(
                 "A trace, or a log, table, answer or scrape of an engine",

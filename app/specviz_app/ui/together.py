@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from specviz_app.server.server import ALONE, EVENTS, ROOM, Server
-from specviz_app.ui import address, below, state
+from specviz_app.ui import address, below, lessons, state
 from specviz_app.ui.library import choices
 from specviz_app.ui.owner import command_token, owns
 from specviz_app.ui.pages import all_below
@@ -84,9 +84,13 @@ def _put_mode(mode_event: object, looked: Callable[[], Viewer]) -> None:
 
 
 def _led(server: Server, where: object, looked: Callable[[], Viewer]) -> None:
-    """To the run and the panel of the page that presents."""
+    """To the run, the panel and the lesson of the page that presents."""
     if not isinstance(where, dict):
         return
+    if "lesson" in where:
+        lessons.go(where["lesson"])
+        if where["lesson"]:
+            return  # which brings its run
     name, panel = str(where.get("src") or ""), str(where.get("panel") or "")
     known = choices(server, state.uploads())
     if name and name not in known and (path := server.room.shown(name)) is not None:

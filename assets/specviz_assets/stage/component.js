@@ -2,6 +2,7 @@
 
 import { LiveStage } from "./live.js";
 import { Feed } from "./feed.js";
+import { Lesson } from "./lesson.js";
 import { PanelRow } from "./panelrow.js";
 import { Room } from "./room.js";
 import { Stage } from "./stage.js";
@@ -166,11 +167,16 @@ function mount(component, theme) {
   const onDraw = () => {
     held.room?.moved();
     if (!data.bare) played.trees.forEach(along);
+    held.lesson?.drew();
     if (held.stage?.page) held.welcome?.drew(held.stage.page.moments[held.stage.k].phase);
   };
   const options = { at: data.at, play: data.play, theme, onPlace, onDraw };
   if (data.room) {
-    Object.assign(options, { room: () => held.room, onTouched: () => held.room?.touched() });
+    options.room = () => held.room;
+    options.onTouched = (act, node) => {
+      if (!held.lesson?.asksPlace) held.room?.touched();
+      held.lesson?.did(act, node);
+    };
   }
   const place = parentElement.querySelector(".mount");
   held.stage = data.events ? followed(place, data, held, options)
@@ -185,12 +191,36 @@ function mount(component, theme) {
   const here = () => held.trigger("here", true);
   if (data.here) held.stage.box.querySelector(".start").append(hereButton(data.here, here));
   if (data.welcome?.length && !putBy.done) {
+    const learn = data.lessons && { ...data.lessons, go: () => held.trigger("lesson", data.lessons.lesson) };
     held.welcome = new Welcome(held.stage, data.welcome, data.here, here, () => {
       putBy.done = true;
       held.trigger("welcomed", true);
-    });
+    }, learn);
   }
   return held;
+}
+
+// The lesson that the page around asks for, beside the picture; another one takes its place.
+function teach(held, lesson) {
+  const id = lesson?.script.id;
+  if (held.lesson?.script.id === id) return;
+  held.lesson?.leave();
+  held.lesson = null;
+  if (held.room) held.room.lesson = null;
+  if (!lesson) return;
+  held.welcome?.end();
+  const go = (to) => held.trigger("lesson", to);
+  held.lesson = new Lesson(held.stage, lesson.script, {
+    teach: lesson.teach,
+    title: lesson.title,
+    next: lesson.next ? () => go(lesson.next) : null,
+    leave: () => go(""),
+    follows: () => Boolean(held.room?.following),
+    onStep: () => held.room?.moved(),
+  });
+  if (!held.room) return;
+  held.room.lesson = held.lesson;
+  held.room.paint();
 }
 
 // Somebody clicked on a link to another page. What is told behind it would name the page that is left, and lead back.
@@ -205,6 +235,7 @@ addEventListener("click", (event) => {
 
 function leave(held) {
   held.welcome?.end();
+  held.lesson?.leave();
   held.room?.end();
   held.roomFeed?.end();
   played.trees.delete(held);
@@ -238,6 +269,7 @@ export default function (component) {
     if (data.panel && !data.large) held.panels?.show();
     held.room?.moved();
   }
+  teach(held, data.lesson);
   if (data.mode !== held.mode) held.room?.set((held.mode = data.mode));
   if (data.panels) held.stage.around.classList.toggle("open", Boolean(data.panel));
   held.stage.around.classList.toggle("large", Boolean(data.large));

@@ -1,17 +1,18 @@
 // A saved page: its run lies in it, packed; nothing is asked of anybody.
 
 import { el } from "./dom.js";
-import { PosedStage } from "./pose.js";
 import { Stage } from "./stage.js";
 
-async function unpacked(packed) {
+// What lies in the page under a name.
+export async function unpacked(id) {
+  const packed = document.getElementById(id).textContent.trim();
   const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
 }
 
-function sourceHere() {
-  const whole = unpacked(document.getElementById("run").textContent.trim());
+export function sourceHere() {
+  const whole = unpacked("run");
   return { head: async () => (await whole).head, round: async (index) => (await whole).rounds[index] };
 }
 
@@ -25,12 +26,8 @@ function panel({ title, parts }) {
   return el("details", { style: "font-family: system-ui, sans-serif; margin: 12px 24px" }, el("summary", { text: title }), ...parts.map(part));
 }
 
-// The same as a picture, for who drives the page from outside.
-export function poseFile(theme, wide) {
-  globalThis.posed = new PosedStage(document.body, sourceHere(), { theme, wide });
-}
-
-export function openFile() {
+// `more`: options of the stage that are others than a run's that is just looked at.
+export function openFile(more = {}) {
   const source = sourceHere();
   const asked = new URLSearchParams(location.hash.slice(1));
   const onPlace = (place) => {
@@ -40,7 +37,7 @@ export function openFile() {
       // A page inside another one has no address of its own.
     }
   };
-  const stage = new Stage(document.body, source, { at: asked.get("at") ?? "", play: true, alone: true, onPlace });
+  const stage = new Stage(document.body, source, { at: asked.get("at") ?? "", play: true, alone: true, onPlace, ...more });
   source.head().then((head) => document.body.append(...(head.panels ?? []).map(panel)));
   addEventListener("hashchange", () => stage.visit(new URLSearchParams(location.hash.slice(1)).get("at") ?? ""));
   return stage;

@@ -23,6 +23,15 @@ export function gauge({ u, thr, lo, hi }, why, falls, ms) {
   return made;
 }
 
+// Numbers, each with its name and perhaps a bar.
+export function rowsOf(rows) {
+  return el("div", { class: "rows", role: "list" }, ...rows.map((row) => el("div", { class: "row", role: "listitem" },
+    el("span", { class: "label", text: row.label }),
+    row.bar === undefined || row.bar === null ? el("span", {}) : el("span", { class: `bar ${row.label.trim()[0]}` }, el("i", { style: `--share: ${Math.min(1, row.bar)}` })),
+    el("span", { class: "value", text: row.value }),
+    el("span", { class: "note", text: row.note ?? "" }))));
+}
+
 // The smallest change that would have decided otherwise, and what it does not speak of.
 const flips = ({ flip, otherwise }) => (flip ? [flip.text, flip.caveat && `(${flip.caveat})`].filter(Boolean).join(" ") : otherwise);
 
@@ -49,7 +58,7 @@ export class Inspector {
       el("p", { class: "title" }, el("span", { class: "glyph", text: look.glyph, "aria-hidden": "true" }), el("b", { text: why.title })),
       el("p", { class: "headline", text: why.headline }),
       el("p", { class: "words", text: why.words }),
-      this.rows(why),
+      rowsOf(why.rows ?? []),
       gauge(state.values, why),
       why.rule && id !== ROOT ? el("p", { class: "rule", text: why.rule }) : null,
       why.residual ? this.left(why.residual) : null,
@@ -62,15 +71,6 @@ export class Inspector {
   clear() {
     this.shown = null;
     this.body.replaceChildren();
-  }
-
-  rows(why) {
-    const rows = why.rows ?? [];
-    return el("div", { class: "rows", role: "list" }, ...rows.map((row) => el("div", { class: "row", role: "listitem" },
-      el("span", { class: "label", text: row.label }),
-      row.bar === undefined || row.bar === null ? el("span", {}) : el("span", { class: `bar ${row.label.trim()[0]}` }, el("i", { style: `--share: ${Math.min(1, row.bar)}` })),
-      el("span", { class: "value", text: row.value }),
-      el("span", { class: "note", text: row.note ?? "" }))));
   }
 
   // What was left to draw from.

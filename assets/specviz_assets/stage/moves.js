@@ -33,8 +33,9 @@ export class Moves extends Picture {
   }
 
   // What a person does with the picture begins with this: who goes along with somebody else goes alone from here.
-  touched() {
-    this.options.onTouched?.();
+  // `act`: what it is, where a lesson may have asked for it: "step 1", "round 1", "rejection 1", "first", "choose".
+  touched(act = "", node = null) {
+    this.options.onTouched?.(act, node);
   }
 
   // Back from where a run goes on by itself: a recording does not.
@@ -45,7 +46,7 @@ export class Moves extends Picture {
 
   step(by, hold = true) {
     if (!this.page) return undefined;
-    if (hold) this.touched();
+    if (hold) this.touched(`step ${by}`);
     if (hold) this.stop();
     const k = this.k + by;
     if (k >= 0 && k < this.page.moments.length) return this.go(this.index, k, by > 0);
@@ -54,8 +55,27 @@ export class Moves extends Picture {
     return this.go(this.index + by, by > 0 ? 0 : -1, by > 0);
   }
 
+  // To the end of the phase after this one, or before it.
+  phase(by) {
+    if (!this.page) return undefined;
+    const { moments } = this.page, now = moments[this.k].phase;
+    const next = by > 0 ? moments.find((moment) => moment.phase > now) : moments.findLast((moment) => moment.phase < now);
+    if (!next) return this.step(by);
+    this.touched(`step ${by}`);
+    this.stop();
+    return this.go(this.index, moments.findLastIndex((moment) => moment.phase === next.phase), by > 0);
+  }
+
   round(by) {
+    this.touched(`round ${by}`);
     return this.goEnd(this.index + by);
+  }
+
+  // To the very beginning.
+  first() {
+    this.touched("first");
+    this.stop();
+    return this.go(0, 0);
   }
 
   toLast() {
@@ -72,7 +92,7 @@ export class Moves extends Picture {
   // To the next or previous test that failed; where single tests are not recorded, to its round.
   async rejection(by) {
     if (!this.page) return;
-    this.touched();
+    this.touched(`rejection ${by}`);
     this.stop();
     const own = this.failed(this.page).filter((k) => (by > 0 ? k > this.k : k < this.k));
     if (own.length) {
@@ -175,7 +195,7 @@ export class Moves extends Picture {
   }
 
   choose(id) {
-    this.touched();
+    this.touched("choose", id);
     this.stop();
     this.chosen = id;
     this.draw(false, { page: this.page, k: this.k });

@@ -25,14 +25,14 @@ export function makeNode(tree, node) {
   if (node.id !== ROOT) group.append(...bars(node.id === CLOSING ? ["p"] : ["q", "p"], w, high, dense));
   const note = svg("text", { class: "note", x: w - 9, y: baseline, "text-anchor": "end" });
   if (!dense) group.append(note);
-  if (node.badge) group.append(svg("text", { class: "badge-text", text: node.badge, "font-size": BADGE,
-    ...(dense ? { x: w - 8, y: baseline, "text-anchor": "end" } : { x: 4, y: -tall / 2 - 5 }) }));
+  if (tree.badge(node)) group.append(svg("text", { class: "badge-text", text: tree.value ? "" : node.badge, "font-size": BADGE,
+    ...(dense ? { x: w - 8, y: baseline, "text-anchor": "end" } : { x: 4, y: -tall / 2 - (tree.value ? 9 : 5) }) }));
   group.append(svg("rect", { class: "ring", x: -4, y: -tall / 2 - 4, width: w + 8, height: tall + 8, rx: dense ? 10 : 14 }));
   group.onclick = () => tree.choose(node.id);
   const parent = node.id === ROOT ? null : tree.at.get(node.parent);
   if (parent) {
     const x0 = parent.x + parent.w, bend = Math.max(18, (x - x0) * 0.55);
-    const between = line > parent.line && y - tree.shape.row * 0.65; // a chain goes on in another line
+    const between = line > parent.line && y - (node.row + 0.65) * tree.shape.row; // a chain goes on in another line
     const d = between ? `M${x0} ${parent.y}h14V${between}H${x - 14}V${y}h14`
       : `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}`;
     const edge = svg("path", { "data-edge": node.id, d });
@@ -78,6 +78,11 @@ export function dressNode(tree, node, group, state, moment, marks) {
   put(group.querySelector(".glyph"), look.glyph);
   const note = group.querySelector(".note");
   if (note) put(note, textWidth(tree.words.get(node.id), tree.shape.size) + 60 + (state.note ?? "").length * 6 < tree.at.get(node.id).w ? state.note ?? "" : "");
+  const beside = tree.value && group.querySelector(".badge-text");
+  if (beside) {
+    const value = texts[tree.value === "p/q" ? "ratio" : tree.value];
+    put(beside, value ? tree.beside(value) : "");
+  }
   for (const name of ["q", "p"]) {
     const fill = group.querySelector(`.fill.${name}`);
     if (!fill) continue;

@@ -25,7 +25,7 @@ export class Room {
   }
 
   get leading() {
-    return this.mode === "present" && this.leads;
+    return this.leads && (this.mode === "present" || Boolean(this.lesson?.options.teach && this.mode === ""));
   }
 
   get following() {
@@ -101,7 +101,8 @@ export class Room {
     follows.title = this.following ? "stop going where the presenter goes (f)" : "go where the presenter goes (f)";
     follows.setAttribute("aria-pressed", String(this.following));
     follows.classList.toggle("on", this.following);
-    put(this.line, this.leading ? "presenting · Esc leaves · ? keys"
+    put(this.line, this.leading && this.mode !== "present" ? "pages that follow go where this one goes"
+      : this.leading ? "presenting · Esc leaves · ? keys"
       : this.mode === "present" ? "Esc leaves · ? keys"
         : this.following && !other ? "Nobody presents yet: this page goes along as soon as somebody does." : "");
   }
@@ -124,11 +125,17 @@ export class Room {
   standing() {
     const { stage } = this;
     const live = Boolean(stage.options.live && stage.following);
-    const word = { room: "lead", src: this.src, panel: this.panel() ?? "" };
+    const word = { room: "lead", src: this.src, panel: this.panel() ?? "", ...this.taught() };
     if (live) return { ...word, live };
     if (!stage.page) return null;
     return { ...word, index: stage.index, k: stage.k, node: stage.chosen, plays: stage.playing, speed: stage.speed,
       change: stage.changed ? stage.change : null };
+  }
+
+  // Where the lesson stands beside the picture.
+  taught() {
+    const { lesson } = this;
+    return lesson ? { lesson: lesson.script.id, lesson_step: Math.max(0, lesson.at), lesson_shown: lesson.solved } : {};
   }
 
   leave(gone) {
@@ -174,12 +181,14 @@ export class Room {
 
   async goTo(at) {
     const { stage } = this;
-    const led = JSON.stringify([at.src, at.panel ?? ""]);
-    if (led !== this.led && (at.src !== this.src || (at.panel ?? "") !== (this.panel() ?? ""))) {
+    const own = this.lesson?.script.id ?? "";
+    const led = JSON.stringify([at.src, at.panel ?? "", at.lesson ?? ""]);
+    if (led !== this.led && (at.src !== this.src || (at.panel ?? "") !== (this.panel() ?? "") || (at.lesson ?? "") !== own)) {
       const place = at.src === this.src && !at.live ? stage.head?.points[at.index ?? 0]?.place ?? "" : "";
-      this.tell("led", { src: at.src, panel: at.panel ?? "", place });
+      this.tell("led", { src: at.src, panel: at.panel ?? "", place, lesson: at.lesson ?? "" });
     }
     this.led = led;
+    if (at.lesson && at.lesson === own) await this.lesson.follow({ step: at.lesson_step ?? 0, shown: at.lesson_shown ?? false });
     if (at.src !== this.src || !stage.head) return; // the page around brings the other run
     if (at.live) {
       if (!stage.following) this.by(() => stage.follow());

@@ -6,7 +6,8 @@ import { BADGE, DENSE, ROOMY, dressNode, makeNode } from "./node.js";
 const WIDEST = 150; // between the columns of a tree that is taller than its box
 const MARGIN = 26, CLOSEST = 1.45;
 const foot = (high) => Math.min(MARGIN, high / 12); // above and below the tree
-const LETTER = 11, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into
+const LETTER = 11, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into, one more where
+const NARROW = 480; // px, the box is no wider
 const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 
@@ -23,6 +24,8 @@ export class TreeView {
       button("fit", "fit the tree (0)", () => this.all()));
     this.box = el("div", { class: "canvas" }, this.svg, this.beam, this.missing, this.tools);
     this.free = null; // where the person moved the picture
+    this.value = ""; // what stands beside every token besides: "q", "p", "p/q", "u"
+    this.focus = null; // ids of nodes that are asked about: the camera goes to them where not all can be seen
     this.entire = false; // all of the tree is in the picture, however small its letters
     this.view = { x: 0, y: 0, s: 1 };
     this.listen();
@@ -79,6 +82,13 @@ export class TreeView {
     } else this.look(false);
   }
 
+  // The same round, laid out anew.
+  remade() {
+    if (!this.layer) return;
+    this.setRound(this.page, false);
+    this.paint(...this.painted);
+  }
+
   // Nothing to see: another run begins.
   clear() {
     this.layer?.remove();
@@ -114,9 +124,20 @@ export class TreeView {
     put(this.missing, page.missing ?? "");
   }
 
+  // Room for what stands beside a token.
+  badge(node) {
+    if (!this.value || node.id === ROOT) return node.badge;
+    return this.shape === ROOMY && "qp".includes(this.value) ? "" : this.beside(">.99"); // large boxes have q and p
+  }
+
+  // A small box has room for the number alone.
+  beside(text) {
+    return this.shape === DENSE ? text : `${this.value} ${text}`;
+  }
+
   // The scale at which the smallest letter of a shape can still be read.
   smallest(shape) {
-    return LETTER / (this.page.nodes.some((node) => node.badge) ? Math.min(BADGE, shape.smallest) : shape.smallest);
+    return LETTER / (this.page.nodes.some((node) => this.badge(node)) ? Math.min(BADGE, shape.smallest) : shape.smallest);
   }
 
   // How the round is seen largest: nodes are drawn large while the whole tree can then be read; a chain is broken into
@@ -126,7 +147,7 @@ export class TreeView {
     let found;
     for (const tried of [ROOMY, DENSE]) {
       found = null;
-      for (let lines = 1; lines <= (page.n_rows > 2 ? 1 : LINES); lines += 1) {
+      for (let lines = 1; lines <= (page.n_rows > 2 ? 1 : this.box.clientWidth < NARROW ? LINES + 1 : LINES); lines += 1) {
         this.measure(tried, lines);
         const { s } = this.whole();
         if (!found || s > found.s * 1.05) found = { shape: tried, lines, s, key: `${tried.row} ${lines}` };
@@ -146,13 +167,16 @@ export class TreeView {
     for (const node of this.page.nodes) {
       const words = clipped(node.shown, letters);
       this.words.set(node.id, words);
-      const badge = node.badge ? textWidth(node.badge, BADGE) + 8 : 0; // above a large box, at the end of a small one
+      const badge = this.badge(node) ? textWidth(this.badge(node), BADGE) + 8 : 0; // above a large box, at the end of a small one
       const own = textWidth(words, size) + (shape === DENSE ? 34 + badge : 44);
       wide[node.column] = Math.max(wide[node.column], own, badge);
     }
     const per = Math.ceil(wide.length / lines), line = (column) => Math.floor(column / per);
     const starts = wide.map((_, k) => wide.slice(line(k) * per, k).reduce((sum, w) => sum + w + gap, 0));
-    const y = (column, at) => (at + line(column) * (this.page.n_rows + 0.3)) * row;
+    const rows = Array(lines).fill(1); // of each line
+    for (const node of this.page.nodes) rows[line(node.column)] = Math.max(rows[line(node.column)], node.row + 1);
+    const above = rows.map((_, n) => rows.slice(0, n).reduce((sum, own) => sum + own + 0.3, 0));
+    const y = (column, at) => (at + above[line(Math.min(column, wide.length - 1))]) * row;
     this.at = new Map(this.page.nodes.map((node) =>
       [node.id, { x: starts[node.column], y: y(node.column, node.row), w: wide[node.column], line: line(node.column) }]));
     for (const { column, row: at, text } of this.page.folds ?? []) {
@@ -284,7 +308,7 @@ export class TreeView {
   near(moment) {
     const { page } = this, parent = (id) => page.places.get(id)?.parent;
     const fresh = moment.phase === PHASE.DRAFT ? moment.fresh ?? [] : [];
-    const ids = moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.winning || id === CLOSING).map(([id]) => id)
+    const ids = this.focus?.some((id) => this.at.has(id)) ? this.focus : moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.winning || id === CLOSING).map(([id]) => id)
       : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.selected, parent(moment.selected)];
     const seen = this.bounds(ids.some((id) => this.at.has(id)) ? ids : [ROOT]), all = this.bounds([...this.at.keys()]);
     const s = Math.max(this.least, Math.min(1, this.fit(ids, 1).s));

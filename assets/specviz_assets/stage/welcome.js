@@ -9,16 +9,18 @@ export function hereButton(offer, go) {
 // `steps`: of each the `part` of the picture it is about, `title`, `words`, maybe the `phase` of a round at which it is
 // come to, so that words and picture are in step, and maybe the `key` that goes on.
 export class Welcome {
-  constructor(stage, steps, offer, here, done) {
+  // `learn`: the way to the lessons, where there are any.
+  constructor(stage, steps, offer, here, done, learn) {
     Object.assign(this, { stage, steps, done, k: 0 });
     this.n = el("span", { class: "n" });
     this.title = el("b", {});
     this.words = el("span", {});
     this.next = el("button", { type: "button", class: "next", text: "next", onclick: () => this.forward() });
     this.run = offer ? hereButton(offer, here) : null;
+    this.learn = learn ? el("button", { type: "button", class: "learn", text: `☞ ${learn.text}`, title: learn.help, onclick: learn.go }) : null;
     this.away = button("away", "put this away", () => this.put(), "✕");
     this.box = el("section", { class: "welcome", "aria-label": "welcome" }, this.n,
-      el("p", { "aria-live": "polite" }, this.title, " ", this.words), this.next, this.away, this.run);
+      el("p", { "aria-live": "polite" }, this.title, " ", this.words), this.next, this.away, this.run, this.learn);
     this.press = (event) => {
       if (event.key === this.steps[this.k].key && !event.ctrlKey && !event.metaKey && !event.altKey) this.go(this.k + 1);
     };

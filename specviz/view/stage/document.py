@@ -53,7 +53,7 @@ def head(builder: FrameBuilder, name: str) -> StageRun:
         badge=info.badge,
         tone=info.tone,
         facts=facts(frame, len(run.rounds)),
-        metrics=metrics(frame),
+        metrics=(*metrics(frame), *_pays(frame)),
         phases=PHASES,
         marks={mark: MarkStyle(style.glyph, style.word, style.dark, style.light) for mark, style in STYLES.items()},
         knobs=frame.knobs.items,
@@ -86,6 +86,12 @@ def facts(frame: Frame, n: int) -> str:
 def metrics(frame: Frame) -> tuple[Metric, ...]:
     """Metrics of the whole run as text; too few rounds are mentioned once, by `facts`."""
     return tuple(msgspec.structs.replace(m, text=m.text.partition(_FEW)[0]) for m in frame.metrics)
+
+
+def _pays(frame: Frame) -> tuple[Metric, ...]:
+    """Whether it paid, where that is known: `1.7×`."""
+    times, _, plain = frame.judgement.speed.partition(" ")
+    return (Metric("over_plain", plain, None, times, help=frame.judgement.basis_words),) if "×" in times else ()
 
 
 def _query(query: Query) -> StageQuery:

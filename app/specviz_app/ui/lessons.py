@@ -1,0 +1,101 @@
+"""Lessons beside the stage: `?lesson=3`, with `&teach=1` for who shows it to others.
+
+The address names the lesson; the run that is looked at is the one that the lesson is over.
+"""
+
+from typing import Any
+
+import msgspec
+import streamlit as st
+
+from specviz.errors import SpecvizError
+from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_script, lesson_traces, next_lesson
+from specviz_app.server.server import Server
+from specviz_app.ui import address, guard, state
+from specviz_app.ui.library import choices
+
+LESSON, TEACH = "lesson", "teach"
+_FIRST = "1"
+_LED = "lesson-led"  # in the session's state: the lesson whose run was chosen last
+
+
+def lead(server: Server) -> None:
+    """Before the run is chosen: that of the lesson which the address names, once; who chooses another run leaves it."""
+    named = _named()
+    if named is None:
+        st.session_state.pop(_LED, None)
+        return
+    trace = bundled_lessons()[named].trace
+    if st.session_state.get(_LED) != named:
+        st.session_state[_LED] = named
+        if trace not in choices(server, state.uploads()):
+            state.uploads()[trace] = lesson_traces()[trace]
+        state.open_next(trace)
+        address.forget(address.AT)
+    elif st.session_state.get(address.SRC) not in (None, trace):
+        leave()
+
+
+def _named() -> str | None:
+    """The lesson that the address asks for, by its id; one that is not there is noted."""
+    wanted = address.asks(LESSON)
+    if wanted is None:
+        return None
+    try:
+        return lesson_id(wanted)
+    except SpecvizError as error:
+        state.note(str(error))
+        leave()
+        return None
+
+
+def leave() -> None:
+    """No lesson any more."""
+    address.forget(LESSON, TEACH)
+    st.session_state.pop(_LED, None)
+
+
+def data(name: str) -> dict[str, Any] | None:
+    """What the picture needs of the lesson; None where none is asked for. `name`: the run that is looked at."""
+    named = _named()
+    if named is None or bundled_lessons()[named].trace != name:
+        return None
+    following = next_lesson(named)
+    return {
+        "script": msgspec.to_builtins(lesson_script(named), str_keys=True),
+        "teach": address.asks(TEACH) == "1",
+        "next": following or "",
+        "title": bundled_lessons()[following].title if following else "",
+    }
+
+
+def offer() -> dict[str, str]:
+    """The door on the first screen."""
+    n = len(bundled_lessons())
+    about = ", ".join(lesson.title.rstrip("?").lower() for lesson in bundled_lessons().values())
+    return {"lesson": _FIRST, "text": f"{n} lessons, some minutes each", "help": about}
+
+
+def button() -> None:
+    """The list of lessons, in the bar at the top."""
+    with st.popover("Lessons", icon=":material/school:", help="Guided lessons beside the picture", key="lessons"):
+        for lesson in bundled_lessons().values():
+            st.button(
+                f"{lesson.number} · {lesson.title}",
+                key=f"lesson-{lesson.number}",
+                help=lesson.about,
+                width="stretch",
+                on_click=guard.obeyed(go),
+                args=(lesson.id,),
+            )
+
+
+def go(told: object) -> None:
+    """To another lesson, by its number or name; "" is none."""
+    if not isinstance(told, str) or not told:
+        leave()
+        return
+    try:
+        address.put({LESSON: str(bundled_lessons()[lesson_id(told)].number)})
+    except SpecvizError as error:
+        state.note(str(error))
