@@ -21,19 +21,33 @@ _NARROWEST = 30  # rounds at which the sequence is about as narrow as it can be 
 
 def lasting_difference(before: Sequence[int], after: Sequence[int]) -> Estimate | None:
     """`mean(after) - mean(before)` in tokens, with an interval that holds however often `after` is looked at as it
-    grows; null with fewer than `LEAST_LOOK` of either."""
+    grows; null with fewer than `LEAST_LOOK` of either.
+
+    As it holds at every look, it is what all looks so far have in common: a difference that stood once is not taken
+    back. Where they have nothing in common one of them was wrong, and the newest stands alone.
+    """
     n, k = len(before), len(after)
     if min(n, k) < LEAST_LOOK:
         return None
-    low, high = min(*before, *after), max(*before, *after) + 1
-    weight = k / _NARROWEST
-    growing = 2 * (weight + 1) / (weight * k) * math.log(math.sqrt(weight + 1) / (_ERROR / 2))
-    half = math.sqrt(_Z**2 * _variance(before, low, high) / n + growing * _variance(after, low, high))
-    value = sum(after) / k - sum(before) / n
-    return Estimate(value=value, interval=(value - half, value + half), n=k)
+    sums = sum(before), sum(value * value for value in before)
+    low, high = min(before), max(before)
+    total = squares = 0
+    common = newest = (-math.inf, math.inf)
+    for seen, value in enumerate(after, 1):
+        total, squares = total + value, squares + value * value
+        low, high = min(low, value), max(high, value)
+        if seen < LEAST_LOOK:
+            continue
+        weight = seen / _NARROWEST
+        growing = 2 * (weight + 1) / (weight * seen) * math.log(math.sqrt(weight + 1) / (_ERROR / 2))
+        spread = _Z**2 * _variance(*sums, n, low, high) / n + growing * _variance(total, squares, seen, low, high)
+        difference, half = total / seen - sums[0] / n, math.sqrt(spread)
+        newest = difference - half, difference + half
+        common = max(common[0], newest[0]), min(common[1], newest[1])
+    return Estimate(value=total / k - sums[0] / n, interval=common if common[0] < common[1] else newest, n=k)
 
 
-def _variance(values: Sequence[int], low: int, high: int) -> float:
-    n = len(values) + 2
-    total, squares = sum(values) + low + high, sum(v * v for v in values) + low**2 + high**2
+def _variance(total: int, squares: int, count: int, low: int, high: int) -> float:
+    """Of so many values, beside which the two imagined ones stand: `low`, and one above `high`."""
+    n, total, squares = count + 2, total + low + high + 1, squares + low**2 + (high + 1) ** 2
     return (squares - total**2 / n) / (n - 1)

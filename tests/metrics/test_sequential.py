@@ -51,3 +51,14 @@ def test_no_spread_is_no_certainty_and_few_rounds_say_nothing() -> None:
     assert found is not None
     assert found.interval is not None
     assert found.interval[0] < -0.2 < 0.2 < found.interval[1]
+
+
+def test_a_difference_that_stood_once_is_not_taken_back() -> None:
+    rng, stood = random.Random(3), 0
+    for _ in range(40):
+        before, after = ([law(rng) for _ in range(n)] for law, n in ((chain(0.7, 4), 40), (chain(0.5, 4), 120)))
+        verdicts = [verdict(before, after[:n]) for n in range(1, 121)]
+        assert verdicts == sorted(verdicts)
+        assert not any(verdicts[: LEAST_LOOK - 1])
+        stood += verdicts[-1]
+    assert stood > 20
