@@ -56,6 +56,11 @@ class RequestCounts:
             so_far += -math.inf if log is None or log <= ZERO else log
             self.walked += math.exp(so_far)
 
+    def of(self, q: int) -> tuple[int, int, int]:
+        """Rounds that drafted, drafted and accepted tokens of a request."""
+        rounds, drafted, _, accepted = self._requests.get(q, (0, 0, 0, 0))
+        return rounds, drafted, accepted
+
     @property
     def n_requests(self) -> int:
         """Requests that drafted."""

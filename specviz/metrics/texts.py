@@ -36,6 +36,7 @@ class TextTally:
         self.by_class: dict[str, array[int]] = {}
         self._idle: dict[DraftEnd, array[int]] = {}
         self._answers = array("i", bytes(8 * MOST_ANSWERS))  # two numbers an answer
+        self._firsts = array("q", bytes(16 * MOST_ANSWERS))  # query and round of each answer's first draft
         self.seen: dict[str, list[TokenPosition]] = {}
         self._at = array("q", (-1, 0, 0, 0, 0))  # the query in hand; answers, those that loop; refused, ruled out
         self._tail = array("q")
@@ -55,6 +56,8 @@ class TextTally:
             self._idle.setdefault(end.draft_end, array("q", (0,)))[0] += 1
         elif self.n_answers <= MOST_ANSWERS:
             at = 2 * (self.n_answers - 1)
+            if not self._answers[at]:
+                self._firsts[at], self._firsts[at + 1] = record.q, record.r
             self._answers[at] += 1
             self._answers[at + 1] += end.n_accepted > 0
         if end.n_drafted and self._rejected is not None:
@@ -126,6 +129,10 @@ class TextTally:
         """Of each query, rounds that drafted and those of them that kept anything."""
         known = self._answers[: 2 * min(self.n_answers, MOST_ANSWERS)]
         return list(zip(known[::2], known[1::2], strict=True))
+
+    def first_draft(self, answer: int) -> TokenPosition:
+        """Where an answer (from 0, of those in `answers`) first drafts."""
+        return TokenPosition(self._firsts[2 * answer], self._firsts[2 * answer + 1])
 
     @property
     def loops(self) -> bool:

@@ -271,3 +271,31 @@ def test_a_server_that_began_again_among_many_looks_is_seen() -> None:
     picture = Evidence.of_looks(looks).counts[0].picture
     assert picture.restarts == (4002.0,)
     assert picture.n_rounds == 19_990 + 20_000
+
+
+@pytest.mark.parametrize(("many", "named"), [(1500, True), (2600, False)])
+def test_a_batch_that_makes_drafts_dear_is_told_beside_plain_decoding(many: int, named: bool) -> None:
+    def load(one: int, batch: int, drafted: int) -> Evidence:
+        """Ten windows of one request, ten of 32: tokens a second of each."""
+        looks, total = [Counted(engine="e", wall=0.0, n_rounds=0, n_drafted=0, n_accepted=0, n_generated=0)], 0
+        for k in range(1, 21):
+            total += (one if k <= 10 else batch) + k % 3
+            rounds = total // 3 if drafted else total
+            looks.append(
+                Counted(
+                    engine="e",
+                    wall=float(k),
+                    n_rounds=rounds,
+                    n_drafted=drafted * rounds,
+                    n_accepted=total - rounds,
+                    n_generated=total,
+                    gauges={"running": 1.0 if k <= 10 else 32.0},
+                )
+            )
+        return Evidence.of_looks(looks)
+
+    findings = {f.detector: f for f in judge(load(180, many, 4) + load(100, 1700, 0))}
+    assert ("slower_in_a_batch" in findings) is named
+    if named:
+        assert findings["slower_in_a_batch"].fault == 13
+        assert "dearer_than_it_pays" not in findings, "said once"

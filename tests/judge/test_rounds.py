@@ -215,6 +215,7 @@ def answers(kept: Sequence[int]) -> Evidence:
 def test_answers_that_fare_worse_from_one_on_are_told_by_its_number() -> None:
     finding = found(answers([8, 9, 8, 8, 9, 8, 2, 1, 2, 2, 1, 2]))["answers_change"]
     assert finding.headline == "acceptance fell at answer 7"
+    assert finding.places[0].label == "q6 r1"
     assert finding.certainty == "cannot tell"
     assert "answers_change" not in found(answers([8, 7, 9, 8, 7, 8, 8, 7, 9, 8, 8, 7]))
 
@@ -253,6 +254,7 @@ def test_a_report_that_counts_otherwise_than_its_rounds_is_told(tmp_path: Path) 
     finding = found(reported(20))["counted_otherwise"]
     assert (finding.fault, finding.certainty) == (7, "sure")
     assert "the token that closes a round is counted as accepted" in finding.claim
+    assert [(place.kind, place.label) for place in finding.evidence] == [("line", "report of vLLM")]
     assert "counted_otherwise" not in found(reported(0))
 
 
@@ -288,3 +290,41 @@ def test_equal_lengths_are_no_equal_texts_and_equal_drafts_no_cliff(tmp_path: Pa
     cliff = found(alone)["position_cliff"]
     assert (cliff.certainty, cliff.others) == ("cannot tell", (7, 14)), "no drafter is that even, a limit is"
     assert "texts_unknown" not in found(alone + run_of(SOUND)), "one of them is known"
+
+
+def test_a_request_that_is_counted_otherwise_leads_to_its_rounds(tmp_path: Path) -> None:
+    with Writer(tmp_path / "run.sv.jsonl", "vLLM", rule="p/q", known="decisions", chains=True) as out:
+        for more in (0, 3):
+            out.request([1, 2, 3])
+            for _ in range(10):
+                out.round()
+                out.drafted(5, "a")
+                out.committed([5, 8], ["a", "b"], n_accepted=1)
+            out.reported("vLLM", n_rounds=10, n_drafted=10, n_accepted=10 + more)
+    finding = found(evidence_of_trace(out.path))["counted_otherwise"]
+    assert (finding.fault, finding.certainty) == (7, "likely")
+    assert [place.label for place in finding.places] == ["q1 r1"]
+
+
+@pytest.mark.parametrize(
+    ("temperature", "rule", "named"), [(1.0, "exact match", True), (0.0, "exact match", False), (1.0, "p/q", False)]
+)
+def test_exact_match_of_another_engine_is_told_by_its_rule(
+    tmp_path: Path, temperature: float, rule: str, named: bool
+) -> None:
+    """Where nobody recorded a probability: the rule is known, what another would keep is not."""
+    with Writer(
+        tmp_path / "run.sv.jsonl", "llama.cpp", rule=rule, known="decisions", chains=True, temperature=temperature
+    ) as out:
+        out.request([1, 2, 3])
+        for r in range(60):
+            out.round()
+            out.drafted(5, "a")
+            out.committed(
+                [5, 8] if r % 4 == 0 else [8], ["a", "b"] if r % 4 == 0 else ["b"], n_accepted=int(r % 4 == 0)
+            )
+    finding = found(evidence_of_trace(out.path)).get("exact_match")
+    assert (finding is not None) is named
+    if finding is not None:
+        assert (finding.fault, finding.certainty) == (8, "likely")
+        assert "temperature 0" in finding.decides

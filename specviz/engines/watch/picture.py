@@ -40,7 +40,7 @@ class LookPoint:
     """One look since the one before: its time (seconds since 1970) and what was counted meanwhile. None: nothing.
 
     `kept`: of `rounds`, those that kept a token at each position; `drafted`: tokens. `held`: tokens that a running
-    request has in the cache, as a share of it, at the end; None where the gauges do not tell.
+    request has in the cache, as a share of it, at the end, and `running` requests then; None where no gauge tells.
     """
 
     wall: float
@@ -51,6 +51,7 @@ class LookPoint:
     drafted: int = 0
     kept: tuple[int, ...] = ()
     held: float | None = None
+    running: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +317,7 @@ def _point(step: _Step) -> LookPoint:
         drafted or 0,
         tuple(step.kept),
         _held(step.after.gauges),
+        step.after.gauges.get("running"),
     )
 
 

@@ -1,6 +1,7 @@
 """Counts held against each other: before and after, two boots, beside plain decoding, drafters in one run."""
 
 import math
+from collections.abc import Callable
 from itertools import cycle
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ FEW = 30  # rounds of each
 ENDS = "came so far"
 APART = 0.9  # of the speed of plain decoding: two runs of one thing hardly differ by more
 WORKS = 0.5  # of the first tokens: below it a drafter is mostly wrong
+MANY = 4  # times as many requests at the most as at the least, so that a batch can tell
 LEAST_WINDOWS = 4  # whose speeds spread
 EXPERTS = " The target is a mixture of experts, of which every further row may wake others."
 
@@ -84,12 +86,69 @@ def _by(row: "CountDifference") -> float:
     return 0.0 if difference is None else difference[0]
 
 
+@detector(Evidence, 30)
+def slower_in_a_batch(evidence: Evidence) -> Finding | None:
+    """Beside plain decoding of the same load: faster while few requests run, slower while many do."""
+    plain, drafting = _twins(evidence)
+    if plain is None or drafting is None:
+        return None
+    counts = [point.running for point in drafting.points if point.running and point.tokens_per_s]
+    if not counts or max(counts) < MANY * min(counts):
+        return None
+    edge = math.sqrt(max(counts) * min(counts))
+    few = _ratios(drafting, plain, edge.__ge__)
+    many = _ratios(drafting, plain, edge.__lt__)
+    if min(len(few), len(many)) < LEAST_WINDOWS:
+        return None
+    (_, least, _), (times, _, most) = _mean(few), _mean(many)
+    if least <= 1 or most >= 1:
+        return None
+    return Finding(
+        "slower_in_a_batch",
+        13,
+        f"slower than plain decoding where more than {number(edge, 0)} requests run",
+        f"While at most {number(edge, 0)} requests run it writes {number(_mean(few)[0])} times as many tokens as plain "
+        f"decoding, while more do {number(times)} times: rows of drafts fill the machine that other requests would.",
+        "likely",
+        next_step="Draft less, or not at all, from so many requests on: engines have a setting for that.",
+        decides="The same load with drafts of one token.",
+        others=(12, 14),
+        time=1 - times,
+    )
+
+
+def _twins(evidence: Evidence) -> "tuple[WatchPicture | None, WatchPicture | None]":
+    """Counts of plain decoding, and of a run that drafts."""
+    plain = next((c.picture for c in evidence.counts if c.picture.n_drafted == 0 and c.picture.n_accepted == 0), None)
+    return plain, next((counted.picture for counted in _speculating(evidence)), None)
+
+
+def _ratios(drafting: "WatchPicture", plain: "WatchPicture", fits: Callable[[float], bool]) -> list[float]:
+    """Tokens a second of windows with so many requests running, over the mean of such windows of plain decoding."""
+    speeds = [
+        [point.tokens_per_s for point in picture.points if point.running and fits(point.running) and point.tokens_per_s]
+        for picture in (drafting, plain)
+    ]
+    return [speed / fmean(speeds[1]) for speed in speeds[0]] if speeds[1] else []
+
+
+def _mean(ratios: list[float]) -> tuple[float, float, float]:
+    """With its interval."""
+    half = Z * stdev(ratios) / math.sqrt(len(ratios))
+    return fmean(ratios), fmean(ratios) - half, fmean(ratios) + half
+
+
 @detector(Evidence, 31)
 def slower_than_its_twin(evidence: Evidence) -> Finding | None:
     """Beside the same text decoded plainly: what a round costs and brings."""
-    plain = next((c.picture for c in evidence.counts if c.picture.n_drafted == 0 and c.picture.n_accepted == 0), None)
-    drafting = next((counted.picture for counted in _speculating(evidence)), None)
-    if plain is None or drafting is None or not plain.tokens_per_s or not drafting.tokens_per_s:
+    plain, drafting = _twins(evidence)
+    if (
+        plain is None
+        or drafting is None
+        or slower_in_a_batch(evidence) is not None
+        or not plain.tokens_per_s
+        or not drafting.tokens_per_s
+    ):
         return None
     times, certainty = drafting.tokens_per_s / plain.tokens_per_s, _certain(drafting, plain)
     if drafting.length is None or times >= 1:
@@ -113,8 +172,7 @@ def _certain(drafting: "WatchPicture", plain: "WatchPicture") -> Certainty:
     paired = len(speeds[0]) == len(speeds[1])
     usual = fmean(speeds[1])
     ratios = [a / (b if paired else usual) for a, b in zip(speeds[0], cycle(speeds[1]), strict=False)]
-    half = Z * stdev(ratios) / math.sqrt(len(ratios))
-    return "likely" if fmean(ratios) + half < 1 else "cannot tell"
+    return "likely" if _mean(ratios)[2] < 1 else "cannot tell"
 
 
 @detector(CountsLooked, 32)

@@ -1,13 +1,17 @@
 """Numbers that do not mean what they say: an engine's own counts against its rounds (fault 7)."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from specviz.events import Reported
 from specviz.judge.evidence import RoundsCounted
-from specviz.judge.finding import Finding
+from specviz.judge.finding import EvidencePlace, Finding
 from specviz.judge.identities import violations
 from specviz.judge.registry import detector
+from specviz.metrics.draft_confidence import TokenPosition
 from specviz.text import running
+
+MOST_PLACES = 6
 
 
 @detector(RoundsCounted, 12)
@@ -28,7 +32,35 @@ def counted_otherwise(counted: RoundsCounted) -> Finding | None:
         if reported
         else "Whether every round is on record: a stream that merges or cuts rounds adds up to less.",
         screen="overview",
+        evidence=(
+            *counted.places(_differing(counted)),
+            *(
+                EvidencePlace(0, f"report of {running(each.of)}", kind="line")
+                for each in counted.run.reported
+                if each.whole
+            ),
+        ),
     )
+
+
+def _differing(counted: RoundsCounted) -> Iterator[TokenPosition]:
+    """The first rounds of the first requests of which an engine counts otherwise than their rounds."""
+    outside = counted.tally.outside
+    apart = (
+        report.q
+        for report in counted.run.reported
+        if not report.whole
+        and any(_is_apart(said, ours) for said, ours in zip(_said(report), outside.of(report.q), strict=True))
+    )
+    yield from (TokenPosition(q, 1) for q in islice(dict.fromkeys(apart), MOST_PLACES))
+
+
+def _said(report: Reported) -> tuple[int | None, ...]:
+    return report.n_rounds, report.n_drafted, report.n_accepted
+
+
+def _is_apart(said: int | None, ours: int) -> bool:
+    return said is not None and said != ours
 
 
 def _whole(counted: RoundsCounted) -> Iterator[str]:

@@ -179,4 +179,7 @@ def answers_change(counted: RoundsCounted) -> Finding | None:
         decides="The first prompts again, at the end.",
         others=(6,),
         tokens=first.before - first.after,
+        evidence=counted.places(
+            counted.tally.texts.first_draft(k) for k in range(first.at, min(first.at + 6, len(answers)))
+        ),
     )
