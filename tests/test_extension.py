@@ -33,7 +33,7 @@ from specviz.view.panels import all_panels
 from specviz.view.stage.notebook import saved
 from specviz_app.server.core import Settings
 from specviz_app.ui.pages import all_below
-from specviz_tui.common import pane
+from specviz_tui.common import key_tables, pane
 from specviz_tui.common.paint import Painter
 from specviz_tui.screens.page import guide_page, help_page, pages
 from support.live import WIDE, Script, catalogue, live_app, replay_app, shown
@@ -275,8 +275,8 @@ async def test_the_terminal_paints_it_live(events: list[Event]) -> None:
 
 @pytest.mark.usefixtures("brought")
 def test_help_and_guide_know_its_keys_and_pages() -> None:
-    assert "guess.loud" in {key.id for table in pane.key_tables() for key in table}
-    assert ("9", "Guess", "guess") in pane.screens()
+    assert "guess.loud" in {key.id for table in key_tables.key_tables() for key in table}
+    assert ("9", "Guess", "guess") in key_tables.screens()
     assert guide_page("guess")[0] == "Guess"
     assert help_page(Painter(), 80) is not None
 

@@ -12,8 +12,8 @@ from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.find.search import filter_for, matches
+from specviz_tui.actions import finding, seeking
 from specviz_tui.app import SpecvizApp
-from specviz_tui.find import actions as finding
 from specviz_tui.screens.dialogs import AskScreen
 from specviz_tui.screens.main import MainScreen
 from support.live import NARROW, WIDE, replay_app, shown
@@ -100,24 +100,25 @@ async def test_a_long_run_is_looked_through_while_the_screen_goes_on(
     """With no time for more than one round at a time, it arrives all the same, ticks later."""
     monkeypatch.setattr(finding, "AT_ONCE_S", 0)
     monkeypatch.setattr(finding, "TICK_S", 1e-9)
-    monkeypatch.setattr(finding, "LONG", 1)
+    monkeypatch.setattr(seeking, "LONG", 1)
     last = every(tree_trace, "rejected")[-1]
     app = replay_app(tree_trace)
     async with app.run_test(size=WIDE) as pilot:
         await typed(pilot, f"rejected and node = {last[1]}")
         assert "looked through" in shown(app)
         main = main_of(app)
+        search = main.controller.group(finding.FindActions)
         for _ in range(200):
-            main.find_tick()
-            if main._going is None:
+            search.tick()
+            if search._going is None:
                 break
         await pilot.pause()
         assert place(app) == last
         run = main.feed.player.run
         words = "".join(run.rounds[-1].commit.texts) if run.rounds[-1].commit else ""
-        main.seek(words)
-        while main._going is not None:
-            main.find_tick()
+        main.controller.group(seeking.SeekActions).seek(words)
+        while search._going is not None:
+            search.tick()
         await pilot.pause()
         assert words in run.queries[0].text
 
@@ -129,11 +130,12 @@ async def test_a_place_that_is_not_there_is_answered_without_looking_through_the
     app = replay_app(tree_trace)
     async with app.run_test(size=WIDE) as pilot:
         main = main_of(app)
+        places = main.controller.group(seeking.SeekActions)
         n = len(main.feed.player.run.rounds)
-        assert main.place_hint("r2") == f"enter goes to round 2 of {n}"
-        assert main.place_hint("r3500") == f"no round 3500 in query 0; it has rounds 1 to {n}"
+        assert places.place_hint("r2") == f"enter goes to round 2 of {n}"
+        assert places.place_hint("r3500") == f"no round 3500 in query 0; it has rounds 1 to {n}"
         with pytest.raises(SpecvizError, match=f'it has rounds 1 to {n}; "r3500", in quotes, is looked for'):
-            main.seek("r3500")
+            places.seek("r3500")
         await pilot.pause()
 
 

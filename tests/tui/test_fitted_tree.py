@@ -15,7 +15,7 @@ from specviz.view import Options, Player
 from specviz.view.frame.frame import Frame, TreeFrame, TreeViewport
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import Painter
-from specviz_tui.screens.closer import AgainScreen
+from specviz_tui.screens.again import AgainScreen
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.tree import TreeBox, TreeCanvas, neighbour

@@ -6,8 +6,7 @@ import pytest
 
 from specviz.errors import SpecvizError
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common.keymap import SCREEN_KEYS
-from specviz_tui.common.pane import key_tables
+from specviz_tui.common.key_tables import key_tables, screen_keys
 from specviz_tui.common.remapped import own_keys, remapped
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
@@ -22,7 +21,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
     assert own_keys(tmp_path / "keys.toml") == {}
-    assert remapped(SCREEN_KEYS, {}) == SCREEN_KEYS
+    assert remapped(screen_keys(), {}) == screen_keys()
 
 
 def test_ids_may_stand_with_quotes_and_without(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from specviz.view.panels.built import block_panels
 from specviz_tui.app import SpecvizApp
-from specviz_tui.common import keymap, pane
+from specviz_tui.common import key_tables, keymap, pane
 from specviz_tui.common.actions import all_actions
 from specviz_tui.common.frame_widget import FrameWidget, PanelBox
 from specviz_tui.common.paint import Painter
@@ -166,7 +166,7 @@ async def test_with_nothing_named_a_list_opens(
 
 
 TABLES = [
-    (pane.screen_keys(), MainScreen),
+    (key_tables.screen_keys(), MainScreen),
     (keymap.TREE_KEYS, TreeCanvas),
     (LayersPane.KEYS, LayersPane),
     (LanesPane.KEYS, LanesPane),
@@ -179,7 +179,7 @@ TABLES = [
 
 
 def test_the_help_page_is_made_of_the_tables_that_are_bound() -> None:
-    assert [table for table, _ in TABLES] == list(pane.key_tables())
+    assert [table for table, _ in TABLES] == list(key_tables.key_tables())
 
 
 @pytest.mark.parametrize(("table", "owner"), TABLES)

@@ -9,8 +9,8 @@ import pytest
 
 from specviz.cli import main as specviz
 from specviz.trace import read_events
+from specviz_tui.actions import exporting
 from specviz_tui.app import SpecvizApp
-from specviz_tui.out import actions as taking_out
 from specviz_tui.screens.dialogs import PickScreen
 from specviz_tui.screens.main import MainScreen
 from support.live import WIDE, Script, live_app, replay_app
@@ -79,10 +79,10 @@ async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(
         def refuse(*_: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr("specviz_tui.out.actions.open_like", refuse)
+        monkeypatch.setattr("specviz_tui.actions.exporting.open_like", refuse)
         monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
         await taken(pilot, "svg")
-        monkeypatch.setattr(taking_out, "LONG", 1)
+        monkeypatch.setattr(exporting, "LONG", 1)
         await taken(pilot, "html")
     assert len(list(here.glob("*.svg"))) == 2
     assert any("cannot write" in message and "Permission denied" in message for message in told)

@@ -9,6 +9,7 @@ from specviz import events as ev
 from specviz.commands import Said, Start, Stop
 from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.sources.model_names import ModelNames
+from specviz_tui.actions.knobs import KnobActions
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen
@@ -317,7 +318,7 @@ async def test_a_knob_moved_between_answers_is_for_the_next_message(script: Scri
         await pilot.press(*"hello", "enter")
         await settle(pilot, script, *RUN, IDLE)
         await pilot.press("K")
-        main_of(app).step_knob("gamma", 1)
+        main_of(app).controller.group(KnobActions).step("gamma", 1)
         await pilot.press("a")
         await settle(pilot, script)
         assert "the run has ended" not in shown(app)

@@ -9,6 +9,7 @@ from specviz.events.outside import Outside
 from specviz.runlog.fold import Run, fold
 from specviz.view.compare import comparison
 from specviz.view.compare.aligned import aligned
+from specviz_tui.actions.knobs import KnobActions
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import painter_of
 from specviz_tui.compare.columns import columns, differ
@@ -121,7 +122,7 @@ async def test_what_is_staged_is_tried_and_a_refusal_is_told() -> None:
         main.feed.start(Start(prompt="x"))
         script.play(run()[:-1])
         await look(pilot)
-        main.stage("gamma", 7)
+        main.controller.group(KnobActions).stage("gamma", 7)
         await pilot.press("A")
         await pilot.pause()
         assert isinstance(app.screen, TwoScreen)

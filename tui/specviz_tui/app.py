@@ -31,8 +31,9 @@ from specviz_tui.common.collecting import as_usual
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.filters import AsciiOnly, Blanks, Legible, NoColour
 from specviz_tui.common.frame_widget import LessonsAsked, NeverReady, OpenAsked, Ready, RecordingAsked
+from specviz_tui.common.key_tables import key_tables
 from specviz_tui.common.paint import sixteen_colours
-from specviz_tui.common.pane import key_tables, style_sheets
+from specviz_tui.common.pane import style_sheets
 from specviz_tui.common.remapped import remapped
 from specviz_tui.common.themes import keep_theme, kept_theme
 from specviz_tui.screens.bring import BRING, BringScreen, Brought
@@ -178,8 +179,8 @@ class SpecvizApp(App[int]):
 
     def _begin_lesson(self, lesson: PressLesson) -> None:
         if lesson.at:
-            self._main.go(self.feed.player.seek(lesson.at) is None)
-        self._main.group(LearningActions).begin_lesson(lesson)
+            self._main.controller.go(self.feed.player.seek(lesson.at) is None)
+        self._main.controller.group(LearningActions).begin_lesson(lesson)
 
     def _fetch(self, name: str) -> None:
         """Get a known model, then start its core."""

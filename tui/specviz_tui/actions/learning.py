@@ -11,6 +11,7 @@ from specviz.view.lessons.quiz import PressQuestion, make_question
 from specviz_tui.common.actions import Actions
 from specviz_tui.common.controller import TREE
 from specviz_tui.common.frame_widget import LessonsAsked
+from specviz_tui.common.keymap import Key
 from specviz_tui.widgets.lesson_line import LessonLine, LessonState
 
 # While an answer is waited for; whatever moves the view or works a verdict out would give it away.
@@ -20,6 +21,10 @@ _HARMLESS = frozenset({"answer", "lesson", "back", "value", "theme", "help", "ex
 class LearningActions(Actions):
     """What a lesson adds to the screen."""
 
+    KEYS = (
+        Key("lesson.next", "L", "lesson(1)", "L", "guided lessons; in one: the next step", "Run"),
+        Key("lesson.back", "backspace", "lesson(-1)", "⌫", "in a lesson: the step before", "Run"),
+    )
     BINDINGS = tuple(Binding(str(k), f"answer({k})", show=False, priority=True) for k in range(1, 10))
 
     _done: tuple[str, ...] = ()  # actions since the step began

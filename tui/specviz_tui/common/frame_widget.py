@@ -18,15 +18,19 @@ from specviz.view.panels import AnyPanel
 from specviz_tui.common.paint import Painter, painter_of
 
 
+class ScreenMessage(Message):
+    """What the screen hands on to its groups of actions."""
+
+
 @dataclass
-class NodePicked(Message):
+class NodePicked(ScreenMessage):
     """A node of the tree, or a token of the text, was clicked."""
 
     node: int
 
 
 @dataclass
-class Moved(Message):
+class Moved(ScreenMessage):
     """An arrow in the tree: left, right, up, down."""
 
     direction: str
@@ -42,7 +46,7 @@ KEEP = Keep.KEEP
 
 
 @dataclass
-class Asked(Message):
+class Asked(ScreenMessage):
     """What a panel wants shown: another round (`index` over the run), the draft tree in its place, another node.
 
     `hold`: the view holds still, as it does for a node.
@@ -55,7 +59,7 @@ class Asked(Message):
 
 
 @dataclass
-class EvidenceAsked(Message):
+class EvidenceAsked(ScreenMessage):
     """A round that shows a finding; `place` counts through its evidence, round and round."""
 
     finding: Finding
@@ -63,7 +67,7 @@ class EvidenceAsked(Message):
 
 
 @dataclass
-class SeekAsked(Message):
+class SeekAsked(ScreenMessage):
     """The round with this index over the whole run (click or drag on the time line)."""
 
     index: int
@@ -77,7 +81,7 @@ class Pressed(Message):
 
 
 @dataclass
-class KnobStepped(Message):
+class KnobStepped(ScreenMessage):
     """An arrow on a knob: up or down from the value it is on its way to."""
 
     name: str
@@ -85,7 +89,7 @@ class KnobStepped(Message):
 
 
 @dataclass
-class KnobCommand(Message):
+class KnobCommand(ScreenMessage):
     """`apply`, `undo`, `sets` or `reset` (of `name`)."""
 
     what: str
@@ -93,7 +97,7 @@ class KnobCommand(Message):
 
 
 @dataclass
-class KnobTyping(Message):
+class KnobTyping(ScreenMessage):
     """The value of a knob is to be typed."""
 
     name: str
@@ -110,12 +114,12 @@ class LessonsAsked(Message):
 
 
 @dataclass
-class OfferTaken(Message):
+class OfferTaken(ScreenMessage):
     """The recording that a panel without anything to show offers is to be opened."""
 
 
 @dataclass
-class RoomChanged(Message):
+class RoomChanged(ScreenMessage):
     """The tree has more lines than before, or fewer."""
 
 
@@ -139,7 +143,7 @@ class NeverReady(Message):
 
 
 @dataclass
-class Left(Message):
+class Left(ScreenMessage):
     """Focus goes back to the tree."""
 
 

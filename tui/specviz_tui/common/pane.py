@@ -26,7 +26,7 @@ from specviz.view.panels import AnyPanel, Panel, PanelModel
 from specviz.view.panels.built import BlockModel, BlockPanel, block_panels
 from specviz_tui.common.blocks import cursor_line, painted
 from specviz_tui.common.frame_widget import KEEP, Asked, Keep, OfferTaken, PanelBox
-from specviz_tui.common.keymap import KNOB_KEYS, SCREEN_KEYS, TREE_KEYS, Key, bindings, page_keys
+from specviz_tui.common.keymap import Key, bindings, page_keys
 from specviz_tui.common.paint import Painter
 
 HOME = "specviz_tui.panels"
@@ -348,22 +348,3 @@ def _found() -> dict[str, AnyPane]:
 def style_sheets() -> list[Path]:
     """Those that lie beside the panes."""
     return sorted(Path(importlib.import_module(HOME).__path__[0]).glob("*.tcss"))
-
-
-# What is made of all panes ------------------------------------------------------------------------------------------
-
-
-def screens() -> list[tuple[str, str, str]]:
-    """Key, name and id of every screen."""
-    return [("1", "Tree", "tree"), *((pane.OPEN.keys, pane.PANEL.title, pane.PANEL.id) for pane in all_panes())]
-
-
-def screen_keys() -> tuple[Key, ...]:
-    """The keys that always hold, with those that open a panel behind the one that opens the tree."""
-    at = [key.id for key in SCREEN_KEYS].index("screen.tree") + 1
-    return (*SCREEN_KEYS[:at], *(pane.OPEN for pane in all_panes()), *SCREEN_KEYS[at:])
-
-
-def key_tables() -> tuple[tuple[Key, ...], ...]:
-    """Every table of keys, by what has the focus."""
-    return (screen_keys(), TREE_KEYS, *(pane.KEYS for pane in all_panes()), KNOB_KEYS)

@@ -17,8 +17,8 @@ import platformdirs
 from textual.keys import Keys, format_key, key_to_character
 
 from specviz.errors import SpecvizError, suggestion
+from specviz_tui.common.key_tables import key_tables
 from specviz_tui.common.keymap import Key
-from specviz_tui.common.pane import key_tables
 
 _MODIFIERS = ("ctrl", "shift", "alt", "super")
 _NAMED = {str(key.value) for key in Keys}

@@ -1,8 +1,5 @@
 """Two to four runs side by side: the one on screen and recordings chosen beside it, aligned by what they wrote."""
 
-from itertools import islice
-from pathlib import Path
-
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -11,20 +8,13 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from specviz.errors import SpecvizError
-from specviz.events import Prefill
-from specviz.runlog.fold import Run, fold
-from specviz.sources.bundled import bundled_traces, trace_name, traces_in
+from specviz.runlog.fold import Run
 from specviz.text import running
-from specviz.trace import Trace, read_events
 from specviz.view.compare.build import SideBySide, comparison
 from specviz_tui.common.paint import FAINT, PLAIN, STRONG, painter_of, sentence
 from specviz_tui.compare import views
-from specviz_tui.screens.run_screen import RunScreen
 
 MOST = 4  # runs that can be read below each other
-LONGEST = 16 << 20  # bytes of a recording that is read while one waits
-_NEAR = 20  # records before the first prompt
 KEYS = "← → position · ! next difference · ; next agreement · [ ] prompt · esc back"
 HINT = "space chooses, one to three · enter compares · esc back"
 
@@ -188,54 +178,3 @@ class CompareScreen(Screen[None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
-
-
-class CompareActions(RunScreen):
-    """The key that begins a comparison."""
-
-    def action_compare(self) -> None:
-        """Ask with what; recordings of the working folder first, since those are one's own."""
-        if not self.feed.player.run.rounds:
-            self.notify("no round yet to compare", markup=False)
-            return
-        run = self.feed.player.run
-        prefill = run.queries[0].prefill if run.queries else None
-        mine = None if prefill is None else prefill.text
-        runs = [(path, "in this folder") for path in traces_in(Path.cwd())]
-        runs += [(path, "bundled") for path in bundled_traces().values()]
-        lines = []
-        for path, where in runs:
-            name = trace_name(path)
-            if name != self.feed.name:
-                same = mine is not None and first_prompt(path) == mine
-                lines.append((str(path), name, f"{where} · the same prompt" if same else where))
-        lines.sort(key=lambda line: not line[2].endswith("prompt"))
-        self.app.push_screen(ChooseRuns(self.feed.name, lines), self._compare)
-
-    def _compare(self, chosen: list[str] | None) -> None:
-        if chosen is None:
-            return
-        try:
-            runs = [(self.feed.name, self.feed.player.run), *((trace_name(path), _read(path)) for path in chosen)]
-            self.app.push_screen(CompareScreen(runs))
-        except SpecvizError as error:
-            self.notify(str(error), severity="warning", timeout=10, markup=False)
-
-
-def _read(path: str) -> Run:
-    """A recording, whole. Raises SpecvizError for one that is too long to wait for."""
-    size = Path(path).stat().st_size
-    if size > LONGEST:
-        raise SpecvizError(f"{path} has {size / 1e6:,.0f} MB, too much to wait for; 'specviz compare' reads it")
-    return fold(read_events(path))
-
-
-def first_prompt(path: Path) -> str | None:
-    """The text of the first prompt of a recording, which stands near its beginning; None where there is none."""
-    try:
-        with Trace(path) as trace:
-            prefills = (event for event in islice(trace.read(), _NEAR) if isinstance(event, Prefill))
-            first = next(prefills, None)
-    except SpecvizError:
-        return None
-    return None if first is None else first.text

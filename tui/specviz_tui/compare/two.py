@@ -5,10 +5,9 @@ from typing import Any
 from rich.text import Text
 from textual.binding import Binding
 
-from specviz.errors import SpecvizError
 from specviz.knobs import KnobSpec
 from specviz.runlog.fold import Run
-from specviz.sources.two_settings import STOPPED, ABRuns, ABSettings, two_settings
+from specviz.sources.two_settings import STOPPED, ABRuns, ABSettings
 from specviz.view.compare import Aligned, SideBySide, comparison_of, set_of
 from specviz.view.compare.aligned import LETTERS
 from specviz.view.compare.texts import NOT_ON_RECORD
@@ -18,12 +17,8 @@ from specviz.view.words.numbers import plural
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.paint import FAINT, STRONG
 from specviz_tui.compare.screen import CompareScreen
-from specviz_tui.screens.dialogs import AskScreen, Question
-from specviz_tui.screens.live import LiveActions, asks_core
-from specviz_tui.screens.settings import parse_settings
 
 LOOK_S = 0.2
-_HINT = "values to try against those of the run: "
 
 
 class TwoScreen(CompareScreen):
@@ -113,41 +108,3 @@ def example(run: Run) -> str:
 def _next(spec: KnobSpec, value: Any) -> Any:
     step = step_of(spec)
     return value + step if spec.hi is None or value + step <= spec.hi else value - step
-
-
-class TwoActions(LiveActions):
-    """The key that begins an A/B."""
-
-    @asks_core
-    def action_try_both(self) -> None:
-        """What is staged against what stands; else what stands against what the run began with; else ask."""
-        if self.feed.run.header is None or self.feed.started is None:
-            raise SpecvizError("nothing was decoded yet: p starts a prompt, A then tries it under two settings")
-        if self.feed.preparing:
-            raise SpecvizError("the run is about to begin: A tries it when it has")
-        staged = self.feed.edits.staged
-        asked = two_settings(self.feed, dict(staged) if staged else None)
-        if asked is not None:
-            self._begin_two(asked)
-            return
-        hint = _HINT + example(self.feed.run)
-        question = Question("A/B: the same prompt again, and with", hint, check=self._tried)
-        self.app.push_screen(AskScreen(question), self._typed_two)
-
-    def _tried(self, typed: str) -> ABSettings:
-        """What was typed as two settings. Raises SpecvizError with what is wrong with it."""
-        header = self.feed.run.header
-        values: dict[str, Any] = parse_settings(typed, header.knob_specs if header is not None else [])
-        if not values:
-            raise SpecvizError(f"name a knob and another value for it: {example(self.feed.run)}")
-        asked = two_settings(self.feed, values)
-        if asked is None:
-            raise SpecvizError("the run has these values already: name another one")
-        return asked
-
-    def _typed_two(self, typed: str | None) -> None:
-        if typed is not None:
-            self.ask_core(lambda: self._begin_two(self._tried(typed)))
-
-    def _begin_two(self, asked: ABSettings) -> None:
-        self.app.push_screen(TwoScreen(self.feed, asked))

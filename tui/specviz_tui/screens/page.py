@@ -16,8 +16,9 @@ from textual.widgets import Static
 from specviz.text import NEWLINE, SPACE
 from specviz.view.frame.series import header_metrics
 from specviz.view.words import palette
+from specviz_tui.common.key_tables import key_tables
 from specviz_tui.common.paint import FAINT, STRONG, Painter
-from specviz_tui.common.pane import all_panes, key_tables
+from specviz_tui.common.pane import all_panes
 from specviz_tui.common.remapped import remapped
 
 _PAGES: dict[str, tuple[str, str]] = {

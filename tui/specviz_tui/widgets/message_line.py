@@ -3,17 +3,16 @@
 It has the focus only while somebody writes: `m` or a click gives it, and what was said takes it away again."""
 
 from textual import events
-from textual.message import Message
 from textual.widgets import Input
 
 from specviz.sources.chat_examples import CHAT_EXAMPLES
-from specviz_tui.common.frame_widget import Left, Pressed
+from specviz_tui.common.frame_widget import Left, Pressed, ScreenMessage
 
 
 class MessageLine(Input):
     """One line at the bottom of the live screen. What is refused stays in it."""
 
-    class Entered(Message):
+    class Entered(ScreenMessage):
         """Somebody pressed enter."""
 
         def __init__(self, text: str) -> None:

@@ -13,10 +13,12 @@ from specviz.runlog.run import Mark
 from specviz.view.frame.frame import Frame, RunInfo
 from specviz.view.frame.parts import Metric
 from specviz.view.words.numbers import UNKNOWN
+from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import FrameWidget, Pressed
+from specviz_tui.common.key_tables import screen_keys, screens
 from specviz_tui.common.keymap import PAIRS, Key
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, fitted, joined, spread
-from specviz_tui.common.pane import all_panes, screen_keys, screens
+from specviz_tui.common.pane import all_panes
 from specviz_tui.common.remapped import remapped
 
 NARROW = 100
@@ -193,32 +195,21 @@ class KeysNow:
     writing: bool = False  # the message line has the focus: keys are typed into it
 
     @classmethod
-    def of(
-        cls,
-        frame: Frame,
-        *,
-        pinned: bool,
-        pace: str,
-        live: bool,
-        running: bool,
-        held: bool,
-        speaks: bool,
-        writing: bool,
-    ) -> "KeysNow":
-        """At a frame. `live`, `running`, `held`, `speaks`: of the core."""
+    def of(cls, frame: Frame, feed: RunFeed, *, pinned: bool, writing: bool) -> "KeysNow":
+        """At a frame of a feed."""
         tested = next((m.value for m in frame.metrics if m.name == "test_acceptance_rate"), None)
         return cls(
             frame.state.name in MOVING_STATES,
             frame.state.name == "ended",
             pinned,
-            pace,
-            live,
-            running,
-            held,
+            feed.other_pace,
+            feed.live,
+            feed.running,
+            feed.held,
             frame.following,
             bool(frame.timeline.points),
             bool(frame.timeline.points) and (tested is None or tested < 1),
-            speaks,
+            feed.speaks,
             writing,
         )
 

@@ -7,8 +7,10 @@ import io
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from textual.app import App
 
 from specviz.sources import TraceFile
 from specviz.sources.big_trace import BigTrace
@@ -17,8 +19,9 @@ from specviz.tables import zipped
 from specviz.trace.private import open_like
 from specviz.view import CLOSING, ROOT
 from specviz.view.stage.page import page
+from specviz_tui.common.actions import Actions
+from specviz_tui.common.keymap import Key
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
-from specviz_tui.screens.run_screen import RunScreen
 
 LONG = 2_000  # rounds above which a whole run is written by the command line, not while a screen waits
 CHOICES = (
@@ -30,16 +33,26 @@ CHOICES = (
 )
 
 
-class OutActions(RunScreen):
+class ExportActions(Actions):
     """What is taken out."""
+
+    order = 58
+    KEYS = (
+        Key("export", "e", "export", "e", "take out: picture, node, page, tables, link", "Run", "export", 12),
+        Key("link", "Y", "link", "Y", "copy the command that opens this place", "Tree"),
+    )
+
+    @property
+    def app(self) -> App[Any]:
+        return self.controller.screen.app
 
     def action_export(self) -> None:
         """Ask what."""
         hint = "downloads · " if self.app.is_web else f"to {Path.cwd()} · "
-        self.app.push_screen(PickScreen("Export", list(CHOICES), hint, enters="makes it"), self._take_out)
+        self.controller.push(PickScreen("Export", list(CHOICES), hint, enters="makes it"), self._take_out)
 
-    def _take_out(self, what: str | None) -> None:
-        if what is None or self.frame is None:
+    def _take_out(self, what: str) -> None:
+        if self.frame is None:
             return
         makes: dict[str, Callable[[], None]] = {
             "svg": self._screen_picture,
@@ -65,31 +78,29 @@ class OutActions(RunScreen):
         self._write(f"{self._stem()}.svg", picture.encode())
 
     def _node(self) -> None:
-        record = self.recorded_node()
-        if record is None:
-            self.notify("this node has no record of its own", markup=False)
-            return
-        self._write(f"{self._stem(node=True)}.json", msgspec.json.format(msgspec.json.encode(record), indent=2))
+        record = self.controller.recorded_node()
+        if record is not None:
+            self._write(f"{self._stem(node=True)}.json", msgspec.json.format(msgspec.json.encode(record), indent=2))
 
     # Of the run ------------------------------------------------------------------------------------------------------
 
     def _whole(self, ending: str, command: str, make: Callable[[], bytes]) -> None:
         assert self.frame is not None
-        run = self.feed.player.run
+        run = self.player.run
         if not run.rounds:
-            self.notify("no round yet", markup=False)
+            self.controller.notify("no round yet")
         elif len(run.rounds) > LONG:
             instead = f": {command} {self._source_name() or 'TRACE'} does it" if command else ""
-            self.notify(f"{len(run.rounds):,} rounds are too many to be written while you wait{instead}", markup=False)
+            self.controller.notify(f"{len(run.rounds):,} rounds are too many to be written while you wait{instead}")
         else:
             self._write(f"specviz-{self.frame.run.run}.{ending}", make())
 
     def _page(self) -> bytes:
-        builder = self.feed.player.builder
+        builder = self.player.builder
         return page(builder, trace_name(self._source_name() or self.feed.name)).encode("utf-8")
 
     def _csv_tables(self) -> bytes:
-        return zipped(self.feed.player.run, "csv")
+        return zipped(self.player.run, "csv")
 
     # Where to --------------------------------------------------------------------------------------------------------
 
@@ -108,15 +119,15 @@ class OutActions(RunScreen):
         """The command that opens this place, to the clipboard of the terminal, and on the screen to be read."""
         name, frame = self._source_name(), self.frame
         if frame is None or not frame.round:
-            self.notify("no round yet", markup=False)
+            self.controller.notify("no round yet")
             return
         if not name:
-            self.notify("this run is in no file that a link could open; R records it", severity="warning", markup=False)
+            self.controller.notify("this run is in no file that a link could open; R records it", severity="warning")
             return
         node = f"/n{frame.selected}" if frame.selected is not None and frame.selected >= 0 else ""
         link = shlex.join(["specviz", "tui", name, "--at", f"q{frame.query}/r{frame.round}{node}"])
         self.app.copy_to_clipboard(link)
-        self.notify(f"copied: {link}", title="Link", timeout=10, markup=False)
+        self.controller.notify(f"copied: {link}", title="Link", timeout=10)
 
     def _write(self, name: str, data: bytes) -> None:
         if self.app.is_web:
@@ -127,9 +138,9 @@ class OutActions(RunScreen):
             with open_like(path, [trace] if trace is not None and trace.exists() else []) as file:
                 file.write(data)
         except OSError as error:
-            self.notify(f"cannot write {path}: {error.strerror or error}", severity="error", markup=False)
+            self.controller.notify(f"cannot write {path}: {error.strerror or error}", severity="error")
             return
-        self.notify(f"written: {path}, {len(data) / 1e3:,.0f} kB", markup=False)
+        self.controller.notify(f"written: {path}, {len(data) / 1e3:,.0f} kB")
 
 
 def _free(path: Path) -> Path:

@@ -1,1 +1,0 @@
-"""Looking for rounds, nodes and texts."""

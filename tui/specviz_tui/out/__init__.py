@@ -1,1 +1,0 @@
-"""What the screen gives out."""
