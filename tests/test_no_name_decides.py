@@ -39,7 +39,6 @@ ALLOWED: dict[str, tuple[str, str]] = {
     ),
     "specviz/local_models/catalogue.py": ("eagle3 kangaroo medusa mtp", "folders of another distribution, as data"),
     "specviz/check/side.py": ("dflash", "an architecture of GGUF files, as llama.cpp calls it"),
-    "specviz/check/known.py": ("dflash", "an architecture of GGUF files, as llama.cpp calls it"),
     "specviz/engines/texts/kinds/vllm_log.py": ("mtp", "another engine's word for it, in what that engine wrote"),
     "specviz/commands.py": ("ngram", "what decodes when nobody says what"),
     "specviz/cli/measure/compare.py": ("tokenwise blockwise hsd walk", "what is compared when nobody says what"),

@@ -1,24 +1,27 @@
 """What a draft is, by its files, and what engines call it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specviz import model_folder
 from specviz.check.side import ModelSide, whole_numbers
 from specviz.mtp_layers import layout_words, own_mtp, own_mtp_layers
 
+LLAMA_DFLASH = "dflash"  # what llama.cpp calls that architecture
 _TAPS = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids", "taps")
 
 
 @dataclass(frozen=True, slots=True)
 class DraftKind:
     """`name`: the field's. `vllm`, `sglang`, `llama`: what the engine's option is called for it (`method`,
-    `--speculative-algorithm`, `--spec-type`); "" where it has none. `seen`: by what it was told."""
+    `--speculative-algorithm`, `--spec-type`); "" where it has none. `seen`: by what it was told; `since`: since when
+    engines read it, where older ones that take drafts of its family do not."""
 
     name: str
     vllm: str = ""
     sglang: str = ""
     llama: str = ""
     seen: str = ""
+    since: str = ""
 
     @property
     def named(self) -> str:
@@ -36,7 +39,13 @@ EAGLE3 = DraftKind("EAGLE-3 head", "eagle3", "EAGLE3", "draft-eagle3")
 EAGLE = DraftKind("EAGLE head", "eagle", "EAGLE", "")
 MEDUSA = DraftKind("set of Medusa heads", "medusa")
 DFLASH = DraftKind("DFlash block drafter", "dflash", "DFLASH", "draft-dflash")
-DFLASH2 = DraftKind("DFlash2 block drafter", "dflash", "DFLASH2", "draft-dflash")
+DFLASH2 = DraftKind(
+    "DFlash2 block drafter",
+    "dflash",
+    "DFLASH2",
+    "draft-dflash",
+    since="August 2026 (vllm-project/vllm#52816, sgl-project/sglang#35371, ggml-org/llama.cpp#27342)",
+)
 P_EAGLE = DraftKind("P-EAGLE head, which drafts all tokens in one call", "eagle3 with parallel_drafting")
 MTP = DraftKind("set of MTP layers", "mtp", "NEXTN", "draft-mtp")
 ASSISTANT = DraftKind("MTP assistant that reads its target's states", "mtp", "", "draft-mtp")
@@ -49,7 +58,7 @@ KINDS = (EAGLE3, EAGLE, MEDUSA, DFLASH, DFLASH2, P_EAGLE, MTP, ASSISTANT, MODEL,
 def kind_of_draft(target: ModelSide, draft: ModelSide) -> DraftKind:
     """What the draft is. A target that is given twice drafts with its own MTP layers, where it has some."""
     kind, seen = _kind(target, draft)
-    return DraftKind(kind.name, kind.vllm, kind.sglang, kind.llama, seen)
+    return replace(kind, seen=seen)
 
 
 def _kind(target: ModelSide, draft: ModelSide) -> tuple[DraftKind, str]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from specviz.check.findings import PairFinding, error, note, warning
+from specviz.check.kinds import LLAMA_DFLASH
 from specviz.check.side import ModelSide, whole_numbers
 from specviz.model_folder import shown
 
@@ -15,11 +16,24 @@ _TAPS = ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "targ
 def check_layers(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     """Nothing for a draft model that reads no states."""
     if draft.is_head:
+        yield from _architecture(draft)
         yield from _taps(target, draft)
         yield from _target_layers(target, draft)
         yield from _widths(target, draft)
         yield from _map(target, draft)
         yield from _speculators(target, draft)
+
+
+def _architecture(draft: ModelSide) -> Iterator[PairFinding]:
+    """llama.cpp reads a drafter by the name of its architecture alone."""
+    name = "".join(map(str, draft.config.get("architectures") or ()))
+    if draft.gguf is not None and LLAMA_DFLASH in name and name != LLAMA_DFLASH:
+        yield error(
+            "architecture-unknown",
+            3,
+            f"its architecture is {shown(repr(name))}; llama.cpp knows such as '{LLAMA_DFLASH}'",
+            "convert it again by llama.cpp's own converter",
+        )
 
 
 def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
@@ -40,9 +54,8 @@ def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     last = target.layers - (draft.gguf is not None)  # llama.cpp counts from 0; elsewhere 0 is the embedding
     outside = [layer for layer in taps if not -target.layers <= layer <= last]
     if outside:
-        yield error(
-            "layers-outside", 1, f"it reads layers {outside}; the target has {target.layers}", "use its own target"
-        )
+        there = f"{target.layers}, 0 to {last}" if draft.gguf is not None else f"{target.layers}"
+        yield error("layers-outside", 1, f"it reads layers {outside}; the target has {there}", "use its own target")
     usual = _usual_layers(target.layers)
     if (
         not outside

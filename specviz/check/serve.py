@@ -128,6 +128,11 @@ def _too_long(target: ModelSide, draft: ModelSide, kind: DraftKind, command: Ser
         )
 
 
+def kinds_served(engine: str, method: str) -> list[DraftKind]:
+    """The kinds of draft that an engine calls so."""
+    return [kind for kind in KINDS if engine in _OPTIONS and _name(kind, engine) and _same(method, _name(kind, engine))]
+
+
 def _name(kind: DraftKind, engine: str) -> str:
     return {"vLLM": kind.vllm, "SGLang": kind.sglang, "llama.cpp": kind.llama}[engine]
 

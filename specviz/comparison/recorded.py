@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from specviz.comparison.sheets import Sheet
+from specviz.comparison.sheets import Sheet, gate_sheet
 from specviz.errors import TraceError
 from specviz.metrics import METRICS, Estimate
 from specviz.runlog.fold import Run
@@ -112,12 +112,7 @@ def sheets(side: SideBySide, gates: Gates) -> list[Sheet]:
         ),
         _rows("by kind of prompt", [(f"{running(kind)}: {row.label}", row) for kind, row in kinds], letters, ""),
         _settings(side, letters),
-        Sheet(
-            "gate",
-            ("", "rule", "why"),
-            [["passes" if why is None else "fails", rule, why or ""] for rule, why in gates],
-            "",
-        ),
+        gate_sheet(gates),
     ]
     return [sheet for sheet in parts if sheet.rows or sheet.note]
 

@@ -34,6 +34,12 @@ def sheet(title: str, items: Iterable[T], columns: Sequence[Column[T]], note: st
     )
 
 
+def gate_sheet(gates: Sequence[tuple[str, str | None]]) -> Sheet:
+    """What became of every rule of `--fail-if`: why it holds, None where it does not."""
+    rows = [["passes" if why is None else "fails", rule, why or ""] for rule, why in gates]
+    return Sheet("gate", ("", "rule", "why"), rows, "")
+
+
 def margin(estimate: Estimate | None) -> str:
     """Half of the interval."""
     if estimate is None or estimate.interval is None:

@@ -112,8 +112,8 @@ def _take_trace(out: ReadThings, path: Path, name: str) -> None:
     evidence = evidence_of_trace(path)
     out.evidence += evidence
     rounds = sum(counted.metrics.n_rounds for counted in evidence.rounds)
-    counts = sum(counted.picture.n_looks for counted in evidence.counts)
-    what = f"{rounds:,} rounds" if evidence.rounds else f"{counts:,} looks at counters" if counts > 1 else "totals"
+    windows = sum(len(counted.picture.points) for counted in evidence.counts)
+    what = f"{rounds:,} rounds" if evidence.rounds else f"{windows:,} windows of counts" if windows > 1 else "totals"
     out.seen.append(f"{running(name)}: {what}")
 
 

@@ -17,7 +17,7 @@ from cli.conftest import (
 from specviz.check import ModelSide, check_pair, kind_of_draft, parse_serve, read_side
 from specviz.check.findings import FAULTS
 from specviz.check.kinds import KINDS as ALL_KINDS
-from specviz.check.known import known_facts
+from specviz.check.known import known_facts, known_of_counts
 
 V, WIDTH = 12, 8
 
@@ -333,6 +333,25 @@ def test_facts_are_dated_and_of_kinds_that_are_known() -> None:
         assert 1 <= fact["fault"] <= len(FAULTS)
         assert "#" in fact["thread"]
         assert len(fact["seen"]) == len("2026-11")
+        assert fact["first_bad"]
+        assert fact["last_bad"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "shapes", "threads"),
+    [
+        ({"drafters": "ngram-mod, draft-dflash", "K/V caches": "K q8_0, V q8_0"}, {"dead"}, ["#25725"]),
+        ({"drafters": "draft-dflash", "K/V caches": "K f16, V f16"}, {"dead"}, []),
+        ({"drafters": "draft-dflash", "K/V caches": "K q8_0, V q8_0"}, {"cliff"}, []),
+        ({"drafters": "draft-mtp", "K/V caches": "K q8_0, V q8_0"}, {"dead"}, []),
+        ({}, {"dead"}, []),
+    ],
+)
+def test_facts_are_quoted_of_counts_that_look_like_them(
+    settings: dict[str, str], shapes: set[str], threads: list[str]
+) -> None:
+    facts = [*known_of_counts("llama.cpp", settings, shapes)]
+    assert [fact["thread"].removeprefix("ggml-org/llama.cpp") for fact in facts] == threads
 
 
 def _gguf(path: Path, architecture: str, tokens: list[str], **numbers: Any) -> Path:
@@ -372,3 +391,13 @@ def test_a_gguf_drafter_that_reads_a_layer_behind_the_last_is_told(tmp_path: Pat
         draft = read_side(str(path))
         assert kind_of_draft(target, draft).name == "DFlash block drafter"
         assert ("layers-outside" in [finding.code for finding in check_pair(target, draft)]) == wrong
+
+
+@pytest.mark.parametrize(("name", "known"), [("dflash", True), ("dflash-draft", False)])
+def test_a_gguf_drafter_of_another_converter_is_told_by_its_architecture(
+    tmp_path: Path, name: str, known: bool
+) -> None:
+    target = read_side(str(_gguf(tmp_path / "target.gguf", "qwen3", [f"w{k}" for k in range(V)])))
+    path = _gguf(tmp_path / "draft.gguf", name, [], block_size=4, mask_token_id=1, target_layer_ids=[1, 7])
+    codes = [finding.code for finding in check_pair(target, read_side(str(path)))]
+    assert ("architecture-unknown" not in codes) == known

@@ -21,6 +21,7 @@ from specviz.engines.texts.lines import ReadText, read_lines, read_text, text_ki
 from specviz.engines.texts.own_line import own_line
 from specviz.engines.texts.signs import SignSearch
 from specviz.engines.watch import WatchPicture, picture_of, read_history
+from specviz.engines.watch.history import write_history
 from specviz.errors import SpecvizError
 from specviz.events import Counted
 from specviz.judge import Evidence, judge
@@ -371,7 +372,7 @@ def test_a_recording_is_known_whatever_its_name(tmp_path: Path, capsys: pytest.C
     renamed = trace.rename(tmp_path / "counts.gz")
     capsys.readouterr()
     assert main(["diagnose", str(renamed)]) in (0, 1)
-    assert "looks at counters" in capsys.readouterr().out
+    assert "windows of counts" in capsys.readouterr().out
     assert main(["import", str(renamed), "-o", str(tmp_path / "b")]) == 2
     assert "is a recording already" in capsys.readouterr().err
 
@@ -390,8 +391,28 @@ def test_two_totals_are_held_against_each_other(tmp_path: Path, capsys: pytest.C
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     by, (low, high) = rows["position 2"]["differences"][0]
     assert (by, low < by < high) == (pytest.approx(0.06 - 0.25), True)
-    assert main(["compare", *runs, "--fail-if", "survival@1 drops 0.05"]) == 2
-    assert "holds counts alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "words"),
+    [
+        ("survival@1 drops 0.005", 1, "-0.010"),
+        ("survival@1 drops 0.005 surely", 0, "passes"),
+        ("position_acceptance@2 drops 20% surely", 1, "-75.5%"),
+        ("block_efficiency drops 5%; tokens_per_second rises 1%", 1, "-11.4%"),
+        ("mean_accepted drops 30%", 0, "passes"),
+        ("text differs", 1, "texts are not on record"),
+        ("draft_acceptance_rate drops 0.05 surely", 2, "too few units for an interval"),
+        ("test_acceptance_rate drops 5%", 2, "counts alone do not tell test_acceptance_rate"),
+    ],
+)
+def test_a_gate_on_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str, code: int, words: str) -> None:
+    worse = {**BENCH, "spec_decode_accepted_tokens": 220, "spec_decode_per_position_acceptance_rates": [0.49, 0.06]}
+    for name, report in (("before", BENCH), ("after", worse)):
+        write_history(tmp_path / name, looks_of(json.dumps(report)))
+    assert main(["compare", str(tmp_path / "before"), str(tmp_path / "after"), "--fail-if", rule]) == code
+    captured = capsys.readouterr()
+    assert words in captured.out + captured.err
 
 
 def test_counts_and_rounds_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,8 @@ def command(ctx: click.Context, target: str, draft: str | None, line: str | None
         click.echo(running(f"the draft is {kind.named}: {kind.seen}"))
         if kind.served:
             click.echo(running(f"  served as {kind.served}"))
+        if kind.since:
+            click.echo(running(f"  read since {kind.since}; older engines take it for another drafter"))
         for finding in findings:
             mark, colour = _MARKS[finding.severity]
             click.secho(f"{mark} {finding.severity}  ", fg=colour, bold=True, nl=False)

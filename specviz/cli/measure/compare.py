@@ -29,6 +29,7 @@ from specviz.verifiers import get_verifier
 if TYPE_CHECKING:
     from specviz.comparison.measured import ComparisonSettings, Progress
     from specviz.comparison.sheets import Sheet
+    from specviz.view.compare import GateRule
 
 _SECTIONS = {
     "Recordings": ("prompt_number", "fail_if", "out", "force", "max_mb"),
@@ -85,6 +86,7 @@ def command(**arguments: Any) -> int:
     with its 95 % interval and its difference to the first, over the prompts that all have in pairs, else over rounds;
     whose texts part, and what they were set to. A rule of --fail-if is METRIC drops|rises|changes N% (or N), with
     'surely' behind it where the whole interval has to lie beyond, or 'text differs'; several stand with ; between.
+    Of counts (logs, reports and scrapes that 'specviz import' read) a rule takes what they tell.
     Metrics: block_efficiency, mean_accepted, draft_acceptance_rate, test_acceptance_rate, tokens_per_second,
     over_plain, drafting_share, survival@K, position_acceptance@K, depth_acceptance@K.
 
@@ -159,7 +161,7 @@ def _recorded(arguments: Mapping[str, Any]) -> int:
         for path in traces:
             refuse_place(out, path, arguments["force"])
     if not again and counted.are_counts(traces, runs):
-        return _counted(arguments, traces)
+        return _counted(arguments, traces, rules)
     if again:
         from specviz.cli.measure.again import decoded_again
 
@@ -179,21 +181,22 @@ def _recorded(arguments: Mapping[str, Any]) -> int:
     return FAILED if any(why is not None for _, why in gates) else OK
 
 
-def _counted(arguments: Mapping[str, Any], traces: Sequence[Path]) -> int:
-    """Histories of counts, or totals. Raises SpecvizError for rules, which are of single rounds."""
+def _counted(arguments: Mapping[str, Any], traces: Sequence[Path], rules: "Sequence[GateRule]") -> int:
+    """Histories of counts, or totals. Exit code 1 where a rule holds; raises SpecvizError for one that counts do not
+    tell."""
     from specviz.cli.measure import counted
-    from specviz.comparison.sheets import print_sheets
+    from specviz.comparison.sheets import gate_sheet, print_sheets
 
-    if arguments["fail_if"]:
-        raise SpecvizError(f"--fail-if is of single rounds: {running(str(traces[0]))} holds counts alone")
     compared = counted.CountsCompared.of(traces)
+    gates = compared.gates(rules)
+    sheets = [*compared.sheets, *([gate_sheet(gates)] if gates else [])]
     if arguments["out"] is not None:
-        _write(arguments["out"], traces, compared.heading, compared.sheets)
+        _write(arguments["out"], traces, compared.heading, sheets)
     if arguments["as_json"]:
-        echo_json(compared.as_object())
+        echo_json(compared.as_object(gates))
     else:
-        print_sheets(compared.heading, compared.sheets)
-    return OK
+        print_sheets(compared.heading, sheets)
+    return FAILED if any(why is not None for _, why in gates) else OK
 
 
 def _was_typed(name: str) -> bool:

@@ -12,8 +12,18 @@ from specviz.engines.watch.beside import CountDifference, CountsBeside, beside
 from specviz.engines.watch.history import is_history
 from specviz.errors import SpecvizError
 from specviz.text import running
+from specviz.view.compare.gate import TEXT, GateRule
+from specviz.view.compare.texts import NOT_ON_RECORD
 from specviz.view.words.numbers import MINUS
 
+_ROWS = {  # what a rule of --fail-if means of counts
+    "block_efficiency": "tokens a round",
+    "mean_accepted": "tokens a round",
+    "draft_acceptance_rate": "kept of drafted",
+    "tokens_per_second": "tokens/s",
+    "survival": "position {}",
+    "position_acceptance": "position {} of those that came so far",
+}
 _NOTE = "± is a 95 % interval, of a difference of shares Newcombe's; where there is none, counts do not carry one"
 
 
@@ -67,11 +77,41 @@ class CountsCompared:
             out.append(Sheet("set otherwise", ("", *letters), table, "as their sources tell it"))
         return out
 
-    def as_object(self) -> dict[str, Any]:
+    def gates(self, rules: Sequence[GateRule]) -> list[tuple[str, str | None]]:
+        """Every rule of `--fail-if`, and why it closes the gate; None where it does not. Raises SpecvizError where
+        counts do not tell what a rule asks."""
+        return [(rule.text, self._broken(rule)) for rule in rules]
+
+    def _broken(self, rule: GateRule) -> str | None:
+        if rule.text == TEXT:
+            return NOT_ON_RECORD
+        name, _, place = rule.metric.partition("@")
+        label = _ROWS.get(name, "").format(place) if place != "1" else "position 1"
+        row = next((row for row in self.counts.rows if row.name == label), None)
+        for k in range(1, len(self.files)):
+            difference = row.differences[k - 1] if row is not None else None
+            if row is None or difference is None:
+                told = dict.fromkeys(name if "{" not in row else f"{name}@1" for name, row in _ROWS.items())
+                raise SpecvizError(
+                    f"--fail-if '{rule.text}': counts alone do not tell {rule.metric} of both; what they may tell: "
+                    f"{', '.join(told)}"
+                )
+            by, ends = difference
+            base = (row.values[0] or 0.0) - (name == "mean_accepted")
+            if rule.relative and not base:
+                raise SpecvizError(f"--fail-if '{rule.text}': {rule.metric} of A is 0: name a change without %")
+            scale = 1 / base if rule.relative else 1.0
+            why = rule.why(by * scale, None if ends is None else (ends[0] * scale, ends[1] * scale))
+            if why is not None:
+                return why if len(self.files) == 2 else f"{ascii_uppercase[k]} {why}"
+        return None
+
+    def as_object(self, gates: Sequence[tuple[str, str | None]] = ()) -> dict[str, Any]:
         """The comparison as one object for `--json`."""
         return {
             "runs": [{"file": file, "counters": asdict(p)} for file, p in zip(self.files, self.pictures, strict=True)],
             **asdict(self.counts),
+            "fail_if": [{"rule": rule, "holds": why is not None, "why": why} for rule, why in gates],
         }
 
 

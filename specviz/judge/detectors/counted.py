@@ -258,6 +258,29 @@ def changed_in_time(counted: CountsLooked) -> Finding | None:
     )
 
 
+@detector(CountsLooked, 90)
+def known_of_engine(counted: CountsLooked) -> Finding | None:
+    """What threads tell of this engine and drafter, where the counts look like it."""
+    from specviz.check.known import fact_remedy, fact_words, known_of_counts
+
+    picture = counted.picture
+    cliff = cliff_counted(counted) is not None
+    shown = {"dead": _first_kept(picture) is not None, "cliff": cliff, "later": cliff}
+    shown["slide"] = any(change.after < change.before for change in picture.changes)
+    facts = [*known_of_counts(picture.engine, dict(picture.settings), {shape for shape, so in shown.items() if so})]
+    if not facts:
+        return None
+    return Finding(
+        "known_of_engine",
+        facts[0]["fault"],
+        "known of this engine and drafter",
+        " ".join(f"{running(fact_words(fact))}." for fact in facts),
+        "cannot tell",
+        next_step=f"{running(fact_remedy(facts[0]))}.",
+        decides="The version in use, held against those.",
+    )
+
+
 @detector(CountsLooked, 95)
 def does_not_add_up(counted: CountsLooked) -> Finding | None:
     """Counts that contradict each other."""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.errors import SpecvizError, suggestion
-from specviz.metrics import Estimate
 from specviz.view.compare.build import SideBySide
 from specviz.view.compare.figures import ROWS, SERIES
 from specviz.view.compare.texts import NOT_ON_RECORD
@@ -28,7 +27,7 @@ _VERBS = {"drops": -1, "rises": 1, "changes": 0}
 _RULE = re.compile(
     r"(?P<metric>\S+)\s+(?P<verb>\S+)\s+(?:by\s+)?(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<unit>%?)(?:\s+(?P<sure>surely))?"
 )
-_TEXT = "text differs"
+TEXT = "text differs"
 _EXAMPLE = "write 'block_efficiency drops 5%', 'survival@1 drops 0.05 surely' or 'text differs'"
 
 
@@ -46,7 +45,7 @@ class GateRule:
     def broken(self, report: SideBySide) -> str | None:
         """Why the gate closes, by the first set for which it does; None: it does not. Raises SpecvizError where the
         sets cannot say."""
-        judged, lanes = self._text_broken if self.text == _TEXT else self._moved, report.text.lanes[1:]
+        judged, lanes = self._text_broken if self.text == TEXT else self._moved, report.text.lanes[1:]
         for k, lane in enumerate(lanes):
             why = judged(report, k)
             if why is not None:
@@ -59,13 +58,20 @@ class GateRule:
         change = None if beside is None else beside.ratio if self.relative else beside.difference
         if change is None:
             raise SpecvizError(f"--fail-if '{self.text}': {self.metric} was not counted in both sets")
-        if not self._reached(change.value, change.value):
-            return None
         # Where all of many units are alike no spread was seen, and the value is what there is to go by.
-        if self.surely and change.interval is None and change.why_unknown != "alike":
+        ends = (change.value, change.value) if change.why_unknown == "alike" else change.interval
+        return self.why(change.value, ends)
+
+    def why(self, value: float, interval: tuple[float, float] | None) -> str | None:
+        """The change, where it is as large as the rule asks; None where it is not. Raises SpecvizError where the rule
+        asks for an interval and there is none."""
+        if not self._reached(value, value):
+            return None
+        if self.surely and interval is None:
             raise SpecvizError(f"--fail-if '{self.text}': too few units for an interval; leave 'surely' out")
-        ends = change.interval if self.surely and change.interval is not None else (change.value, change.value)
-        return _change(change, self.relative) if self._reached(*ends) else None
+        ends = interval if self.surely and interval is not None else (value, value)
+        words = f"{value:+.1%}" if self.relative else f"{value:+.3f}"
+        return words if self._reached(*ends) else None
 
     def _text_broken(self, report: SideBySide, other: int) -> str | None:
         texts = report.texts[other]
@@ -73,16 +79,12 @@ class GateRule:
         if texts.n_unknown:
             return f"{NOT_ON_RECORD}, or their prompts, of {texts.n_unknown}"
         if not n:
-            raise SpecvizError(f"--fail-if '{_TEXT}': the sets have no prompt in common")
+            raise SpecvizError(f"--fail-if '{TEXT}': the sets have no prompt in common")
         return f"{len(texts.partings)} of {n} part" if texts.partings else None
 
     def _reached(self, low: float, high: float) -> bool:
         drops, rises = high <= -self.least, low >= self.least
         return drops if self.sign < 0 else rises if self.sign > 0 else drops or rises
-
-
-def _change(estimate: Estimate, relative: bool) -> str:
-    return f"{estimate.value:+.1%}" if relative else f"{estimate.value:+.3f}"
 
 
 def parse_rules(texts: Sequence[str]) -> list[GateRule]:
@@ -91,7 +93,7 @@ def parse_rules(texts: Sequence[str]) -> list[GateRule]:
 
 
 def _rule(text: str) -> GateRule:
-    if text == _TEXT:
+    if text == TEXT:
         return GateRule(text)
     match = _RULE.fullmatch(text)
     if match is None:
