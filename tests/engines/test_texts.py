@@ -54,8 +54,8 @@ SAMPLES: dict[str, tuple[tuple[int | None, ...], list[int]]] = {
     "llama": ((100, 200, 100, 250), [60, 40]),
     "old-llama": ((281, 560, 461, 192), []),
     "speculative": ((371 - 313, 912, 313, 371), []),
-    "table": ((2 * 192 - 139 - 113, 207 + 290, 139 + 113, 2 * 192), []),
-    "timings": ((135, 347, 65, 200), []),
+    "table": ((2 * 191 - 139 - 113, 207 + 290, 139 + 113, 2 * 192), []),
+    "timings": ((134, 347, 65, 200), []),
     "mlx": ((4, None, 4, 8), [3, 1]),
     "meta_info": ((60, 180, 66, 126), [38, 20, 8]),
     "bench": ((400, 800, 300, 700), [200, 100]),
@@ -189,12 +189,30 @@ def test_sglangs_log_of_requests_holds_its_answers() -> None:
     assert look.per_position == [20, 12, 2]
 
 
+@pytest.mark.parametrize(("mean", "drafting"), [("3.13", 15), ("5.00", 8), ("4.20", 10)])
+def test_rounds_of_a_request_are_counted_from_its_tokens(mean: str, drafting: int) -> None:
+    """The first token is the prompt's pass's; shares by position are of the rounds that drafted."""
+    lines = (
+        "slot print_timing: id  0 | task 0 |        eval time =      16.49 ms /    48 tokens (    0.35 ms per token)\n"
+        "slot print_timing: id  0 | task 0 | draft acceptance = 0.55172 (   32 accepted /    58 generated), "
+        f"mean len = {mean}, acceptance rate per position = (1.000, 0.200)\n"
+    )
+    (look,) = looks_of(lines)[-1:]
+    assert (look.n_rounds, look.per_position) == (48 - 32 - 1, [drafting, round(drafting * 0.2)])
+
+
+def test_an_answer_whose_text_has_a_bar_in_it_is_read() -> None:
+    answer = {"content": "a|b", "timings": {"predicted_n": 101, "draft_n": 90, "draft_n_accepted": 71}}
+    for front in ("", "> ", "web-1  | "):
+        assert looks_of(front + json.dumps(answer, separators=(",", ":")))[-1].n_drafted == 90
+
+
 def test_rounds_that_an_answer_tells_are_not_counted_from_its_tokens() -> None:
     timings = {"predicted_n": 101, "predicted_ms": 2000.0, "draft_n": 90, "draft_n_accepted": 71}
     told = looks_of(json.dumps({"timings": {**timings, "draft_rounds": 31}}))[-1]
     counted = looks_of(json.dumps({"timings": timings}))[-1]
     assert (told.engine, told.n_rounds, told.notes) == ("mlx-vlm", 31, [])
-    assert (counted.engine, counted.n_rounds, len(counted.notes)) == ("llama.cpp", 101 - 71, 1)
+    assert (counted.engine, counted.n_rounds, len(counted.notes)) == ("llama.cpp", 100 - 71, 1)
 
 
 def test_rounds_of_a_verbose_llama_log_are_added_up() -> None:
@@ -218,8 +236,8 @@ def test_answers_for_which_nothing_was_drafted_are_said() -> None:
 def test_long_drafts_that_keep_little_are_said_where_no_positions_are_told() -> None:
     line = "draft acceptance = 0.07 (   {} accepted /  1400 generated)\n"
     time = "eval time =    3000.00 ms /   {} tokens (   25.00 ms per token,    40.00 tokens per second)\n"
-    assert "63.6 tokens are drafted a round to keep 4.5" in judged(time.format(120) + line.format(98))
-    assert judged(time.format(820) + line.format(798)) == ""
+    assert "63.6 tokens are drafted a round to keep 4.5" in judged(time.format(121) + line.format(98))
+    assert judged(time.format(821) + line.format(798)) == ""
 
 
 def test_the_first_summary_of_llama_speculative_says_generated() -> None:

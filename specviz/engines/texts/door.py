@@ -31,6 +31,7 @@ READ = (
 _PATIENCE_S = 30.0
 _MOST_FETCHED = 256 << 20
 _MOST_JSON = 64 << 20  # bytes of a file that is one JSON value over several lines
+_BINARY = 20  # characters of a text on each NUL at least
 _OPENING = 1 << 16  # characters that show what a file is
 STDIN = "-"
 
@@ -67,7 +68,8 @@ def import_source(source: str, out: Path, rule: str | None, more: Sequence[TextK
         if is_recording(path):
             raise TraceError(f"{shown_source(source)} is a recording already: specviz stats, tui or web opens it")
         with opened(path) as file:
-            if "\0" in file.read(_OPENING):
+            opening = file.read(_OPENING)
+            if opening.count("\0") > len(opening) / _BINARY:  # a log may hold some, where a disk was full
                 raise TraceError(f"{shown_source(source)} is no text; {READ}")
         refused: TraceError | None = None
         before = _stamp(out)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from specviz.events import Counted, EngineCounts
 
-MOST_WINDOWS = 4096  # kept of one source: of a longer one windows are put together
+MOST_WINDOWS = 1400  # kept of one source, an even number: of a longer one windows are put together
 MOST_PARTS = 64  # told one by one
 _MOST = 2**53
 _USUAL_S = 10.0  # between two windows, where there is only one

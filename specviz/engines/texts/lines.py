@@ -27,7 +27,7 @@ _SHORT, _BLOCK = 1 << 20, 1 << 16  # characters of a text that is read twice whe
 _MOST_TRIED, _MOST_JSON = 1 << 21, 2000  # characters looked at for the ends of JSON values, and lines of one
 _FULL, _NARROWEST = 2, 40  # lines that fill a terminal of at least so many columns
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_FRONT = re.compile(r"^(?:\s*(?:>+|\[\d{1,7}\]|\S+\s*\|))+\s*(?=\S)")
+_FRONT = re.compile(r"^(?:\s*(?:>+|\[\d{1,7}\]|[^\s{\"\[|]\S*\s*\|))+\s*(?=\S)")
 
 
 class KindReader(Protocol):

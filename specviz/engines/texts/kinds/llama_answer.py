@@ -1,5 +1,6 @@
-"""Answers of llama.cpp's server: `timings` with `draft_n` and `draft_n_accepted`. Rounds are not told there; every one
-writes what it accepts and one token more. mlx-vlm answers alike, and tells `draft_rounds` too.
+"""Answers of llama.cpp's server: `timings` with `draft_n` and `draft_n_accepted`. Rounds are not told there; the pass
+over the prompt writes the first token, every round what it accepts and one more. mlx-vlm answers alike, and tells
+`draft_rounds` too.
 """
 
 from typing import Any
@@ -9,7 +10,7 @@ from specviz.engines.texts.lines import LineKind
 from specviz.engines.texts.values import count, decoded, objects_with, real
 
 _MOST_MODELS = 8
-_ABOUT = "rounds are not told by these answers: they are counted as tokens written less tokens accepted"
+_ABOUT = "rounds are not told by these answers: they are counted as tokens behind the first one, less those accepted"
 
 
 class LlamaAnswer:
@@ -43,7 +44,7 @@ class LlamaAnswer:
         self._streams = chunk
         rounds = count(timings.get("draft_rounds"))
         if rounds is None:
-            self._history.engine, rounds = "llama.cpp", max(0, n - accepted)
+            self._history.engine, rounds = "llama.cpp", max(0, n - accepted - 1)
             self._history.notes[:] = [_ABOUT]
         self._newest = CountWindow(ms, rounds, drafted, accepted, n)
         return True

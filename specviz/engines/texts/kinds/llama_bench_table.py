@@ -27,7 +27,7 @@ class LlamaBenchTable:
         n, drafted, accepted = (int(row[k]) for k in (2, 3, 4))
         speed = float(row[5]) if row[5] else 0.0
         self._seconds += n / speed if speed else 0.0
-        window = CountWindow(None, max(0, n - accepted), drafted, accepted, n)
+        window = CountWindow(None, max(0, n - accepted - 1), drafted, accepted, n)
         window.wall = self._seconds if speed else None
         self._history.add(window, row[1])
         return True

@@ -18,6 +18,8 @@ _STATISTICS = re.compile(r"statistics\s+([\w-]{1,40}):\s*#calls(?:\(b,g,a\))?\s*
 _VALUE = re.compile(r"#(gen drafts|acc drafts|gen tokens|acc tokens)\s*=\s*(\d+)")
 _RATES = re.compile(r"(?:#acc rate/pos|acceptance rate per position) = \(([^)]*)\)")
 _EVAL = re.compile(r"\s*(?:.*\|)?\s*eval time =\s*[\d.]+ ms /\s*(\d+) tokens")
+_MEAN = re.compile(r"mean (?:acceptance length|len) =\s{0,8}(\d{1,4}\.\d{1,4})")
+_ROUNDED = 0.005  # by so much a mean of two digits may be off
 _MODEL = re.compile(r"loading (draft )?model '([^']{1,400})'")
 _CACHE = re.compile(r"\bK \((\w{1,10})\):.*\bV \((\w{1,10})\):")
 _MOST_MODELS = 8
@@ -60,11 +62,12 @@ class LlamaServerLog:
         return False
 
     def _request(self, line: str, accepted: int, drafted: int) -> None:
-        """Every round writes what it accepts and one token more."""
+        """The pass over the prompt writes the first token, every round what it accepts and one more."""
         rates = _RATES.search(line)
-        rounds = None if self._n_tokens is None else max(0, self._n_tokens - accepted)
+        rounds = None if self._n_tokens is None else max(0, self._n_tokens - accepted - 1)
         by_position = shares(rates[1]) if rates is not None and rounds else []
-        kept = [round(rate * (rounds or 0)) for rate in by_position]
+        n = _drafting(rounds or 0, accepted, _MEAN.search(line))
+        kept = [round(rate * n) for rate in by_position]
         self._history.add(CountWindow(wall_of(line), rounds, drafted, accepted, self._n_tokens, kept))
         self._n_requests += 1
         self._n_tokens = None
@@ -109,6 +112,16 @@ class LlamaServerLog:
         self._history.settings["drafters"] = ", ".join(self._totals)
         if generated and self._n_requests == 1:
             self._history.windows[-1].n_generated = generated
+
+
+def _drafting(rounds: int, accepted: int, mean: re.Match[str] | None) -> int:
+    """Rounds that drafted, which shares are of: fewer than all where the mean of those that did says so."""
+    length = float(mean[1]) if mean is not None else 1.0
+    if length <= 1:
+        return rounds
+    drafting = accepted / (length - 1)
+    unsure = 0.5 + drafting * _ROUNDED / (length - 1)
+    return rounds if abs(drafting - rounds) <= unsure else min(rounds, round(drafting))
 
 
 class _RoundsTold:
