@@ -45,10 +45,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.unknown is msgspec.UNSET else self.unknown
 
 
-def wilson_interval(hits: float, n: int) -> tuple[float, float]:
+def wilson_interval(hits: float, n: float) -> tuple[float, float]:
     """Wilson's score interval of a share: `(c +- h) / (1 + z^2/n)`, c = p + z^2/2n, h = z sqrt(p(1-p)/n + z^2/4n^2).
 
-    `hits` need not be whole: units of which each counts for its share.
+    Neither need be whole: a unit may count for its share, and alike ones for fewer than they are.
     """
     p, z2 = hits / n, Z * Z
     centre, half = p + z2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))

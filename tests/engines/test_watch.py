@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from specviz.cli import main
 from specviz.engines.watch import Counted, ServerWatcher, WatchPicture, picture_of, read_history
+from specviz.engines.watch.beside import beside
 from specviz.engines.watch.changes import change_points
 from specviz.engines.watch.counters import read_counters
 from specviz.engines.watch.exposition import read_samples
@@ -456,3 +457,25 @@ def test_of_several_servers_one_that_is_away_is_said_and_none_is_an_error(
     assert "nothing answers at" in capsys.readouterr().out.splitlines()[1]
     assert main(["watch", away, "--once"]) == 2
     assert main(["watch", well, away, "-o", "x"]) == 2
+
+
+@pytest.mark.parametrize("apart", [0, 30])
+def test_windows_that_lie_apart_widen_what_is_told_of_a_history(apart: int) -> None:
+    """Each keeps 500 +- `apart` of 1,000: the difference of the shares by windows, against that by rounds."""
+
+    def history(shift: int) -> WatchPicture:
+        steps = [500 + shift + (apart if k % 2 else -apart) for k in range(20)]
+        sums = [sum(steps[:k]) for k in range(21)]
+        return picture_of([counted(1000 * k, [n], wall=float(k)) for k, n in enumerate(sums)])
+
+    compared = beside([history(0), history(20)], "AB")
+    rows = {row.name: row for row in compared.rows}
+    for name in ("position 1", "tokens a round"):
+        difference = rows[name].differences[0]
+        assert difference is not None
+        by, ends = difference
+        assert ends is not None
+        assert by == pytest.approx(0.02)
+        by_rounds = 1.96 * (2 * 0.25 / 20_000) ** 0.5
+        by_windows = 1.96 * (2 * (apart / 1000) ** 2 / 19) ** 0.5
+        assert (ends[1] - ends[0]) / 2 == pytest.approx(max(by_rounds, by_windows), rel=0.02)

@@ -1,4 +1,8 @@
-"""Histories of counts, or totals, beside each other: each number of the first, and how far the others are from it."""
+"""Histories of counts, or totals, beside each other: each number of the first, and how far the others are from it.
+
+Totals have the intervals of their rounds. Windows of a history tell how far apart requests are, of which rounds are no
+independent draws: where they lie farther apart than chance has it, intervals are as much wider.
+"""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +10,9 @@ from dataclasses import dataclass
 
 from specviz.engines.watch.picture import WatchPicture
 from specviz.metrics import wilson_interval
+from specviz.metrics.estimate import Z
 
+_FEWEST = 8  # windows of a history that show how far they lie apart
 _MOVED = 0.05  # of a share: less than that is no cause of anything
 
 
@@ -59,12 +65,22 @@ def _lengths(pictures: Sequence[WatchPicture]) -> CountDifference:
         if other.length is None or first.length is None:
             differences.append(None)
             continue
-        ends = None
-        if other.length_ends is not None and first.length_ends is not None:
-            half = math.hypot(*((high - low) / 2 for low, high in (first.length_ends, other.length_ends)))
-            ends = other.length - first.length - half, other.length - first.length + half
-        differences.append((other.length - first.length, ends))
+        halves = [half for half in map(_length_half, (first, other)) if half is not None]
+        by, half = other.length - first.length, math.hypot(*halves)
+        differences.append((by, (by - half, by + half) if len(halves) > 1 else None))
     return CountDifference("tokens a round", values, tuple(differences))
+
+
+def _length_half(picture: WatchPicture) -> float | None:
+    """Half of the interval of tokens a round: that of the rounds, or of the windows where these lie farther apart."""
+    ends, length = picture.length_ends, picture.length
+    if ends is None or length is None:
+        return None
+    windows = [(at.rounds, at.length) for at in picture.points if at.rounds and at.length is not None]
+    off = sum((n * (mean - length)) ** 2 for n, mean in windows)
+    total = sum(n for n, _ in windows)
+    by_windows = Z * math.sqrt(off * len(windows) / (len(windows) - 1)) / total if len(windows) >= _FEWEST else 0.0
+    return max((ends[1] - ends[0]) / 2, by_windows)
 
 
 def _pooled(pictures: Sequence[WatchPicture]) -> CountDifference:
@@ -83,7 +99,24 @@ def _position(pictures: Sequence[WatchPicture], k: int, given: bool) -> CountDif
     counts = [_hits(picture, k, given) for picture in pictures]
     values = tuple(None if hits is None or not hits[1] else hits[0] / hits[1] for hits in counts)
     name = f"position {k + 1}" + (" of those that came so far" if given else "")
-    return CountDifference(name, values, tuple(_apart(counts[0], hits) for hits in counts[1:]), share=True)
+    spreads = [_spread(picture, k, given) for picture in pictures]
+    apart = [_apart(counts[0], hits, spreads[0], spread) for hits, spread in zip(counts[1:], spreads[1:], strict=True)]
+    return CountDifference(name, values, tuple(apart), share=True)
+
+
+def _spread(picture: WatchPicture, k: int, given: bool) -> float:
+    """How many times as far as chance the windows of a history lie about their common share; 1 where there are few."""
+    windows = []
+    for at in picture.points:
+        came = at.kept[k - 1] if given and k <= len(at.kept) else 0 if given else at.rounds
+        if came:
+            windows.append((at.kept[k] if k < len(at.kept) else 0, came))
+    hits, of = sum(h for h, _ in windows), sum(n for _, n in windows)
+    if len(windows) < _FEWEST or not 0 < hits < of:
+        return 1.0
+    share = hits / of
+    off = sum((h - n * share) ** 2 / (n * share * (1 - share)) for h, n in windows)
+    return max(1.0, off / (len(windows) - 1))
 
 
 def _hits(picture: WatchPicture, k: int, given: bool) -> tuple[int, int] | None:
@@ -99,11 +132,15 @@ def _hits(picture: WatchPicture, k: int, given: bool) -> tuple[int, int] | None:
     return (kept, came) if kept <= came else None
 
 
-def _apart(first: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[float, tuple[float, float]] | None:
-    """The difference of two shares with Newcombe's interval, of the two intervals of Wilson."""
+def _apart(
+    first: tuple[int, int] | None, other: tuple[int, int] | None, spread: float, other_spread: float
+) -> tuple[float, tuple[float, float]] | None:
+    """The difference of two shares with Newcombe's interval, of the two intervals of Wilson, each of as many tests as
+    the spread of its windows leaves."""
     if first is None or other is None or not first[1] or not other[1]:
         return None
-    (low, high), (other_low, other_high) = wilson_interval(*first), wilson_interval(*other)
+    low, high = wilson_interval(first[0] / spread, first[1] / spread)
+    other_low, other_high = wilson_interval(other[0] / other_spread, other[1] / other_spread)
     p, q = first[0] / first[1], other[0] / other[1]
     return q - p, (q - p - math.hypot(q - other_low, high - p), q - p + math.hypot(other_high - q, p - low))
 
