@@ -72,8 +72,10 @@ def _defined(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
 def differences(wheel: Path, facts: dict[str, dict[str, object]]) -> Iterator[str]:
     """Lines that say what in the wheel is not as the facts say."""
     engine = engine_of(wheel, facts)
-    known = facts[engine]["functions"]
-    assert isinstance(known, dict)
+    of_version, later = facts[engine]["functions"], facts[engine].get("later", {})
+    assert isinstance(of_version, dict)
+    assert isinstance(later, dict)
+    known = {**of_version, **later.get(wheel.name.split("-")[1], {})}
     for place, names in in_wheel(wheel, [*known]).items():
         if names != known[place]:
             yield f"{wheel.name}: {place} takes ({', '.join(names)}), the facts say ({', '.join(known[place])})"
@@ -83,7 +85,7 @@ def engine_of(wheel: Path, facts: dict[str, dict[str, object]]) -> str:
     """Whose wheel it is. Raises LookupError."""
     package = wheel.name.split("-")[0].replace("_", "-")
     for engine, known in facts.items():
-        if known["package"] == package:
+        if known["package"] in (package, f"{package}-cpu"):
             return engine
     raise LookupError(f"{wheel.name} is a wheel of none of {', '.join(facts)}")
 
@@ -97,6 +99,7 @@ def main(arguments: list[str]) -> int:
             argument = facts[engine_of(wheel, facts)]
             argument["version"] = wheel.name.split("-")[1]
             argument["functions"] = in_wheel(wheel, [*argument["functions"]])
+            argument.pop("later", None)
         FACTS.write_text(json.dumps(facts, indent=2) + "\n")
         return 0
     wrong = [line for wheel in wheels for line in differences(wheel, facts)]

@@ -68,6 +68,9 @@ RULES = {
     "thresholds": ServedRule(
         "", "lossy", "kept with a chance above p, by a threshold below 1", "argmax", point_mass=True
     ),
+    "fly": ServedRule(
+        "", "lossy", "kept where the lossless test passes, and where the target is unsure and goes on as drafted"
+    ),
     "argmax": ServedRule(
         "",
         "changed",

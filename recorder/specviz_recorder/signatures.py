@@ -14,11 +14,22 @@ import msgspec
 
 
 class Signatures(msgspec.Struct, frozen=True):
-    """`functions`: names of parameters by `module:name`, as they are in `version` of the wheel `package`."""
+    """`functions`: names of parameters by `module:name`, as they are in `version` of the wheel `package`; `later`:
+    those that have others in versions behind it."""
 
     package: str
     version: str
     functions: dict[str, list[str]]
+    later: dict[str, dict[str, list[str]]] = {}
+
+    @property
+    def newest(self) -> str:
+        """The newest version whose signatures are known."""
+        return next(reversed(self.later), self.version)
+
+    def takes(self, place: str) -> list[list[str]]:
+        """What the function there takes, in any of the versions."""
+        return [self.functions[place], *(functions[place] for functions in self.later.values() if place in functions)]
 
 
 @cache
@@ -38,15 +49,14 @@ def differing(engine: str, places: list[str]) -> str | None:
     """The first signature that is not as known, in one line; None where all are."""
     known = known_signatures(engine)
     for place in places:
-        wanted = known.functions[place]
+        wanted = known.takes(place)
         try:
             names = parameters(found_at(place))
         except (ImportError, AttributeError) as error:
-            return f"{place} is not there ({error}); known is {known.package} {known.version}"
-        if names != wanted:
-            return (
-                f"{place} takes ({', '.join(names)}), not ({', '.join(wanted)}) as in {known.package} {known.version}"
-            )
+            return f"{place} is not there ({error}); known is {known.package} {known.newest}"
+        if names not in wanted:
+            newest = f"{known.package} {known.newest}"
+            return f"{place} takes ({', '.join(names)}), not ({', '.join(wanted[-1])}) as in {newest}"
     return None
 
 

@@ -48,6 +48,9 @@ _ALL = (
     RuleInForce("target only", "walk", "same law", "kept with chance p, both thresholds at 1", "argmax", True, _DRAWS),
     RuleInForce("thresholds", "", "lossy", "kept with a chance above p, by a threshold below 1", "argmax", True),
     RuleInForce(
+        "fly", "", "lossy", "kept where the lossless test passes, and where the target is unsure and goes on as drafted"
+    ),
+    RuleInForce(
         "argmax", "", "changed", "kept if it is the target's likeliest token, at any temperature", "argmax", True
     ),
     RuleInForce(

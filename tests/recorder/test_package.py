@@ -13,7 +13,7 @@ import specviz_recorder
 from specviz.trace import RULES
 from specviz_recorder import rules
 from specviz_recorder.records import DraftToken, RunCard, ServedRequest, ServedRound
-from specviz_recorder.signatures import known_signatures
+from specviz_recorder.signatures import differing, known_signatures
 from specviz_recorder.sink import Sink
 from specviz_recorder.switch import Switch
 from specviz_recorder.vllm import v1, v2
@@ -52,6 +52,16 @@ def test_rules_are_those_of_specviz(name: str) -> None:
 def test_hooks_rely_on_facts_alone() -> None:
     known = known_signatures("vllm").functions
     assert {*v1.SIGNATURES, *v2.SIGNATURES} <= known.keys()
+
+
+def test_signatures_of_a_later_version_are_known_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = known_signatures("vllm")
+    for functions in known.later.values():
+        for place, names in functions.items():
+            for wanted, fits in ((known.functions[place], True), (names, True), (names[:-1], False)):
+                taking = eval(f"lambda {', '.join(wanted)}: None")
+                monkeypatch.setattr("specviz_recorder.signatures.found_at", lambda _, taking=taking: taking)
+                assert (differing("vllm", [place]) is None) == fits
 
 
 def test_the_tool_sees_a_signature_that_changed(tmp_path: Path) -> None:

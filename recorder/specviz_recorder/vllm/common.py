@@ -18,8 +18,8 @@ def rule_of(settings: Any) -> str:
     """The rule that a `SpeculativeConfig` stands for."""
     if settings.rejection_sample_method == "synthetic":
         return "coin"
-    if settings.rejection_sample_method == "block":
-        return "block"
+    if settings.rejection_sample_method in ("block", "fly"):
+        return str(settings.rejection_sample_method)
     return "p/q" if settings.draft_sample_method == "probabilistic" else "one-hot"
 
 
