@@ -23,11 +23,10 @@ SEEDS = (0, 1, 2)
 class FaultModule(Protocol):
     """A module of `specviz_lab.clinic.faults`: how the run is disturbed, and how its healthy twin runs.
 
-    `SYMPTOM`: what somebody posts who has it. `PLANT`: by what means it is planted, in a line.
+    `PLANT`: by what means it is planted, in a line.
     """
 
     FAULT: int
-    SYMPTOM: str
     PLANT: str
 
     def ill(self, bench: "object") -> None:

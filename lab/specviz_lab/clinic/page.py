@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from specviz.check.findings import FAULTS
+from specviz.view.clinic.played import case_texts
 from specviz_lab.clinic.case import fault_modules
 from specviz_lab.clinic.levels import LEVELS, N_WINDOWS, Level
 from specviz_lab.clinic.public import GOOD, PublicAnswer
@@ -146,7 +147,7 @@ def _public(public: Sequence[PublicAnswer]) -> list[str]:
 def _plants() -> list[str]:
     out = ["## What is planted", "", "| fault | what somebody posts | how it is planted |", "|---|---|---|"]
     for number, module in fault_modules().items():
-        out.append(f"| {number} | {module.SYMPTOM} | {module.PLANT} |")
+        out.append(f"| {number} | {case_texts()[number]['posts']} | {module.PLANT} |")
     return out
 
 

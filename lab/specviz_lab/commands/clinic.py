@@ -13,7 +13,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 @click.group("clinic", cls=click.Group)
 def command() -> None:
-    """Plant the sixteen faults in real runs, and score the judge on them and on healthy twins."""
+    """Plant the sixteen faults in real runs, score the judge on them and on healthy twins, and name them yourself."""
 
 
 @command.command("make")
@@ -65,3 +65,19 @@ def score_command(folders: tuple[Path, ...], fault: int | None, to: Path | None)
             )
     if to is not None:
         to.write_text(page(scored, public), encoding="utf-8")
+
+
+@command.command("play")
+@click.argument("number", metavar="[CASE]", type=click.IntRange(min=1), default=1)
+def play_command(number: int) -> None:
+    """Play a case: read what somebody posted, look at evidence, name the fault and the next step, and get marks.
+
+    CASE is a number, from 1; some of the runs are healthy.
+
+    \b
+      specviz lab clinic play 3
+    """
+    from specviz.view.clinic import read_case
+    from specviz_lab.clinic.playing import play
+
+    play(read_case(number), click.echo, lambda question: click.prompt(question, prompt_suffix=" "))

@@ -6,7 +6,6 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz_lab.clinic.plant import Bench, small, texts, with_draft
 
 FAULT = 4
-SYMPTOM = "Fast at first, then slow, in every answer."
 PLANT = "the draft model has 128 positions: those of rows further on are clamped to the last one"
 POSITIONS = 128
 

@@ -9,7 +9,6 @@ from specviz.engine.model.cache import KVCache
 from specviz_lab.clinic.plant import Bench, chat, questions, with_target
 
 FAULT = 13
-SYMPTOM = "1.8x with one request, .9x with 32."
 PLANT = "a pass is busy for .8 of a plain pass with every further row, as a mixture loads further experts for it"
 A_ROW = 0.8
 EXPERTS = {"num_experts": 32, "num_experts_per_tok": 4, "moe_intermediate_size": 8, "decoder_sparse_step": 1}

@@ -6,7 +6,6 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz_lab.clinic.plant import Bench, chat, questions, with_draft
 
 FAULT = 2
-SYMPTOM = "By position .70 .66 .62 .60 .55, then 0. Shall I draft fewer tokens?"
 PLANT = "the draft model's rows get wrong position ids from place 6 of a draft on"
 GAMMA = 8
 

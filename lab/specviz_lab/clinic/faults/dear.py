@@ -3,7 +3,6 @@
 from specviz_lab.clinic.plant import Bench, chat, chat_of_twenty_layers, questions
 
 FAULT = 12
-SYMPTOM = "72 % are accepted, and it is slower: .87x."
 PLANT = "the draft model is made of the target's first twenty layers of thirty"
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from specviz_lab.clinic.plant import CHAIN, Bench, Part, chat, questions
 
 FAULT = 1
-SYMPTOM = "EAGLE-3 at 1.04 tokens a round. Is it the head, or the engine?"
 PLANT = "EAGLE-3 reads layers of its target at another depth than those it was trained on"
 TRAINED, WRONG = [2, 15, 27], ([1, 2, 3], [5, 10, 20], [1, 2, 3])
 _SET: dict[str, Any] = {"temperature": 0.0, "tokens": 64, **CHAIN}

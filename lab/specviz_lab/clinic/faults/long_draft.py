@@ -3,7 +3,6 @@
 from specviz_lab.clinic.plant import Bench, small, texts
 
 FAULT = 14
-SYMPTOM = "K = 16, 4.6 tokens a round."
 PLANT = "12 tokens are drafted where 4 would do"
 
 

@@ -3,7 +3,6 @@
 from specviz_lab.clinic.plant import Bench, small, stale, texts, with_draft, with_target
 
 FAULT = 10
-SYMPTOM = "Right for 40 tokens, then it loops."
 PLANT = "from the eighth on no crop of a cache is whole: the target's, and for one seed the draft model's"
 
 

@@ -3,7 +3,6 @@
 from specviz_lab.clinic.plant import QUOTES, Bench, chat, small, texts
 
 FAULT = 15
-SYMPTOM = "No speed-up and no error."
 PLANT = "a threshold that nothing reaches, or a lookup that finds no match"
 NOVEL = "Write a list of rare words, each one once."
 

@@ -11,7 +11,6 @@ from specviz_lab.clinic.case import RUN
 from specviz_lab.clinic.plant import Bench, small, texts
 
 FAULT = 7
-SYMPTOM = "The dashboard says 20 %, the paper 70 %. Who is right?"
 PLANT = "an engine's report counts otherwise than its rounds: bonus tokens as accepted, untested as not drafted"
 
 

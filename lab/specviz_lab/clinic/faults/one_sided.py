@@ -9,7 +9,6 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz_lab.clinic.plant import Bench, small, texts, with_draft, with_target
 
 FAULT = 11
-SYMPTOM = "In JSON mode acceptance halves."
 PLANT = "the target's logits are masked to what a grammar of lower-case words and numbers allows, the draft's are not"
 
 

@@ -3,7 +3,6 @@
 from specviz_lab.clinic.plant import Bench, small, stale, texts, with_target
 
 FAULT = 9
-SYMPTOM = "With speculation the greedy text differs from token 61 on. Rounding, or a bug?"
 PLANT = "one crop of the target's cache is one slot short"
 
 

@@ -3,7 +3,6 @@
 from specviz_lab.clinic.plant import Bench, small, texts
 
 FAULT = 8
-SYMPTOM = "At temperature 1 7 % are accepted, at 0 60 %."
 PLANT = "drafted tokens are kept only where the target's own draw is the same token"
 
 

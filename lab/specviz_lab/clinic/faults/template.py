@@ -6,7 +6,6 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz_lab.clinic.plant import N_IDS, Bench, chat, questions, tokenizer, with_draft
 
 FAULT = 6
-SYMPTOM = "Acceptance is .75 in the benchmark and .48 in our chat."
 PLANT = "the template is left out, or put in twice, or the draft model reads the prompt by another one"
 HIDDEN = 48  # ids of the prompt of which a draft model with another template sees nothing
 TEMPLATE = (

@@ -5,7 +5,6 @@ from dataclasses import replace
 from specviz_lab.clinic.plant import QUOTES, Bench, chat, small, texts
 
 FAULT = 16
-SYMPTOM = "3.93 tokens a round, and the boss is happy."
 PLANT = "the target drafts for itself, or the text is a loop"
 LOOP = "one two one two one two one two one two one two one two one two one two one two"
 

@@ -5,7 +5,6 @@ import torch
 from specviz_lab.clinic.plant import CHAIN, Bench, Part, small, texts
 
 FAULT = 3
-SYMPTOM = "0 of 3,595 drafted tokens accepted. Is the head bad, or was it not loaded?"
 PLANT = "the head of the embedded EAGLE-3 is drawn anew"
 
 

@@ -8,7 +8,6 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz_lab.clinic.plant import N_IDS, Bench, small, texts, tokenizer, with_draft
 
 FAULT = 5
-SYMPTOM = "The draft model writes gibberish; .5 % of it is accepted."
 PLANT = "the draft model's ids are permuted from 300 on, in its rows and in its tokenizer's file"
 FIRST = 300
 

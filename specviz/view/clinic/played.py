@@ -1,0 +1,141 @@
+"""One case as it is played: what is known at first, what was opened, the answer and its marks."""
+
+import random
+import tarfile
+import tempfile
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from specviz.check import check_pair, read_side
+from specviz.check.findings import FAULTS
+from specviz.errors import SpecvizError
+from specviz.judge import Evidence
+from specviz.judge.evidence import PairChecked
+from specviz.runlog.fold import Run
+from specviz.trace import read_events
+from specviz.trace.bundled import assets
+from specviz.trace.files import packed_path
+from specviz.view.clinic.exhibits import Exhibit, exhibits_of
+
+HEALTHY = 0  # in place of a fault
+N_STEPS = 4  # next steps to choose from
+LEAVE_IT = "Leave it as it is: nothing is wrong."
+
+
+@dataclass(frozen=True, slots=True)
+class ClinicMarks:
+    """`fault`, `step`: whether they are right; `false_alarm`: a fault was named of a healthy run. `opened`: exhibits,
+    and how many of those that decide it, of so many."""
+
+    fault: bool
+    step: bool
+    false_alarm: bool
+    opened: int
+    decisive: int
+    of_decisive: int
+
+    @property
+    def words(self) -> str:
+        """For people, in a line."""
+        fault = "right" if self.fault else "a false alarm" if self.false_alarm else "another one"
+        step = "right" if self.step else "another one"
+        decisive = f", {self.decisive} of the {self.of_decisive} that decide" if self.of_decisive else ""
+        return f"fault: {fault} · next step: {step} · opened: {self.opened}{decisive}"
+
+
+@dataclass
+class PlayedCase:
+    """`fault`: 1 to 16, or `HEALTHY`; `steps`: next steps to choose from, `right_step` the place of the right one."""
+
+    name: str
+    fault: int
+    symptom: str
+    exhibits: tuple[Exhibit, ...]
+    decides: tuple[str, ...]
+    steps: tuple[str, ...]
+    right_step: int
+    opened: set[str] = field(default_factory=set)
+
+    def open(self, key: str) -> Exhibit:
+        """Look at an exhibit. Raises SpecvizError for one that the case has not."""
+        exhibit = next((exhibit for exhibit in self.exhibits if exhibit.key == key), None)
+        if exhibit is None:
+            raise SpecvizError(f"no exhibit '{key}'; there are {', '.join(each.key for each in self.exhibits)}")
+        self.opened.add(key)
+        return exhibit
+
+    def marks(self, fault: int, step: int) -> ClinicMarks:
+        """Of an answer: a fault, or `HEALTHY`, and the place of a next step."""
+        decides = {exhibit.key for exhibit in self.exhibits} & set(self.decides)
+        return ClinicMarks(
+            fault == self.fault,
+            step == self.right_step,
+            fault != HEALTHY and self.fault == HEALTHY,
+            len(self.opened),
+            len(decides & self.opened),
+            len(decides),
+        )
+
+    @property
+    def answer(self) -> str:
+        """What it was."""
+        return (
+            "nothing: the run is healthy" if self.fault == HEALTHY else f"fault {self.fault}: {FAULTS[self.fault - 1]}"
+        )
+
+
+@cache
+def case_texts() -> dict[int, dict[str, Any]]:
+    """By fault: what somebody posts, the next step, what decides."""
+    text = (assets("clinic") / "cases.toml").read_text(encoding="utf-8")
+    return {int(fault): entry for fault, entry in tomllib.loads(text).items()}
+
+
+def case_names() -> list[str]:
+    """Of those that come along, in an order that tells nothing; a number in it is what one plays."""
+    names = sorted(path.name for path in assets("clinic").iterdir() if path.is_dir())
+    random.Random(7).shuffle(names)
+    return names
+
+
+def read_case(number: int) -> PlayedCase:
+    """The case of that number, from 1. Raises SpecvizError."""
+    names = case_names()
+    if not 1 <= number <= len(names):
+        raise SpecvizError(f"no case {number}; there are 1 to {len(names)}")
+    name = names[number - 1]
+    planted, kind, _ = name.split("-")
+    texts, about = case_texts(), case_texts()[int(planted)]
+    ill, rng = kind == "ill", random.Random(number)
+    right = about["next"] if ill else LEAVE_IT
+    others = [entry["next"] for entry in texts.values() if entry is not about] + (
+        [LEAVE_IT] if ill else [about["next"]]
+    )
+    steps = [right, *rng.sample(others, N_STEPS - 1)]
+    rng.shuffle(steps)
+    return PlayedCase(
+        name,
+        int(planted) if ill else HEALTHY,
+        about["posts"] if ill else about["suspects"],
+        exhibits_of(_evidence(assets("clinic") / name)),
+        tuple(about["decides"]),
+        tuple(steps),
+        steps.index(right),
+    )
+
+
+def _evidence(folder: Path) -> Evidence:
+    evidence = Evidence()
+    for name in ("run.sv.jsonl", "plain.sv.jsonl"):
+        path = packed_path(folder / name)
+        evidence += Evidence.of_run(Run().extend(read_events(path))) if path.exists() else Evidence()
+    archive = folder / "files.tar.gz"
+    if archive.exists():
+        with tempfile.TemporaryDirectory() as scratch, tarfile.open(archive) as files:
+            files.extractall(scratch, filter="data")
+            target, draft = (read_side(str(Path(scratch) / side)) for side in ("target", "draft"))
+            evidence += Evidence(pairs=(PairChecked(tuple(check_pair(target, draft))),))
+    return evidence
