@@ -59,6 +59,7 @@ def _taps(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
     usual = _usual_layers(target.layers)
     if (
         not outside
+        and usual[0] < usual[1] < usual[2]  # in a target of few layers they are not
         and len(taps) == len(usual)
         and any(abs(a - b) > 1 for a, b in zip(sorted(taps), usual, strict=True))
     ):

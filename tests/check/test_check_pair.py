@@ -125,6 +125,7 @@ PLANTED: tuple[tuple[str, str, bool, Callable[[Made, Made], object]], ...] = (
     ("layers-unnamed", "warning", True, lambda t, d: d.config.pop("eagle_aux_hidden_state_layer_ids")),
     ("layers-outside", "error", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids=[1, 3, 40])),
     ("layers-unsorted", "warning", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids=[3, 1, 6])),
+    ("layers-unusual", "note", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids=[1, 2, 7])),
     ("layers-count", "error", True, lambda t, d: d.config.update(eagle_aux_hidden_state_layer_ids=[1])),
     ("width-differs", "error", True, lambda t, d: _tensor(d, "fc.weight", np.zeros((8, 20), np.float32))),
     ("head-rows", "error", True, lambda t, d: _tensor(d, "lm_head.weight", np.zeros((5, 8), np.float32))),
