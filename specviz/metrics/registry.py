@@ -18,6 +18,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Header, RoundEnd
 from specviz.metrics.against_plain import PlainTally
 from specviz.metrics.along_text import AlongTally
+from specviz.metrics.collapse import CollapseTally
 from specviz.metrics.draft_confidence import ConfidenceTally
 from specviz.metrics.estimate import Estimate, Median, Ratio, Term
 from specviz.metrics.outside import RequestCounts
@@ -79,6 +80,7 @@ class RunSums:
         self.pipeline, self.exits, self.modelled = Pipeline(), ExitTally(), ModelledTally()
         self.ranks, self.adapted = RankTally(), AdaptTally()
         self.plain, self.confidence, self.along = PlainTally(), ConfidenceTally(), AlongTally()
+        self.collapse = CollapseTally()
         self.texts = TextTally()
         self.outside = RequestCounts()  # of a run that another engine made
 

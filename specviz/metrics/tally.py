@@ -143,7 +143,9 @@ class Tally(RunSums):
         self.plain.take(record, end, ns)
         self.confidence.take(record, end.n_drafted, end.n_accepted)
         self.texts.take(record)
-        self.along.take(TokenPosition(record.q, record.r), end.n_drafted, end.n_accepted)
+        here = TokenPosition(record.q, record.r)
+        self.along.take(here, end.n_drafted, end.n_accepted)
+        self.collapse.take(here, record.start.n, end.n_drafted, end.n_accepted)
         if not self.ours:
             self.outside.take(record)
         for verdict in record.verdicts.values():

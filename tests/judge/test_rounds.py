@@ -328,3 +328,32 @@ def test_exact_match_of_another_engine_is_told_by_its_rule(
     if finding is not None:
         assert (finding.fault, finding.certainty) == (8, "likely")
         assert "temperature 0" in finding.decides
+
+
+@pytest.mark.parametrize(
+    ("kept", "certainty"),
+    [
+        ((1, 1, 1), None),
+        ((1, 0, 1), "likely"),  # the others grow as long
+        ((0,), "cannot tell"),
+    ],
+)
+def test_a_draft_that_dies_within_an_answer_is_told_by_its_round(kept: tuple[int, ...], certainty: str | None) -> None:
+    """Sixty rounds an answer, three of four drafts keep something; of some answers from round 20 on next to none."""
+    events: list[Event] = []
+    header, prefill, end = judged_run([])
+    events.append(header)
+    for q, sound in enumerate(kept):
+        events.append(msgspec.structs.replace(prefill, q=q))
+        for r in range(1, 61):
+            records = chain_round(r, [0.8], int(r % 4 > 0) if r <= 20 or sound else int(r % 20 == 0), n=10 + 2 * r)
+            for record in records:
+                record.q = q
+            events += records
+    for i, event in enumerate([*events, end]):
+        event.i = i
+    finding = found(Evidence.of_run(fold([*events, end]))).get("dies_within_an_answer")
+    assert (finding.certainty if finding else None) == certainty
+    if finding is not None:
+        assert finding.fault == 10
+        assert finding.places[0].at.endswith("r20"), "which keeps nothing, as those behind it"

@@ -43,8 +43,8 @@ _CANNOT = """## What a level cannot tell
   that is not rolled back (10), for the target writes other text and the draft follows it: nothing is kept less. The
   draft's own state makes acceptance fall in time, which is said, as *cannot tell*: the same prompts once more decide.
 * **Totals**: a fall with the length of the text (4), a loop that begins after a while (16): both need windows.
-* **Rounds**: a target's state that is not rolled back (10) at a temperature above 0, where two sound runs part as well:
-  greedy text against plain decoding decides. A template left out (6), where nothing says that one was wanted.
+* **Rounds**: the target's state that is not rolled back (10) at a temperature above 0, where two sound runs part as
+  well: greedy text against plain decoding decides. A template left out (6), where nothing says that one was wanted.
 * **Exact match** (8) is told by counts only where the settings name a rule that is not the method's own."""
 
 

@@ -197,5 +197,34 @@ def falls_along_the_text(counted: RoundsCounted) -> Finding | None:
     )
 
 
+@detector(RoundsCounted, 82)
+def dies_within_an_answer(counted: RoundsCounted) -> Finding | None:
+    """From some round of an answer on next to nothing is kept, to its end: a state went wrong, or it grew too long."""
+    collapse = counted.tally.collapse.collapse()
+    if collapse is None or falls_along_the_text(counted) is not None:
+        return None
+    (kept, n), (later, n_later) = collapse.before, collapse.after
+    why = (
+        " Another answer grew as long and was kept to its end, so it is no matter of length."
+        if collapse.outlived
+        else ""
+    )
+    places = counted.places([collapse.at])
+    where = places[0].label if places else f"q{collapse.at.q} r{collapse.at.r}"
+    return Finding(
+        "dies_within_an_answer",
+        10,
+        f"from {where} on the draft is hardly ever kept",
+        f"Up to {where} {percent(kept / n)} of {n} drafts keep something, from there to the end of the answer "
+        f"{percent(later / n_later)} of {n_later}.{why}",
+        "likely" if collapse.outlived else "cannot tell",
+        next_step="See that the draft's cache or running state is cut back to the kept tokens after every rejection.",
+        decides="The same prompt once more from the text at that place, which begins with a fresh state.",
+        others=() if collapse.outlived else (4, 6),
+        tokens=kept / n - later / n_later,
+        evidence=places,
+    )
+
+
 def _below(share: "Estimate", most: float) -> bool:
     return share.interval is not None and share.interval[1] < most
