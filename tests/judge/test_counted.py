@@ -299,3 +299,13 @@ def test_a_batch_that_makes_drafts_dear_is_told_beside_plain_decoding(many: int,
     if named:
         assert findings["slower_in_a_batch"].fault == 13
         assert "dearer_than_it_pays" not in findings, "said once"
+
+
+def test_of_two_falls_each_leads_from_and_to_its_own_stretch() -> None:
+    looks, kept = [totals([0], 0)], 0
+    for k in range(1, 61):
+        kept += 320 if k <= 20 else 240 if k <= 40 else 160
+        looks.append(totals([kept], 400 * k, wall=float(k)))
+    first, second = Evidence.of_looks(looks).counts[0].picture.changes
+    assert (first.before, first.after) == (0.8, 0.6)
+    assert (second.before, second.after) == (0.6, 0.4)

@@ -17,7 +17,7 @@ after 400 to 800 rounds (median), in nine of ten cases within 1,000.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specviz.metrics.estimate import Z
 
@@ -51,7 +51,22 @@ def change_points(looks: Sequence[tuple[int, Sequence[int]]], most: int = 5) -> 
         if best is not None:
             found.append(best)
             waiting += [(first, best.at), (best.at, last)]
-    return sorted(found, key=lambda change: change.at)
+    found.sort(key=lambda change: change.at)
+    edges = [0, *(change.at for change in found), len(looks)]
+    return [
+        replace(
+            change,
+            before=_share(columns[change.position], *sides[:2]),
+            after=_share(columns[change.position], *sides[1:]),
+        )
+        for change, sides in zip(found, zip(edges, edges[1:], edges[2:], strict=False), strict=True)
+    ]
+
+
+def _share(column: list[Hits], first: int, last: int) -> float:
+    """Kept of all rounds between two changes: what a change led from, or to, until the next one."""
+    stretch = column[first:last]
+    return sum(hits for hits, _ in stretch) / sum(of for _, of in stretch)
 
 
 def _parted(columns: list[list[Hits]], first: int, last: int) -> ChangePoint | None:
