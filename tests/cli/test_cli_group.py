@@ -74,7 +74,7 @@ def test_an_old_name_goes_on_says_the_new_one_and_stands_in_no_help(old: str, ne
     assert not [line for line in cli("--help").out.splitlines() if line.startswith(f"  {old} ")]
 
 
-@pytest.mark.parametrize("name", ["bench", "ablate", "prove"])
+@pytest.mark.parametrize("name", ["bench", "ablate", "prove", "papers"])
 def test_the_lab_has_commands_of_its_own(name: str, cli: Cli) -> None:
     assert cli("lab", name, "--help").out.startswith(f"Usage: specviz lab {name}")
 

@@ -8,6 +8,7 @@ _WORDS = {
     "bench": "Measure speeds against the library's own loops.",
     "ablate": "Take SpecBranch apart beside the pipelines it is compared with, on two clocks.",
     "clinic": "Plant faults in real runs, and score the judge on them.",
+    "papers": "Recompute what stands beside the published numbers of five papers.",
     "prove": "Prove by enumeration that verifiers keep the target's law; wrong ones fail.",
 }
 

@@ -1,0 +1,120 @@
+"""The papers' pages: what they name is there, what they let play decides there, and their numbers are recomputed."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.pages import DOCS, ROOT
+from specviz.errors import SpecvizError
+from specviz.runlog.fold import fold
+from specviz.runlog.run import RoundRecord
+from specviz.trace import read_events
+from specviz.trace.bundled import bundled_traces
+from specviz_lab.papers.table import ComputedTable, Paper, filled, papers, places
+
+PAPERS = list(papers().values())
+_SYMBOL = re.compile(r"`((?:specviz|lab|tests|train)/[\w/]+\.py):([\w.]+)`")
+_PLAYS = re.compile(r"`specviz tui (?P<recording>[\w-]+) --at (?P<place>[\w/]+)`")
+
+
+def _page(paper: Paper) -> str:
+    return (DOCS / "papers" / f"{paper.name}.md").read_text("utf-8")
+
+
+def _defines(body: list[ast.stmt], names: list[str]) -> bool:
+    """Whether a module or a class defines a name, and what it defines the names behind it."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == names[0]:
+            return len(names) == 1 or _defines(node.body, names[1:])
+        goals = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        if len(names) == 1 and any(isinstance(goal, ast.Name) and goal.id == names[0] for goal in goals):
+            return True
+    return False
+
+
+def _missing(page: str) -> list[str]:
+    """The symbols that a page names and the sources do not define."""
+    named = _SYMBOL.findall(page)
+    return [f"{file}:{symbol}" for file, symbol in named if not _is_defined(ROOT / file, symbol)]
+
+
+def _is_defined(path: Path, symbol: str) -> bool:
+    return path.is_file() and _defines(ast.parse(path.read_text("utf-8")).body, symbol.split("."))
+
+
+def test_a_symbol_that_went_is_found() -> None:
+    rule = "specviz/verifiers/tokenwise.py"
+    page = (
+        f"`{rule}:plan` `{rule}:_Tokenwise.open` `{rule}:VERIFIER` `{rule}:plans` `{rule}:plan.open` `specviz/no.py:x`"
+    )
+    assert _missing(page) == [f"{rule}:plans", f"{rule}:plan.open", "specviz/no.py:x"]
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_every_formula_and_counterexample_leads_to_its_line(paper: Paper) -> None:
+    page = _page(paper)
+    files = [file for file, _ in _SYMBOL.findall(page)]
+    assert any(file.startswith("specviz/") for file in files)
+    assert any(file.startswith("tests/") for file in files)
+    assert not _missing(page)
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_a_page_has_a_place_for_every_table_and_a_table_for_every_place(paper: Paper) -> None:
+    assert list(places(_page(paper))) == list(paper.tables)
+    assert 120 <= len(_page(paper).splitlines()) <= 200
+
+
+@pytest.mark.parametrize(
+    ("paper", "key"),
+    [(paper, key) for paper in PAPERS for key in paper.tables if key not in paper.slow],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_the_numbers_of_a_page_are_those_of_its_last_run(paper: Paper, key: str) -> None:
+    written = places(_page(paper))[key]
+    assert paper.tables[key]().markdown() == written, "specviz lab papers --page docs/papers writes it anew"
+
+
+def _shown(paper: Paper) -> dict[str, RoundRecord]:
+    """The rounds that a page opens, by recording and place."""
+    out: dict[str, RoundRecord] = {}
+    for recording, place in _PLAYS.findall(_page(paper)):
+        number = int(place.removeprefix("r"))
+        run = fold(read_events(bundled_traces()[recording]))
+        out[f"{recording} {place}"] = next(record for record in run.rounds if record.r == number)
+    return out
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_every_page_plays_a_round_that_is_there(paper: Paper) -> None:
+    rounds = _shown(paper)
+    assert rounds
+    assert all(record.complete and record.verdicts for record in rounds.values())
+
+
+def test_the_round_of_speculative_sampling_rejects_by_its_uniform() -> None:
+    (record,) = _shown(papers()["speculative-sampling"]).values()
+    first, *others = record.verdicts.values()
+    assert first.u is not None
+    assert first.thr is not None
+    assert first.thr <= first.u
+    assert [other.status for other in others] == ["untested"] * 5
+
+
+def test_the_round_of_hsd_keeps_a_token_that_would_have_failed_alone() -> None:
+    (record,) = _shown(papers()["hsd"]).values()
+    alone = [v.u is not None and v.thr is not None and v.u < v.thr for v in record.verdicts.values()]
+    assert (alone[0], alone[-1]) == (False, True)
+    assert all(verdict.status == "accepted" for verdict in record.verdicts.values())
+
+
+def test_a_page_without_a_place_is_told() -> None:
+    table = ComputedTable(("a",), (("1",),))
+    page = "<!-- computed: one -->\nold\n<!-- end -->\nand more\n"
+    assert filled(page, {"one": table}) == "<!-- computed: one -->\n| a |\n| --- |\n| 1 |\n<!-- end -->\nand more\n"
+    with pytest.raises(SpecvizError, match="no place for two"):
+        filled(page, {"two": table})
