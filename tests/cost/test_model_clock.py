@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost import pipelines
 from specviz.cost.model_clock import (
     DraftForward,
     ModelClock,
@@ -23,6 +22,7 @@ from specviz.cost.model_clock import (
 )
 from specviz.events import Calibration, DraftStep, Event, LayerTrace, Node, RoundEnd
 from specviz.runlog.fold import finished
+from specviz_lab.papers import pipelines
 from support.branch_trace import node, verdict, worked
 from support.rank_trace import rank_events
 from support.traces import Recipe, make_events, plain_round

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost import pipelines
 from specviz.cost.payoff import LEAST_TESTS, PositionChance, RoundCosts, expected, payoff
+from specviz_lab.papers import pipelines
 
 alphas = st.floats(0.05, 0.98)
 

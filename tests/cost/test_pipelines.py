@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cost import pipelines as p
-from cost.rollback import rollback_pearl, rollback_sps
+from specviz_lab.papers import pipelines as p
+from specviz_lab.papers.pipelines import rollback_pearl, rollback_sps
 
 alphas = st.floats(0.02, 0.98)
 POINTS = [(0.5, 5, 15), (0.5, 15, 15), (0.6, 8, 15), (0.8, 8, 8), (0.9, 5, 5), (0.3, 3, 2)]
@@ -101,6 +101,52 @@ def test_the_latencies_of_the_spec(row: tuple[float, ...]) -> None:
     alpha, gamma, c, *expected = row
     for form, value in zip((p.pearl, p.sps), expected, strict=True):
         assert form(alpha, int(gamma), c) == pytest.approx(value, abs=0.006)
+
+
+# Worked out apart: alpha, gamma, c; theorem 1, the pipeline that refills
+@pytest.mark.parametrize(
+    "row",
+    [
+        (0.5, 5, 15, 30.03, 10.24),
+        (0.5, 15, 15, 30.00, 15.00),
+        (0.6, 8, 15, 20.01, 9.30),
+        (0.8, 8, 8, 4.12, 3.52),
+        (0.9, 5, 5, 1.706, 1.721),
+    ],
+)
+def test_latencies_with_rollback(row: tuple[float, ...]) -> None:
+    alpha, gamma, c, *expected = row
+    for form, value in zip((p.theorem_1, p.refilled), expected, strict=True):
+        assert form(alpha, int(gamma), c) == pytest.approx(value, abs=0.006)
+
+
+def branch_stages(alpha: float, gamma: int, c: float, hit: float) -> Iterator[Cycle]:
+    """Time and tokens of a stage with its refill: it commits accepted + 1, whatever happens at the branch point."""
+    coins, hits = Coins(alpha, 5), np.random.default_rng(6)
+    while True:
+        kept = coins.run(gamma)
+        survives = kept == gamma and hits.random() < hit
+        yield max(gamma, c) + (0 if survives else gamma), kept + 1
+
+
+@pytest.mark.parametrize(("alpha", "gamma", "c", "hit"), [(0.6, 4, 15, 0.8), (0.8, 8, 8, 0.92), (0.9, 5, 5, 0.97)])
+def test_branch_stages_by_simulation(alpha: float, gamma: int, c: float, hit: float) -> None:
+    assert agrees(first(branch_stages(alpha, gamma, c, hit)), p.branching(alpha, gamma, c, hit))
+
+
+@given(alphas, st.integers(1, 12), st.integers(1, 12))
+def test_branches_that_never_survive_are_plain_drafting(alpha: float, gamma: int, c: int) -> None:
+    longer = max(gamma, c)
+    assert p.branching(alpha, gamma, c, 0) == pytest.approx(p.sps(alpha, gamma, longer))
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5, 0.9, 0.95])
+def test_the_theorem_is_least_at_c_and_below_plain_decoding_where_no_pipeline_is(alpha: float) -> None:
+    """For every alpha below 1: a weak pair that wants shorter drafts is none of its findings."""
+    assert best_gamma(p.theorem_1, alpha, 8, most=30) == 8
+    assert p.theorem_1(0.5, 15, 15) == pytest.approx(2 * 15, rel=1e-3)  # half the speed of plain decoding
+    assert p.refilled(0.5, 15, 15) == pytest.approx(15, rel=1e-3)
+    assert p.pearl(0.5, 15, 15) < 15
 
 
 # Worked out apart: best lengths at alpha .3 .5 .7 .8 .9 .95

@@ -8,10 +8,14 @@ import pytest
 
 from docs.pages import DOCS, ROOT
 from specviz.errors import SpecvizError
+from specviz.events import ExitRound, Expansion, Fork, Settle
+from specviz.methods.branch.spec import branch_count
 from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
 from specviz.trace import read_events
 from specviz.trace.bundled import bundled_traces
+from specviz_lab.papers.recomputed.specblock import kept_within
+from specviz_lab.papers.recomputed.specbound import expected
 from specviz_lab.papers.table import ComputedTable, Paper, filled, papers, places
 
 PAPERS = list(papers().values())
@@ -110,6 +114,55 @@ def test_the_round_of_hsd_keeps_a_token_that_would_have_failed_alone() -> None:
     alone = [v.u is not None and v.thr is not None and v.u < v.thr for v in record.verdicts.values()]
     assert (alone[0], alone[-1]) == (False, True)
     assert all(verdict.status == "accepted" for verdict in record.verdicts.values())
+
+
+def test_the_round_of_specbound_saves_what_its_stops_say() -> None:
+    (record,) = _shown(papers()["specbound"]).values()
+    exits, kept = record.first(ExitRound), sum(v.status == "accepted" for v in record.verdicts.values())
+    assert exits is not None
+    assert exits.layer_calls + exits.saved_calls == (kept + 1) * 30
+    assert (kept, exits.layer_calls) == (4, 30 + 4 * 21)
+
+
+def test_the_round_of_specbranch_forks_as_often_as_the_formula_says_and_one_survives() -> None:
+    (record,) = _shown(papers()["specbranch"]).values()
+    fork = record.first(Fork)
+    assert fork is not None
+    assert fork.conf is not None
+    assert fork.k == branch_count(8, fork.conf, 49_152) == 5
+    lost = [fate for settle in record.every(Settle) for _, fate in settle.fates].count("branch_lost")
+    assert lost == (fork.k - 1) * fork.branch_len
+
+
+def test_the_round_of_specblock_misses_with_the_root_s_whole_beam() -> None:
+    (record,) = _shown(papers()["specblock"]).values()
+    root = record.first(Expansion)
+    assert root is not None
+    assert (root.width, root.width_reason, root.bucket) == (10, "beam", 1)
+    assert root.true_rank_emitted == 21
+    assert not any(verdict.status == "accepted" for verdict in record.verdicts.values())
+
+
+def test_more_width_is_slower_once_drafts_are_wrong() -> None:
+    """Rows that always stop, at layer 4 of 32: beyond some width every further draft costs more than it brings."""
+
+    def speed(most: int) -> float:
+        tokens, drafts = expected(1.0, 0.85, most)
+        return tokens * 32 / (32 + 4 * drafts)
+
+    speeds = [speed(most) for most in (1, 5, 12, 40, 400)]
+    assert max(speeds) == speeds[1]
+    assert speeds[-1] < 1 < speeds[-2]
+
+
+@pytest.mark.parametrize("budget", [4, 24])
+def test_a_recorded_tree_cut_to_its_own_budget_is_itself(budget: int) -> None:
+    """And to a smaller one, it keeps a beginning of what was kept."""
+    for recording in ("explain-specblock", "explain-eagle3"):
+        for record in fold(read_events(bundled_traces()[recording])).rounds:
+            kept = kept_within(record, budget)
+            accepted = sum(verdict.status == "accepted" for verdict in record.verdicts.values())
+            assert kept == accepted if budget == 24 else 0 <= kept <= min(accepted, budget)
 
 
 def test_a_page_without_a_place_is_told() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from cost.rollback import rollback_pearl
 from methods.branch.watch import Watch, fact
 from specviz.engine.model.adapter import FactoryModels
 from specviz.events import Fork, Posterior, Rollback, Signal
 from specviz.probability.table_models import Iid, exact_row
+from specviz_lab.papers.pipelines import rollback_pearl
 from support.table_session import TableModel, session
 
 
