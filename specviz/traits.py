@@ -38,6 +38,7 @@ class MethodTraits(msgspec.Struct, frozen=True, kw_only=True):
     tree: TreeKind = "none"
     learns: bool = False  # while it serves
     threshold_symbol: str = ""  # of the confidence below which drafting stops, in the letters of its paper
+    page: str = ""  # of the documents, that explains it and its paper
 
 
 class VerifierTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,7 @@ class VerifierTraits(msgspec.Struct, frozen=True, kw_only=True):
     adds_slack: bool = False  # the keep chance is p/q and something on top
     same_rule_as: str = ""  # another verifier, of which this is the other name
     replays_as: Rule | None = None  # which of RULES it is
+    page: str = ""  # of the documents, that explains it and its paper
 
     @property
     def backward(self) -> bool:

@@ -9,7 +9,7 @@ and verifiers where a name decides anything, and they do not grow: a method that
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from specviz.events import SCHEMA, VERSION, Event, Header, decode
 from specviz.trace.files import foreign
 from specviz.traits import CAPPED, NAIVE, TOKENWISE, MethodTraits, VerifierTraits
 
+T = TypeVar("T", MethodTraits, VerifierTraits)
 Migration = Callable[[bytes], bytes]
 MIGRATIONS: dict[int, Migration] = {}  # {1: lines of 1.x -> lines of 2.x}; none yet
 
@@ -34,32 +35,38 @@ def migrated(line: bytes, major: int, current: int) -> bytes:
     return line
 
 
+_SAMPLING, _HSD = "docs/papers/speculative-sampling.md", "docs/papers/hsd.md"
+_BOUND, _BRANCH, _BLOCK = (f"docs/papers/{name}.md" for name in ("specbound", "specbranch", "specblock"))
 # Headers of 1.0 and 1.1: what the methods and verifiers of then were. A name that is not here was the plainest kind.
 METHODS: dict[str, MethodTraits] = {
-    "adadecode": MethodTraits(exits="tested", replay_depth=1.0),
+    "adadecode": MethodTraits(exits="tested", replay_depth=1.0, page=_BOUND),
     "adaedl": MethodTraits(threshold_symbol="λ"),
     "ar": MethodTraits(plain=True),
+    "draft": MethodTraits(page=_SAMPLING),
     "draft_and_verify": MethodTraits(exits="skipped", threshold_symbol="τ (γ)"),
-    "eagle3": MethodTraits(tree="levels"),
+    "eagle3": MethodTraits(tree="levels", page=_BLOCK),
     "kangaroo": MethodTraits(exits="fixed", threshold_symbol="τ (η)"),
-    "layerskip": MethodTraits(exits="tested", replay_depth=1.0),
+    "layerskip": MethodTraits(exits="tested", replay_depth=1.0, page=_BOUND),
     "medusa": MethodTraits(tree="heads"),
-    "pearl": MethodTraits(pipelined=True),
-    "specblock": MethodTraits(tree="blocks", learns=True),
-    "specbound": MethodTraits(exits="tested", replay_depth=0.5),
-    "specbranch": MethodTraits(pipelined=True, threshold_symbol="ε"),
-    "static_tree": MethodTraits(tree="fixed"),
+    "pearl": MethodTraits(pipelined=True, page=_BRANCH),
+    "specblock": MethodTraits(tree="blocks", learns=True, page=_BLOCK),
+    "specbound": MethodTraits(exits="tested", replay_depth=0.5, page=_BOUND),
+    "specbranch": MethodTraits(pipelined=True, threshold_symbol="ε", page=_BRANCH),
+    "sps": MethodTraits(page=_SAMPLING),
+    "static_tree": MethodTraits(tree="fixed", page=_BLOCK),
 }
 VERIFIERS: dict[str, VerifierTraits] = {
-    "blockwise": VerifierTraits(direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED),
-    "hsd": VerifierTraits(direction="backward", same_rule_as="blockwise", replays_as=CAPPED),
-    "hsd_naive": VerifierTraits(direction="backward", letter="r", capped=False, last_capped=False, replays_as=NAIVE),
-    "hsd_ref": VerifierTraits(direction="backward", last_capped=False),
-    "multi_hsd": VerifierTraits(direction="backward", order="candidates"),
+    "blockwise": VerifierTraits(direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED, page=_HSD),
+    "hsd": VerifierTraits(direction="backward", same_rule_as="blockwise", replays_as=CAPPED, page=_HSD),
+    "hsd_naive": VerifierTraits(
+        direction="backward", letter="r", capped=False, last_capped=False, replays_as=NAIVE, page=_HSD
+    ),
+    "hsd_ref": VerifierTraits(direction="backward", last_capped=False, page=_HSD),
+    "multi_hsd": VerifierTraits(direction="backward", order="candidates", page=_HSD),
     "multi_tokenwise": VerifierTraits(same_rule_as="tokenwise"),
     "multi_traversal": VerifierTraits(direction="backward", order="leaves"),
     "slack": VerifierTraits(adds_slack=True),
-    "tokenwise": VerifierTraits(replays_as=TOKENWISE),
+    "tokenwise": VerifierTraits(replays_as=TOKENWISE, page=_SAMPLING),
     "tree_hsd": VerifierTraits(draws=True, same_rule_as="walk"),
     "tree_tokenwise": VerifierTraits(draws=True, same_rule_as="walk"),
     "walk": VerifierTraits(draws=True),
@@ -89,7 +96,18 @@ def by_name(header: Header, method: bool = True, verifier: bool = True) -> Heade
 def completed(header: Header, line: bytes) -> Header:
     """The header of a line, with the traits that an older version left out."""
     present = _given.decode(line)
-    return by_name(header, not bytes(present.method_traits), not bytes(present.verifier_traits))
+    whole = by_name(header, not bytes(present.method_traits), not bytes(present.verifier_traits))
+    known, rule = METHODS.get(header.method, MethodTraits()), VERIFIERS.get(header.verifier, VerifierTraits())
+    return msgspec.structs.replace(
+        whole,
+        method_traits=_with_page(whole.method_traits, known),
+        verifier_traits=_with_page(whole.verifier_traits, rule),
+    )
+
+
+def _with_page(said: T, known: T) -> T:
+    """The traits with the page of the part that has the same ones by that name: headers named none at first."""
+    return known if not said.page and msgspec.structs.replace(said, page=known.page) == known else said
 
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

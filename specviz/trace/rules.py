@@ -11,8 +11,11 @@ from specviz.events import Promise
 from specviz.names import Mode
 from specviz.traits import CAPPED, TOKENWISE, VerifierTraits
 
-_PLAIN, _DRAWS, _TESTS = VerifierTraits(), VerifierTraits(draws=True), VerifierTraits(replays_as=TOKENWISE)
-_JOINTLY = VerifierTraits(direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED)
+_PLAIN, _DRAWS = VerifierTraits(), VerifierTraits(draws=True)
+_TESTS = VerifierTraits(replays_as=TOKENWISE, page="docs/papers/speculative-sampling.md")
+_JOINTLY = VerifierTraits(
+    direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED, page="docs/papers/hsd.md"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="keep the longest prefix whose joint weight passes, tested from the end; one chain",
-    traits=VerifierTraits(direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED),
+    traits=VerifierTraits(
+        direction="backward", letter="w", same_rule_as="hsd", replays_as=CAPPED, page="docs/papers/hsd.md"
+    ),
     plan=scan,
     refuses=misfit,
     layouts=("chain",),
@@ -31,7 +33,7 @@ VERIFIER = Verifier(
             "hsd",
             help="hierarchical, capped: keep a prefix by what its branch lacks and has too much; "
             "the same rule as blockwise",
-            traits=VerifierTraits(direction="backward", replays_as=CAPPED),
+            traits=VerifierTraits(direction="backward", replays_as=CAPPED, page="docs/papers/hsd.md"),
             layouts=("chain",),
         ),
     ),

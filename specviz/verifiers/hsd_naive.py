@@ -78,7 +78,9 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="hierarchical, uncapped: keeps more, then writes the rest of the block one target call a token; one chain",
-    traits=VerifierTraits(direction="backward", letter="r", capped=False, last_capped=False, replays_as=NAIVE),
+    traits=VerifierTraits(
+        direction="backward", letter="r", capped=False, last_capped=False, replays_as=NAIVE, page="docs/papers/hsd.md"
+    ),
     plan=plan,
     refuses=refuses,
     layouts=("chain",),

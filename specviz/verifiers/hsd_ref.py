@@ -22,7 +22,7 @@ VERIFIER = Verifier(
     lossless=False,
     keeps_tokens=False,
     help="HSD as published code has it: the last test is not capped; not lossless, for comparison only",
-    traits=VerifierTraits(direction="backward", last_capped=False),
+    traits=VerifierTraits(direction="backward", last_capped=False, page="docs/papers/hsd.md"),
     plan=plan,
     refuses=misfit,
     layouts=("chain",),

@@ -120,7 +120,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="several candidates one after the other, each judged jointly as by hsd; chains, caterpillar, drawn tree",
-    traits=VerifierTraits(direction="backward", order="candidates"),
+    traits=VerifierTraits(direction="backward", order="candidates", page="docs/papers/hsd.md"),
     plan=plan,
     refuses=misfit,
     layouts=("parallel", "caterpillar", "drawn_tree", "tree"),

@@ -90,7 +90,7 @@ VERIFIER = Verifier(
     lossless=True,
     keeps_tokens=False,
     help="keep a drafted token with chance min(1, p/q), else draw from (p - q)+",
-    traits=VerifierTraits(replays_as=TOKENWISE),
+    traits=VerifierTraits(replays_as=TOKENWISE, page="docs/papers/speculative-sampling.md"),
     plan=plan,
     refuses=misfit,
     layouts=("chain", "tree"),

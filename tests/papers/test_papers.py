@@ -4,16 +4,21 @@ import ast
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from docs.pages import DOCS, ROOT
 from specviz.errors import SpecvizError
 from specviz.events import ExitRound, Expansion, Fork, Settle
+from specviz.methods import all_methods
 from specviz.methods.branch.spec import branch_count
 from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
 from specviz.trace import read_events
 from specviz.trace.bundled import bundled_traces
+from specviz.traits import MethodTraits
+from specviz.verifiers import all_verifiers
+from specviz.view.frame.run_header import pages
 from specviz_lab.papers.recomputed.specblock import kept_within
 from specviz_lab.papers.recomputed.specbound import expected
 from specviz_lab.papers.table import ComputedTable, Paper, filled, papers, places
@@ -163,6 +168,18 @@ def test_a_recorded_tree_cut_to_its_own_budget_is_itself(budget: int) -> None:
             kept = kept_within(record, budget)
             accepted = sum(verdict.status == "accepted" for verdict in record.verdicts.values())
             assert kept == accepted if budget == 24 else 0 <= kept <= min(accepted, budget)
+
+
+def test_a_run_leads_to_the_pages_of_its_method_and_its_verifier() -> None:
+    header = fold(read_events(bundled_traces()["story-hsd"])).header
+    assert header is not None
+    assert pages(header) == ("docs/papers/speculative-sampling.md", "docs/papers/hsd.md")
+    assert pages(msgspec.structs.replace(header, method_traits=MethodTraits(page="\x1b[31m"))) == (
+        "⟨1B⟩[31m",
+        "docs/papers/hsd.md",
+    )
+    named = {part.traits.page for part in (*all_methods().values(), *all_verifiers().values())} - {""}
+    assert named == {f"docs/papers/{paper.name}.md" for paper in PAPERS}
 
 
 def test_a_page_without_a_place_is_told() -> None:

@@ -258,12 +258,14 @@ class SpecvizApp(App[int]):
                         do = partial(screen.call_later, screen.do, key)
                         yield SystemCommand(key.help, f"{key.group} · key {key.caps}", do)
             for name, (title, _) in pages().items():
-                yield SystemCommand(f"explain: {title}", "a page of the guide", lambda name=name: self._explain(name))
+                yield SystemCommand(
+                    f"explain: {title}", "a page of the guide", lambda name=name: self._explain(name, screen)
+                )
         for command in super().get_system_commands(screen):  # the list is sorted, capitals before all else
             yield command._replace(title=command.title.lower())
 
-    def _explain(self, name: str) -> None:
-        self.push_screen(GuideScreen(name))
+    def _explain(self, name: str, screen: MainScreen) -> None:
+        self.push_screen(GuideScreen(name, screen.frame.run.explained if screen.frame is not None else ""))
 
     async def run_action(
         self,

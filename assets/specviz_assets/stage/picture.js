@@ -66,12 +66,13 @@ export class Picture {
   promise({ title, badge, tone }) {
     put(this.title, title || "Nothing is decoded yet");
     put(this.badge, badge ? `${SIGNS[tone] ?? "?"} ${badge}` : "");
-    this.title.title = title ?? "";
+    this.title.title = [title, this.explained].filter(Boolean).join("\n");
     this.badge.title = badge ?? "";
     for (const each of Object.keys(SIGNS)) this.badge.classList.toggle(each, each === tone);
   }
 
   lay(head) {
+    this.explained = head.explained;
     this.promise(head);
     const warned = (head.notices ?? []).at(-1);
     put(this.facts, warned ? `${head.facts} · ⚠ ${warned}` : head.facts);

@@ -51,7 +51,7 @@ SPECBRANCH = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),
     example=example,
-    traits=MethodTraits(pipelined=True, threshold_symbol="ε"),
+    traits=MethodTraits(pipelined=True, threshold_symbol="ε", page="docs/papers/specbranch.md"),
     knobs=(
         gamma(meaning="most tokens drafted before a branch point; 0 decodes plainly"),
         real(
@@ -116,7 +116,7 @@ PEARL = Method(
     verifiers=("walk", "tokenwise"),
     default_verifier=("walk", "tokenwise"),
     example=example,
-    traits=MethodTraits(pipelined=True),
+    traits=MethodTraits(pipelined=True, page="docs/papers/specbranch.md"),
     knobs=(
         gamma(1, "tokens drafted per round"),
         draft_mode("sampled", "argmax", "shared"),

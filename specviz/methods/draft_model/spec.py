@@ -68,6 +68,7 @@ DRAFT = Method(
     help="a draft model proposes a chain, several chains or a tree (shape)",
     drafter="specviz.methods.draft_model.drafter:make",
     needs_draft=True,
+    traits=MethodTraits(page="docs/papers/speculative-sampling.md"),
     verifiers=(
         "walk",
         "tokenwise",
@@ -125,6 +126,7 @@ SPS = Method(
     help="standard speculative sampling: draft a chain, judge it, and so on in turn",
     drafter="specviz.methods.draft_model.drafter:make_chain",
     needs_draft=True,
+    traits=MethodTraits(page="docs/papers/speculative-sampling.md"),
     verifiers=("walk", "tokenwise", "blockwise", "hsd"),
     default_verifier=("walk", "tokenwise"),
     example=by_mode,

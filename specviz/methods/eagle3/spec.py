@@ -15,7 +15,7 @@ EAGLE3 = Method(
     part=EAGLE,
     verifiers=("walk", "tokenwise"),
     example=example,
-    traits=MethodTraits(tree="levels"),
+    traits=MethodTraits(tree="levels", page="docs/papers/specblock.md"),
     knobs=(
         budget(),
         levels(),
@@ -32,6 +32,6 @@ STATIC_TREE = Method(
     part=RANKED,
     verifiers=("walk", "tokenwise"),
     example=example,
-    traits=MethodTraits(tree="fixed"),
+    traits=MethodTraits(tree="fixed", page="docs/papers/specblock.md"),
     knobs=(budget(), levels(), folder("EAGLE-3 drafter with a calibrated tree")),
 )

@@ -160,7 +160,7 @@ LAYERSKIP = Method(
     drafter="specviz.methods.early_exit.drafter:layerskip",
     verifiers=("walk", "tokenwise"),
     example=example,
-    traits=MethodTraits(exits="tested", replay_depth=1.0),
+    traits=MethodTraits(exits="tested", replay_depth=1.0, page="docs/papers/specbound.md"),
     knobs=(
         tests("L/2"),
         width(6),
@@ -177,7 +177,7 @@ ADADECODE = Method(
     drafter="specviz.methods.early_exit.drafter:adadecode",
     verifiers=("walk", "tokenwise"),
     example=example,
-    traits=MethodTraits(exits="tested", replay_depth=1.0),
+    traits=MethodTraits(exits="tested", replay_depth=1.0, page="docs/papers/specbound.md"),
     knobs=(
         tau(0.75),
         depth("the last layer but one"),
@@ -194,7 +194,7 @@ SPECBOUND = Method(
     drafter="specviz.methods.early_exit.drafter:specbound",
     verifiers=("walk", "tokenwise"),
     example=example,
-    traits=MethodTraits(exits="tested", replay_depth=0.5),
+    traits=MethodTraits(exits="tested", replay_depth=0.5, page="docs/papers/specbound.md"),
     knobs=(
         real(
             "alpha",

@@ -75,7 +75,7 @@ METHOD = Method(
     default_verifier=("walk", "tokenwise"),  # walk too while siblings are chosen
     example=example,
     walks=lambda knobs: knobs["siblings"] == "topb",
-    traits=MethodTraits(tree="blocks", learns=True),
+    traits=MethodTraits(tree="blocks", learns=True, page="docs/papers/specblock.md"),
     knobs=(
         choice(
             "preset",

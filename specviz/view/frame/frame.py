@@ -46,11 +46,17 @@ class RunInfo:
     level: str
     overhead: str = "—"  # what the instrumentation cost, "+2.1 %"
     exact: str = ""
+    pages: tuple[str, ...] = ()  # of the documents, that explain what runs
 
     @property
     def models(self) -> str:
         """`target ⇐ draft model`."""
         return f"{self.target} ⇐ {self.draft}" if self.draft else self.target
+
+    @property
+    def explained(self) -> str:
+        """Where to read on, in a line; "" where no page explains what runs."""
+        return f"explained, with the paper's own numbers: {', '.join(self.pages)}" if self.pages else ""
 
     @property
     def title(self) -> str:

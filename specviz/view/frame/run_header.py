@@ -37,7 +37,14 @@ def run_info(run: Run, knobs: Mapping[str, Any], seed: int | None, overhead: str
         level=header.level,
         overhead=overhead,
         exact=exactness(header),
+        pages=pages(header),
     )
+
+
+def pages(header: Header) -> tuple[str, ...]:
+    """The documents' pages on a method and a verifier of ours. A trace names them, so they are escaped."""
+    known = (header.method_traits.page, header.verifier_traits.page) if header.outside is None else ()
+    return tuple(dict.fromkeys(running(page) for page in known if page))
 
 
 def badge(header: Header, mixed: bool = False) -> str:

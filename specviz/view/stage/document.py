@@ -61,6 +61,7 @@ def head(builder: FrameBuilder, name: str) -> StageRun:
         points=points,
         absent=frame.knobs.absent,
         notices=frame.notices,
+        explained=info.explained,
     )
 
 

@@ -79,6 +79,7 @@ class StageRun(msgspec.Struct, frozen=True, omit_defaults=True):
     points: tuple[TimelinePoint, ...]
     absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that the method lacks, each with the reason
     notices: tuple[str, ...] = ()
+    explained: str = ""  # where to read on
     more: bool = False  # the recording is longer than what was read of it: see `TimelinePage`
     panels: tuple[StagePanel, ...] = ()  # of a saved page
 

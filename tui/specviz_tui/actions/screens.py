@@ -73,7 +73,7 @@ class ScreenActions(Actions):
     def action_explain(self) -> None:
         at = self.controller.screen.focused
         name = at.EXPLAIN if isinstance(at, FrameWidget | PanelPane | TreeCanvas | WhyPanel) else ""
-        self.controller.push(GuideScreen(name or TREE))
+        self.controller.push(GuideScreen(name or TREE, "" if self.frame is None else self.frame.run.explained))
 
     def action_palette(self) -> None:
         self.controller.screen.app.action_command_palette()

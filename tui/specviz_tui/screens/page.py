@@ -182,17 +182,19 @@ class PageScreen(ModalScreen[None]):
 
 
 class GuideScreen(PageScreen):
-    """A page of the guide. Arrows turn to all the others: header, numbers and time line cannot have the focus."""
+    """A page of the guide. Arrows turn to all the others: header, numbers and time line cannot have the focus.
+
+    `explained`: where to read on about what runs, below every page.
+    """
 
     BINDINGS = [
         Binding("left,h", "turn(-1)", "page before", show=False),
         Binding("right,l", "turn(1)", "next page", show=False),
     ]
 
-    def __init__(self, name: str) -> None:
-        self.page_name = name
-        title, text = guide_page(name)
-        super().__init__(title, Text(text))
+    def __init__(self, name: str, explained: str = "") -> None:
+        self.page_name, self._explained = name, explained
+        super().__init__(guide_page(name)[0], self._text())
 
     def on_mount(self) -> None:
         self._show()
@@ -202,12 +204,16 @@ class GuideScreen(PageScreen):
         self._show()
 
     def _show(self) -> None:
-        title, text = guide_page(self.page_name)
+        title, _ = guide_page(self.page_name)
         box = self.query_one(VerticalScroll)
         box.border_title = Text(title).markup
         box.border_subtitle = f"page {page_number(self.page_name)} · ← → turn pages · esc closes"
-        self.query_one(".page Static", Static).update(Text(text))
+        self.query_one(".page Static", Static).update(self._text())
         box.scroll_home(animate=False)
+
+    def _text(self) -> Text:
+        text = Text(guide_page(self.page_name)[1])
+        return text.append(f"\n\nThis run: {self._explained}", FAINT) if self._explained else text
 
 
 def help_page(painter: Painter, width: int, shown: str = "tree", own: Mapping[str, str] | None = None) -> PageScreen:
