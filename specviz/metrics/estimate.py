@@ -1,4 +1,4 @@
-"""Running sums, and estimates with 95 % intervals: ratios of sums by the delta method, shares by Wilson (contract 6).
+"""Running sums, and estimates with 95 % intervals: ratios of sums by the delta method, shares by Wilson.
 
 No interval here has width 0. Where the units do not differ, the delta method measures no spread and would claim
 certainty: of 3 rounds that all lost their draft it would say `0 +- 0`. A share then gets Wilson's interval; a mean

@@ -8,9 +8,10 @@ lossless rule with one target call and plain continuation keeps more in expectat
 `hsd` is another name of it: hierarchical speculative decoding with the capped ratio, as its equations define it (Zhou
 et al. 2026). c_t is the joint ratio r_t over its running maximum; below the first t tokens the draft lacks
 D+_t = sum_y (c_t p_{t+1}(y) - q_{t+1}(y))+ of target mass and has D-_t too much. They are kept with D+_t / D-_t (for
-certain when c_t = 1), the whole draft with c_gamma. But c_t = min(1, c_{t-1} p/q) is w_t, and D-_t = D+_t + 1 - c_t (4,
-reflection identity): two views of one rule, and with one seed they give the same tokens. That the published code
-accepts more comes from its uncapped last test, see `hsd_ref`.
+certain when c_t = 1), the whole draft with c_gamma. But c_t = min(1, c_{t-1} p/q) is w_t, and D-_t = D+_t + 1 - c_t:
+two views of one rule, and with one seed they give the same tokens. That the published code
+accepts more comes from its uncapped last test, see `hsd_ref`. The paper beside the
+code: docs/papers/hsd.md.
 """
 
 from specviz.probability.plan import Verifier, VerifierAlias

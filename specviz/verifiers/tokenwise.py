@@ -5,7 +5,7 @@ candidates are tried in id order against a row R that starts as the target's: `t
 failure `R <- (R - q)+` normalised. A point mass is the case q = 1 at its token, so `thr = R(x)` and x leaves R.
 Siblings drawn without replacement carry the law they were really drawn from, which is all the rule needs.
 
-`multi_tokenwise` is the name 3.7 has for it over several chains: the token-by-token reading of the scheme that
+`multi_tokenwise` is its name over several chains (docs/papers/hsd.md): the token-by-token reading of the scheme that
 `multi_hsd` runs with the joint rule.
 """
 

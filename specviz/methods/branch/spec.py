@@ -12,7 +12,8 @@ where the draft model is unsure (epsilon), or behind the last pending token. If 
 branch tokens, that branch goes on as the next round's pending tokens and no time was lost. A small classifier (H-RAD)
 says beforehand how much of a draft is worth keeping: signal 0 none, 1 until unsure, 2 all.
 
-Letters of the paper: epsilon `epsilon`, k_max `k_max`, L `branch_len`, s `signal`.
+The paper beside this code: docs/papers/specbranch.md. Its letters: epsilon `epsilon`, k_max `k_max`, L `branch_len`, s
+`signal`.
 """
 
 import math

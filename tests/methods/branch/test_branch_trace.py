@@ -62,7 +62,7 @@ def worked() -> tuple[Session, Watch]:
 
 
 def test_the_worked_trace() -> None:
-    """Lengths, forwards, counts, fates and reasons of 4.8, stage by stage."""
+    """Lengths, forwards, counts, fates and reasons of the worked trace, stage by stage."""
     _, watch = worked()
     first, second, third = watch.rounds
 

@@ -61,7 +61,7 @@ def test_modes(gamma: int) -> None:
     ("p", "q", "alpha", "gamma"), [("1/2 1/2", "17/20 3/20", 0.65, 4), ("1/2 1/2", "3/5 2/5", 0.9, 5)]
 )
 def test_rollback_rate(p: str, q: str, alpha: float, gamma: int) -> None:
-    """The formula of 8.2, at the acceptance of the two rows; about four standard errors of 800 rounds."""
+    """The closed form at the acceptance of the two rows; about four standard errors of 800 rounds."""
     watch = pearl_run(p, q, gamma, 2000, seed=5)
     void = sum(sum(rollback.void.values()) for done in watch.rounds if (rollback := fact(done, Rollback)))
     drafted = sum(len(done.draft.nodes) for done in watch.rounds)

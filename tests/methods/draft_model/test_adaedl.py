@@ -145,7 +145,7 @@ def test_every_look_is_recorded_and_counted(temperature: float) -> None:
 
 
 def test_the_threshold_moves_as_the_source_says() -> None:
-    """8.3 written out again, from what the rounds drafted and kept."""
+    """The controller written out again, from what the rounds drafted and kept."""
     for decrease in ("not_full", "full"):
         knobs = {"gamma": 3, "lambda0": 0.6, "entropy_step": 0.05, "target_rate": 0.7, "entropy_decrease": decrease}
         rounds = run(1.0, **knobs)

@@ -175,7 +175,7 @@ def test_draws_need_uniforms_of_their_own(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_drawn_siblings_are_kept_more_often_than_chosen_ones() -> None:
-    """Flat rows at temperature 1: what 6.4 offers the mode for."""
+    """Flat rows at temperature 1: what the mode is offered for."""
     flat = Iid(exact_row(["1/3", "1/3", "1/3"]))
     target = Told(flat)
     mine, own = drafter(target), SPECBLOCK.table
