@@ -4,6 +4,7 @@
   tried for nothing. An entry has date, commit, machine, what was measured and its result; `subject` and `newest` (the
   line that the page shows) where it stands for a subject, and such a line as `negative` where it brought nothing.
 * docs/screens/panels.md: the pages of the terminal's guide (F1), a heading each.
+* docs/screens/terminal.md: every key of the terminal, its id and what it does.
 """
 
 import json
@@ -45,9 +46,22 @@ def _markdown(text: str) -> str:
     return re.sub(r"([\\`*_<>|#\[\]])", r"\\\1", text)
 
 
+def keys() -> str:
+    """A table a group of keys, in the order of the help page."""
+    from specviz_tui.common.key_tables import groups, key_tables
+
+    tables = []
+    for group in groups():
+        rows = [key for table in key_tables() for key in table if key.group == group]
+        lines = [f"| `{key.caps}` | `{key.id}` | {_markdown(key.help)} |" for key in rows]
+        tables.append("\n".join([f"| {group} | id | |", "|---|---|---|", *lines]))
+    return "\n\n".join(tables)
+
+
 PARTS: dict[Path, Callable[[], str]] = {
     REPOSITORY / "docs/benchmarks.md": measurements,
     REPOSITORY / "docs/screens/panels.md": guide,
+    REPOSITORY / "docs/screens/terminal.md": keys,
 }
 
 

@@ -17,6 +17,11 @@ def screen_keys() -> tuple[Key, ...]:
     return (*keys[:at], *(pane.OPEN for pane in all_panes()), *keys[at:])
 
 
+def groups() -> tuple[str, ...]:
+    """The headings of the help page: those of panels have their keys below one each."""
+    return ("Time", "Tree", *(pane.KEYS[0].group for pane in all_panes()), "Knobs", "Run", "Screen")
+
+
 def key_tables() -> tuple[tuple[Key, ...], ...]:
     """Every table of keys, by what has the focus."""
     return (screen_keys(), TREE_KEYS, *(pane.KEYS for pane in all_panes()), KNOB_KEYS)

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from specviz.text import NEWLINE, SPACE
 from specviz.view.frame.series import header_metrics
 from specviz.view.words import palette
-from specviz_tui.common.key_tables import key_tables
+from specviz_tui.common.key_tables import groups, key_tables
 from specviz_tui.common.paint import FAINT, STRONG, Painter
 from specviz_tui.common.pane import all_panes
 from specviz_tui.common.remapped import remapped
@@ -218,9 +218,7 @@ class GuideScreen(PageScreen):
 
 def help_page(painter: Painter, width: int, shown: str = "tree", own: Mapping[str, str] | None = None) -> PageScreen:
     """All keys by group, those of the screen that is `shown` first; what the glyphs mean. `own`: keys of one's own."""
-    panes = [pane.KEYS[0].group for pane in all_panes()]
     here = next((pane.KEYS[0].group for pane in all_panes() if pane.PANEL.id == shown), "Tree")
-    groups = ("Time", "Tree", *panes, "Knobs", "Run", "Screen")
     blocks = {
         group: _block(
             group,
@@ -231,7 +229,7 @@ def help_page(painter: Painter, width: int, shown: str = "tree", own: Mapping[st
                 if key.group == group
             ],
         )
-        for group in groups
+        for group in groups()
     }
     glyphs = _block(
         "Glyphs",
@@ -251,7 +249,7 @@ def help_page(painter: Painter, width: int, shown: str = "tree", own: Mapping[st
     table.add_column(ratio=1)
     table.add_column(ratio=1)
     left = (blocks["Time"], blocks["Screen"], blocks["Run"], signs)
-    others = [group for group in ("Tree", *panes, "Knobs") if group != here]
+    others = [group for group in groups() if group not in (here, "Time", "Screen", "Run")]
     right = [blocks[group] for group in (here, *others)]
     table.add_row(Group(*left), Group(*right))
     return PageScreen("Keys", table, "keys")
