@@ -8,8 +8,7 @@ from app.conftest import Open
 from app.test_ranks_page import numbers, spec, trace
 from specviz.events import Adapt, Event
 from specviz.runlog.fold import fold
-from specviz.view import Options, Player
-from specviz.view.panels.learning.build import AdaptView, LearningPanel
+from specviz.view.panels.learning.build import AdaptView, adapt_view
 from specviz.view.words.palette import colour
 from specviz_app.figures.blocks import fig_plot
 from specviz_app.server.core import Settings
@@ -31,13 +30,11 @@ def stream_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(tmp_path_factory.mktemp("stream") / "stream", stream())
 
 
-def view() -> AdaptView:
-    player = Player(fold(stream()), animate=False)
-    player.seek_index(3)
-    found = LearningPanel.of(player.frame(Options(shown=("learning",))))
-    assert found is not None
-    assert found.view is not None
-    return found.view
+def view(events: list[Event] | None = None) -> AdaptView:
+    run = fold(events or stream())
+    shown = adapt_view(run, run.rounds[3])
+    assert shown is not None
+    return shown
 
 
 def test_every_query_has_its_length_and_its_action() -> None:
@@ -63,11 +60,7 @@ def test_names_of_domains_are_never_markup() -> None:
     for event in events:
         if hasattr(event, "domain"):
             event.domain = "<b>x</b>"
-    player = Player(fold(events), animate=False)
-    found = LearningPanel.of(player.frame(Options(shown=("learning",))))
-    assert found is not None
-    assert found.view is not None
-    text = fig_plot(found.view.stream).to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+    text = fig_plot(view(events).stream).to_json().replace("\\u003c", "<").replace("\\u003e", ">")
     assert "<b>x" not in text
 
 

@@ -163,7 +163,7 @@ def test_choosing_a_node_moves_the_panel_and_the_address(rank_trace: Path, open_
     )
 
 
-@pytest.mark.parametrize("show", ["this round", "the run", "learning"])
+@pytest.mark.parametrize("show", ["this round", "the run"])
 def test_other_methods_give_the_reason(show: str, chain_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=chain_trace), "ranks", show=show)
     assert not at.exception

@@ -1,4 +1,4 @@
-"""Screen 4: the tree with badges, the table of buckets and its cells, widths, the bandit; by keyboard alone."""
+"""Screen 4: the tree with badges, the table of buckets and its cells, widths, learning; by keyboard alone."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,6 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from specviz.view.frame.frame import Frame, TreeNode
-from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import RanksModel
 from specviz.view.words.palette import ROOT
@@ -156,29 +155,22 @@ async def test_widths_and_blocks(ranked: Path) -> None:
             assert str(name) in text
 
 
-async def test_the_bandit_is_walked_query_by_query(learning: Path) -> None:
+async def test_learning_has_a_screen_whose_queries_lead_to_their_rounds(learning: Path) -> None:
     app = replay_app(learning)
     async with app.run_test(size=WIDE) as pilot:
-        await press(pilot, "4", "v", "v", "v")
+        await press(pilot, "8")
         text = shown(app)
         assert "▶ head" in text
-        assert "taken back" in text
-        await press(pilot, "down")
-        assert frame(app).query == 1
-        await press(pilot, "down", "down")
-        learnt = LearningPanel.of(frame(app))
-        assert learnt is not None
-        assert learnt.view is not None
-        assert learnt.view.queries.cursor == 3
-        await press(pilot, *["up"] * 9)
-        assert frame(app).query == 0
+        await press(pilot, *["down"] * 3)
+        assert "taken back" in shown(app)
+        await press(pilot, "enter")
+        assert frame(app).query == 3
 
 
 async def test_without_learning_it_says_what_to_run(ranked: Path) -> None:
     app = replay_app(ranked)
     async with app.run_test(size=WIDE) as pilot:
-        await press(pilot, "4", "V")
-        assert part(app) == "bandit"
+        await press(pilot, "8")
         assert "--stream" in shown(app)
 
 

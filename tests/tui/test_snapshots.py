@@ -66,5 +66,5 @@ def test_rank_buckets_in_ascii(snap_compare: Compare, ranked: Path) -> None:
     assert snap_compare(replay_app(ranked, ascii=True), terminal_size=NARROW, press=["4", "v", "v", "f"])
 
 
-def test_bandit(snap_compare: Compare, learning: Path) -> None:
-    assert snap_compare(replay_app(learning), terminal_size=WIDE, press=["4", "V", "down", "down"])
+def test_learning(snap_compare: Compare, learning: Path) -> None:
+    assert snap_compare(replay_app(learning), terminal_size=WIDE, press=["8", "down", "down"])

@@ -7,7 +7,8 @@ import pytest
 from specviz import events as ev
 from specviz.runlog.fold import Run, fold
 from specviz.view.frame.frame import Cursor, Feed, Options
-from specviz.view.panels.learning.build import AdaptView, Learning, LearningPanel
+from specviz.view.panels.built import BlockModel
+from specviz.view.panels.learning.build import AdaptView, LearningPanel, adapt_view
 from specviz.view.play.build import FrameBuilder
 from specviz.view.words.numbers import short_seconds
 from specviz.view.words.palette import Phase
@@ -20,18 +21,18 @@ def run() -> Run:
     return fold(rank_events(queries=6, learns=True, domains=("code", "prose")))
 
 
-def learning(run: Run, index: int = 0) -> Learning:
-    found = LearningPanel.of(
-        FrameBuilder(run).frame(Cursor(index, Phase.COMMIT, 0), Options(shown=("learning",)), Feed())
-    )
-    assert found is not None
-    return found
+def learning(run: Run, index: int = 0) -> BlockModel:
+    frame = FrameBuilder(run).frame(Cursor(index, Phase.COMMIT, 0), Options(shown=("learning",)), Feed())
+    model = LearningPanel.of(frame)
+    assert model is not None
+    return model
 
 
 def panel(run: Run, index: int = 0) -> AdaptView:
-    found = learning(run, index).view
-    assert found is not None
-    return found
+    view = adapt_view(run, run.rounds[index])
+    assert view is not None
+    assert learning(run, index).blocks == tuple(view)
+    return view
 
 
 def records(run: Run) -> list[ev.Adapt]:
@@ -110,11 +111,11 @@ def test_hostile_domain_names_are_escaped() -> None:
 
 def test_where_nothing_learns_it_says_what_would() -> None:
     plain = rank_events()
-    assert "--stream" in learning(fold(plain)).missing
+    assert "--stream" in str(learning(fold(plain)).missing)
     plain[0].knobs["adapt"] = "on"  # type: ignore[attr-defined]
-    assert "No query has ended" in learning(fold(plain)).missing
+    assert "No query has ended" in str(learning(fold(plain)).missing)
     of_kind(plain[0], "eagle3")  # type: ignore[arg-type]
-    assert "specblock" in learning(fold(plain)).missing
+    assert "specblock" in str(learning(fold(plain)).missing)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,17 @@
-"""Ranks: why a drafted tree has its shape, what widths cost and brought, and what is learnt while serving."""
+"""Ranks: why a drafted tree has its shape, and what widths cost and brought."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 import streamlit as st
 
-from specviz.view.blocks import Destination
 from specviz.view.frame.frame import TreeFrame, TreeNode
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RanksModel
 from specviz_app.figures import rank_tree as draw
 from specviz_app.figures.tree import node_name
 from specviz_app.screens import ranks_run
-from specviz_app.ui import around, blocks, closed, parts
+from specviz_app.ui import around, closed, parts
 from specviz_app.ui.pages import PanelBelow, lacks
 from specviz_app.ui.tree import tree as stage_tree
 from specviz_app.ui.viewer import Viewer
@@ -28,17 +25,9 @@ _PLAIN_SIGNS = "#: rank among its parent's tokens, at this level or from that he
 
 
 def _ranks(viewer: Viewer, dark: bool) -> None:
-    _shown(viewer, dark, around.part(_PARTS))
-
-
-def _learning(viewer: Viewer, dark: bool) -> None:
-    _shown(viewer, dark, "learning")
-
-
-def _shown(viewer: Viewer, dark: bool, shown: str) -> None:
-    viewer.asks("ranks", "learning", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
-    frame = viewer.frame
-    model = RanksPanel.of(frame)
+    shown = around.part(_PARTS)
+    viewer.asks("ranks", folding="none" if st.session_state.get("ranks-pruned") else "pruned")
+    model = RanksPanel.of(viewer.frame)
     if model is None:
         return
     if model.missing is not None:
@@ -46,12 +35,8 @@ def _shown(viewer: Viewer, dark: bool, shown: str) -> None:
         return
     for note in model.notes:
         st.info(parts.plain(note))
-    sections: dict[str, Callable[[Viewer, RanksModel, bool], None]] = {
-        _PARTS[0]: _round,
-        _PARTS[1]: ranks_run.section,
-        "learning": learning_section,
-    }
-    sections[shown](viewer, model, dark)
+    section = _round if shown == _PARTS[0] else ranks_run.section
+    section(viewer, model, dark)
 
 
 def _round(viewer: Viewer, model: RanksModel, dark: bool) -> None:
@@ -176,23 +161,4 @@ def _line(e: ExpansionView) -> dict[str, object]:
     }
 
 
-PANELS = (
-    PanelBelow("ranks", "Ranks", 70, _ranks, ("ranks",), lacks(RanksPanel), RanksPanel),
-    PanelBelow("learning", "Learning", 75, _learning, ("ranks", "learning"), lacks(LearningPanel), LearningPanel),
-)
-
-
-def learning_section(viewer: Viewer, model: RanksModel, dark: bool) -> None:
-    """The queries, what was learnt after each, the seconds; the reason, where nothing was learnt."""
-    learnt = LearningPanel.of(viewer.frame)
-    view = learnt.view if learnt is not None else None
-    if view is None:
-        closed.say((learnt.missing if learnt is not None else "") or "Nothing was learnt in this run.", LearningPanel)
-        return
-    blocks.show(view, dark, partial(_go, viewer))
-
-
-def _go(viewer: Viewer, place: Destination) -> None:
-    """To the round that a line or a point stands for."""
-    viewer.seek(place.index)
-    st.rerun()
+PANELS = (PanelBelow("ranks", "Ranks", 70, _ranks, ("ranks",), lacks(RanksPanel), RanksPanel),)

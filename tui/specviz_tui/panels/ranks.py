@@ -1,4 +1,4 @@
-"""Screen 4: block, slot and rank of the drafted nodes, predicted against true buckets, widths, and the bandit.
+"""Screen 4: block, slot and rank of the drafted nodes, predicted against true buckets, and widths.
 
 One part on the left, what belongs to it on the right; on a narrow screen each is a view of its own. Nodes of its tree
 are those of the draft tree, a cell of its table lists expansions, an expansion is a place to go to.
@@ -14,12 +14,9 @@ from textual.containers import VerticalScroll
 from textual.geometry import Region
 from textual.reactive import reactive
 
-from specviz.view.blocks import Block, Words
 from specviz.view.frame.frame import Frame
-from specviz.view.panels.learning.build import Learning, LearningPanel
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, RankOptions, RanksModel
-from specviz_tui.common.blocks import cursor_line, painted
 from specviz_tui.common.frame_widget import FrameWidget, NodePicked
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import FAINT, Painter
@@ -27,7 +24,7 @@ from specviz_tui.common.pane import NARROW, PanelPane, PartedPane, opens
 from specviz_tui.panels import ranks_views
 from specviz_tui.widgets.tree import neighbour
 
-PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks", "bandit": "queries"}
+PAIRS: dict[str, str] = {"tree": "offers", "buckets": "cell", "widths": "blocks"}
 WIDE_PARTS: tuple[str, ...] = tuple(PAIRS)
 NARROW_PARTS: tuple[str, ...] = tuple(part for pair in PAIRS.items() for part in pair)
 TITLES: dict[str, str] = {
@@ -37,23 +34,20 @@ TITLES: dict[str, str] = {
     "cell": "The cell's expansions",
     "widths": "Width spent against useful",
     "blocks": "Blocks, depths, the run",
-    "bandit": "Learning while serving",
-    "queries": "So far",
 }
 HINTS: dict[str, str] = {
     "tree": "enter draft tree",
     "buckets": "f path c block s slot",
     "widths": "f path c block s slot",
-    "bandit": "↑ ↓ queries",
     "cell": "enter → node",
 }
 STEPS = {"left": (0, -1), "right": (0, 1), "up": (-1, 0), "down": (1, 0)}
 RANK_KEYS: tuple[Key, ...] = (
     Key("ranks.left", "left,h", "move('left')", "← h", "to the parent; in the table: a cell to the left", "Ranks"),
     Key("ranks.right", "right,l", "move('right')", "→ l", "to the first child; in the table: to the right", "Ranks"),
-    Key("ranks.up", "up,k", "move('up')", "↑ k", "up: node, cell, expansion or query", "Ranks"),
+    Key("ranks.up", "up,k", "move('up')", "↑ k", "up: node, cell or expansion", "Ranks"),
     Key("ranks.down", "down,j", "move('down')", "↓ j", "down", "Ranks"),
-    Key("ranks.view", "v", "view(1)", "v", "next view: tree, buckets, widths, bandit", "Ranks", "view"),
+    Key("ranks.view", "v", "view(1)", "v", "next view: tree, buckets, widths", "Ranks", "view"),
     Key("ranks.view_before", "V", "view(-1)", "V", "view before", "Ranks"),
     Key("ranks.path", "f", "filter('path')", "f", "count the path only, or every node the target saw", "Ranks"),
     Key("ranks.block", "c", "filter('block')", "c", "count one block, or all", "Ranks"),
@@ -82,10 +76,7 @@ RANK_PAGES = {
         "if the token was not offered, a walk that comes there ends. Left of it (‹) it was too wide: nodes that buy "
         "nothing. ⊘ stopped widening though the token was within reach. These do not cost the same. f counts the path "
         "only: there the prefix is right, and the token is the one that was written; otherwise it is the target's best "
-        "at every node it saw. c and s choose a block and a slot.\n\n"
-        "Learning while serving: after each query a bandit weighs two updates against doing nothing, in seconds. It "
-        "takes one that pays for sure, or tries one within a small budget. Regret is what a decision gave up against "
-        "the best expected profit. The text never depends on it.",
+        "at every node it saw. c and s choose a block and a slot.",
     )
 }
 
@@ -93,8 +84,8 @@ RANK_PAGES = {
 class RanksPane(PartedPane[RankOptions, RanksModel]):
     """The part on the left, its companion on the right."""
 
-    PANEL, BESIDE = RanksPanel, (LearningPanel,)
-    OPEN = opens("screen.ranks", "4", RanksPanel, "Ranks: block, slot, rank of nodes; buckets, widths, the bandit")
+    PANEL = RanksPanel
+    OPEN = opens("screen.ranks", "4", RanksPanel, "Ranks: block, slot, rank of nodes; buckets, widths")
     KEYS, PAGES = RANK_KEYS, RANK_PAGES
     WIDE, SMALL = WIDE_PARTS, NARROW_PARTS
 
@@ -130,11 +121,9 @@ class RanksPane(PartedPane[RankOptions, RanksModel]):
     # Keys ------------------------------------------------------------------------------------------------------------
 
     def action_move(self, direction: str) -> None:
-        """An arrow over the table, down a cell's list, over the queries, over the tree; elsewhere it scrolls."""
+        """An arrow over the table, down a cell's list, over the tree; elsewhere it scrolls."""
         if self.part in ("buckets", "cell"):
             self._move_cell(direction)
-        elif self.part == "bandit":
-            self._move_query(-1 if direction in ("up", "left") else 1)
         elif self.part != "tree":
             self.action_scroll({"up": -1, "down": 1}.get(direction, 0))
         elif self.frame is not None:
@@ -157,17 +146,6 @@ class RanksPane(PartedPane[RankOptions, RanksModel]):
     def pick(self, pred: int, true: int) -> None:
         """Look at a cell of the table."""
         self.choose(cell=(pred, true), entry=None)
-
-    def _move_query(self, by: int) -> None:
-        """To the query before or after, where something was decided."""
-        learnt = LearningPanel.of(self.frame)
-        if learnt is None or learnt.view is None:
-            return
-        places, at = learnt.view.queries.places, learnt.view.queries.cursor
-        at = at if at is not None else len(places) if by < 0 else -1
-        place = places[max(0, min(len(places) - 1, at + by))]
-        if place is not None:
-            self.choose(None, index=place.index)
 
     def action_filter(self, what: str) -> None:
         """Count other expansions; the cell stays, its list begins anew."""
@@ -222,8 +200,8 @@ class RankView(FrameWidget):
         self._cursor_line: int | None = None
 
     def part(self, frame: Frame) -> object:
-        """The tree and its ranks at this moment, and what was learnt."""
-        return frame.tree, RanksPanel.of(frame), LearningPanel.of(frame)
+        """The tree and its ranks at this moment."""
+        return frame.tree, RanksPanel.of(frame)
 
     def show(self, frame: Frame | None) -> None:
         self.refresh(layout=True)
@@ -247,21 +225,14 @@ class RankView(FrameWidget):
         return Text("\n").join([Text(f" v · {TITLES[self.part_shown]}", style=FAINT, no_wrap=True), text])
 
     def _painted(self, model: RanksModel, cells: int) -> Text:
-        painter, part, learnt = self.painter, self.part_shown, LearningPanel.of(self.frame) or Learning("")
+        painter, part, text = self.painter, self.part_shown, Text("")
         self._listed, self._cursor_line = [], None
         if part == "tree" and self.frame is not None:
             text, self._listed, self._cursor_line = ranks_views.tree(self.frame.tree, model, painter, cells)
         elif part == "cell":
             text, self._cursor_line = ranks_views.cell(model.cell, painter, cells)
-        elif part == "bandit":
-            text, self._cursor_line = _queries(learnt, painter, cells)
         elif part in _PAINTED:
             text = _PAINTED[part](model, painter, cells)
-        else:
-            beside = self.app.size.width >= NARROW  # the part on the left has said why there is nothing
-            view = learnt.view
-            blocks: list[Block] = [Words("" if beside else learnt.missing)]
-            text = painted(blocks if view is None else [view.summary, *view.actions], painter, cells)
         return text
 
     def on_click(self, event: events.Click) -> None:
@@ -274,17 +245,6 @@ class RankView(FrameWidget):
             self.post_message(NodePicked(self._listed[y]))
         elif self.part_shown == "buckets" and (cell := ranks_views.pressed(RanksPanel.of(self.frame), offset.x, y)):
             self._pick(*cell)
-
-
-def _queries(learnt: Learning, painter: Painter, cells: int) -> tuple[Text, int | None]:
-    """The decision at the query on screen, its curves, then all queries; the line of the one on screen."""
-    view = learnt.view
-    if view is None:
-        return painted([Words(learnt.missing)], painter, cells), None
-    above = painted([Words(view.words), view.stream], painter, cells)
-    table = painted([view.queries], painter, cells)
-    line = len(above.split()) + 1 + cursor_line(view.queries) if view.queries.cursor is not None else None
-    return Text("\n\n").join([above, table]), line
 
 
 _PAINTED: dict[str, Callable[[RanksModel, Painter, int], Text]] = {

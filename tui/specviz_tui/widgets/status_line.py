@@ -22,6 +22,7 @@ from specviz_tui.common.pane import all_panes
 from specviz_tui.common.remapped import remapped
 
 NARROW = 100
+NAMED = 140  # cells from which on tabs are named that the run has nothing for
 LOST = ("error", "core_lost", "silent", "lag")
 MOVING = ("live", "paused", "replay", "lag")
 WRITING = (  # caption, word and action of the footer while a message is written
@@ -90,7 +91,7 @@ class StatusLine(FrameWidget):
         ]
         parts += [
             (8, Text(self.recording)),
-            (2, tabs(self.chosen, frame.unfit, names=False)),
+            (2, tabs(self.chosen, frame.unfit, frozenset(id for *_, id in screens()))),
             (1, self._warnings(frame, short=True)),
         ]
         return fitted(parts, self.size.width, " ")
@@ -121,7 +122,8 @@ class NumberLine(FrameWidget):
         frame = self.frame
         queue = frame.queue.text if frame.state.name in MOVING else ""
         right = Text(queue or frame.state.detail, style=FAINT)
-        left = Text(" ").append_text(tabs(self.chosen, frame.unfit)).append("   ")
+        bare = frame.unfit - {self.chosen} if self.size.width < NAMED else frozenset[str]()
+        left = Text(" ").append_text(tabs(self.chosen, frame.unfit, bare)).append("   ")
         room = self.size.width - left.cell_len - 2
         known = [metric(m) for m in frame.metrics if m.value is not None]
         known = [faint(part) for part in known] if frame.state.meanwhile else known
@@ -161,11 +163,11 @@ def badge(run: RunInfo, painter: Painter) -> Text:
     return Text("" if run.tone == "kept" else f" {run.badge} ", style=red)
 
 
-def tabs(chosen: str, unfit: frozenset[str] = frozenset(), names: bool = True) -> Text:
-    """`[1 Tree] 5 HSD`, or the digits alone; faint what this run has nothing for. A click goes there."""
+def tabs(chosen: str, unfit: frozenset[str] = frozenset(), bare: frozenset[str] = frozenset()) -> Text:
+    """`[1 Tree] 5 HSD`, digits alone for those in `bare`; faint what this run has nothing for. A click goes there."""
     line = Text(no_wrap=True)
     for key, name, id in screens():
-        caption = f"{key} {name}" if names else key
+        caption = key if id in bare else f"{key} {name}"
         look = STRONG if id == chosen else FAINT if id in unfit else PLAIN
         style = look + does(f"go_to('{id}')")
         line.append(f"[{caption}]" if id == chosen else f" {caption} ", style=style)

@@ -24,7 +24,7 @@ class HistoryPanel(BlockPanel[PanelOptions]):
     id, title, options = "history", "Over time", PanelOptions
     key, order, in_stats = "7", 25, False
     about = (
-        "Over time: where the run changed, and which tokens fail. The charts take the rounds in windows of equal "
+        "Where the run changed, and which tokens fail. The charts take the rounds in windows of equal "
         "length; a sign stands where a knob was moved. Below them the drafted tokens by how often they were rejected, "
         "with the mean probability that draft (q) and target (p) gave them where they were tested, and the rounds. A "
         "line of a table leads to its place."

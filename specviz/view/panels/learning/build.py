@@ -17,7 +17,8 @@ from specviz.traits import MethodTraits
 from specviz.view.blocks import Block, Cell, Destination, Facts, Plot, PlotCurve, TableBlock, Words
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
-from specviz.view.panels import Panel, PanelContext
+from specviz.view.panels import PanelContext
+from specviz.view.panels.built import BlockModel, BlockPanel
 from specviz.view.words.numbers import UNKNOWN, number, short_seconds
 
 ACTIONS: dict[str, str] = {
@@ -56,18 +57,16 @@ class AdaptView:
         yield self.queries
 
 
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """What was learnt while serving. `missing`: why there is nothing."""
-
-    missing: str
-    view: AdaptView | None = None
-
-
-class LearningPanel(Panel[PanelOptions, Learning]):
+class LearningPanel(BlockPanel[PanelOptions]):
     """Of one run."""
 
-    id, title = "learning", "Learning"
+    id, title, options = "learning", "Learning", PanelOptions
+    key, order = "8", 75
+    about = (
+        "After each query a bandit weighs two updates of the drafter against doing nothing, in seconds. It takes one "
+        "that pays for sure, or tries one within a small budget. Regret is what a decision gave up against the best "
+        "expected profit. The text never depends on it. A line of the table leads to the last round of its query."
+    )
 
     @classmethod
     def needs(cls, traits: MethodTraits) -> bool:
@@ -81,12 +80,10 @@ class LearningPanel(Panel[PanelOptions, Learning]):
             return 2
         return int(cls.needs(run.method_traits) and run.knobs.get("adapt") == "on")
 
-    def empty(self, reason: str) -> Learning:
-        return Learning(reason)
-
-    def build(self, scene: PanelContext, options: PanelOptions) -> Learning:
+    def build(self, scene: PanelContext, options: PanelOptions) -> BlockModel:
         """The decisions after every query."""
-        return Learning(_missing(self.run), _view(self.run, scene.record))
+        missing, view = _missing(self.run), adapt_view(self.run, scene.record)
+        return BlockModel(missing) if missing or view is None else BlockModel(None, tuple(view))
 
 
 def _missing(run: Run) -> str:
@@ -101,7 +98,7 @@ def _missing(run: Run) -> str:
     return "The drafter does not learn in this run: knob adapt on, with a stream of queries (specviz run --stream)."
 
 
-def _view(run: Run, record: RoundRecord) -> AdaptView | None:
+def adapt_view(run: Run, record: RoundRecord) -> AdaptView | None:
     """The queries; None before the first decision."""
     learnt = [(query, query.adapt) for query in run.queries if query.adapt is not None]
     if not learnt:
