@@ -1,12 +1,13 @@
 """JSON in a line of text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from specviz.engines.texts.numbers import unstamped
 
+_NESTED = (dict, list)
 _DEEP = 6  # levels that are looked into
 _MOST = 2**40
 
@@ -24,14 +25,14 @@ def decoded(line: str) -> Any:
 
 def objects_with(value: Any, name: str, depth: int = _DEEP) -> Iterator[Mapping[str, Any]]:
     """Every object in a value that has a member of that name, in order."""
-    if isinstance(value, Mapping):
+    if type(value) is dict:
         if name in value:
             yield value
-        below: Sequence[Any] = [*value.values()]
+        below: Iterable[Any] = value.values()
     else:
-        below = value if isinstance(value, list) else []
+        below = value if type(value) is list else ()
     for inner in below if depth else ():
-        if isinstance(inner, Mapping | list):
+        if type(inner) in _NESTED:  # a list may be long, and holds mostly numbers
             yield from objects_with(inner, name, depth - 1)
 
 
@@ -50,8 +51,9 @@ def counts(value: Any, most: int = 1 << 20) -> list[int] | None:
     """A list of counts; None for what is none."""
     if not isinstance(value, list) or len(value) > most:
         return None
-    out = [count(n) for n in value]
-    return None if any(n is None for n in out) else [n for n in out if n is not None]
+    if value and (set(map(type, value)) != {int} or min(value) < 0 or max(value) >= _MOST):
+        return None
+    return value
 
 
 def kept_of(histogram: Sequence[int]) -> list[int]:
