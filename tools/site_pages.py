@@ -5,6 +5,7 @@ and each planted fault under `play/`, the gallery and the clinic that show them,
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -30,7 +31,6 @@ _PLANTED = re.compile(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)  # o
 _DOORS = (
     "[More recordings](play/index.md){ .md-button } [Faults to find](play/faults.md){ .md-button }"  # below the stage
 )
-_FIRST_OF_GALLERY, _FIRST_OF_CLINIC = "explain-draft", "02"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -76,61 +76,50 @@ def _played(path: Path) -> str:
 
 
 def _frame(address: str, title: str, name: str = "stage") -> str:
-    words = f'title="{escape(title)}" name="{name}" allow="fullscreen"'
+    words = f'title="{escape(title)}" name="{name}" allow="fullscreen" loading="lazy"'
     return f'<iframe class="sv-plays" src="{address}" {words}></iframe>'
+
+
+def _folded(summary: str, inside: Sequence[str], first: bool) -> list[str]:
+    """One of several that are opened one at a time; what plays in it is loaded when it is."""
+    begins = f'<details class="sv-fold" name="plays"{" open" if first else ""}><summary>{summary}</summary>'
+    return [begins, *inside, "</details>"]
+
+
+def _page(title: str, words: str, *lines: str) -> str:
+    return "\n".join(("---", "hide: [navigation, toc]", "---", f"# {title} {{ .sv-short }}", "", words, "", *lines))
 
 
 def _gallery() -> str:
     cards = {name: card for name, path in bundled_traces().items() if (card := gallery_card(path)) is not None}
-    lines = [
-        "---",
-        "hide: [navigation, toc]",
-        "---",
-        "# Recordings that play { .sv-short }",
-        "",
-        "Real runs, recorded round by round. Choose one, then press play, or `?` for its keys; click a token to see "
-        "why it lived or died.",
-        "",
-        _frame(f"{_FIRST_OF_GALLERY}.html", "a recording"),
-        "",
-        '<div class="sv-cards" markdown="0">',
-        *(_card(name, card) for name, card in cards.items()),
-        "</div>",
-    ]
-    return "\n".join(lines)
+    words = "Real runs, recorded round by round: play one, or click a token to see why it lived or died."
+    lines = (
+        line
+        for place, (name, card) in enumerate(cards.items())
+        for line in _folded(_card(name, card), [_frame(f"{name}.html", name)], place == 0)
+    )
+    return _page("Recordings that play", words, *lines)
 
 
 def _card(name: str, card: GalleryCard) -> str:
-    numbers = " · ".join(f"{escape(value)} {escape(label)}" for label, value in card.numbers)
-    asked = f"<q>{escape(card.summary.question)}</q>" if card.summary.question else ""
-    setting = escape(f"{card.summary.how} · {card.summary.sampling}")
-    return (
-        f'<a class="sv-card" href="{name}.html" target="stage"><b>{escape(name)}</b> {asked}'
-        f"<span>{setting}</span><span>{numbers}</span><span>{escape(card.pays)}</span></a>"
-    )
+    asked = f" <q>{escape(card.summary.question)}</q>" if card.summary.question else ""
+    numbers = (f"{value} {label}" for label, value in card.numbers)
+    words = " · ".join(filter(None, (card.summary.how, card.summary.sampling, *numbers, card.pays)))
+    return f"<b>{escape(name)}</b>{asked}<br><small>{escape(words)}</small>"
 
 
 def _lessons() -> str:
-    lines = [
-        "---",
-        "hide: [navigation, toc]",
-        "---",
-        "# Lessons { .sv-short }",
-        "",
+    words = (
         "Foretell, then see: every answer comes from the recording beside it. A page is one file that needs nothing: "
-        "send it on, or open it with `?teach=1` behind its name, and answers wait for the key `a`.",
-        "",
-        '<div class="sv-cards" markdown="0">',
-        *(
-            f'<a class="sv-card" href="lesson-{lesson.number}.html" target="lesson"><b>{lesson.number} · '
-            f"{escape(lesson.title)}</b><span>{escape(lesson.about)}</span></a>"
-            for lesson in bundled_lessons().values()
-        ),
-        "</div>",
-        "",
-        _frame("lesson-1.html", "a lesson", "lesson"),
-    ]
-    return "\n".join(lines)
+        "send it on, or put `?teach=1` behind its address, and answers wait for the key `a`."
+    )
+    chips = (
+        f'<a href="lesson-{lesson.number}.html" target="lesson" title="{escape(lesson.about)}">{lesson.number} · '
+        f"{escape(lesson.title)}</a>"
+        for lesson in bundled_lessons().values()
+    )
+    frame = _frame("lesson-1.html", "a lesson", "lesson")
+    return _page("Lessons", words, '<div class="sv-chips" markdown="0">', *chips, "</div>", "", frame)
 
 
 def _ill(number: str) -> Path:
@@ -146,27 +135,23 @@ def _planted() -> tuple[tuple[str, str, str], ...]:
 
 
 def _faults() -> str:
-    lines = [
-        "---",
-        "hide: [navigation, toc]",
-        "---",
-        "# Faults to find { .sv-short }",
-        "",
-        "Real runs in which a fault was planted. Read what somebody posted, look at the run, say what is wrong; then "
-        "see what the judge makes of it.",
-        "",
-        _frame(f"fault-{_FIRST_OF_CLINIC}.html", "a run with a fault", "patient"),
-        "",
-    ]
-    for number, posted, planted in _planted():
-        lines += [
-            f'<details class="sv-fault"><summary><a href="fault-{number}.html" target="patient">▶ play</a> '
-            f"<q>{escape(posted)}</q></summary>",
-            f"<p><b>Fault {int(number)}: {escape(FAULTS[int(number) - 1])}.</b> Planted: {escape(planted)}.</p>",
-            *_judged(number),
-            "</details>",
-        ]
-    return "\n".join(lines)
+    words = "Real runs in which a fault was planted. Somebody posted a line: look at the run, and say what is wrong."
+    lines = (
+        line
+        for place, (number, posted, planted) in enumerate(_planted())
+        for line in _folded(
+            f"<q>{escape(posted)}</q>",
+            [
+                _frame(f"fault-{number}.html", f"case {int(number)}"),
+                "<details><summary>What is it?</summary>",
+                f"<p><b>Fault {int(number)}: {escape(FAULTS[int(number) - 1])}.</b> Planted: {escape(planted)}.</p>",
+                *_judged(number),
+                "</details>",
+            ],
+            place == 0,
+        )
+    )
+    return _page("Faults to find", words, *lines)
 
 
 def _judged(number: str) -> list[str]:

@@ -1,5 +1,7 @@
 """What `make docs` adds to the documents: recordings that play, made while the site is built."""
 
+from html import escape
+
 import pytest
 import yaml
 
@@ -33,17 +35,19 @@ def test_every_recording_and_every_fault_is_a_page_that_plays_without_a_request(
         assert 'id="run"' in site[address]
 
 
-def test_the_lists_lead_into_the_frame_beside_them(site: dict[str, str]) -> None:
+def test_every_list_leads_to_what_it_names(site: dict[str, str]) -> None:
+    for lesson in bundled_lessons().values():
+        assert f'href="lesson-{lesson.number}.html" target="lesson"' in site["play/lessons.md"]
+    assert 'name="lesson"' in site["play/lessons.md"]
     for name in _SHOWN:
-        assert f'href="{name}.html" target="stage"' in site["play/index.md"]
         card = gallery_card(RECORDINGS[name])
         assert card is not None
         assert card.pays in site["play/index.md"]
-    for lesson in bundled_lessons().values():
-        assert f'href="lesson-{lesson.number}.html" target="lesson"' in site["play/lessons.md"]
-    assert 'name="stage"' in site["play/index.md"]
-    assert 'href="fault-02.html" target="patient"' in site["play/faults.md"]
-    assert 'name="patient"' in site["play/faults.md"]
+        assert f'src="{name}.html"' in site["play/index.md"]
+    for number, posted, planted in site_pages._planted():
+        assert f'src="fault-{number}.html"' in site["play/faults.md"]
+        hidden = site["play/faults.md"].partition(escape(posted))[2]
+        assert hidden.index("What is it?") < hidden.index(escape(planted)), "the answer is folded away"
 
 
 def test_the_front_page_plays_a_recording_where_others_see_a_picture(site: dict[str, str]) -> None:
