@@ -52,7 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """A picture with `<!-- plays: NAME -->` above it gives way to the recording itself."""
-    return _STAGE_HERE.sub(lambda match: f"{_frame(f'play/{match[1]}.html', match[1])}\n\n{_DOORS}", markdown)
+    return _STAGE_HERE.sub(lambda match: f"{_frame(f'play/{match[1]}.html', match[1], 'stage')}\n\n{_DOORS}", markdown)
 
 
 def made_pages() -> dict[str, str]:
@@ -75,7 +75,7 @@ def _played(path: Path) -> str:
     return saved(path).html
 
 
-def _frame(address: str, title: str, name: str = "stage") -> str:
+def _frame(address: str, title: str, name: str) -> str:
     words = f'title="{escape(title)}" name="{name}" allow="fullscreen" loading="lazy"'
     return f'<iframe class="sv-plays" src="{address}" {words}></iframe>'
 
@@ -96,7 +96,7 @@ def _gallery() -> str:
     lines = (
         line
         for place, (name, card) in enumerate(cards.items())
-        for line in _folded(_card(name, card), [_frame(f"{name}.html", name)], place == 0)
+        for line in _folded(_card(name, card), [_frame(f"{name}.html", name, name)], place == 0)
     )
     return _page("Recordings that play", words, *lines)
 
@@ -142,7 +142,7 @@ def _faults() -> str:
         for line in _folded(
             f"<q>{escape(posted)}</q>",
             [
-                _frame(f"fault-{number}.html", f"case {int(number)}"),
+                _frame(f"fault-{number}.html", f"case {int(number)}", f"fault-{number}"),
                 "<details><summary>What is it?</summary>",
                 f"<p><b>Fault {int(number)}: {escape(FAULTS[int(number) - 1])}.</b> Planted: {escape(planted)}.</p>",
                 *_judged(number),

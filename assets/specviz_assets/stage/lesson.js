@@ -239,7 +239,10 @@ export class Lesson {
       this.layOver(stop.marks ?? {});
     };
     slide.oninput = move;
-    this.slid = move;
+    this.slideTo = (k) => {
+      slide.value = k;
+      move();
+    };
     queueMicrotask(move);
     return el("div", { class: "slides" }, el("label", {}, el("span", { text: name ?? "" }), slide, label), words,
       pressed("answer", () => this.take(Number(slide.value)), "main"));
@@ -330,6 +333,8 @@ export class Lesson {
     const reason = question.reason && question.reason !== words ? question.reason : "";
     fill(this.verdict, wrong ? el("p", { class: "wrong", text: `✗ ${wrong}` }) : null,
       el("p", { class: "right", text: words === null ? `The answer: ${question.shown}.` : `✓ ${words}` }), reason ? el("p", { text: reason }) : null);
+    const stop = (question.stops ?? []).findIndex((_, k) => judged(question, k).right);
+    if (stop >= 0 && (this.answer === null || words === null)) this.slideTo(stop);
     this.choices.forEach((each, k) => {
       each.disabled = true;
       each.classList.toggle("right", judged(question, k).right);
