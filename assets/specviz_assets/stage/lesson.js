@@ -236,7 +236,7 @@ export class Lesson {
       put(words, stop.words);
       if (stop.rows?.length) this.rows({ title: this.step.board?.title, rows: stop.rows });
       this.over = null;
-      this.layOver(stop.marks ?? {});
+      this.layOver(stop.marks ?? {}, stop.words);
     };
     slide.oninput = move;
     this.slideTo = (k) => {
@@ -248,8 +248,8 @@ export class Lesson {
       pressed("answer", () => this.take(Number(slide.value)), "main"));
   }
 
-  // The moment with other ends of its nodes; what is recorded stays what it is.
-  layOver(marks) {
+  // The moment with other ends of its nodes; what is recorded stays what it is, and its reasons are not of these.
+  layOver(marks, words) {
     const { stage } = this, ids = Object.keys(marks);
     this.putBack();
     if (!stage.page || !ids.length) return;
@@ -260,6 +260,9 @@ export class Lesson {
     this.own = stage.page;
     this.over = { ...stage.page, again: true, states: stage.page.states.with(stage.k, now) };
     this.repaint(this.over);
+    stage.why.clear();
+    put(stage.said, words);
+    put(stage.counts, words);
   }
 
   putBack() {
@@ -295,7 +298,7 @@ export class Lesson {
   take(answer) {
     this.answer = answer;
     const own = this.noted(), { right } = judged(this.question, answer);
-    own.answers.push(answer);
+    own.answers.push(this.worded(answer));
     own.right ||= right;
     own.first ??= right;
     this.keep();
@@ -319,7 +322,8 @@ export class Lesson {
   // The answer, by a key or a button: whoever asked for it has not found it.
   reveal() {
     if (!this.question || this.solved) return undefined;
-    if (this.answer === null) this.noted().shown = true;
+    const own = this.noted();
+    if (!own.right) own.shown = true;
     this.shown = true;
     this.keep();
     this.options.onStep?.(this.at, true);
@@ -354,6 +358,13 @@ export class Lesson {
     return (this.marks[this.at] ??= { answers: [], right: false });
   }
 
+  // An answer as whoever gave it saw it.
+  worded(answer) {
+    const { kind, choices, stops } = this.question;
+    return kind === "choice" ? choices[answer] : kind === "slider" ? stops[answer].label
+      : kind === "place" ? this.stage.page.places.get(answer)?.shown ?? "" : String(answer);
+  }
+
   get asked() {
     return this.steps.flatMap(({ question }, k) => (question ? [{ k, question }] : []));
   }
@@ -373,14 +384,14 @@ export class Lesson {
     return this.go(0);
   }
 
-  // What was answered, as a file for the teacher.
+  // What was answered, as a file for the teacher, such as the terminal writes.
   download(name) {
-    const { id, title, trace } = this.script;
-    const questions = this.asked.map(({ k, question }) => {
-      const { answers = [], right = false, first = false, shown = false } = this.marks[k] ?? {};
-      return { step: k + 1, question: question.text, answers, right, first_try: first && !shown, shown };
+    const { id, title } = this.script, { asked } = this;
+    const marks = asked.filter(({ k }) => this.marks[k]).map(({ k, question }) => {
+      const { answers, first = false, shown = false } = this.marks[k];
+      return { step: k + 1, question: question.text, answers, first_right: first && !shown, passed: shown };
     });
-    const text = JSON.stringify({ lesson: id, title, trace, name, questions }, null, 1);
+    const text = JSON.stringify({ lessons: { [id]: { title, asked: asked.length, name, marks } } }, null, 1);
     const address = URL.createObjectURL(new Blob([text], { type: "application/json" }));
     el("a", { href: address, download: `marks-${id}.json` }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60000);
