@@ -79,7 +79,7 @@ export class Picture {
     this.facts.title = this.facts.textContent;
     this.phases.replaceChildren(...head.phases.map((word, n) => el("li", { "data-phase": n + 1 }, el("i", {}), el("span", { text: word }))));
     this.metrics.replaceChildren(...head.metrics.map((metric) =>
-      el("div", { title: metric.help, class: metric.name === "over_plain" ? "pays" : null }, el("dt", { text: metric.label }), el("dd", { text: metric.text }))));
+      el("div", { title: metric.help, "data-metric": metric.name }, el("dt", { text: metric.label }), el("dd", { text: metric.text }))));
     const signs = ["accepted", "rejected", "untested", "recovered", "bonus"];
     this.legend.replaceChildren(el("span", { class: "q", text: "q draft" }), el("span", { class: "p", text: "p target" }),
       ...signs.map((mark) => el("span", { style: `--c: var(--m-${mark})` }, el("b", { text: head.marks[mark].glyph }), ` ${head.marks[mark].word}`)));
