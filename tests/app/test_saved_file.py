@@ -1,7 +1,7 @@
 """The saved file of a large run, 64 rounds of trees of 60 nodes: from disk, with the network off."""
 
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +88,19 @@ def test_it_plays_and_obeys_every_key_with_the_network_off(page: Any) -> None:
     page.locator(".help[open]").wait_for()
     page.keyboard.press("Escape")
     assert page.locator(".help[open]").count() == 0
+
+
+def test_on_a_phone_nothing_stands_below_something_else_and_letters_are_large_enough(page: Any) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.keyboard.press("End")
+    edges = """() => [".middle", ".why .body", ".below", ".knobs"].map((part) => {
+      const box = document.querySelector(part).getBoundingClientRect();
+      return [box.top, box.bottom];
+    })"""
+    boxes = page.evaluate(edges)
+    assert all(below[0] >= above[1] - 1 for above, below in pairwise(boxes)), boxes
+    small = """() => [...document.querySelectorAll(".stage :is(p, span, dt, dd, h1, h2, b, li)")]
+      .filter((each) => each.checkVisibility() && each.textContent.trim())
+      .map((each) => parseFloat(getComputedStyle(each).fontSize)).filter((size) => size < 11)"""
+    assert page.evaluate(small) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
