@@ -43,14 +43,14 @@ class AnswerRefused(ServerError):
         self.code = code
 
 
-def server_address(given: str) -> str:
+def server_address(raw: str) -> str:
     """`host:port`, with or without scheme, user and password, path and /v1, as the address below which pages are asked
     for; it never holds the password (`signed_in`).
 
     Raises ServerError.
     """
-    address = given.strip()
-    shown = running(_USER.sub(r"\1", given))
+    address = raw.strip()
+    shown = running(_USER.sub(r"\1", raw))
     try:
         parts = _split(address)
         known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -62,9 +62,9 @@ def server_address(given: str) -> str:
     return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, parts.query, ""))
 
 
-def signed_in(given: str, key: str | None) -> str | None:
+def signed_in(raw: str, key: str | None) -> str | None:
     """The key to ask with: user and password where the address has them (`http://user:password@host`)."""
-    parts = _split(given.strip())
+    parts = _split(raw.strip())
     if parts.username is None:
         return key
     pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
@@ -189,8 +189,8 @@ def _said(error: urllib.error.HTTPError) -> str:
     except (OSError, http.client.HTTPException):
         return error.reason
     try:
-        found = json.loads(text)
-        message = found.get("error", found)
+        answer = json.loads(text)
+        message = answer.get("error", answer)
         text = message.get("message", text) if isinstance(message, Mapping) else str(message)
     except (ValueError, AttributeError):
         text = error.reason if not text.strip() or text.lstrip().startswith("<") else text

@@ -48,8 +48,8 @@ class RoundsCounted:
     def truncated(self) -> bool:
         """Whether its setting takes unlikely tokens every chance."""
         header = self.run.header
-        told = {**({} if header is None else header.sampling), **self.run.knobs}
-        return bool(told.get("top_k")) or (told.get("top_p") or 1.0) < 1.0 or bool(told.get("min_p"))
+        settings = {**({} if header is None else header.sampling), **self.run.knobs}
+        return bool(settings.get("top_k")) or (settings.get("top_p") or 1.0) < 1.0 or bool(settings.get("min_p"))
 
     @cached_property
     def confidence(self) -> "tuple[ConfidenceBand, ...]":

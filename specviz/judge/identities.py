@@ -17,11 +17,11 @@ _SAID = ("rule_violated", "rounds_merged", "counters_fell", "cut_short", "behind
 
 def violations(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[str]:
     """Every identity that does not hold, in words."""
-    for name, said, ours in counted_twice(run, tally, metrics):
-        if said != ours:
-            yield f"the engine counted {said} {name}, its rounds add up to {ours}"
-    for each in run.reported:
-        yield from _by_itself(each)
+    for name, reported, ours in counted_twice(run, tally, metrics):
+        if reported != ours:
+            yield f"the engine counted {reported} {name}, its rounds add up to {ours}"
+    for report in run.reported:
+        yield from _by_itself(report)
     for warning in run.warnings:
         if warning.code in _SAID:
             yield running(warning.message)
@@ -31,19 +31,19 @@ def counted_twice(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterat
     """Name, what the engine counted, what the rounds add up to; of requests whose rounds are known, where
     every one of them was counted by both."""
     seen = tally.outside.seen
-    each = [report for report in run.reported if not report.whole and (report.n_requests or report.q in seen)]
-    if metrics is None or not each or sum(report.n_requests or 1 for report in each) != len(seen):
+    reports = [report for report in run.reported if not report.whole and (report.n_requests or report.q in seen)]
+    if metrics is None or not reports or sum(report.n_requests or 1 for report in reports) != len(seen):
         return
     ours = (
-        ("rounds that drafted", [report.n_rounds for report in each], tally.outside.n_drafting),
-        ("drafted tokens", [report.n_drafted for report in each], metrics.n_drafted),
-        ("accepted tokens", [report.n_accepted for report in each], metrics.n_accepted),
-        ("new tokens", [report.n_emitted for report in each], metrics.n_emitted),
+        ("rounds that drafted", [report.n_rounds for report in reports], tally.outside.n_drafting),
+        ("drafted tokens", [report.n_drafted for report in reports], metrics.n_drafted),
+        ("accepted tokens", [report.n_accepted for report in reports], metrics.n_accepted),
+        ("new tokens", [report.n_emitted for report in reports], metrics.n_emitted),
     )
-    for name, said, counted in ours:
-        if all(value is not None for value in said):
-            yield name, str(sum(value or 0 for value in said)), str(counted)
-    yield from _places(each, tally.outside.by_kept)
+    for name, reported, counted in ours:
+        if all(value is not None for value in reported):
+            yield name, str(sum(value or 0 for value in reported)), str(counted)
+    yield from _places(reports, tally.outside.by_kept)
 
 
 def _places(each: Sequence[Reported], kept: Counter[int]) -> Iterator[tuple[str, str, str]]:

@@ -12,13 +12,13 @@ from specviz.text import running
 def judge(evidence: Evidence) -> tuple[Finding, ...]:
     """What stands out; empty where chance explains all of it. Behind it what traces were given as findings."""
     parts = [*_parts(evidence)]
-    found = []
+    findings = []
     for declared in detectors():
         for part in parts:
             finding = declared.rule(part) if isinstance(part, declared.kind) else None
             if finding is not None:
-                found.append((declared.rank, finding))
-    return (*best_first(found), *(finding for counted in evidence.rounds for finding in _recorded(counted)))
+                findings.append((declared.rank, finding))
+    return (*best_first(findings), *(finding for counted in evidence.rounds for finding in _recorded(counted)))
 
 
 def _parts(evidence: Evidence) -> Iterator[Any]:

@@ -58,8 +58,8 @@ def looks_of(run: Run) -> Sequence[Counted]:
     ]  # engines count no other rounds
     means = next(iter(run.reported), None)
     if means is not None:
-        said = {"accept_rate": means.draft_acceptance_rate, "accept_length": means.mean_acceptance_length}
-        looks = [*looks[:-1], replace(looks[-1], **said)]
+        means_by_name = {"accept_rate": means.draft_acceptance_rate, "accept_length": means.mean_acceptance_length}
+        looks = [*looks[:-1], replace(looks[-1], **means_by_name)]
     return looks
 
 

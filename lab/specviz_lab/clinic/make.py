@@ -18,13 +18,13 @@ def make(cases: Sequence[Case], folder: Path, tell: Callable[[str], None]) -> No
     for case in cases:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="clinic-") as scratch:
-            made = Path(scratch) / case.name
-            made.mkdir()
-            make_case(case, made, Path(scratch))
+            case_folder = Path(scratch) / case.name
+            case_folder.mkdir()
+            make_case(case, case_folder, Path(scratch))
             into = folder / case.name
             shutil.rmtree(into, ignore_errors=True)
             into.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(made, into)
+            shutil.copytree(case_folder, into)
         size = sum(path.stat().st_size for path in into.iterdir())
         tell(f"{case.name}  {time.monotonic() - began:4.1f} s  {size / 1000:4.0f} kB  {case.words}")
 

@@ -293,7 +293,7 @@ def stale(first: int, times: int = -1) -> Callable[[ModelAdapter, int], KVCache]
 
     def new_cache(adapter: ModelAdapter, capacity: int) -> KVCache:
         kind = type("StaleCache", (StaleCache,), {"first": first, "times": times})
-        made: KVCache = kind(adapter.n_layers, capacity, adapter.backend.spare)
-        return made
+        cache: KVCache = kind(adapter.n_layers, capacity, adapter.backend.spare)
+        return cache
 
     return new_cache

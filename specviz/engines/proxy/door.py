@@ -89,10 +89,10 @@ class ProxyDoor(socketserver.ThreadingTCPServer):
         parts = urllib.parse.urlsplit(self.engine.url)
         assert parts.hostname is not None
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        made = socket.create_connection((parts.hostname, port), _SECONDS)
+        connection = socket.create_connection((parts.hostname, port), _SECONDS)
         if parts.scheme == "https":
-            return ssl.create_default_context().wrap_socket(made, server_hostname=parts.hostname)
-        return made
+            return ssl.create_default_context().wrap_socket(connection, server_hostname=parts.hostname)
+        return connection
 
 
 def _is_local(address: str) -> bool:
@@ -204,10 +204,10 @@ class _Client(socketserver.StreamRequestHandler):
 
     def _added(self, body: bytes) -> bytes:
         try:
-            found = json.loads(body)
+            request = json.loads(body)
         except ValueError:
             return body
-        return json.dumps({**found, **ASKED[self.server.engine.kind]}).encode() if isinstance(found, dict) else body
+        return json.dumps({**request, **ASKED[self.server.engine.kind]}).encode() if isinstance(request, dict) else body
 
     def _answer(self, method: str, answers: "io.BufferedReader[Any]", reads: bool) -> bool:
         answer = http.client.HTTPResponse(_Read(answers), method=method)  # type: ignore[arg-type]

@@ -80,11 +80,11 @@ class AnswerSide:
         if not data.startswith(b"{"):
             return
         try:
-            found = parsed(data)
+            event = parsed(data)
         except ValueError:
             return
-        if isinstance(found, Mapping) and "error" not in found:
-            self._waiting.append(_as_completion(found) if self._server.kind == "llama.cpp" else found)
+        if isinstance(event, Mapping) and "error" not in event:
+            self._waiting.append(_as_completion(event) if self._server.kind == "llama.cpp" else event)
 
     def _write(self) -> None:
         chunks, self._waiting = self._waiting, []

@@ -26,9 +26,9 @@ def found_in(value: Any, depth: int = 6) -> dict[str, Any] | None:
     else:
         below = value if isinstance(value, list) else []
     if depth:
-        for each in below:
-            if isinstance(each, Mapping | list) and (found := found_in(each, depth - 1)) is not None:
-                return found
+        for child in below:
+            if isinstance(child, Mapping | list) and (counts := found_in(child, depth - 1)) is not None:
+                return counts
     return None
 
 
@@ -94,7 +94,7 @@ def write_counts(trace: Writer, counts: Mapping[str, Any], of: str) -> None:
 def dense(histogram: Any) -> Iterator[int]:
     """A histogram as a list, whether it came as one or as a map from accepted tokens to rounds. Raises ValueError."""
     if isinstance(histogram, Mapping):
-        found = {as_count(int(key), _MOST_KEPT): int(n) for key, n in histogram.items()}
-        yield from (found.get(j, 0) for j in range(max(found, default=-1) + 1))
+        sparse = {as_count(int(key), _MOST_KEPT): int(n) for key, n in histogram.items()}
+        yield from (sparse.get(j, 0) for j in range(max(sparse, default=-1) + 1))
     elif isinstance(histogram, list):
         yield from map(int, histogram)

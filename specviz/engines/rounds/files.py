@@ -88,39 +88,39 @@ def _chained(head: list[str], rest: Iterator[str]) -> Iterator[str]:
 def _llama(
     path: Path, out: Path, rule: str | None, lines: Iterator[str], read: Callable[[Iterator[str], Opened], Any]
 ) -> Imported:
-    made: list[Imported] = []
+    imported: list[Imported] = []
 
     def begin(log: Any) -> Imported:
         header = dict(log.header)
         if rule is not None:
             header["rule"], header["setting"] = rule, "as told"
-        made.append(Imported(out, **header))
-        return made[0]
+        imported.append(Imported(out, **header))
+        return imported[0]
 
     try:
         read(lines, begin)
     except TraceError as error:
-        if not made:
+        if not imported:
             raise TraceError(f"{path}: {error}") from None
-        made[0].trace.close("error", str(error))
-        raise TraceError(f"{path}: {error}; what was read is in {made[0].trace.path}") from None
-    if not made:
+        imported[0].trace.close("error", str(error))
+        raise TraceError(f"{path}: {error}; what was read is in {imported[0].trace.path}") from None
+    if not imported:
         raise NotRounds(
             f"{path} is a log of llama.cpp in which no token of a request stands: run the program with -lv 10 and ask "
             "it something; this reads logs of October 2026 (build 10k)"
         )
-    return made[0]
+    return imported[0]
 
 
 def _json(path: Path, out: Path, rule: str | None, head: list[str], lines: Iterator[str]) -> Imported:
     first = _decoded(head[0]) if len(head) > 1 else None
     whole = _decoded("".join(head)) if first is None and len(head) < _FIRST else first
     if json_lines.is_counts(whole):
-        made = Imported(
+        imported = Imported(
             out, engine="vLLM", rule=rule or "unknown", known="counts", source="counts of requests", chains=True
         )
-        _each(made, path, lines, json_lines.is_counts, lambda line: json_lines.write_record(made, line))
-        return made
+        _each(imported, path, lines, json_lines.is_counts, lambda line: json_lines.write_record(imported, line))
+        return imported
     page = "a web page (HTML), " if head and head[0].lstrip().startswith("<") else ""
     raise NotRounds(f"{path} is {page}none of the files that are read")
 

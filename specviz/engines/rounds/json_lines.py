@@ -14,13 +14,13 @@ def is_counts(value: Any) -> bool:
 
 def write_record(out: Imported, line: Mapping[str, Any]) -> None:
     """The counts of one request."""
-    found = counts.found_in(line)
-    assert found is not None
-    engine = str(found.get("engine") or "vllm")
+    counted = counts.found_in(line)
+    assert counted is not None
+    engine = str(counted.get("engine") or "vllm")
     out.trace.request()
-    steps = counts.steps_of(found)
+    steps = counts.steps_of(counted)
     if steps is not None:
-        total = found.get("completion_tokens")
+        total = counted.get("completion_tokens")
         n = total if isinstance(total, int) else sum(kept + 1 for kept, _ in steps)
         counts.write_steps(out.trace, steps, [-1] * n, [""] * n, None)
-    counts.write_counts(out.trace, found, engine)
+    counts.write_counts(out.trace, counted, engine)

@@ -145,42 +145,42 @@ class LlamaLog:
         """One line, with anything before its time stamp left out."""
         self._now, line = timed(line, self._now)
         self._settings(line)
-        if found := _CANDIDATE.search(line):
-            slot, _, pos, token, q, text = found.groups()
+        if match := _CANDIDATE.search(line):
+            slot, _, pos, token, q, text = match.groups()
             self._candidates.setdefault(int(slot), {}).setdefault(int(pos), []).append((int(token), float(q), text))
-        elif found := _SLOT.search(line):
-            self._of_slot(int(found[1]), int(found[2]), found[3])
+        elif match := _SLOT.search(line):
+            self._of_slot(int(match[1]), int(match[2]), match[3])
 
     def _settings(self, line: str) -> None:
-        if (found := _BUILD.search(line)) and self.version is None:
-            self.version = found[1] or found[2]
-        if found := _DRAFT_MODEL.search(line):
-            self._draft = found[1]
-        elif found := _TARGET.search(line):
-            self._models.append(found[1])
-        if found := _TEMPERATURE.search(line):
-            self._temperature = float(found[1])
+        if (match := _BUILD.search(line)) and self.version is None:
+            self.version = match[1] or match[2]
+        if match := _DRAFT_MODEL.search(line):
+            self._draft = match[1]
+        elif match := _TARGET.search(line):
+            self._models.append(match[1])
+        if match := _TEMPERATURE.search(line):
+            self._temperature = float(match[1])
         self._coin = self._coin or _COIN.search(line) is not None
 
     def _of_slot(self, number: int, task: int, words: str) -> None:
         slot = self._slots.get(number)
-        if found := _PROMPT.search(words):
+        if match := _PROMPT.search(words):
             self._candidates.pop(number, None)
-            self._slots[number] = _Slot(task, int(found[1]), self._now, self._temperature)
+            self._slots[number] = _Slot(task, int(match[1]), self._now, self._temperature)
         elif slot is None or slot.task != task:
             return
-        elif found := _DRAFT.search(words):
-            slot.open = _Round(self._now, int(found[3]), self._candidates.pop(number, {}))
+        elif match := _DRAFT.search(words):
+            slot.open = _Round(self._now, int(match[3]), self._candidates.pop(number, {}))
             slot.rounds.append(slot.open)
-        elif found := _ADDED.search(words):
+        elif match := _ADDED.search(words):
             if slot.open is not None:
-                slot.open.n_added, slot.open.ended = int(found[2]), self._now
-        elif found := _NEXT.search(words):
-            self._token(slot, int(found[2]), found[3])
-        elif found := _TOTAL.search(words):
-            slot.totals = int(found[1]), int(found[2])
-        elif found := _POSITIONS.search(words):
-            slot.shares = [float(share) for share in found[1].split(",") if share.strip(" .")]
+                slot.open.n_added, slot.open.ended = int(match[2]), self._now
+        elif match := _NEXT.search(words):
+            self._token(slot, int(match[2]), match[3])
+        elif match := _TOTAL.search(words):
+            slot.totals = int(match[1]), int(match[2])
+        elif match := _POSITIONS.search(words):
+            slot.shares = [float(share) for share in match[1].split(",") if share.strip(" .")]
         elif "stopped by EOS" in words:
             slot.finish = "eos"
         elif "stopped by limit" in words:
@@ -206,21 +206,21 @@ class LlamaLog:
         self._slots.clear()
 
     def _write(self, slot: _Slot, cut: bool = False) -> None:
-        rounds = [each for each in slot.rounds if each.tokens]
-        drafted = sum(each.n_draft for each in rounds)
+        rounds = [round_ for round_ in slot.rounds if round_.tokens]
+        drafted = sum(round_.n_draft for round_ in rounds)
         if slot.totals is not None and slot.totals[1] and not drafted:
             self.unread += 1
         if not rounds:
             return
-        told, self._drawn = self._drawn, self._drawn or any(each.drawn for each in rounds)
+        was_drawn, self._drawn = self._drawn, self._drawn or any(round_.drawn for round_ in rounds)
         if self._writer is None:
             self._first = slot.temperature
             self._writer = self._open_writer(self)
         out = self._writer
         self._drawn = self._drawn or out.trace.rule.name in _DRAWING
-        if any(each.n_draft and not each.rows for each in rounds):
+        if any(round_.n_draft and not round_.rows for round_ in rounds):
             out.trace.warn("drafts_unnamed", _UNNAMED)
-        if self._drawn and not told:
+        if self._drawn and not was_drawn:
             out.trace.warn("refused_unknown", _REFUSED)
             if out.trace.rule.name == "exact match":
                 out.trace.warn("rule_violated", _NOT_EXACT)
@@ -228,12 +228,12 @@ class LlamaLog:
         out.trace.request(n_prompt=slot.n_prompt)
         if slot.temperature is not None:
             out.trace.temperature(slot.temperature)
-        for each in rounds:
-            _write_round(out, each, slot.finish if each is rounds[-1] else None, self._drawn)
+        for round_ in rounds:
+            _write_round(out, round_, slot.finish if round_ is rounds[-1] else None, self._drawn)
         if cut:
             out.trace.warn("cut_short", "the log ends inside a request: its rounds so far are shown")
         elif slot.totals is not None:
-            n = sum(each.n_draft > 0 for each in rounds)
+            n = sum(round_.n_draft > 0 for round_ in rounds)
             by_position = [round(share * n) for share in slot.shares] if slot.shares and n <= _EXACT else None
             accepted, drafted = slot.totals
             out.trace.reported("llama.cpp", n_accepted=accepted, n_drafted=drafted, accepted_per_position=by_position)

@@ -75,14 +75,14 @@ class SpeculativeLog:
     def take(self, line: str) -> None:
         """One line, joined where the text of a token broke it."""
         self._now, line = timed(line, self._now)
-        if found := _CANDIDATE.search(line):
-            self._candidate(int(found[3]), (int(found[4]), float(found[5]), found[6]))
-        elif found := _NUMBERS.search(line):
-            self._test(*map(float, found.groups()))
-        elif found := _KEPT.search(line) or _MATCHED.search(line):
-            self._open.n_kept = self._at(int(found[1])) + 1
-        elif found := _CLOSED.search(line):
-            self._open.last, self._open.ended = (int(found[1]), found[2]), self._now
+        if match := _CANDIDATE.search(line):
+            self._candidate(int(match[3]), (int(match[4]), float(match[5]), match[6]))
+        elif match := _NUMBERS.search(line):
+            self._test(*map(float, match.groups()))
+        elif match := _KEPT.search(line) or _MATCHED.search(line):
+            self._open.n_kept = self._at(int(match[1])) + 1
+        elif match := _CLOSED.search(line):
+            self._open.last, self._open.ended = (int(match[1]), match[2]), self._now
             self.rounds.append(self._open)
             self._open = _Round(self._now)
         elif _SPLIT.search(line):
@@ -91,12 +91,12 @@ class SpeculativeLog:
             self._around(line)
 
     def _around(self, line: str) -> None:
-        if found := _PROMPT.search(line):
-            self._n_prompt = int(found[1])
-        elif found := _TOTAL.search(line):
-            self._totals[found[1]] = int(found[2])
-        elif found := _TEMPERATURE.search(line):
-            self.temperature = float(found[1])
+        if match := _PROMPT.search(line):
+            self._n_prompt = int(match[1])
+        elif match := _TOTAL.search(line):
+            self._totals[match[1]] = int(match[2])
+        elif match := _TEMPERATURE.search(line):
+            self.temperature = float(match[1])
 
     def _candidate(self, position: int, one: tuple[int, float, str]) -> None:
         rows = self._open.drafted
@@ -121,18 +121,18 @@ class SpeculativeLog:
             return
         out = open_writer(self)
         out.trace.request(n_prompt=self._n_prompt)
-        for each in self.rounds:
-            out.now = each.began
-            out.trace.round(n_drafted=len(each.drafted))
-            for drafted in each.drafted:
+        for round_ in self.rounds:
+            out.now = round_.began
+            out.trace.round(n_drafted=len(round_.drafted))
+            for drafted in round_.drafted:
                 drafted.put(out)
-            kept = [drafted.top[0] for drafted in each.drafted[: each.n_kept]]
-            assert each.last is not None
-            out.now = max(each.began, each.ended)
+            kept = [drafted.top[0] for drafted in round_.drafted[: round_.n_kept]]
+            assert round_.last is not None
+            out.now = max(round_.began, round_.ended)
             out.trace.committed(
-                [*(token for token, _, _ in kept), each.last[0]],
-                [*(text for _, _, text in kept), each.last[1]],
-                n_accepted=each.n_kept,
+                [*(token for token, _, _ in kept), round_.last[0]],
+                [*(text for _, _, text in kept), round_.last[1]],
+                n_accepted=round_.n_kept,
             )
         if "accept" in self._totals:
             n_drafted = self._totals.get("drafted")

@@ -90,7 +90,7 @@ class LlamaStream:
         if drafted < self._drafted or accepted < self._accepted:
             fell = f"from {self._drafted} and {self._accepted} to {drafted} and {accepted}"
             self._trace.warn("counters_fell", f"the server's counts of drafted and accepted tokens fell {fell}")
-        waiting = sum(each.accepted + 1 for each in self._rounds) - len(self._tokens)
+        waiting = sum(round_.accepted + 1 for round_ in self._rounds) - len(self._tokens)
         if drafted != self._drafted or (at != self._at and new > waiting):
             self._settle()
             self._rounds.append(
@@ -109,29 +109,29 @@ class LlamaStream:
 
     def _settle(self) -> None:
         """Write what came to its end before the round that begins: every round brings what it keeps and one more."""
-        if self._rounds and len(self._tokens) - sum(each.accepted for each in self._rounds) >= len(self._rounds):
+        if self._rounds and len(self._tokens) - sum(round_.accepted for round_ in self._rounds) >= len(self._rounds):
             self._write(None)
 
     def _write(self, finish: str | None, cut: bool = False) -> None:
-        hidden = len(self._tokens) - sum(each.accepted + 1 for each in self._rounds)
+        hidden = len(self._tokens) - sum(round_.accepted + 1 for round_ in self._rounds)
         rounds = self._with_hidden(hidden) if hidden > 0 and self._rounds else self._rounds
-        for k, each in enumerate(rounds):
+        for k, round_ in enumerate(rounds):
             last = k + 1 == len(rounds)
-            count = len(self._tokens) if last else min(each.accepted + 1, len(self._tokens))
+            count = len(self._tokens) if last else min(round_.accepted + 1, len(self._tokens))
             new, self._tokens = self._tokens[:count], self._tokens[count:]
             if not new:
                 break
-            kept = min(each.accepted, len(new))
-            self._trace.round(n_drafted=each.drafted)
+            kept = min(round_.accepted, len(new))
+            self._trace.round(n_drafted=round_.drafted)
             self._trace.committed(
                 [token for token, _ in new],
                 [text for _, text in new],
                 n_accepted=kept,
                 finish=finish if last else None,  # type: ignore[arg-type]
-                took_ns=round(1e6 * max(0.0, each.ms)),
+                took_ns=round(1e6 * max(0.0, round_.ms)),
             )
-            if kept < each.accepted and not cut:
-                behind = each.accepted - kept
+            if kept < round_.accepted and not cut:
+                behind = round_.accepted - kept
                 self._trace.warn(
                     "behind_stop", f"the server counts {behind} accepted tokens behind the end of the text"
                 )

@@ -57,17 +57,17 @@ def _found(url: str, key: str | None) -> EngineServer:
     if isinstance(info, Mapping) and ("speculative_algorithm" in info or "internal_states" in info):
         model = _text(info.get("served_model_name") or info.get("model_path"))
         return EngineServer(url, "SGLang", _text(info.get("version")), model, key, info)
-    told = _asked(url, "/version", key)
-    if isinstance(told, Mapping) and "version" in told:
+    version = _asked(url, "/version", key)
+    if isinstance(version, Mapping) and "version" in version:
         models = _asked(url, "/v1/models", key)
         listed = models.get("data") if isinstance(models, Mapping) else None
         first = listed[0] if isinstance(listed, list) and listed else None
         name = _text(first.get("id")) if isinstance(first, Mapping) else None
-        return EngineServer(url, "vLLM", _text(told["version"]), name, key)
+        return EngineServer(url, "vLLM", _text(version["version"]), name, key)
     ollama = _asked(url, "/api/version", key)
     if isinstance(ollama, Mapping) and "version" in ollama:
         raise ServerError(f"{url} is Ollama, whose answers say nothing of speculation: nothing can be read there")
-    page = any(each is _PAGE for each in (props, info, told))
+    page = any(answer is _PAGE for answer in (props, info, version))
     what = "answers with web pages (HTML)" if page else "answers"
     raise ServerError(f"{url} {what}, but is no server of llama.cpp, vLLM or SGLang that is known here; check the port")
 
@@ -126,13 +126,13 @@ def chunks(lines: Iterator[bytes]) -> Iterator[Mapping[str, Any]]:
         if name not in (b"data", b"error") or data.strip() in (b"", b"[DONE]"):
             continue
         try:
-            found = parsed(data)
+            chunk = parsed(data)
         except ValueError:
             return
-        if not isinstance(found, Mapping):
+        if not isinstance(chunk, Mapping):
             continue
-        problem = found.get("error")
+        problem = chunk.get("error")
         if problem:
             message = problem.get("message", problem) if isinstance(problem, Mapping) else problem
             raise ServerError(f"the server ended the answer: {running(str(message))[:200]}")
-        yield found
+        yield chunk

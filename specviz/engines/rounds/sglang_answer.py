@@ -62,15 +62,15 @@ class SglangAnswer:
         if not isinstance(steps, int):
             self._trace.warn("no_rounds", NEEDS)
             return
-        found = {key: next((meta[name] for name in names if name in meta), None) for key, names in _NAMES.items()}
-        histogram = None if found["histogram"] is None else list(dense(found["histogram"]))
+        counts = {key: next((meta[name] for name in names if name in meta), None) for key, names in _NAMES.items()}
+        histogram = None if counts["histogram"] is None else list(dense(counts["histogram"]))
         grown = [b - a for a, b in zip([0, *(n for n, _ in self._ends)], [n for n, _ in self._ends], strict=False)]
-        self._rounds(grown, steps, found["drafted"], histogram)
+        self._rounds(grown, steps, counts["drafted"], histogram)
         self._trace.reported(
             "SGLang",
             n_rounds=steps,
-            n_drafted=found["drafted"],
-            n_accepted=found["accepted"],
+            n_drafted=counts["drafted"],
+            n_accepted=counts["accepted"],
             n_emitted=meta.get("completion_tokens"),
             histogram=histogram,
         )
@@ -78,8 +78,8 @@ class SglangAnswer:
     def _rounds(self, grown: list[int], steps: int, drafted: Any, histogram: list[int] | None) -> None:
         plain = 1 if len(grown) == steps + 1 and grown[0] == 1 else 0  # the prompt's pass brings the first token
         kept = Counter(n - 1 for n in grown[plain:])
-        told = None if histogram is None else {j: n for j, n in enumerate(histogram) if n}
-        if told is None or dict(kept) != told:
+        by_kept = None if histogram is None else {j: n for j, n in enumerate(histogram) if n}
+        if by_kept is None or dict(kept) != by_kept:
             self._trace.warn("no_rounds", "chunks of the answer are no single rounds here: only their sums are known")
             return
         if not isinstance(drafted, int) or not steps or drafted % steps:

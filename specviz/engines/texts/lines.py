@@ -153,16 +153,16 @@ def json_joined(lines: Sequence[str]) -> list[str] | None:
     none."""
     bare = [cleaned(line) for line in lines]
     out: list[str] = []
-    found = tried = k = 0
+    n_joined = tried = k = 0
     while k < len(bare):
         n = 1
         if bare[k].lstrip()[:1] in ("{", "[") and tried < _MOST_TRIED and decoded(bare[k]) is None:
             n, looked_at = _json_ends(bare[k : k + _MOST_JSON])
             tried += looked_at
-            found += n > 1
+            n_joined += n > 1
         out.append("".join(bare[k : k + n]) + "\n")
         k += n
-    return out if found else None
+    return out if n_joined else None
 
 
 def _json_ends(lines: Sequence[str]) -> tuple[int, int]:

@@ -28,8 +28,8 @@ class CountDifference:
 
     def beyond_chance(self, k: int) -> bool:
         """Whether the difference of the k-th to the first is told apart from 0."""
-        found = self.differences[k - 1]
-        return found is not None and found[1] is not None and (found[1][0] > 0 or found[1][1] < 0)
+        difference = self.differences[k - 1]
+        return difference is not None and difference[1] is not None and (difference[1][0] > 0 or difference[1][1] < 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ def beside(pictures: Sequence[WatchPicture], letters: Sequence[str]) -> CountsBe
     """At least two pictures, the first the one that others are held against."""
     rows = [_lengths(pictures), _pooled(pictures)]
     n_positions = max(len(picture.positions) for picture in pictures)
-    rows += [_position(pictures, k, given=False) for k in range(n_positions)]
-    given = [_position(pictures, k, given=True) for k in range(1, n_positions)]
+    rows += [_position(pictures, k, of_reached=False) for k in range(n_positions)]
+    conditional = [_position(pictures, k, of_reached=True) for k in range(1, n_positions)]
     speeds = tuple(picture.tokens_per_s for picture in pictures)
-    rows += [*given, CountDifference("tokens/s", speeds, _plain_differences(speeds))]
-    told = tuple(row for row in rows if any(value is not None for value in row.values))
+    rows += [*conditional, CountDifference("tokens/s", speeds, _plain_differences(speeds))]
+    known = tuple(row for row in rows if any(value is not None for value in row.values))
     names = dict.fromkeys(name for picture in pictures for name, _ in picture.settings)
     table = [(name, tuple(dict(picture.settings).get(name, "") for picture in pictures)) for name in names]
     settings = tuple((name, values) for name, values in table if len(set(values)) > 1)
-    words = [line for k in range(1, len(pictures)) for line in _words(pictures, k, letters, told)]
-    return CountsBeside(told, settings, tuple(words))
+    words = [line for k in range(1, len(pictures)) for line in _words(pictures, k, letters, known)]
+    return CountsBeside(known, settings, tuple(words))
 
 
 def _lengths(pictures: Sequence[WatchPicture]) -> CountDifference:
@@ -94,21 +94,21 @@ def _plain_differences(values: Sequence[float | None]) -> tuple[tuple[float, Non
     return tuple(None if first is None or value is None else (value - first, None) for value in values[1:])
 
 
-def _position(pictures: Sequence[WatchPicture], k: int, given: bool) -> CountDifference:
+def _position(pictures: Sequence[WatchPicture], k: int, of_reached: bool) -> CountDifference:
     """Position k (from 0): of all rounds, or of those that kept all before it."""
-    counts = [_hits(picture, k, given) for picture in pictures]
+    counts = [_hits(picture, k, of_reached) for picture in pictures]
     values = tuple(None if hits is None or not hits[1] else hits[0] / hits[1] for hits in counts)
-    name = f"position {k + 1}" + (" of those that came so far" if given else "")
-    spreads = [_spread(picture, k, given) for picture in pictures]
+    name = f"position {k + 1}" + (" of those that came so far" if of_reached else "")
+    spreads = [_spread(picture, k, of_reached) for picture in pictures]
     apart = [_apart(counts[0], hits, spreads[0], spread) for hits, spread in zip(counts[1:], spreads[1:], strict=True)]
     return CountDifference(name, values, tuple(apart), share=True)
 
 
-def _spread(picture: WatchPicture, k: int, given: bool) -> float:
+def _spread(picture: WatchPicture, k: int, of_reached: bool) -> float:
     """How many times as far as chance the windows of a history lie about their common share; 1 where there are few."""
     windows = []
     for at in picture.points:
-        came = at.kept[k - 1] if given and k <= len(at.kept) else 0 if given else at.rounds
+        came = at.kept[k - 1] if of_reached and k <= len(at.kept) else 0 if of_reached else at.rounds
         if came:
             windows.append((at.kept[k] if k < len(at.kept) else 0, came))
     hits, of = sum(h for h, _ in windows), sum(n for _, n in windows)
@@ -119,13 +119,13 @@ def _spread(picture: WatchPicture, k: int, given: bool) -> float:
     return max(1.0, off / (len(windows) - 1))
 
 
-def _hits(picture: WatchPicture, k: int, given: bool) -> tuple[int, int] | None:
+def _hits(picture: WatchPicture, k: int, of_reached: bool) -> tuple[int, int] | None:
     """Rounds that kept position k, of how many."""
     if k >= len(picture.positions):
         return None
     at = picture.positions[k]
     kept = round(at.kept * at.n)
-    if not given:
+    if not of_reached:
         return kept, at.n
     before = picture.positions[k - 1]
     came = round(before.kept * before.n)
@@ -166,8 +166,8 @@ def _words(
 
 
 def _by(row: CountDifference, k: int) -> float:
-    found = row.differences[k - 1]
-    return found[0] if found is not None else 0.0
+    difference = row.differences[k - 1]
+    return difference[0] if difference is not None else 0.0
 
 
 def _pair(row: CountDifference, k: int) -> str:

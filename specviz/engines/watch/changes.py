@@ -43,23 +43,23 @@ def change_points(looks: Sequence[tuple[int, Sequence[int]]], most: int = 5) -> 
     """Of looks `(rounds, kept by position)`, each since the look before; in order of time."""
     width = max((len(kept) for _, kept in looks), default=0)
     columns = [[(kept[k] if k < len(kept) else 0, n) for n, kept in looks] for k in range(width)]
-    found: list[ChangePoint] = []
+    points: list[ChangePoint] = []
     waiting = [(0, len(looks))]
-    while waiting and len(found) < most:
+    while waiting and len(points) < most:
         first, last = waiting.pop()
         best = _parted(columns, first, last)
         if best is not None:
-            found.append(best)
+            points.append(best)
             waiting += [(first, best.at), (best.at, last)]
-    found.sort(key=lambda change: change.at)
-    edges = [0, *(change.at for change in found), len(looks)]
+    points.sort(key=lambda change: change.at)
+    edges = [0, *(change.at for change in points), len(looks)]
     return [
         replace(
             change,
             before=_share(columns[change.position], *sides[:2]),
             after=_share(columns[change.position], *sides[1:]),
         )
-        for change, sides in zip(found, zip(edges, edges[1:], edges[2:], strict=False), strict=True)
+        for change, sides in zip(points, zip(edges, edges[1:], edges[2:], strict=False), strict=True)
     ]
 
 

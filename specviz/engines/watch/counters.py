@@ -55,15 +55,15 @@ def kind_of(engine: str) -> EngineKind:
 
 def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> Counted:
     """The counters among the samples, added up over labels. Raises SpecvizError where there are none of an engine."""
-    found = list(samples)
-    kind = next((k for k in ENGINES if any(s.name.startswith(k.prefix) for s in found)), None)
+    listed = list(samples)
+    kind = next((k for k in ENGINES if any(s.name.startswith(k.prefix) for s in listed)), None)
     if kind is None:
-        names = sorted({s.name for s in found})
+        names = sorted({s.name for s in listed})
         seen = f"; it counts {', '.join(names[:3])} .." if names else ", and it counts nothing"
         raise SpecvizError(f"{where} is no vLLM, llama.cpp or SGLang server{seen}; check host and port")
     own = [
         MetricSample(s.name.removeprefix(kind.prefix), s.labels, s.value)
-        for s in found
+        for s in listed
         if s.name.startswith(kind.prefix)
     ]
     named = _by_name(own)
@@ -185,8 +185,8 @@ def _added(values: Iterable[float]) -> int:
 
 def _mean(samples: list[MetricSample]) -> float | None:
     """Of several workers the mean of those that speculate: a gauge of 0 has nothing to tell yet."""
-    told = [s.value for s in samples if 0 < s.value < 1e9]
-    return sum(told) / len(told) if told else None
+    values = [s.value for s in samples if 0 < s.value < 1e9]
+    return sum(values) / len(values) if values else None
 
 
 def _positions(samples: list[MetricSample]) -> list[int]:

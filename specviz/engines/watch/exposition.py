@@ -35,7 +35,7 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
                 "/prometheus/metrics, where on"
             )
         raise SpecvizError(f"{where} answers with JSON, not with counters: give the engine's address without a path")
-    found = []
+    read = []
     lines = text.splitlines()
     if lines and not text.endswith("\n"):
         raise SpecvizError(f"{where}: the answer broke off behind line {len(lines) - 1}")
@@ -51,8 +51,8 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
             raise SpecvizError(f"{where}, line {number}: {line[:60]!r} is no Prometheus sample; is this an engine?")
         if math.isfinite(value):
             labels = {name: _unescaped(words) for name, words in _LABEL.findall(match[2] or "")}
-            found.append(MetricSample(match[1], labels, value))
-    return found
+            read.append(MetricSample(match[1], labels, value))
+    return read
 
 
 def _unescaped(words: str) -> str:

@@ -10,9 +10,9 @@ class NoCounters(ServerError):
     """It is a server, and shows no counters."""
 
 
-def metrics_address(given: str) -> str:
+def metrics_address(raw: str) -> str:
     """Where the counters are. Raises ServerError."""
-    address = server_address(given)
+    address = server_address(raw)
     return address if address.endswith("/metrics") else f"{address}/metrics"
 
 

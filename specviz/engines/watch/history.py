@@ -42,12 +42,12 @@ def packed_history(looks: Sequence[Counted]) -> bytes:
 def read_history(path: Path | str) -> list[Counted]:
     """Every look, in order. Raises TraceError for a trace that is no history of counters."""
     with Trace(path) as trace:
-        found = [event for event in trace.read() if isinstance(event, Counted)]
-        if not found:
+        looks = [event for event in trace.read() if isinstance(event, Counted)]
+        if not looks:
             raise TraceError(
                 f"{trace.path} holds no counters of a server; specviz tui and specviz stats read traces of runs"
             )
-        return found
+        return looks
 
 
 def is_history(path: Path | str) -> bool:

@@ -241,12 +241,12 @@ def _engines(looks: Sequence[Counted]) -> tuple[EngineShare, ...]:
     totals: dict[str, list[int]] = {}
     first = Counted(engine="", wall=0.0)
     for before, after in pairwise([first, *looks] if len(looks) == 1 else looks):
-        old = {} if began_again(before, after) else {each.name: each for each in before.engines}
-        for each in after.engines:
-            was, total = old.get(each.name), totals.setdefault(each.name, [0, 0])
-            total[0] += max(0, each.n_rounds - (was.n_rounds if was else 0))
-            total[1] += max(0, each.n_accepted - (was.n_accepted if was else 0))
-    known, of = {each.name: each for each in looks[-1].engines}, looks[-1].parts_of
+        old = {} if began_again(before, after) else {engine.name: engine for engine in before.engines}
+        for engine in after.engines:
+            was, total = old.get(engine.name), totals.setdefault(engine.name, [0, 0])
+            total[0] += max(0, engine.n_rounds - (was.n_rounds if was else 0))
+            total[1] += max(0, engine.n_accepted - (was.n_accepted if was else 0))
+    known, of = {engine.name: engine for engine in looks[-1].engines}, looks[-1].parts_of
     return tuple(
         EngineShare(
             name,
@@ -265,20 +265,20 @@ def ill_engines(engines: Sequence[EngineShare]) -> list[EngineShare]:
     """Engines of enough rounds that draft less than half as many kept tokens as the middle one of them that serve the
     same model."""
     by_model: dict[str, list[EngineShare]] = {}
-    for each in engines:  # drafters, prompts and models need not be alike
-        if each.of == "engine" and each.length is not None and each.n_rounds >= _FEW_ROUNDS:
-            by_model.setdefault(each.name.partition(OF_MODEL)[2], []).append(each)
+    for engine in engines:  # drafters, prompts and models need not be alike
+        if engine.of == "engine" and engine.length is not None and engine.n_rounds >= _FEW_ROUNDS:
+            by_model.setdefault(engine.name.partition(OF_MODEL)[2], []).append(engine)
     ill = []
     for alike in by_model.values():
-        middle = median(each.length or 1.0 for each in alike)
+        middle = median(engine.length or 1.0 for engine in alike)
         if len(alike) > 2:  # of two nobody knows which one is as it should be
-            ill += [each for each in alike if (each.length or 1.0) - 1 < (middle - 1) / 2]
+            ill += [engine for engine in alike if (engine.length or 1.0) - 1 < (middle - 1) / 2]
     return ill
 
 
 def usual_length(engines: Sequence[EngineShare], ill: Sequence[EngineShare]) -> float:
     """Tokens a round of the middle one of those that are not ill."""
-    return median(each.length or 1.0 for each in engines if each not in ill and each.length is not None)
+    return median(engine.length or 1.0 for engine in engines if engine not in ill and engine.length is not None)
 
 
 def _share_kept(accepted: int | None, drafted: int | None, told: float | None = None) -> float | None:
@@ -288,8 +288,8 @@ def _share_kept(accepted: int | None, drafted: int | None, told: float | None = 
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
-    told = [n for n in counts if n is not None]
-    return sum(told) if told else None
+    known = [n for n in counts if n is not None]
+    return sum(known) if known else None
 
 
 def _ends_of_means(means: Sequence[float]) -> tuple[float, float] | None:
@@ -307,11 +307,11 @@ def _width(looks: Sequence[Counted]) -> int:
 def _point(step: _Step) -> LookPoint:
     rounds, drafted, accepted, generated = step.counts
     seconds = step.after.wall - step.before.wall
-    told = step.after.n_accepted is not None
+    is_counted = step.after.n_accepted is not None
     return LookPoint(
         step.after.wall,
-        (1 + (accepted or 0) / rounds if rounds else None) if told else step.after.accept_length,
-        _share_kept(accepted, drafted, None if told else step.after.accept_rate),
+        (1 + (accepted or 0) / rounds if rounds else None) if is_counted else step.after.accept_length,
+        _share_kept(accepted, drafted, None if is_counted else step.after.accept_rate),
         generated / seconds if generated is not None and seconds > 0 else None,
         rounds or 0,
         drafted or 0,
@@ -358,21 +358,21 @@ def _notes(
     last: Counted, rounds: int | None, drafted: int | None, accepted: int | None, kept: Sequence[int]
 ) -> list[str]:
     """What does not add up, and what a reader would take for more than it is."""
-    told = [*last.notes]
+    notes = [*last.notes]
     if kept and accepted is not None and abs(sum(kept) - accepted) > _slack(last, accepted):
-        told.append(f"does not add up: positions keep {sum(kept)} tokens, the sum says {accepted}")
+        notes.append(f"does not add up: positions keep {sum(kept)} tokens, the sum says {accepted}")
     if drafted is not None and accepted is not None and accepted > drafted:
-        told.append(f"does not add up: {accepted} accepted of {drafted} drafted")
+        notes.append(f"does not add up: {accepted} accepted of {drafted} drafted")
     if any(after > before for before, after in pairwise(kept)):
-        told.append("does not add up: more rounds keep a later position than one before it")
+        notes.append("does not add up: more rounds keep a later position than one before it")
     if last.n_accepted is None and last.accept_length is not None and last.span:
-        told.append(f"{last.engine} tells means without counts: no positions, no search for changes")
+        notes.append(f"{last.engine} tells means without counts: no positions, no search for changes")
     elif last.n_accepted is None and last.accept_length is not None:
-        told.append(
+        notes.append(
             f"{last.engine} tells means without counts, its latest ones, over a time it does not name: no intervals, "
             "no positions, no search for changes"
         )
-    return told
+    return notes
 
 
 def _headline(
@@ -396,14 +396,14 @@ def _headline(
         return "nothing was drafted yet: send it a prompt"
     if last.n_drafted == 0:
         return "rounds run, but nothing is drafted"
-    said = f"{length:.2f} tokens a round"
+    words = f"{length:.2f} tokens a round"
     if now is not None and f"{now:.2f}" != f"{length:.2f}":
-        said = f"{now:.2f} tokens a round now, {length:.2f} since we look"
+        words = f"{now:.2f} tokens a round now, {length:.2f} since we look"
     if length < 1.1:
-        said += ": next to nothing is kept, so drafting costs more than it brings"
+        words += ": next to nothing is kept, so drafting costs more than it brings"
     ill = ill_engines(engines)
     if ill:
-        some = ", ".join(f"engine {each.name} at {each.length:.2f}" for each in ill[:3])
+        some = ", ".join(f"engine {engine.name} at {engine.length:.2f}" for engine in ill[:3])
         rest = usual_length(engines, ill)
-        said += f": {some}, the others at {rest:.2f}"
-    return f"{said}; {changes[-1].words}" if changes else said
+        words += f": {some}, the others at {rest:.2f}"
+    return f"{words}; {changes[-1].words}" if changes else words

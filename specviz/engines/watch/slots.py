@@ -56,6 +56,6 @@ def _answering(slot: Mapping[str, Any]) -> Iterator[tuple[tuple[int, int], int]]
     """Slot and task, and the tokens of its answer so far; nothing of a slot that waits. Raises `UNREADABLE`."""
     busy = slot.get("is_processing", slot.get("state"))  # a number before 2025
     if busy:
-        told = slot["next_token"]
-        now = told[0] if isinstance(told, list) else told
+        answer = slot["next_token"]
+        now = answer[0] if isinstance(answer, list) else answer
         yield (as_count(slot["id"]), as_count(slot.get("id_task", 0))), as_count(now["n_decoded"])

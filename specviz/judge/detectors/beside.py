@@ -41,14 +41,14 @@ def worse_beside(evidence: Evidence) -> Finding | None:
     if len(known) != 2 or any((counted.picture.n_rounds or 0) < FEW for counted in known):
         return None
     good, bad = sorted((counted.picture for counted in known), key=lambda picture: -(picture.length or 0))
-    told = beside((good, bad), "AB")
-    rows = [row for row in told.rows if row.name == "position 1" or row.name.endswith(ENDS)]
+    differences = beside((good, bad), "AB")
+    rows = [row for row in differences.rows if row.name == "position 1" or row.name.endswith(ENDS)]
     worse = [row for row in rows if row.beyond_chance(1) and _by(row) < -FAR]
     if not worse:
         return None
     place = worse[0].name.removesuffix(f" of those that {ENDS}")
     claim = f"{place} is kept in {percent(worse[0].values[1])} of one and {percent(worse[0].values[0])} of the other"
-    settings = "; ".join(f"{name} {running(a)} and {running(b)}" for name, (a, b) in told.settings)
+    settings = "; ".join(f"{name} {running(a)} and {running(b)}" for name, (a, b) in differences.settings)
     if worse[0] is rows[0]:
         claim += f", and what differs is {settings}." if settings else ", and nothing else that is told differs."
         next_step = (

@@ -53,7 +53,7 @@ def sick_engine(counted: CountsLooked) -> Finding | None:
     if not ill:
         return None
     rest = usual_length(engines, ill)
-    some = ", ".join(f"engine {running(each.name)} at {number(each.length)}" for each in ill[:3])
+    some = ", ".join(f"engine {running(engine.name)} at {number(engine.length)}" for engine in ill[:3])
     return Finding(
         "sick_engine",
         10,
@@ -66,8 +66,8 @@ def sick_engine(counted: CountsLooked) -> Finding | None:
         next_step="Restart that engine; hold its log from its start on (weights, ranks) against another's.",
         decides="Whether it is well after a restart; whether the same requests fare so elsewhere.",
         others=(3,),
-        tokens=max(rest - (each.length or 1.0) for each in ill),
-        evidence=tuple(EvidencePlace(0, f"engine {running(each.name)}", kind="line") for each in ill),
+        tokens=max(rest - (engine.length or 1.0) for engine in ill),
+        evidence=tuple(EvidencePlace(0, f"engine {running(engine.name)}", kind="line") for engine in ill),
     )
 
 

@@ -35,9 +35,9 @@ def counted_otherwise(counted: RoundsCounted) -> Finding | None:
         evidence=(
             *counted.places(_differing(counted)),
             *(
-                EvidencePlace(0, f"report of {running(each.of)}", kind="line")
-                for each in counted.run.reported
-                if each.whole
+                EvidencePlace(0, f"report of {running(report.of)}", kind="line")
+                for report in counted.run.reported
+                if report.whole
             ),
         ),
     )
@@ -50,7 +50,9 @@ def _differing(counted: RoundsCounted) -> Iterator[TokenPosition]:
         report.q
         for report in counted.run.reported
         if not report.whole
-        and any(_is_apart(said, ours) for said, ours in zip(_said(report), outside.of(report.q), strict=True))
+        and any(
+            _is_apart(told_count, ours) for told_count, ours in zip(_said(report), outside.of(report.q), strict=True)
+        )
     )
     yield from (TokenPosition(q, 1) for q in islice(dict.fromkeys(apart), MOST_PLACES))
 

@@ -18,14 +18,14 @@ def template_twice(counted: RoundsCounted) -> Finding | None:
     mark = None if prefill is None else _MARK.match(prefill.text)
     if prefill is None or mark is None or not prefill.prompt:
         return None
-    told, fed = prefill.text.count(mark.group(0)), prefill.prompt.count(prefill.prompt[0])
-    if fed <= told:
+    n_marks, fed = prefill.text.count(mark.group(0)), prefill.prompt.count(prefill.prompt[0])
+    if fed <= n_marks:
         return None
     return Finding(
         "template_twice",
         6,
         "the chat template was put in twice",
-        f"The prompt's text begins with {running(mark.group(0))} and holds {told} of them; what the models read has "
+        f"The prompt's text begins with {running(mark.group(0))} and holds {n_marks} of them; what the models read has "
         f"{fed}: a text that has the template in it went through the template again.",
         "likely",
         next_step="Send messages alone, or send the text with its template as a raw prompt.",

@@ -24,8 +24,8 @@ class Exhibit:
 def exhibits_of(evidence: Evidence) -> tuple[Exhibit, ...]:
     """All that a case has, each only where there is something to see."""
     counted = evidence.rounds[0]
-    made = (Exhibit(key, title, tuple(build(counted, evidence))) for key, title, build in _EXHIBITS)
-    return tuple(exhibit for exhibit in made if exhibit.blocks)
+    exhibits = (Exhibit(key, title, tuple(build(counted, evidence))) for key, title, build in _EXHIBITS)
+    return tuple(exhibit for exhibit in exhibits if exhibit.blocks)
 
 
 def _table(key: str, heads: tuple[str, ...], *rows: tuple[str, ...]) -> Iterator[Block]:
@@ -113,12 +113,12 @@ def _report(counted: RoundsCounted, evidence: Evidence) -> Iterator[Block]:
     for report in counted.run.reported:
         metrics = counted.metrics
         rows = [
-            (name, f"{said:,}", f"{ours:,}")
-            for name, said, ours in (
+            (name, f"{reported:,}", f"{ours:,}")
+            for name, reported, ours in (
                 ("drafted tokens", report.n_drafted, metrics.n_drafted),
                 ("accepted tokens", report.n_accepted, metrics.n_accepted),
             )
-            if said is not None
+            if reported is not None
         ]
         yield from _table("report", ("", f"{running(report.of)} reports", "its rounds add up to"), *rows)
 

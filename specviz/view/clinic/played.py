@@ -63,7 +63,7 @@ class PlayedCase:
         """Look at an exhibit. Raises SpecvizError for one that the case has not."""
         exhibit = next((exhibit for exhibit in self.exhibits if exhibit.key == key), None)
         if exhibit is None:
-            raise SpecvizError(f"no exhibit '{key}'; there are {', '.join(each.key for each in self.exhibits)}")
+            raise SpecvizError(f"no exhibit '{key}'; there are {', '.join(known.key for known in self.exhibits)}")
         self.opened.add(key)
         return exhibit
 

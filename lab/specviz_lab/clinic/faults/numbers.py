@@ -72,13 +72,13 @@ def _report(bench: Bench, counted: Callable[[Counts], Counts]) -> None:
                 sums.tested + end.n_tested,
                 sums.accepted + end.n_accepted,
             )
-        said = counted(sums)
+        counts = counted(sums)
         out.reported(
             "vLLM",
             n_requests=len(run.queries),
-            n_rounds=said.rounds,
-            n_drafted=said.drafted,
-            n_accepted=said.accepted,
-            draft_acceptance_rate=round(said.accepted / said.drafted, 4),
-            mean_acceptance_length=round(1 + said.accepted / said.rounds, 4),
+            n_rounds=counts.rounds,
+            n_drafted=counts.drafted,
+            n_accepted=counts.accepted,
+            draft_acceptance_rate=round(counts.accepted / counts.drafted, 4),
+            mean_acceptance_length=round(1 + counts.accepted / counts.rounds, 4),
         )

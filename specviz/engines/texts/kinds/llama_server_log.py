@@ -43,8 +43,8 @@ class LlamaServerLog:
             return True
         if "statistics " in line and (statistics := _STATISTICS.search(line)) is not None:
             return self._statistic(statistics)
-        if " draft tokens" in line and (told := _ROUND.search(line)) is not None:
-            self._rounds.add(int(told[1]), int(told[2]))
+        if " draft tokens" in line and (match := _ROUND.search(line)) is not None:
+            self._rounds.add(int(match[1]), int(match[2]))
             return True
         if "eval time =" in line:
             if "prompt eval" not in line and (tokens := _EVAL.match(unstamped(line))) is not None:
@@ -81,8 +81,8 @@ class LlamaServerLog:
             return False
         rates = _RATES.search(rest)
         n_calls = int(calls[1] if len(calls) > 1 else calls[0]) if calls else 0
-        told = values.get("gen drafts", 0), values["gen tokens"], values["acc tokens"], n_calls
-        self._totals[name] = (*told, rates[1] if rates is not None else "")
+        counts = values.get("gen drafts", 0), values["gen tokens"], values["acc tokens"], n_calls
+        self._totals[name] = (*counts, rates[1] if rates is not None else "")
         return True
 
     def histories(self) -> list[CountHistory]:

@@ -49,16 +49,16 @@ class LlamaSpeculativeSummary:
 
     def histories(self) -> list[CountHistory]:
         """One, with what a round took where times are told."""
-        told = self._told
-        if "n_drafted" not in told or "n_accept" not in told:
+        counts = self._told
+        if "n_drafted" not in counts or "n_accept" not in counts:
             return []
         history = CountHistory("llama.cpp", "over the run")
-        n = told.get("n_predict")
-        rounds = max(0, n - told["n_accept"]) if n else None
-        if "n_draft" in told:
-            history.settings["n draft"] = str(told["n_draft"])
+        n = counts.get("n_predict")
+        rounds = max(0, n - counts["n_accept"]) if n else None
+        if "n_draft" in counts:
+            history.settings["n draft"] = str(counts["n_draft"])
         history.began = 0.0 if self._seconds else None
-        history.add(CountWindow(self._seconds, rounds, told["n_drafted"], told["n_accept"], n))
+        history.add(CountWindow(self._seconds, rounds, counts["n_drafted"], counts["n_accept"], n))
         if n and rounds and self._seconds and self._plain_ms:
             history.notes.append(_pays(n, rounds, self._seconds, self._plain_ms, self._side_ms.get("draft")))
         return [history]

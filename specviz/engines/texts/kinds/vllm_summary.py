@@ -58,8 +58,8 @@ class VllmSummary:
 
     def _begin(self, name: str) -> None:
         """A summary begins, where there is none yet or this one has that number."""
-        told = self._all[-1] if self._all else None
-        if told is None or name in told[0] or (name == "seconds" and told[2] is not None):
+        newest = self._all[-1] if self._all else None
+        if newest is None or name in newest[0] or (name == "seconds" and newest[2] is not None):
             del self._all[_MOST:]  # what is beyond is begun anew again and again
             self._all.append(({}, {}, None))
 
