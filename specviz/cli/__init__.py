@@ -26,6 +26,7 @@ _TABLE = (
     ("run.run", "Decode a prompt, round by round, and say what speculation brought."),
     ("look.tui", "Watch a run live, or replay a trace, in the terminal."),
     ("look.web", "Watch a run live, or look at a trace, in the browser."),
+    ("look.learn", "Learn speculative decoding on recordings, in eight lessons that ask before they show."),
     ("look.export", "Save a run as one HTML page that plays, a round as SVG, PNG or GIF, the tables of a trace."),
     ("look.stats", "Print the metrics of traces, or ask them by SQL."),
     ("look.whatif", "Decide recorded rounds again: another verifier, a shorter draft, other draws, other early exits."),

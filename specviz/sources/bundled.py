@@ -1,19 +1,13 @@
-"""Recorded traces, prompts and lessons that come with the package, in the order in which they are offered."""
+"""Recorded traces and prompts that come with the package, in the order in which they are offered."""
 
 from functools import cache
 
 from specviz.trace.bundled import FIRST, SUFFIXES, assets, bundled_traces, trace_name, traces_in
 
-__all__ = ["FIRST", "SUFFIXES", "bundled_lessons", "bundled_prompts", "bundled_traces", "trace_name", "traces_in"]
+__all__ = ["FIRST", "SUFFIXES", "bundled_prompts", "bundled_traces", "trace_name", "traces_in"]
 
 
 @cache
 def bundled_prompts() -> dict[str, str]:
     """The prompts that come with the package."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(assets("prompts").glob("*.txt"))}
-
-
-@cache
-def bundled_lessons() -> dict[str, str]:
-    """The guided lessons that come with the package, as they are written, in the order in which they are offered."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((assets("lessons") / "old").glob("*.toml"))}

@@ -26,6 +26,7 @@ LANGUAGES = {"sh", "console", "python", "text"}
 # Commands that a test does not carry out.
 READ_ONLY = {
     "tui": "waits for keys",
+    "learn": "waits for keys",
     "web": "serves until it is ended",
     "train": "takes minutes",
     "watch": "asks a server of the reader",

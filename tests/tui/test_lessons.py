@@ -1,123 +1,255 @@
-"""Every lesson, done as it says: the keys it asks for lead from step to step on the real screen."""
+"""Every lesson, gone through on the real screen, with wrong answers, at the sizes of a small terminal and a projector.
 
-from collections.abc import Sequence
+What a step names (its `see`, and every glyph in its words) must stand on the screen outside the lesson's own box.
+"""
+
+import json
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from specviz.sources.bundled import bundled_lessons
+from specviz.errors import SpecvizError
+from specviz.sources.lesson_progress import LessonMark, LessonResult, check_marks, kept_progress, write_marks
+from specviz.sources.lessons import bundled_lessons, lesson_script
+from specviz.view.lessons import LessonQuestion, LessonStep, judge
+from specviz.view.lessons.deeds import DEEDS
+from specviz.view.words.palette import STYLES
+from specviz_tui.actions.learning import LearningActions
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens.library import LESSON, Library
+from specviz_tui.screens.library import LESSON, Learning, Library
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import OpenScreen
-from specviz_tui.widgets.lesson_line import LessonLine
-from support.live import WIDE, replay_app, shown
+from specviz_tui.widgets.lesson_line import LessonLine, LessonState
+from support.live import WIDE, lines, replay_app, shown
 
-# What a learner presses at each step; a key that is to be pressed "until" may be pressed so often.
-KEYS: dict[str, Sequence[Sequence[str]]] = {
-    "1-one-round": [["home"], ["."], [">"], [">"], [">"], [">"], ["L"], ["2", "L"]],
-    "2-why-rejected": [["}"], ["enter"], ["v"], ["enter"], ["1", "L"], ["]"]],
-    "3-tree": [["left"], ["x"], ["}"], ["6"], ["1"]],
-    "4-early-exit": [["2"], ["left"], ["v"], ["1"]],
-    "5-in-parallel": [["3"], ["c"], ["]"], ["1"]],
-    "6-backward-scan": [["5"], ["}"], [","], ["1"]],
-    "7-does-it-pay": [["i"], ["enter"], ["6"], ["1"], ["L"]],
+IDS = list(bundled_lessons())
+SIZES = ((80, 24), (100, 30))
+KEYS = {
+    "first moment": "home",
+    "next step": ".",
+    "next phase": ">",
+    "next round": "]",
+    "next rejection": "}",
+    "look at nodes": "down",
 }
-OFTEN = 8
+GLYPHS = {style.glyph for style in STYLES.values()} - {" "}
+TYPED = {".": "full_stop"}
 
 
-def state(app: SpecvizApp) -> LessonLine:
+def learn_app(id: str, **learning: object) -> SpecvizApp:
+    return SpecvizApp(Library(animate=False, look=list, learning=Learning(id, **learning)))  # type: ignore[arg-type]
+
+
+def main(app: SpecvizApp) -> MainScreen:
     screen = app.screen_stack[0]
     assert isinstance(screen, MainScreen)
-    return screen.query_one(LessonLine)
+    return screen
 
 
-async def begun(pilot: Pilot[int], app: SpecvizApp, id: str) -> None:
+def state(app: SpecvizApp) -> LessonState:
+    found = main(app).query_one(LessonLine).state
+    assert found is not None
+    return found
+
+
+async def settle(pilot: Pilot[int]) -> None:
+    """Until what a key began has been painted."""
+    await pilot.pause()
+    await pilot.pause()
+
+
+async def begun(pilot: Pilot[int], app: SpecvizApp) -> None:
     await app.workers.wait_for_complete()
-    await pilot.pause()
-    assert isinstance(app.screen, OpenScreen), "with nothing given the list is there"
-    box = app.screen.query_one(OptionList)
-    box.highlighted = [option.id for option in box.options].index(LESSON + id)
-    await pilot.press("enter")
-    await pilot.pause()
+    for _ in range(20):
+        await settle(pilot)
+        if main(app).query_one(LessonLine).state is not None:
+            return
+    raise AssertionError("the lesson does not begin")
 
 
-@pytest.mark.parametrize("id", sorted(bundled_lessons()))
-async def test_doing_what_a_lesson_says_leads_through_it(id: str) -> None:
-    app = SpecvizApp(Library(animate=False, look=list))
-    async with app.run_test(size=WIDE) as pilot:
-        await begun(pilot, app, id)
-        line = state(app)
-        assert line.state is not None
-        assert len(KEYS[id]) == len(line.state.lesson.steps)
-        for at, keys in enumerate(KEYS[id]):
-            assert line.state is not None
-            assert line.state.at == at
-            assert line.state.lesson.steps[at].say[:20] in " ".join(shown(app).split())
-            for _ in range(OFTEN):
-                await pilot.press(*keys)
-                await pilot.pause()
-                if line.state.at > at:
-                    break
-            assert line.state.at == at + 1, f"step {at + 1}: {keys} does not do it"
-        assert line.state.over
+def picture(app: SpecvizApp) -> str:
+    """What is on the screen outside the lesson's box."""
+    box = main(app).query_one(LessonLine).region
+    return "\n".join(line for y, line in enumerate(lines(app)) if not box.y <= y < box.bottom)
+
+
+def named(step: LessonStep) -> set[str]:
+    """Glyphs that stand by themselves in a step's words, and what it says is seen."""
+    return {word for word in step.say.replace(":", " ").split() if word in GLYPHS} | set(step.see)
+
+
+def wrong_and_right(question: LessonQuestion) -> tuple[float, float]:
+    """An answer of either kind that a learner can give."""
+    if question.kind == "number":
+        given = [round((answer.lo + answer.hi) / 2, 3) for answer in question.answers if answer.hi < 1e6]
+    elif question.kind == "place":
+        given = list(question.places)
+    else:
+        given = list(range(len(question.choices) or len(question.stops)))
+    judged = [(judge(question, answer).right, answer) for answer in given]
+    return next(a for right, a in judged if not right), next(a for right, a in judged if right)
+
+
+async def give(pilot: Pilot[int], app: SpecvizApp, question: LessonQuestion, answer: float) -> None:
+    if question.kind == "choice":
+        await pilot.press(str(int(answer) + 1))
+    elif question.kind == "number":
+        await pilot.press(*(TYPED.get(letter, letter) for letter in f"{answer:g}"), "enter")
+    elif question.kind == "place":
+        main(app).controller.select(int(answer))
+        await settle(pilot)
+        await pilot.press("enter")
+    else:
+        by = int(answer) - state(app).stop
+        await pilot.press(*(["right"] * by if by > 0 else ["left"] * -by), "enter")
+    await settle(pilot)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("id", IDS)
+async def test_a_lesson_can_be_gone_through_and_shows_what_it_names(id: str, size: tuple[int, int]) -> None:
+    app = learn_app(id)
+    script = lesson_script(id)
+    async with app.run_test(size=size) as pilot:
+        await begun(pilot, app)
+        for at, step in enumerate(script.steps):
+            assert state(app).at == at
+            words, seen = " ".join(shown(app).replace("│", " ").split()), picture(app)
+            assert " ".join(step.say.split()[:4]) in words, step.say
+            missing = [name for name in named(step) if name not in seen]
+            assert not missing, f"step {at + 1} names {missing}, and the screen shows\n{seen}"
+            box = main(app).query_one(LessonLine)
+            assert box.max_scroll_y == 0, f"step {at + 1} does not fit into its box"
+            if step.question is not None:
+                wrong, right = wrong_and_right(step.question)
+                before = app.feed.player.cursor
+                await give(pilot, app, step.question, wrong)
+                assert state(app).open
+                assert app.feed.player.cursor == before, "a wrong answer shows nothing"
+                assert box.max_scroll_y == 0, f"step {at + 1}, answered wrongly, does not fit into its box"
+                assert "Not quite" in shown(app)
+                await give(pilot, app, step.question, right)
+                assert not state(app).open, step.question.text
+                assert "Right:" in shown(app)
+                await pilot.press("L")
+            elif step.do is not None:
+                assert KEYS[step.do.name] in ("home", "down") or KEYS[step.do.name] in step.do.terminal
+                await pilot.press(KEYS[step.do.name])
+            else:
+                await pilot.press("L")
+            await settle(pilot)
+        assert state(app).over
+        n = script.n_questions
+        assert f"0 of {n} answered right at the first try" in shown(app)
+        assert kept_progress() == {id: LessonResult(0, n)}
+        await pilot.press("L")
+        await settle(pilot)
+        following = IDS[IDS.index(id) + 1 :]
+        if following:
+            assert state(app).script.id == following[0], "L goes on to the next lesson"
+        else:
+            assert isinstance(app.screen, OpenScreen)
+
+
+def test_every_deed_has_a_key_here() -> None:
+    assert set(DEEDS) == set(KEYS)
 
 
 async def test_nothing_happens_by_itself_and_a_key_leads_on_without() -> None:
-    app = SpecvizApp(Library(animate=False, look=list))
+    app = learn_app(IDS[0])
     async with app.run_test(size=WIDE) as pilot:
-        await begun(pilot, app, "1-one-round")
-        line = state(app)
+        await begun(pilot, app)
         for key, at in (("v", 0), ("L", 1), ("backspace", 0), ("backspace", 0)):
             await pilot.press(key)
-            await pilot.pause()
-            assert line.state is not None
-            assert line.state.at == at
+            await settle(pilot)
+            assert state(app).at == at
         await pilot.press("escape")
-        await pilot.pause()
-        assert line.state is None
+        await settle(pilot)
+        assert main(app).query_one(LessonLine).state is None
         assert app.feed.name == "explain-draft", "the recording stays"
 
 
 async def test_a_question_hides_its_verdict_until_it_is_answered() -> None:
-    app = SpecvizApp(Library(animate=False, look=list))
+    app = learn_app(IDS[1])
     async with app.run_test(size=WIDE) as pilot:
-        await begun(pilot, app, "1-one-round")
-        line = state(app)
-        while line.state is not None and line.state.question is None:
-            await pilot.press("L")
-            await pilot.pause()
-        before = app.feed.player.cursor
-        for key in (".", ">", "]", "}", "u", "end", "9"):
-            await pilot.press(key)
-            await pilot.pause()
-            assert app.feed.player.cursor == before, f"{key} would show the verdict"
-        assert line.state is not None
-        assert line.state.question is not None
-        reason = line.state.question.reason
-        assert "REJECTED" not in shown(app)
-        await pilot.press("1")  # wrong
-        await pilot.pause()
-        assert line.state.open
-        assert "Try again" in shown(app)
-        await pilot.press("2")
-        await pilot.pause()
-        assert not line.state.open
-        assert reason[:30] in shown(app)
-        assert "REJECTED" in shown(app)
+        await begun(pilot, app)
         await pilot.press("L")
-        await pilot.pause()
-        assert line.state.over
-        assert "0 of 1 answered right at the first try" in shown(app)
+        await settle(pilot)
+        before = app.feed.player.cursor
+        for key in (".", ">", "]", "}", "u", "end", "9", "enter"):
+            await pilot.press(key)
+            await settle(pilot)
+            assert app.feed.player.cursor == before, f"{key} would show the verdict"
+        assert state(app).open
+        assert "REJECTED" not in shown(app)
+        await pilot.press("L")  # passes
+        await settle(pilot)
+        assert "The answer: rejected" in shown(app)
+        assert "REJECTED" in shown(app)
+        assert state(app).result == LessonResult(0, lesson_script(IDS[1]).n_questions)
 
 
-async def test_without_a_lesson_the_key_opens_the_list_at_the_lessons(chain_trace: object) -> None:
+async def test_a_teacher_goes_on_by_one_key_and_has_the_marks_in_a_file(tmp_path: Path) -> None:
+    """Answers are not judged on screen until they are asked for, and no deed leads on."""
+    marks = tmp_path / "marks.json"
+    app = learn_app(IDS[0], teach=True, marks=marks)
+    async with app.run_test(size=WIDE) as pilot:
+        await begun(pilot, app)
+        await pilot.press(">")
+        await settle(pilot)
+        assert state(app).at == 0, "only the teacher's key leads on"
+        await pilot.press("L", "L")
+        await settle(pilot)
+        question = state(app).question
+        assert question is not None
+        wrong, right = wrong_and_right(question)
+        for answer in (right, wrong):
+            await give(pilot, app, question, answer)
+            assert state(app).open
+            assert "Right" not in shown(app)
+            assert f"Answered: {answer:g}." in shown(app)
+        await pilot.press("L")
+        await settle(pilot)
+        assert f"The answer: {question.shown}" in shown(app), "the last answer counts on screen"
+    kept = json.loads(marks.read_text())["lessons"][IDS[0]]
+    assert kept["marks"][0]["answers"] == [f"{right:g}", f"{wrong:g}"]
+    assert kept["marks"][0]["first_right"], "the first one in the marks"
+
+
+def test_marks_are_not_written_over_what_they_are_not(tmp_path: Path) -> None:
+    script = lesson_script(IDS[0])
+    path = tmp_path / "marks.json"
+    check_marks(path)
+    assert not path.exists()
+    write_marks(path, script, (LessonMark(3, "?", ("6",), True),))
+    write_marks(path, lesson_script(IDS[1]), ())
+    assert list(json.loads(path.read_text())["lessons"]) == IDS[:2], "those of other lessons stay"
+    path.write_text("a letter")
+    for refused, why in ((path, "holds no marks"), (tmp_path, "it is a folder"), (tmp_path / "no/m", "no folder")):
+        with pytest.raises(SpecvizError, match=why):
+            check_marks(refused)
+    assert path.read_text() == "a letter"
+
+
+async def test_the_list_marks_lessons_that_were_gone_through(chain_trace: object) -> None:
+    """Without a lesson the key opens the list at the first that is still to be learnt."""
+    from specviz.sources.lesson_progress import keep_progress
+
+    keep_progress(IDS[0], LessonResult(3, 5))
+    keep_progress(IDS[0], LessonResult(2, 5))
     app = replay_app(chain_trace)  # type: ignore[arg-type]
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("L")
-        await pilot.pause()
+        await settle(pilot)
         assert isinstance(app.screen, OpenScreen)
         at = app.screen.query_one(OptionList).highlighted_option
         assert at is not None
-        assert str(at.id).startswith(LESSON)
+        assert str(at.id) == LESSON + IDS[1]
+        prompts = [str(option.prompt) for option in app.screen.query_one(OptionList).options]
+        assert any("✓ 3/5" in prompt for prompt in prompts), "the best result"
+        app.screen.query_one(OptionList).action_select()
+        await begun(pilot, app)
+        assert state(app).script.id == IDS[1]
+        assert main(app).controller.group(LearningActions).lesson is not None

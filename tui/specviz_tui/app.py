@@ -24,7 +24,7 @@ from textual.theme import Theme
 from specviz.errors import SpecvizError
 from specviz.sources.bundled import trace_name
 from specviz.sources.model_names import ModelNames
-from specviz.view.lessons.lesson import PressLesson
+from specviz.view.lessons import LessonScript
 from specviz.view.words.palette import no_color
 from specviz_tui.actions.learning import LearningActions
 from specviz_tui.common.collecting import as_usual
@@ -82,7 +82,9 @@ class SpecvizApp(App[int]):
             self.theme = wanted
         self._shown_theme = self.theme
         self.theme_changed_signal.subscribe(self, self._keep_theme)
-        if self._asks:
+        if self.library.learning.lesson:
+            self.call_after_refresh(self._open, LESSON + self.library.learning.lesson)
+        elif self._asks:
             self.ask_what_to_open()
 
     def _keep_theme(self, theme: Theme) -> None:
@@ -107,9 +109,12 @@ class SpecvizApp(App[int]):
         self.push_screen(OpenScreen(self.library), self._open)
 
     @on(LessonsAsked)
-    def ask_what_to_learn(self) -> None:
-        """The same list, at its lessons."""
-        self.push_screen(OpenScreen(self.library, LEARN), self._open)
+    def ask_what_to_learn(self, message: LessonsAsked) -> None:
+        """The same list, at its lessons; or the lesson that is named."""
+        if message.lesson:
+            self._open(LESSON + message.lesson)
+        else:
+            self.push_screen(OpenScreen(self.library, LEARN), self._open)
 
     @on(OpenScreen.Previewed)
     def preview(self, message: OpenScreen.Previewed) -> None:
@@ -177,10 +182,10 @@ class SpecvizApp(App[int]):
         else:
             self._open(str(brought))
 
-    def _begin_lesson(self, lesson: PressLesson) -> None:
-        if lesson.at:
-            self._main.controller.go(self.feed.player.seek(lesson.at) is None)
-        self._main.controller.group(LearningActions).begin_lesson(lesson)
+    def _begin_lesson(self, script: LessonScript) -> None:
+        learning = self._main.controller.group(LearningActions)
+        learning.marks_file = self.library.learning.marks
+        learning.begin_lesson(script, self.library.learning.teach)
 
     def _fetch(self, name: str) -> None:
         """Get a known model, then start its core."""

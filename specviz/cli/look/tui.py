@@ -6,7 +6,7 @@ Everything that is wrong with what was asked for is said in one line before the 
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -72,8 +72,8 @@ def _places(target: str) -> list[Path]:
 def command(**arguments: Any) -> int:
     """Watch a run live, or replay a trace: TRACE is a file, or the name of one that comes with the package.
 
-    With nothing named, a list of bundled traces opens: no model is needed. With a prompt or a method, the core starts
-    in a process of its own and the run is shown while it happens.
+    With nothing named, a list of bundled traces and lessons opens: no model is needed. With a prompt or a method, the
+    core starts in a process of its own and the run is shown while it happens.
 
     \b
       specviz tui
@@ -93,7 +93,7 @@ def command(**arguments: Any) -> int:
     wanted = live.wants_run(arguments)
     from specviz.cli.look.watch import show_history
     from specviz.engines.watch.history import is_history
-    from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver, wants_animation
+    from specviz_tui.app import wants_animation
     from specviz_tui.common.paint import THEMES
     from specviz_tui.common.remapped import own_keys
 
@@ -106,9 +106,18 @@ def command(**arguments: Any) -> int:
     library = Library(
         wants_animation(), arguments["ascii_only"], core, keys=own_keys(), methods=methods_for, theme=theme
     )
-    feed = _opened(library, arguments["replay"], wanted)
-    in_browser = _in_browser()
-    app = SpecvizApp(library, feed, arguments["at"], driver_class=None if in_browser else terminal_driver())
+    return show_app(lambda: _opened(library, arguments["replay"], wanted), library, arguments["at"])
+
+
+def show_app(opened: "Callable[[], RunFeed | None]", library: "Library", at: str | None = None) -> int:
+    """The screen until it is left, and the exit code. `opened`: gives what it begins with, None: a list to choose from.
+
+    Raises SpecvizError without a terminal, and for a core that did not start.
+    """
+    from specviz_tui.app import SpecvizApp, leave_with_terminal, terminal_driver
+
+    feed, in_browser = opened(), _in_browser()
+    app = SpecvizApp(library, feed, at, driver_class=None if in_browser else terminal_driver())
     if not in_browser:
         leave_with_terminal(app)
     try:
@@ -125,12 +134,17 @@ def command(**arguments: Any) -> int:
 def _opened(library: "Library", replay: str | None, wanted: bool) -> "RunFeed | None":
     """The recording or live run named on the command line; None: the start screen asks. Refuses a bad trace."""
     feed = library.trace(replay) if replay is not None else None
-    terminal = _is_terminal(sys.stdin) and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
-    if not (terminal or _in_browser()):
+    if not has_screen():
         if feed is not None:
             feed.close()
         raise SpecvizError("no terminal: specviz tui needs one; 'specviz stats FILE' and 'specviz run' work without")
     return library.live() if wanted else feed
+
+
+def has_screen() -> bool:
+    """Whether there is a terminal that can be drawn on, or a browser in its place."""
+    terminal = _is_terminal(sys.stdin) and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+    return terminal or _in_browser()
 
 
 def _in_browser() -> bool:

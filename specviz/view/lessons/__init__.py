@@ -1,6 +1,7 @@
 """Guided lessons over recordings: a TOML file and its recording become a script that every front-end plays."""
 
 from specviz.view.lessons.judge import LessonNow, LessonVerdict, done, judge, read_number
+from specviz.view.lessons.lesson import Lesson, read_lesson
 from specviz.view.lessons.parts import (
     LessonAnswer,
     LessonBoard,
@@ -13,7 +14,6 @@ from specviz.view.lessons.parts import (
     SliderStop,
 )
 from specviz.view.lessons.script import make_script
-from specviz.view.lessons.written import Lesson, read_lesson
 
 __all__ = [
     "Lesson",

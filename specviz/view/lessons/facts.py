@@ -1,11 +1,12 @@
 """`filled(text, player)`: a lesson's words with the numbers of its recording: `{r3.kept}`, `{r3/n12.p}`, `{run.times}`.
 
-run     rounds, tokens (a round), times (against plain decoding), drafted (a round)
+run     rounds, tokens (a round), times (against plain decoding), drafted (a round), step (a draft step, in passes)
 rN      drafted, kept, tested, written, text, closing, target_ms, draft_ms
-rN/nM   token, p, q, ratio, u
+rN/nM   token, p, q, ratio, u, surer (how many times as sure the draft was)
 """
 
 import re
+from statistics import median
 
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import prob
@@ -43,7 +44,19 @@ def _of_run(player: Player) -> dict[str, str | None]:
         "tokens": number(metrics.block_efficiency.value),
         "times": None if over is None else times(over),
         "drafted": number(metrics.n_drafted / n),
+        "step": _step_cost(player),
     }
+
+
+def _step_cost(player: Player) -> str | None:
+    """A call of the drafter as a share of the target's pass, the median over rounds."""
+    ends = [record.end for record in player.run.rounds if record.end is not None and record.end.n_draft_calls]
+    costs = [
+        end.stage_ns.get("draft", 0) / end.n_draft_calls / target
+        for end in ends
+        if (target := end.stage_ns.get("target", 0))
+    ]
+    return number(median(costs)) if costs else None
 
 
 def _of_place(place: str, player: Player, here: str) -> dict[str, str | None]:
@@ -75,6 +88,7 @@ def _of_place(place: str, player: Player, here: str) -> dict[str, str | None]:
         "token": player.run.word(family.nodes[node].token),
         "p": None if p is None else fine(p),
         "q": None if q is None else fine(q),
+        "surer": None if not p or not q else number(q / p),
         "ratio": None if p is None or not q else fine(min(1.0, p / q)),
         "u": None if verdict is None or verdict.u is None else fine(verdict.u),
     }

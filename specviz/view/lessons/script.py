@@ -7,8 +7,8 @@ from specviz.errors import SpecvizError, suggestion
 from specviz.view.lessons.asks import ASKS, BOARDS, AskScene, Opener, moment_at
 from specviz.view.lessons.deeds import deed
 from specviz.view.lessons.facts import filled
+from specviz.view.lessons.lesson import Lesson
 from specviz.view.lessons.parts import LessonMoment, LessonScript, LessonStep, LessonUntil
-from specviz.view.lessons.written import Lesson
 from specviz.view.play.player import Player
 from specviz.view.words.palette import Phase
 

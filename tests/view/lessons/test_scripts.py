@@ -1,10 +1,14 @@
 """Scripts of lessons: every lesson that comes along becomes one, its answers are what its recording says."""
 
+import shlex
 from math import isclose
+from pathlib import Path
 
+import click
 import msgspec
 import pytest
 
+from specviz.cli import group, main
 from specviz.errors import SpecvizError
 from specviz.events import prob
 from specviz.probability.draws import uniform
@@ -57,9 +61,6 @@ def test_a_lesson_asks_at_least_twice_and_ends_with_a_command(id: str) -> None:
     assert script.n_questions >= 2
     assert script.steps[-1].command.startswith("specviz ")
     assert lesson_traces()[script.trace].stat().st_size < 1_500_000
-    for step in script.steps:
-        waits = step.question is not None or step.do is not None or step is script.steps[-1]
-        assert waits, step.say
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -209,3 +210,33 @@ def test_lessons_are_called_by_number_and_by_name() -> None:
     assert next_lesson(IDS[-1]) is None
     with pytest.raises(SpecvizError, match="no lesson '99'; known: 1-one-round"):
         lesson_id("99")
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_the_command_at_the_end_is_one(id: str) -> None:
+    """Its options are read as the command line reads them; `&&` joins two."""
+    for line in lesson_script(id).steps[-1].command.split(" && "):
+        words = shlex.split(line)
+        assert words[0] == "specviz"
+        command: click.Command | None = group
+        context, rest = click.Context(group), words[1:]
+        while isinstance(command, click.Group):
+            _, command, rest = command.resolve_command(context, rest)
+        assert command is not None
+        command.make_context("specviz", rest, parent=context)
+
+
+def test_learn_lists_lessons_and_refuses_what_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["learn"]) == 0
+    out = capsys.readouterr().out
+    assert all(lesson.title in out for lesson in bundled_lessons().values())
+    for words, told in (
+        (["learn", "one-rond"], "did you mean '1-one-round'"),
+        (["learn", "--teach"], "--teach and --marks go with a lesson"),
+        (["learn", "1", "--marks", str(tmp_path)], "it is a folder"),
+        (["learn", "1"], "no terminal: a lesson needs one"),
+    ):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert told in error
+        assert error.count("\n") == 1

@@ -67,6 +67,10 @@ class Actions:
     def painted(self, frame: Frame) -> None:
         """Another frame is on screen."""
 
+    def retouched(self, frame: Frame) -> Frame:
+        """The frame as it is to be painted."""
+        return frame
+
     def acted(self, action: str) -> None:
         """An action of whatever widget was done: `step(1)`."""
 

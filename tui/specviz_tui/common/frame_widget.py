@@ -110,7 +110,9 @@ class OpenAsked(Message):
 
 @dataclass
 class LessonsAsked(Message):
-    """The list of lessons."""
+    """The list of lessons, or the one that is named."""
+
+    lesson: str = ""  # its id
 
 
 @dataclass

@@ -14,13 +14,15 @@ from specviz.local_models.found import LocalModel, local_models
 from specviz.runlog.fold import fold
 from specviz.sources import NoSource, Source, TraceFile, Worker
 from specviz.sources.big_trace import recording
-from specviz.sources.bundled import FIRST, bundled_lessons, bundled_traces, trace_name, traces_in
+from specviz.sources.bundled import FIRST, bundled_traces, trace_name, traces_in
+from specviz.sources.lesson_progress import kept_progress
+from specviz.sources.lessons import bundled_lessons, lesson_script, lesson_traces
 from specviz.sources.model_names import ModelNames
 from specviz.sources.trace_summary import TraceSummary, trace_summary
 from specviz.sources.worker import unused
 from specviz.trace import resolve
 from specviz.view import Player
-from specviz.view.lessons.lesson import PressLesson, read_lesson
+from specviz.view.lessons import LessonScript
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens import bring
 from specviz_tui.screens.dialogs import ListChoice
@@ -36,6 +38,15 @@ _DOORS = {
     LEARN: "Learn: a few minutes each, on recordings",
 }
 NO_ENGINE = "decoding needs the engine: pip install 'specviz-llm[engine]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """`lesson`: the one to begin with; `teach`: answers stay hidden until a key; `marks`: a file for the answers."""
+
+    lesson: str = ""
+    teach: bool = False
+    marks: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,7 @@ class Library:
     keys: Mapping[str, str] = field(default_factory=dict)
     methods: Callable[[str], str] = lambda target: ""
     theme: str = ""  # asked for by name; "": the one that was chosen last
+    learning: Learning = Learning()
     _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
@@ -145,22 +157,14 @@ class Library:
                 feed.start(first)
             return feed
         if choice.startswith(LESSON):
-            return self.trace(self.lesson_trace(self.lesson(choice)))
+            return self.trace(lesson_traces()[self.lesson(choice).trace])
         if choice.startswith(MODEL):
             return self.model(ModelNames(*choice.removeprefix(MODEL).split(BETWEEN)))
         return self.trace(choice)
 
-    def lesson(self, choice: str) -> PressLesson:
+    def lesson(self, choice: str) -> LessonScript:
         """The lesson of a choice. Raises SpecvizError."""
-        id = choice.removeprefix(LESSON)
-        return read_lesson(id, bundled_lessons()[id])
-
-    def lesson_trace(self, lesson: PressLesson) -> Path:
-        """The recording a lesson is over. Raises SpecvizError where it did not come along."""
-        path = bundled_traces().get(lesson.trace)
-        if path is None:
-            raise SpecvizError(f"the lesson '{lesson.title}' needs the recording {lesson.trace}, which is not here")
-        return path
+        return lesson_script(choice.removeprefix(LESSON))
 
     def summaries(self) -> dict[str, TraceSummary]:
         """What every recording in the list shows, by its path."""
@@ -220,13 +224,13 @@ def _recording(path: Path, name: str, shown: Mapping[str, TraceSummary], where: 
 
 
 def _lessons() -> list[ListChoice]:
-    """Those that can be read; a list of recordings is not lost for a lesson."""
-    lines = [ListChoice(LEARN, _DOORS[LEARN], heading=True)]
-    for id, text in bundled_lessons().items():
-        with contextlib.suppress(SpecvizError):
-            lesson = read_lesson(id, text)
-            lines.append(ListChoice(LESSON + id, lesson.title, lesson.about))
-    return lines if len(lines) > 1 else []
+    """Every lesson, with what one has done of it."""
+    lines, progress = [ListChoice(LEARN, _DOORS[LEARN], heading=True)], kept_progress()
+    for id, lesson in bundled_lessons().items():
+        result = progress.get(id)
+        mark = f"✓ {result.right}/{result.asked}  " if result is not None else ""
+        lines.append(ListChoice(LESSON + id, f"{lesson.number} {lesson.title}", f"{mark}{lesson.about}"))
+    return lines
 
 
 def _of(choice: ModelChoice, found: Sequence[LocalModel]) -> ListChoice:

@@ -147,7 +147,10 @@ class MainScreen(Screen[None]):
         self._due = False
         with self.app.batch_update():
             self.controller.take_options()
-            self.frame = frame = self.feed.frame()
+            frame = self.feed.frame()
+            for group in self.controller.groups:
+                frame = group.retouched(frame)
+            self.frame = frame
             for group in self.controller.groups:
                 group.paint(frame)
             self.set_class(self.query_one(f"#{BODY}").size.height >= ROOMY, "-roomy")

@@ -23,11 +23,13 @@ from textual.widgets.option_list import Option
 
 from specviz.local_models.found import LocalModel
 from specviz.local_models.store import partial, size_of
+from specviz.sources.lesson_progress import first_unlearnt
+from specviz.sources.lessons import bundled_lessons
 from specviz.sources.trace_summary import TraceSummary
 from specviz.text import running
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG
 from specviz_tui.screens.dialogs import ListChoice, PickScreen
-from specviz_tui.screens.library import BETWEEN, DECODE, HAVE, LEARN, MODEL, SAY, WATCH, Library
+from specviz_tui.screens.library import BETWEEN, DECODE, HAVE, LEARN, LESSON, MODEL, SAY, WATCH, Library
 
 LOOK_S = 0.5  # between two looks at what has arrived
 PREVIEW_S = 0.4  # a cursor that stays so long on a recording has it played
@@ -111,6 +113,9 @@ class OpenScreen(PickScreen):
         return self._behind(self._door) if self._door != DECODE else self._behind(None)
 
     def _behind(self, door: str | None) -> int | None:
+        ids = [choice.id for choice in self._choices]
+        if door == LEARN and (lesson := LESSON + first_unlearnt(bundled_lessons())) in ids:
+            return ids.index(lesson)
         headings = [k for k, choice in enumerate(self._choices) if choice.heading and choice.id == door]
         start = headings[0] if headings else 0
         return next((k for k, choice in enumerate(self._choices) if k >= start and not choice.heading), None)

@@ -104,8 +104,9 @@ _STATUS = {
         "Lessons",
         "A lesson stands above the keys and says what is seen and what to press. It watches what you do on the real "
         "screen and goes on by itself when a step is done. L goes on without, backspace goes back, esc leaves the "
-        "lesson; the recording stays. o and L lead to the list. Where it asks, 1, 2, .. answer; the verdict stays "
-        "hidden until then, and L shows it.",
+        "lesson; the recording stays. Where it asks, a digit chooses, a number is typed, arrows lead to a token or "
+        "move a slider, and enter gives the answer; the verdict stays hidden until then, and L shows it. Behind the "
+        "end L begins the next lesson. o and L lead to the list, and so does specviz learn.",
     ),
     "status": (
         "Status",

@@ -12,7 +12,7 @@ from specviz.view.words.numbers import number, percent, plural
 from specviz.view.words.palette import glyph
 
 LOOKUP, SMALLER, OWN_LAYERS, NETWORK = range(4)
-_SHOWN = 6  # drafted tokens
+_SHOWN = 3  # drafted tokens
 _NAMES = (
     "a lookup in the text",
     "a second, smaller model",
@@ -81,10 +81,8 @@ def evidence(scene: AskScene) -> LessonBoard:
         WhyRow("calls", str(seen.n_calls)),
     ]
     if seen.n_calls:
-        rows.append(
-            WhyRow("a call", f"{number(seen.call_ms)} ms, {percent(seen.share)} of a pass", min(1.0, seen.share))
-        )
-    rows.append(WhyRow("its chances", "on record" if named else "none"))
+        rows.append(WhyRow("a call", f"{number(seen.call_ms)} ms, {percent(seen.share)} of a pass"))
+    rows.append(WhyRow("chances", "on record" if named else "none"))
     return LessonBoard("A round of a drafter unnamed", tuple(rows))
 
 

@@ -42,7 +42,7 @@ def _rows(brings: tuple[float, ...], cost: float, at: int) -> tuple[WhyRow, ...]
     return (
         WhyRow("tokens a round", number(brings[at]), brings[at] / max(brings)),
         WhyRow("cost in passes", number(1 + at * cost), min(1.0, (1 + at * cost) / max(brings))),
-        WhyRow("speed-up", times(speed), min(1.0, speed / 2), "" if speed >= 1 else "slower than plain"),
+        WhyRow("speed-up", times(speed), min(1.0, speed / 2), "" if speed >= 1 else "slower"),
     )
 
 

@@ -112,7 +112,7 @@ def move_scan_u(scene: AskScene) -> LessonQuestion:
         stops=tuple(stops),
         start=min(_STOPS - 1, int(scene.u(node) * _STOPS)),
         name="u",
-        before=scene.end(node),
+        before=scene.moment(Phase.ACCEPT, len(scene.family.tests), node),
     )
 
 
@@ -132,5 +132,5 @@ def scan_board(scene: AskScene) -> LessonBoard:
     for node in reversed(_chain(scene)):
         bound = scene.record.verdicts[node].thr
         u = scene.record.verdicts[node].u
-        rows.append(WhyRow(scene.word(node), f"u {fine(u)}", u, f"needed: below {fine(bound)}"))
-    return LessonBoard("The scan, from the end", tuple(rows))
+        rows.append(WhyRow(scene.word(node), f"u {fine(u)}", u, f"< {fine(bound)} ?"))
+    return LessonBoard("From the end: u, and what it must be below", tuple(rows))

@@ -65,9 +65,9 @@ def likeliest(scene: AskScene) -> LessonQuestion:
         answers.append(LessonAnswer(node, node, words))
     return LessonQuestion(
         kind="place",
-        text="Room for one node in the second column only: which is likeliest to be kept?",
+        text="Room for one node of depth 2 only, right behind a first guess: which is likeliest to be kept?",
         answers=tuple(answers),
-        otherwise="The second column is asked for.",
+        otherwise="Depth 2 is asked for: a token right behind one of the first guesses.",
         shown=scene.word(right),
         reason=f"{_product(scene, right, chance[right])}: chances along a path multiply.",
         places=tuple(nodes),
