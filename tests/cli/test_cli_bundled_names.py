@@ -21,7 +21,7 @@ TAKING = {
     "whatif": [NAME, "--at", "r1"],
     "whatif --sweep": ["specbound", NAME, "--tau", ".5"],
 }
-OTHERS = "attach check doctor import lab models run train tune watch"
+OTHERS = "attach check doctor import lab learn models run train tune watch"
 SAID = {
     "tui": "no terminal",
     "whatif --sweep": "record with --verifier walk",
