@@ -18,7 +18,7 @@ from specviz.view.lessons.deeds import DEEDS
 from specviz.view.words.palette import STYLES
 from specviz_tui.actions.learning import LearningActions
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens.library import LESSON, Learning, Library
+from specviz_tui.screens.library import LESSON, LessonStart, Library
 from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import OpenScreen
 from specviz_tui.widgets.lesson_line import LessonLine, LessonState
@@ -39,7 +39,7 @@ TYPED = {".": "full_stop"}
 
 
 def learn_app(id: str, **learning: object) -> SpecvizApp:
-    return SpecvizApp(Library(animate=False, look=list, learning=Learning(id, **learning)))  # type: ignore[arg-type]
+    return SpecvizApp(Library(animate=False, look=list, learning=LessonStart(id, **learning)))  # type: ignore[arg-type]
 
 
 def main(app: SpecvizApp) -> MainScreen:

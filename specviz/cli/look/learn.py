@@ -40,9 +40,9 @@ def command(lesson: str | None, teach: bool, marks: str | None, ascii_only: bool
         raise MissingExtra("tui", "lessons run in the terminal, by textual, which is not installed; it")
     if not has_screen():
         raise SpecvizError("no terminal: a lesson needs one; 'specviz learn' lists them all")
-    from specviz_tui.screens.library import Learning, Library
+    from specviz_tui.screens.library import LessonStart, Library
 
-    return show_app(lambda: None, Library(ascii=ascii_only, learning=Learning(id, teach, path)))
+    return show_app(lambda: None, Library(ascii=ascii_only, learning=LessonStart(id, teach, path)))
 
 
 def _listed() -> str:

@@ -41,7 +41,7 @@ NO_ENGINE = "decoding needs the engine: pip install 'specviz-llm[engine]'"
 
 
 @dataclass(frozen=True, slots=True)
-class Learning:
+class LessonStart:
     """`lesson`: the one to begin with; `teach`: answers stay hidden until a key; `marks`: a file for the answers."""
 
     lesson: str = ""
@@ -80,7 +80,7 @@ class Library:
     keys: Mapping[str, str] = field(default_factory=dict)
     methods: Callable[[str], str] = lambda target: ""
     theme: str = ""  # asked for by name; "": the one that was chosen last
-    learning: Learning = Learning()
+    learning: LessonStart = LessonStart()
     _recorded: list[str] = field(default_factory=list)  # cores started before
 
     def empty(self) -> RunFeed:
