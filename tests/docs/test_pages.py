@@ -61,8 +61,8 @@ def test_lists_stand_apart_from_the_line_above(page: Path) -> None:
 
 
 def test_there_are_few_pages() -> None:
-    # Sixteen, one for the layout of what the C works on, which no other page has a reader for, one that a command writes:
-    # what the judge makes of planted faults; and one each for whoever learns and whoever teaches. And a page a paper.
+    # Sixteen, one for the layout of what the C works on, which no other page has a reader for, one that a command
+    # writes: what the judge makes of planted faults; one each for whoever learns and teaches. And a page a paper.
     pages = [page for page in PAGES if page.is_relative_to(DOCS)]
     assert len([page for page in pages if page.parent.name != "papers"]) <= 20
     assert len(pages) <= 20 + len(papers())
