@@ -9,24 +9,46 @@ from specviz.cli.flags import flag, text
 from specviz.cli.look.tui import has_screen, show_app
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.sources.lesson_progress import check_marks, first_unlearnt, kept_progress
-from specviz.sources.lessons import bundled_lessons, lesson_id
+from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_traces
+from specviz.text import running
 
 
 @click.command("learn")
 @click.argument("lesson", required=False)
 @flag("--teach", "Before a class: answers stay hidden until L is pressed, and only L goes on.")
 @text("--marks", "FILE", "Write there, as JSON, what was answered, and what of it right at the first try.")
+@flag("--html", "Write it as one page that teaches in a browser: no server, no network. Without LESSON all of them.")
+@click.option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="With --html: the file, without LESSON the folder [default: lesson-N.html, here].",
+)
+@flag("--force", "With --html: write over what is there.")
 @flag("--ascii ascii_only", "ASCII characters only.")
-def command(lesson: str | None, teach: bool, marks: str | None, ascii_only: bool) -> int:
+def command(
+    lesson: str | None, teach: bool, marks: str | None, html: bool, out: Path | None, force: bool, ascii_only: bool
+) -> int:
     """Learn speculative decoding on recordings: LESSON is a number or a name; without one all are listed.
 
-    A lesson asks before it shows. It runs in the terminal, over a recording that comes along: no model is needed.
+    A lesson asks before it shows. It runs in the terminal or in a page, over a recording that comes along: no model is
+    needed.
 
     \b
       specviz learn
       specviz learn 1
       specviz learn 3 --teach --marks class.json
+      specviz learn 3 --html -o lesson.html
     """
+    if html:
+        if teach or marks is not None:
+            raise SpecvizError(
+                "--teach and --marks are the terminal's: a page is opened with ?teach=1, and gives marks"
+            )
+        _write(lesson, out, force)
+        return 0
+    if out is not None or force:
+        raise SpecvizError("--out and --force go with --html: specviz learn 1 --html")
     path = None if marks is None else Path(marks).expanduser()
     if path is not None:
         check_marks(path)
@@ -43,6 +65,28 @@ def command(lesson: str | None, teach: bool, marks: str | None, ascii_only: bool
     from specviz_tui.screens.library import LessonStart, Library
 
     return show_app(lambda: None, Library(ascii=ascii_only, learning=LessonStart(id, teach, path)))
+
+
+def _write(lesson: str | None, out: Path | None, force: bool) -> None:
+    """One lesson as a file, or all of them into a folder, each leading to the next. Raises SpecvizError."""
+    from specviz.cli.look.written import refuse_place, unwritten
+    from specviz.sources.lesson_file import lesson_file, lesson_file_name
+
+    ids = list(bundled_lessons()) if lesson is None else [lesson_id(lesson)]
+    if lesson is None and out is not None and not out.is_dir():
+        raise SpecvizError(
+            f"--out {out}: there is no such folder, into which all lessons go; make it, or name a lesson"
+        )
+    folder = out if lesson is None and out is not None else Path()
+    paths = {id: out if lesson is not None and out is not None else folder / lesson_file_name(id) for id in ids}
+    for id, path in paths.items():
+        refuse_place(path, lesson_traces()[bundled_lessons()[id].trace], force)
+    for id, path in paths.items():
+        try:
+            path.write_text(lesson_file(id, siblings=lesson is None), encoding="utf-8")
+        except OSError as error:
+            raise unwritten(path, error) from None
+        click.echo(running(str(path)))
 
 
 def _listed() -> str:
