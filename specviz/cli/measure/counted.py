@@ -91,10 +91,10 @@ class CountsCompared:
         for k in range(1, len(self.files)):
             difference = row.differences[k - 1] if row is not None else None
             if row is None or difference is None:
-                told = dict.fromkeys(name if "{" not in row else f"{name}@1" for name, row in _ROWS.items())
+                names = dict.fromkeys(name if "{" not in row else f"{name}@1" for name, row in _ROWS.items())
                 raise SpecvizError(
                     f"--fail-if '{rule.text}': counts alone do not tell {rule.metric} of both; what they may tell: "
-                    f"{', '.join(told)}"
+                    f"{', '.join(names)}"
                 )
             by, ends = difference
             base = (row.values[0] or 0.0) - (name == "mean_accepted")

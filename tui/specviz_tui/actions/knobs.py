@@ -110,9 +110,9 @@ class KnobActions(Actions):
     def _changes(self, values: dict[str, Any]) -> str:
         bar = self.controller.widget(KnobPanel).bar
         items = [item for item in bar.items if item.disabled is None] if bar is not None else []
-        told = [f"{i.label} {i.text}→{shown_knob(values[i.name])}" for i in items if i.name in values]
+        changes = [f"{i.label} {i.text}→{shown_knob(values[i.name])}" for i in items if i.name in values]
         same = [values[item.name] == item.value for item in items if item.name in values]
-        return "  ".join(text for text, alike in zip(told, same, strict=True) if not alike)
+        return "  ".join(text for text, alike in zip(changes, same, strict=True) if not alike)
 
     def _chose_set(self, name: str) -> None:
         if name == KEEP_SET:

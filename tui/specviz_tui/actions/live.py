@@ -137,8 +137,8 @@ class LiveActions(Actions):
         """On or off."""
         path = self.feed.record(Path.cwd())
         what = IDS_ALONE if self.feed.redact else "prompt, text and settings, for your eyes alone"
-        said = f"recording from the first round on: {path} ({what})"
-        self.controller.notify(said if path else "recording ended")
+        message = f"recording from the first round on: {path} ({what})"
+        self.controller.notify(message if path else "recording ended")
 
 
 def recording_text(path: Path | None) -> str:

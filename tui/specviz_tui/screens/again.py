@@ -46,25 +46,25 @@ class AgainScreen(ModalScreen[None]):
 
     def _decide(self) -> None:
         try:
-            found = node_again(self._run, self._record, self._why.node, self._ascii)
+            decided = node_again(self._run, self._record, self._why.node, self._ascii)
         except SpecvizError as error:
             self.app.call_from_thread(self._fail, str(error))
             return
-        self.app.call_from_thread(self._show, found)
+        self.app.call_from_thread(self._show, decided)
 
     def _fail(self, why: str) -> None:
         self.query_one("#rules", Static).update(Text(why))
 
-    def _show(self, found: NodeAgain) -> None:
-        self._found = found
-        self.query_one("#rules", Static).update(rule_table(found, painter_of(self.app)))
+    def _show(self, decided: NodeAgain) -> None:
+        self._found = decided
+        self.query_one("#rules", Static).update(rule_table(decided, painter_of(self.app)))
         field = self.query_one("#u", Input)
-        if found.u is None:
-            self.query_one("#with-u", Static).update(found.no_u)
+        if decided.u is None:
+            self.query_one("#with-u", Static).update(decided.no_u)
             return
         flip = self._why.flip
         field.disabled = False
-        field.value = least_u(flip.lo, flip.hi, found.u) if flip is not None else f"{found.u:.3f}"
+        field.value = least_u(flip.lo, flip.hi, decided.u) if flip is not None else f"{decided.u:.3f}"
         field.focus()
 
     @on(Input.Changed, "#u")
@@ -74,31 +74,31 @@ class AgainScreen(ModalScreen[None]):
             return
         hint = self.query_one("#with-u", Static)
         try:
-            said = with_u(self._run, self._record, self._why.node, float(event.value), self._ascii).sentence
+            sentence = with_u(self._run, self._record, self._why.node, float(event.value), self._ascii).sentence
         except ValueError:
             hint.update("a number from 0 up to, not including, 1")
             return
         except SpecvizError as error:
             hint.update(str(error))
             return
-        hint.update(f"{said}. Recorded: u {self._found.u:.6g}.")
+        hint.update(f"{sentence}. Recorded: u {self._found.u:.6g}.")
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
 
-def rule_table(found: NodeAgain, painter: Painter) -> Table:
+def rule_table(decided: NodeAgain, painter: Painter) -> Table:
     """A row for each rule: what becomes of the node, how many drafted tokens are kept, and in words."""
     table = Table.grid(padding=(0, 2, 0, 0), expand=True)
     for ratio in (None, None, None, 1):
         table.add_column(ratio=ratio, no_wrap=ratio is None)
     table.add_row(*(Text(word, style=FAINT) for word in ("rule", "node", "kept", "")))
-    for each in found.rules:
-        table.add_row(*_cells(each, painter))
+    for rule in decided.rules:
+        table.add_row(*_cells(rule, painter))
     return table
 
 
-def _cells(each: RuleAgain, painter: Painter) -> tuple[Text, ...]:
-    style = painter.tint(each.mark) if each.mark is not None else FAINT
-    name = Text(f"▶ {each.verifier}" if each.own else f"  {each.verifier}", style=STRONG if each.own else "")
-    return name, Text(each.glyph, style=style), Text(each.kept), Text(each.sentence)
+def _cells(rule: RuleAgain, painter: Painter) -> tuple[Text, ...]:
+    style = painter.tint(rule.mark) if rule.mark is not None else FAINT
+    name = Text(f"▶ {rule.verifier}" if rule.own else f"  {rule.verifier}", style=STRONG if rule.own else "")
+    return name, Text(rule.glyph, style=style), Text(rule.kept), Text(rule.sentence)

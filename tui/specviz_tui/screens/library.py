@@ -169,24 +169,24 @@ class Library:
     def summaries(self) -> dict[str, TraceSummary]:
         """What every recording in the list shows, by its path."""
         paths = [*bundled_traces().values(), *traces_in(Path.cwd())]
-        found = {str(path): trace_summary(path) for path in paths}
-        return {path: summary for path, summary in found.items() if summary is not None}
+        read = {str(path): trace_summary(path) for path in paths}
+        return {path: summary for path, summary in read.items() if summary is not None}
 
     def choices(
-        self, found: Sequence[LocalModel] | None, shown: Mapping[str, TraceSummary] | None = None
+        self, models: Sequence[LocalModel] | None, shown: Mapping[str, TraceSummary] | None = None
     ) -> list[ListChoice]:
-        """Models, then recordings, then lessons. `found` None: still looked for; `shown`: what recordings show."""
+        """Models, then recordings, then lessons. `models` None: still looked for; `shown`: what recordings show."""
         lines = [ListChoice(DECODE, _DOORS[DECODE], heading=True)]
         if find_spec("torch") is None or find_spec("transformers") is None:
             lines.append(ListChoice("", NO_ENGINE, heading=True))
-        elif found is None:
+        elif models is None:
             lines.append(ListChoice("", "looking for models on this machine …", heading=True))
         else:
-            lines += [_of(choice, found) for choice in target_choices(found)]
+            lines += [_of(choice, models) for choice in target_choices(models)]
         lines.append(ListChoice(WATCH, _DOORS[WATCH], heading=True))
-        told = shown or {}
-        lines += [_recording(path, name, told, "") for name, path in bundled_traces().items()]
-        lines += [_recording(path, trace_name(path), told, "in this folder") for path in traces_in(Path.cwd())]
+        summaries = shown or {}
+        lines += [_recording(path, name, summaries, "") for name, path in bundled_traces().items()]
+        lines += [_recording(path, trace_name(path), summaries, "in this folder") for path in traces_in(Path.cwd())]
         lines += [ListChoice(HAVE, _DOORS[HAVE], heading=True), *bring.choices()]
         return [*lines, *_lessons()]
 
@@ -233,10 +233,10 @@ def _lessons() -> list[ListChoice]:
     return lines
 
 
-def _of(choice: ModelChoice, found: Sequence[LocalModel]) -> ListChoice:
+def _of(choice: ModelChoice, models: Sequence[LocalModel]) -> ListChoice:
     """A model that can be started, one that can be fetched, or one that says why it can be neither."""
     if choice.able:
-        return ListChoice(model_id(ModelNames.proposed(choice.name, found)), choice.label, choice.what)
+        return ListChoice(model_id(ModelNames.proposed(choice.name, models)), choice.label, choice.what)
     if choice.command:
         return ListChoice(FETCH + choice.name, choice.label, f"enter fetches it: {choice.command}")
     return ListChoice(MODEL + choice.name, choice.label, choice.problem, able=False)

@@ -81,18 +81,18 @@ class OpenScreen(PickScreen):
         """What recordings show first, which takes a moment; then the models."""
         summaries = self._library.summaries()
         self.app.call_from_thread(self._show_summaries, summaries)
-        found = self._library.look()
-        self.app.call_from_thread(self.show_found, found)
+        models = self._library.look()
+        self.app.call_from_thread(self.show_found, models)
 
     def _show_summaries(self, summaries: dict[str, TraceSummary]) -> None:
         if self.is_mounted:
             self._summaries = summaries
             self._renew(self._library.choices(None, summaries))
 
-    def show_found(self, found: Sequence[LocalModel]) -> None:
+    def show_found(self, models: Sequence[LocalModel]) -> None:
         """The list with the models in it; a cursor that was moved stays where it is."""
         if self.is_mounted:
-            self._renew(self._library.choices(found, self._summaries))
+            self._renew(self._library.choices(models, self._summaries))
 
     def _renew(self, choices: list[ListChoice]) -> None:
         box = self.query_one(OptionList)
@@ -201,13 +201,13 @@ class OpenScreen(PickScreen):
 
     def options(self) -> list[Option]:
         """As in any list, the notes of each door in a column of their own."""
-        widest, made, cells = 0, [], max(40, self.app.size.width - 8)
+        widest, options, cells = 0, [], max(40, self.app.size.width - 8)
         for k, choice in enumerate(self._choices):
             if choice.heading:
                 rest = itertools.takewhile(lambda other: not (other.heading and other.id), self._choices[k + 1 :])
                 widest = max((len(other.title) for other in rest if not other.heading), default=0)
-            made.append(choice.option(widest, "  ", cells=cells))
-        return made
+            options.append(choice.option(widest, "  ", cells=cells))
+        return options
 
     def on_resize(self) -> None:
         """Lines are cut where the list ends."""
@@ -292,9 +292,9 @@ class FetchScreen(ModalScreen[str | None]):
             self.query_one("#said", Static).update(running(words))
 
     def _refuse(self, why: str) -> None:
-        said = self.query_one("#said", Static)
-        said.update(running(why))
-        said.add_class("-refused")
+        line = self.query_one("#said", Static)
+        line.update(running(why))
+        line.add_class("-refused")
         self.query_one("#hint", Static).update("esc back to the list; enter there tries again")
 
     def action_cancel(self) -> None:

@@ -140,8 +140,8 @@ def pages() -> dict[str, tuple[str, str]]:
 
 def guide_page(name: str) -> tuple[str, str]:
     """Title and text of a panel; that of the tree for one without a page."""
-    found = pages()
-    return found.get(name, found["tree"])
+    guides = pages()
+    return guides.get(name, guides["tree"])
 
 
 def page_beside(name: str, step: int) -> str:
@@ -241,7 +241,7 @@ def help_page(painter: Painter, width: int, shown: str = "tree", own: Mapping[st
     )
     marks = _block("Tokens", [(Text(f" {sign}", style=STRONG), words) for sign, words in _SIGNS])
     top = [(Text(f" {m.label}", style=STRONG), m.help) for m in header_metrics(None)]
-    words = _block("On top", [*top, *((Text(f" {sign}", style=STRONG), said) for sign, said in _ON_TOP)])
+    words = _block("On top", [*top, *((Text(f" {sign}", style=STRONG), meaning) for sign, meaning in _ON_TOP)])
     signs = Group(glyphs, marks, words)
     if width < SIDE_BY_SIDE:
         first = [blocks[here], *(block for group, block in blocks.items() if group != here)]

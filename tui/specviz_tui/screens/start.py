@@ -100,10 +100,10 @@ class StartScreen(ModalScreen[Begin | None]):
                 yield Select(self._verifiers(chosen), value=self._first(chosen), allow_blank=False, id="verifier")
                 lanes = self._wanted.lanes if self._wanted.lanes in LANES else LANES[0]
                 yield Select([(f"lanes {n}", n) for n in LANES], value=lanes, allow_blank=False, id="run-lanes")
-            given = self._methods.get(self._wanted.method, self._methods[chosen])
-            self._specs = given.knobs
+            method = self._methods.get(self._wanted.method, self._methods[chosen])
+            self._specs = method.knobs
             yield Input(
-                settings(self._wanted.knobs, given.knobs),
+                settings(self._wanted.knobs, method.knobs),
                 placeholder="knobs, as in temperature=.8 max_new_tokens=64",
                 id="knobs",
             )
@@ -142,12 +142,12 @@ class StartScreen(ModalScreen[Begin | None]):
 
     @work(thread=True)
     def _look(self) -> None:
-        found = self._bench.look()
-        self.app.call_from_thread(self._show_found, found)
+        models = self._bench.look()
+        self.app.call_from_thread(self._show_found, models)
 
-    def _show_found(self, found: list[LocalModel]) -> None:
+    def _show_found(self, models: list[LocalModel]) -> None:
         if self.is_mounted:
-            self._found = found
+            self._found = models
             self._put("target", self._targets(), self._names.target)
             self._put("draft", self._drafts(), self._names.draft)
 
