@@ -42,7 +42,7 @@ def test_a_case_is_played_in_lines(capsys: pytest.CaptureFixture[str], monkeypat
     number = case_names().index("05-ill-0") + 1
     typed = "files\nnonsense\n?\n99\n5\nx\n1\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-    assert main(["lab", "clinic", "play", str(number)]) == 0
+    assert main(["learn", "clinic", str(number)]) == 0
     words = capsys.readouterr().out
     assert words.startswith("Somebody posts: The draft model writes gibberish")
     assert "id 300 is" in words
@@ -52,5 +52,17 @@ def test_a_case_is_played_in_lines(capsys: pytest.CaptureFixture[str], monkeypat
 
 
 def test_no_such_case(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "clinic", "play", "99"]) == 2
+    assert main(["learn", "clinic", "99"]) == 2
     assert "there are 1 to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["learn", "3", "4"], "specviz learn clinic 4"),
+        (["learn", "clinic", "2", "--teach"], "takes none"),
+    ],
+)
+def test_what_is_no_case_is_told(words: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert why in capsys.readouterr().err

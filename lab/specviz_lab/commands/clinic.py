@@ -65,19 +65,3 @@ def score_command(folders: tuple[Path, ...], fault: int | None, to: Path | None)
             )
     if to is not None:
         to.write_text(page(scored, public), encoding="utf-8")
-
-
-@command.command("play")
-@click.argument("number", metavar="[CASE]", type=click.IntRange(min=1), default=1)
-def play_command(number: int) -> None:
-    """Play a case: read what somebody posted, look at evidence, name the fault and the next step, and get marks.
-
-    CASE is a number, from 1; some of the runs are healthy.
-
-    \b
-      specviz lab clinic play 3
-    """
-    from specviz.view.clinic import read_case
-    from specviz_lab.clinic.playing import play
-
-    play(read_case(number), click.echo, lambda question: click.prompt(question, prompt_suffix=" "))

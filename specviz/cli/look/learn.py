@@ -6,15 +6,20 @@ from pathlib import Path
 import click
 
 from specviz.cli.flags import flag, text
+from specviz.cli.look.clinic_game import play
 from specviz.cli.look.tui import has_screen, show_app
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.sources.lesson_progress import check_marks, first_unlearnt, kept_progress
 from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_traces
 from specviz.text import running
+from specviz.view.clinic import read_case
+
+CLINIC = "clinic"
 
 
 @click.command("learn")
 @click.argument("lesson", required=False)
+@click.argument("case", required=False, type=click.IntRange(min=1))
 @flag("--teach", "Before a class: answers stay hidden until L is pressed, and only L goes on.")
 @text("--marks", "FILE", "Write there, as JSON, what was answered, and what of it right at the first try.")
 @flag("--html", "Write it as one page that teaches in a browser: no server, no network. Without LESSON all of them.")
@@ -27,19 +32,34 @@ from specviz.text import running
 @flag("--force", "With --html: write over what is there.")
 @flag("--ascii ascii_only", "ASCII characters only.")
 def command(
-    lesson: str | None, teach: bool, marks: str | None, html: bool, out: Path | None, force: bool, ascii_only: bool
+    lesson: str | None,
+    case: int | None,
+    teach: bool,
+    marks: str | None,
+    html: bool,
+    out: Path | None,
+    force: bool,
+    ascii_only: bool,
 ) -> int:
     """Learn speculative decoding on recordings: LESSON is a number or a name; without one all are listed.
 
     A lesson asks before it shows. It runs in the terminal or in a page, over a recording that comes along: no model is
-    needed.
+    needed. 'clinic' plays a CASE: what somebody posted, evidence on demand; name the fault and the next step.
 
     \b
       specviz learn
       specviz learn 1
+      specviz learn clinic 3
       specviz learn 3 --teach --marks class.json
       specviz learn 3 --html -o lesson.html
     """
+    if lesson == CLINIC:
+        if teach or html or force or ascii_only or marks is not None or out is not None:
+            raise SpecvizError(f"options are of lessons: specviz learn {CLINIC} {case or 1} takes none")
+        play(read_case(case or 1), click.echo, lambda question: click.prompt(question, prompt_suffix=" "))
+        return 0
+    if case is not None:
+        raise SpecvizError(f"only the clinic has cases: specviz learn {CLINIC} {case}")
     if html:
         if teach or marks is not None:
             raise SpecvizError(
@@ -99,4 +119,11 @@ def _listed() -> str:
         mark = f"✓ {result.right}/{result.asked}" if result is not None else ""
         lines.append(f"{lesson.number}  {lesson.title:<{width}}  {mark:<6}  {lesson.about}".rstrip())
     number = lessons[first_unlearnt(lessons)].number
-    return "\n".join([*lines, "", f"specviz learn {number} begins the next one; ✓ right at the first try/asked"])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"specviz learn {number} begins the next one; ✓ right at the first try/asked",
+            f"specviz learn {CLINIC} asks what ails a run, by evidence",
+        ]
+    )
